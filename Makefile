@@ -1,0 +1,38 @@
+# Setpoint. `make up` and `make test` are all a newcomer needs; `make help` lists the rest.
+SHELL := /bin/bash
+CARGO ?= cargo
+RUN := .run
+BIN := target/release/setpoint
+
+.PHONY: help up down build check test test-long bench setup fmt
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## Build the release binary
+	$(CARGO) build --release -p setpoint
+
+up: build ## Build and start a durable API server in the background; returns when it is ready
+	@scripts/up $(BIN) $(RUN)
+
+down: ## Stop what `make up` started; its data stays in .run
+	@scripts/down $(RUN)
+
+setup: ## Install what the tests need (Debian packages, Python client); says what it cannot
+	@scripts/test-setup
+
+check: ## Formatting and lints
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+
+test: setup check ## Everything that must hold, in under 15 minutes
+	scripts/test
+
+test-long: setup ## The loops that need longer: crashes, random histories, soak
+	SETPOINT_LONG=1 scripts/test
+
+bench: build ## The load scenarios against a fresh server; see docs/performance.md
+	@scripts/bench $(BIN)
+
+fmt: ## Format the code
+	$(CARGO) fmt --all

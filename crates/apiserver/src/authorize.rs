@@ -1,0 +1,134 @@
+//! May they: RBAC over the table. A changed role counts for the next request.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use auth::{Attributes, Decision, Policy, UserInfo, groups, rbac};
+use catalog::StorageId;
+use codec::json;
+use object::Status;
+use parking_lot::{Mutex, RwLock};
+use registry::{Admission, Attempt, Operation};
+use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
+
+/// The rules in force, kept in step with the table by pulling from its log.
+pub struct Authorizer {
+    table: Arc<Table>,
+    /// Guards the compiled rules; written only when a role or binding changed.
+    policy: RwLock<Policy>,
+    /// Guards the places in the logs of the four RBAC resources.
+    cursors: Mutex<Vec<Option<Cursor>>>,
+    storages: Vec<StorageId>,
+    /// The table's revision the policy is known to be right for.
+    seen: AtomicU64,
+}
+
+const RBAC: [&str; 4] = ["clusterroles", "roles", "clusterrolebindings", "rolebindings"];
+
+impl Authorizer {
+    pub fn new(table: Arc<Table>) -> Authorizer {
+        let catalog = table.catalog();
+        let storages: Vec<StorageId> =
+            RBAC.iter().filter_map(|r| catalog.find("rbac.authorization.k8s.io", "v1", r)?.storage).collect();
+        let cursors = storages.iter().map(|_| None).collect();
+        Authorizer {
+            policy: RwLock::new(Policy::new()),
+            cursors: Mutex::new(cursors),
+            storages,
+            seen: AtomicU64::new(u64::MAX),
+            table,
+        }
+    }
+
+    pub fn authorize(&self, user: &UserInfo, wanted: &Attributes<'_>) -> Decision {
+        // Before RBAC, so that an administrator can mend broken roles; and it costs nothing.
+        if user.is_in(groups::MASTERS) {
+            return Decision { allowed: true, reason: String::new() };
+        }
+        self.with_policy(|policy| policy.authorize(user, wanted))
+    }
+
+    /// `Err` is the 403 to answer.
+    pub fn check(&self, user: &UserInfo, wanted: &Attributes<'_>) -> Result<(), Status> {
+        let decision = self.authorize(user, wanted);
+        if decision.allowed { Ok(()) } else { Err(auth::forbidden(user, wanted, &decision.reason)) }
+    }
+
+    /// Something to ask of the rules as they stand now.
+    pub fn with_policy<T>(&self, ask: impl FnOnce(&Policy) -> T) -> T {
+        self.refresh();
+        ask(&self.policy.read())
+    }
+
+    fn refresh(&self) {
+        let now = self.table.revision().0;
+        if self.seen.load(Ordering::Acquire) == now {
+            return;
+        }
+        let mut cursors = self.cursors.lock();
+        let mut events = Vec::new();
+        for (storage, cursor) in self.storages.iter().zip(cursors.iter_mut()) {
+            match cursor.as_mut().map(|c| c.pull(&mut events, usize::MAX)) {
+                Some(Ok(_)) => {}
+                // Not loaded yet, too far behind, or the table was loaded anew: start over with all of them.
+                None | Some(Err(_)) => {
+                    self.load_all(&mut cursors);
+                    break;
+                }
+            }
+            if !events.is_empty() {
+                let kind = &self.table.catalog().storage(*storage).kind;
+                let mut policy = self.policy.write();
+                events.drain(..).for_each(|event| apply(&mut policy, kind, &event));
+            }
+        }
+        self.seen.store(now, Ordering::Release);
+    }
+
+    /// Reads all roles and bindings, and the places in their logs where changes go on.
+    fn load_all(&self, cursors: &mut [Option<Cursor>]) {
+        let mut fresh = Policy::new();
+        for (storage, cursor) in self.storages.iter().zip(cursors.iter_mut()) {
+            let everything = Selection::everything(Scope::All);
+            let Ok(page) = self.table.list(*storage, &everything, None, None, 0) else { continue };
+            let kind = &self.table.catalog().storage(*storage).kind;
+            for obj in page.items {
+                apply(&mut fresh, kind, &WatchEvent { kind: EventKind::Added, obj });
+            }
+            *cursor = self.table.watch_from(*storage, everything, page.revision).ok();
+        }
+        *self.policy.write() = fresh;
+    }
+}
+
+fn apply(policy: &mut Policy, kind: &str, event: &WatchEvent) {
+    let obj = &event.obj;
+    if event.kind == EventKind::Deleted {
+        policy.remove(kind, obj.namespace(), obj.name());
+    } else if let Ok(value) = json::parse(obj.body(), None) {
+        policy.upsert(kind, obj.namespace(), obj.name(), &value);
+    }
+}
+
+/// Nobody hands out more than they have, unless a role lets them ("escalate", "bind").
+pub struct NoEscalation {
+    pub authorizer: Arc<Authorizer>,
+}
+
+impl Admission for NoEscalation {
+    fn admit(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let is_rbac = attempt.storage.group == "rbac.authorization.k8s.io";
+        let Some(new) = attempt.new.filter(|_| is_rbac && attempt.operation != Operation::Delete) else {
+            return Ok(());
+        };
+        let (resource, name, namespace) = (attempt.storage.plural.as_str(), attempt.name, attempt.namespace);
+        // A create is authorised without a name: its path had none.
+        let name = if attempt.operation == Operation::Create { "" } else { name };
+        self.authorizer.with_policy(|policy| match resource {
+            "roles" | "clusterroles" => {
+                rbac::check_role_write(policy, attempt.user, resource, namespace, name, new, attempt.old)
+            }
+            _ => rbac::check_binding_write(policy, attempt.user, resource, namespace, new, attempt.old),
+        })
+    }
+}

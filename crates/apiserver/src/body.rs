@@ -1,0 +1,150 @@
+//! Bodies: read with a bound, decoded by content type; answers whole or as a stream.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use catalog::{Schema, TypeId};
+use codec::{json, yaml};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http_body::{Body as _, Frame, SizeHint};
+use object::{Status, Value};
+
+use crate::list_body::ListBody;
+use crate::watch_body::WatchBody;
+
+/// Upstream's bound on a request body.
+pub const MAX_BODY: usize = 3 * 1024 * 1024;
+
+/// A request's body: from a socket, or handed over in process.
+pub enum RequestBody {
+    Socket(hyper::body::Incoming),
+    Whole(Bytes),
+}
+
+impl RequestBody {
+    pub async fn read(self) -> Result<Bytes, Status> {
+        let too_large = || Status::too_large(format!("Request entity too large: limit is {MAX_BODY}"));
+        let mut incoming = match self {
+            RequestBody::Whole(bytes) if bytes.len() > MAX_BODY => return Err(too_large()),
+            RequestBody::Whole(bytes) => return Ok(bytes),
+            RequestBody::Socket(incoming) => incoming,
+        };
+        if incoming.size_hint().lower() > MAX_BODY as u64 {
+            return Err(too_large());
+        }
+        let mut first: Option<Bytes> = None;
+        let mut all = BytesMut::new();
+        loop {
+            let frame = std::future::poll_fn(|cx| Pin::new(&mut incoming).poll_frame(cx)).await;
+            let Some(frame) = frame else { break };
+            let frame = frame.map_err(|e| Status::bad_request(format!("the body could not be read: {e}")))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if first.as_ref().map_or(0, Bytes::len) + all.len() + data.len() > MAX_BODY {
+                return Err(too_large());
+            }
+            // Most bodies come in one frame and need no copy.
+            if first.is_none() && all.is_empty() {
+                first = Some(data);
+                continue;
+            }
+            if let Some(first) = first.take() {
+                all.extend_from_slice(&first);
+            }
+            all.extend_from_slice(&data);
+        }
+        Ok(first.unwrap_or_else(|| all.freeze()))
+    }
+}
+
+/// An answer's body.
+pub enum Body {
+    Whole(Option<Bytes>),
+    List(Box<ListBody>),
+    Watch(Box<WatchBody>),
+}
+
+impl Body {
+    pub fn empty() -> Body {
+        Body::Whole(None)
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Body {
+        Body::Whole(Some(bytes).filter(|b| !b.is_empty()))
+    }
+}
+impl From<Vec<u8>> for Body {
+    fn from(bytes: Vec<u8>) -> Body {
+        Bytes::from(bytes).into()
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    /// Nothing in an answer can fail: a watch that must end early says so in an event.
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        match &mut *self {
+            Body::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
+            Body::List(list) => Poll::Ready(list.next_chunk().map(|b| Ok(Frame::data(b)))),
+            Body::Watch(watch) => watch.poll_chunk(cx).map(|chunk| chunk.map(|b| Ok(Frame::data(b)))),
+        }
+    }
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Body::Whole(None))
+    }
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Body::List(_) | Body::Watch(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// A body's tree, by its content type. `kind` is for the words of a refusal.
+pub fn decode(headers: &HeaderMap, body: &[u8], kind: &str, hint: Option<(&Schema, TypeId)>) -> Result<Value, Status> {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let media = content_type.split(';').next().unwrap_or("").trim();
+    let unrecognized = |why: String| {
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why}"
+        ))
+    };
+    let value = match media {
+        "" | "application/json" => {
+            json::parse(body, hint).map_err(|e| unrecognized(format!("{e} ({})", excerpt(body))))?
+        }
+        "application/yaml" => yaml::parse(body).map_err(|e| Status::bad_request(format!("error converting YAML to JSON: {e}")))?,
+        _ => {
+            return Err(Status::unsupported_media_type(
+                "the body of the request was in an unknown format - accepted media types include: application/json, \
+                 application/yaml, application/vnd.kubernetes.protobuf",
+            ));
+        }
+    };
+    if !matches!(value, Value::Map(_)) {
+        let go = "json: cannot unmarshal";
+        let into = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+        return Err(unrecognized(format!("{go} {} {into} ({})", value.json_type(), hex(body))));
+    }
+    Ok(value)
+}
+
+/// The start of a broken body, as upstream shows it.
+fn excerpt(body: &[u8]) -> String {
+    if body.is_empty() {
+        return "<empty>".into();
+    }
+    match std::str::from_utf8(body) {
+        Ok(text) if body.len() <= 1024 && text.chars().all(|c| !c.is_control()) => text.to_owned(),
+        _ => hex(body),
+    }
+}
+
+fn hex(body: &[u8]) -> String {
+    body.iter().take(1024).map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,338 @@
+//! The path of a request, top down. Each step says why it stands where it stands.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use auth::{Attributes, Tokens, UserInfo, groups, impersonation};
+use catalog::Catalog;
+use env::Env;
+use futures_util::FutureExt;
+use http::Request;
+use http::header::AUTHORIZATION;
+use object::Status;
+use registry::Registry;
+use store::Engine;
+use table::Table;
+
+use crate::authorize::{Authorizer, NoEscalation};
+use crate::body::RequestBody;
+use crate::health::Health;
+use crate::info::{Place, Query, RequestInfo, parse};
+use crate::metrics::{Counted, Metrics};
+use crate::respond::{self, Answer};
+use crate::shutdown::{Shutdown, Trigger};
+use crate::{aggregation, discovery, open_api, upkeep, verbs};
+
+/// Requests that are no watch must be answered within this.
+const DEADLINE: Duration = Duration::from_secs(60);
+/// How many requests may be under way at once; one more gets 429.
+const MAX_READING: i64 = 400;
+const MAX_WRITING: i64 = 200;
+
+/// Who is on the other end, as the connection knows it.
+#[derive(Clone, Debug)]
+pub enum Caller {
+    /// No client certificate: a token, or nobody.
+    Unknown,
+    /// Proven by a client certificate, or an in-process component with its own identity.
+    Known(Arc<UserInfo>),
+    /// A client certificate that proves nothing: refused whatever else the request carries.
+    Refused,
+}
+
+pub struct ApiConfig {
+    pub catalog: Arc<Catalog>,
+    pub table: Arc<Table>,
+    pub engine: Arc<dyn Engine>,
+    pub env: Env,
+    pub tokens: Option<Tokens>,
+}
+
+/// The whole API without its sockets: give it requests, it gives answers.
+pub struct Api {
+    pub(crate) registry: Registry,
+    pub(crate) authorizer: Arc<Authorizer>,
+    pub(crate) metrics: Metrics,
+    pub(crate) health: Health,
+    pub(crate) documents: open_api::Documents,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) started: f64,
+    /// The loops of this cluster run once, however many sockets it has.
+    loops_started: AtomicBool,
+    trigger: Trigger,
+    tokens: Option<Tokens>,
+}
+
+impl Api {
+    pub fn new(config: ApiConfig) -> Arc<Api> {
+        let authorizer = Arc::new(Authorizer::new(config.table.clone()));
+        let admission: Vec<Box<dyn registry::Admission>> =
+            vec![Box::new(NoEscalation { authorizer: authorizer.clone() })];
+        let started = config.env.now_nanos() as f64 / 1e9;
+        let (trigger, shutdown) = Trigger::new();
+        Arc::new(Api {
+            registry: Registry::new(config.catalog, config.table, config.engine, config.env, admission),
+            authorizer,
+            metrics: Metrics::default(),
+            health: Health::default(),
+            documents: open_api::Documents::default(),
+            shutdown,
+            started,
+            loops_started: AtomicBool::new(false),
+            trigger,
+            tokens: config.tokens,
+        })
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Starts what runs without being asked (upkeep, role aggregation), once; it stops when a shutdown begins.
+    /// The first caller owns the tasks and joins them.
+    pub fn start_loops(self: &Arc<Api>) -> Vec<tokio::task::JoinHandle<()>> {
+        if self.loops_started.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let env = self.registry.env();
+        vec![
+            env.spawn("upkeep", upkeep::run(self.clone())),
+            env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
+        ]
+    }
+
+    /// Not ready any more, watches end; requests under way finish.
+    pub fn begin_shutdown(&self) {
+        self.trigger.begin();
+    }
+
+    /// Resolves when a shutdown has begun.
+    pub fn shutdown(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+
+    /// One request, one answer, whatever happens.
+    pub async fn handle(self: &Arc<Api>, caller: &Caller, request: Request<RequestBody>) -> Answer {
+        // Outermost: a bug in one request must not take the connection, or the server, with it.
+        match AssertUnwindSafe(self.counted(caller, request)).catch_unwind().await {
+            Ok(answer) => answer,
+            Err(_) => {
+                tracing::error!("a request panicked; this is a bug in setpoint");
+                respond::status(&Status::internal("the request failed inside the server"))
+            }
+        }
+    }
+
+    /// Measures, and turns refusals into answers.
+    async fn counted(self: &Arc<Api>, caller: &Caller, request: Request<RequestBody>) -> Answer {
+        let begun = self.registry.env().monotonic();
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query());
+        // First of all: everything after depends on what the request is about.
+        let place = parse(&parts.method, parts.uri.path(), &query);
+        let answer = match &place {
+            Place::Resource(info) => self.admitted(caller, &parts, body, &query, Some(info)).await,
+            Place::Other => self.admitted(caller, &parts, body, &query, None).await,
+        };
+        let answer = answer.unwrap_or_else(|status| respond::status(&status));
+        if let Place::Resource(info) = &place {
+            let counted = counted(info, &query);
+            self.metrics.request(&counted, answer.status().as_u16(), self.registry.env().monotonic() - begun);
+        }
+        answer
+    }
+
+    async fn admitted(
+        self: &Arc<Api>,
+        caller: &Caller,
+        parts: &http::request::Parts,
+        body: RequestBody,
+        query: &Query<'_>,
+        info: Option<&RequestInfo<'_>>,
+    ) -> Result<Answer, Status> {
+        // Who: before anything is looked at in their name.
+        let user = self.authenticate(caller, parts)?;
+        // As whom: after we know who asks, before their rights are looked at; it is itself a right.
+        let wanted = attributes(parts, query, info);
+        let user = self.impersonated(user, parts, &wanted)?;
+        // How many at once: after identity (administrators are exempt), before work is done for the request.
+        let long_running = info.is_some_and(|i| i.verb == "watch");
+        let _slot = if long_running { None } else { Some(self.slot(&user, parts)?) };
+        // May they: the last step before the verb, and the same for everyone, our own loops included.
+        self.authorizer.check(&user, &wanted)?;
+        // The verb, within a deadline. What is cut off here may still be committed: 504 says "unknown".
+        let work = self.verb(&user, parts, body, query, info);
+        if long_running {
+            return work.await;
+        }
+        match tokio::time::timeout(DEADLINE, work).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Status::timeout("request did not complete within the allowed duration")),
+        }
+    }
+
+    async fn verb(
+        self: &Arc<Api>,
+        user: &UserInfo,
+        parts: &http::request::Parts,
+        body: RequestBody,
+        query: &Query<'_>,
+        info: Option<&RequestInfo<'_>>,
+    ) -> Result<Answer, Status> {
+        match info {
+            Some(info) => verbs::serve(self, user, parts, body, query, info).await,
+            None => self.other(parts, query).await,
+        }
+    }
+
+    /// Paths that are no resource.
+    async fn other(&self, parts: &http::request::Parts, query: &Query<'_>) -> Result<Answer, Status> {
+        let path = parts.uri.path().trim_end_matches('/');
+        if let Some(answer) = self.health.serve(self, path, query) {
+            return Ok(answer);
+        }
+        if let Some(answer) = open_api::serve(self, path, &parts.headers) {
+            return Ok(answer);
+        }
+        match path {
+            "/version" => Ok(discovery::version()),
+            "/metrics" => {
+                let objects: Vec<(String, usize)> = self
+                    .registry
+                    .catalog()
+                    .storages()
+                    .iter()
+                    .map(|s| (qualified(s), self.registry.table().count(s.id)))
+                    .collect();
+                Ok(respond::answer(
+                    200,
+                    "text/plain; version=0.0.4; charset=utf-8",
+                    self.metrics.render(&objects, self.started).into_bytes().into(),
+                ))
+            }
+            _ => discovery::serve(self, path, parts, query),
+        }
+    }
+
+    fn authenticate(&self, caller: &Caller, parts: &http::request::Parts) -> Result<Arc<UserInfo>, Status> {
+        match caller {
+            Caller::Known(user) => return Ok(user.clone()),
+            Caller::Refused => return Err(Status::unauthorized()),
+            Caller::Unknown => {}
+        }
+        let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Arc::new(UserInfo::anonymous())) };
+        let bearer = header.to_str().ok().and_then(|h| h.split_once(' ')).filter(|(s, _)| s.eq_ignore_ascii_case("bearer"));
+        let user = bearer.and_then(|(_, token)| self.tokens.as_ref()?.authenticate(token.trim()));
+        user.map(|u| Arc::new(u.authenticated())).ok_or_else(Status::unauthorized)
+    }
+
+    fn impersonated(
+        &self,
+        user: Arc<UserInfo>,
+        parts: &http::request::Parts,
+        wanted: &Attributes<'_>,
+    ) -> Result<Arc<UserInfo>, Status> {
+        if !parts.headers.keys().any(|name| impersonation::is_impersonation_header(name.as_str())) {
+            return Ok(user);
+        }
+        let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap_or("")));
+        let Some(as_whom) = impersonation::requested(headers)? else { return Ok(user) };
+        let authorize = |user: &UserInfo, wanted: &Attributes<'_>| self.authorizer.authorize(user, wanted);
+        Ok(Arc::new(impersonation::impersonate(&as_whom, &user, wanted, &authorize)?.user))
+    }
+
+    fn slot(&self, user: &UserInfo, parts: &http::request::Parts) -> Result<Slot<'_>, Status> {
+        let writing = !matches!(parts.method.as_str(), "GET" | "HEAD");
+        let gauge = self.metrics.in_flight(writing);
+        let slot = Slot { gauge };
+        let under_way = gauge.fetch_add(1, Ordering::AcqRel) + 1;
+        let limit = if writing { MAX_WRITING } else { MAX_READING };
+        if under_way > limit && !user.is_in(groups::MASTERS) {
+            return Err(Status::too_many_requests("Too many requests, please try again later.", 1));
+        }
+        Ok(slot)
+    }
+}
+
+/// A place among the requests under way.
+struct Slot<'a> {
+    gauge: &'a std::sync::atomic::AtomicI64,
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.gauge.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// What RBAC is asked.
+fn attributes<'a>(
+    parts: &'a http::request::Parts,
+    query: &'a Query<'_>,
+    info: Option<&'a RequestInfo<'_>>,
+) -> Attributes<'a> {
+    let Some(info) = info else {
+        let verb = match parts.method.as_str() {
+            "GET" => "get",
+            "HEAD" => "head",
+            "POST" => "post",
+            "PUT" => "put",
+            "PATCH" => "patch",
+            "DELETE" => "delete",
+            "OPTIONS" => "options",
+            other => other,
+        };
+        return Attributes::path(verb, parts.uri.path());
+    };
+    let mut name: &str = &info.name;
+    // A list or watch of one name is authorised like that name.
+    if name.is_empty() && matches!(info.verb, "list" | "watch" | "deletecollection") {
+        let selector = query.get("fieldSelector");
+        name = selector.strip_prefix("metadata.name=").filter(|n| !n.contains([',', '=', '\\'])).unwrap_or("");
+    }
+    Attributes {
+        verb: if info.verb.is_empty() { parts.method.as_str() } else { info.verb },
+        group: &info.group,
+        resource: &info.resource,
+        subresource: &info.subresource,
+        name,
+        namespace: &info.namespace,
+        path: None,
+    }
+}
+
+pub(crate) fn counted<'a>(info: &'a RequestInfo<'_>, query: &Query<'_>) -> Counted<'a> {
+    let verb = match info.verb {
+        "get" => "GET",
+        "list" => "LIST",
+        "watch" => "WATCH",
+        "create" => "POST",
+        "update" => "PUT",
+        "patch" => "PATCH",
+        "delete" => "DELETE",
+        "deletecollection" => "DELETECOLLECTION",
+        _ => "other",
+    };
+    let scope = if !info.name.is_empty() || info.verb == "create" {
+        "resource"
+    } else if !info.namespace.is_empty() {
+        "namespace"
+    } else {
+        "cluster"
+    };
+    Counted {
+        group: &info.group,
+        version: &info.version,
+        resource: &info.resource,
+        subresource: &info.subresource,
+        verb,
+        scope,
+        dry_run: query.find("dryRun").is_some(),
+    }
+}
+
+fn qualified(storage: &catalog::Storage) -> String {
+    if storage.group.is_empty() { storage.plural.to_string() } else { format!("{}.{}", storage.plural, storage.group) }
+}

@@ -1,0 +1,266 @@
+//! What is served here: /version, /api, /apis, in the old form and in the aggregated one.
+
+use bytes::Bytes;
+use catalog::{Catalog, Resource, Subresource, Verbs};
+use codec::json;
+use http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::request::Parts;
+use object::{Map, Status, Value};
+
+use crate::KUBERNETES_VERSION;
+use crate::body::Body;
+use crate::chain::Api;
+use crate::info::Query;
+use crate::negotiate::{Offer, negotiate, ranges};
+use crate::respond::{self, Answer};
+
+pub fn version() -> Answer {
+    let mut minor = KUBERNETES_VERSION.trim_start_matches('v').split('.');
+    let mut map = Map::default();
+    map.set("major", minor.next().unwrap_or("1"));
+    map.set("minor", minor.next().unwrap_or(""));
+    map.set("gitVersion", format!("{KUBERNETES_VERSION}+setpoint-{}", env!("CARGO_PKG_VERSION")));
+    map.set("gitCommit", "");
+    map.set("gitTreeState", "");
+    map.set("buildDate", "");
+    map.set("goVersion", "");
+    map.set("compiler", "rustc");
+    map.set("platform", format!("linux/{}", if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }));
+    let mut out = Vec::new();
+    json::write_pretty(&Value::Map(map), &mut out);
+    respond::json_bytes(200, out.into())
+}
+
+/// Documents below /api and /apis; anything else is 404.
+pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<Answer, Status> {
+    let catalog = api.registry.catalog();
+    let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
+    let document = match segments.as_slice() {
+        [root @ ("api" | "apis")] if wants_aggregated(parts) => {
+            return Ok(aggregated(catalog, *root == "api", parts));
+        }
+        [] => root(catalog),
+        ["api"] => versions(catalog, parts),
+        ["apis"] => groups(catalog),
+        ["api", version] if has_version(catalog, "", version) => resources(catalog, "", version),
+        ["apis", name] if catalog.groups().iter().any(|g| g.name == **name && !name.is_empty()) => {
+            let mut group = group_map(catalog, name);
+            let mut map = typed("APIGroup", Some("v1"));
+            group.iter_mut().for_each(|(n, v)| map.push(n.clone(), v.clone()));
+            Value::Map(map)
+        }
+        ["apis", group, version] if has_version(catalog, group, version) => resources(catalog, group, version),
+        // A known group in another version is an API path that leads nowhere; the rest is no API at all.
+        ["apis", group, _] if catalog.groups().iter().any(|g| g.name == **group) => {
+            return Err(Status::no_such_resource());
+        }
+        ["api", _] => return Err(Status::no_such_resource()),
+        _ => return Ok(respond::page_not_found()),
+    };
+    if parts.method != http::Method::GET {
+        return Err(Status::method_not_allowed());
+    }
+    let wanted = negotiate(&parts.headers, query, Offer { views: false, list: false })?;
+    Ok(respond::value(200, &document, wanted))
+}
+
+fn has_version(catalog: &Catalog, group: &str, version: &str) -> bool {
+    catalog.groups().iter().any(|g| g.name == *group && g.versions.iter().any(|v| *v == *version))
+}
+
+fn typed(kind: &'static str, api_version: Option<&'static str>) -> Map {
+    let mut map = Map::default();
+    map.set("kind", kind);
+    if let Some(version) = api_version {
+        map.set("apiVersion", version);
+    }
+    map
+}
+
+fn list(items: impl IntoIterator<Item = String>) -> Value {
+    Value::List(items.into_iter().map(Value::from).collect())
+}
+
+/// `/`: every path that can be asked.
+fn root(catalog: &Catalog) -> Value {
+    let mut paths = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for group in catalog.groups().iter().filter(|g| !g.name.is_empty()) {
+        paths.push(format!("/apis/{}", group.name));
+        paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{v}", group.name)));
+    }
+    for path in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] {
+        paths.push(path.to_owned());
+    }
+    paths.sort();
+    let mut map = Map::default();
+    map.set("paths", list(paths));
+    Value::Map(map)
+}
+
+fn versions(catalog: &Catalog, parts: &Parts) -> Value {
+    let core = catalog.groups().iter().find(|g| g.name.is_empty());
+    let mut map = typed("APIVersions", None);
+    map.set("versions", list(core.iter().flat_map(|g| &g.versions).map(|v| v.to_string())));
+    let mut address = Map::default();
+    address.set("clientCIDR", "0.0.0.0/0");
+    let host = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok());
+    address.set("serverAddress", host.or(parts.uri.authority().map(|a| a.as_str())).unwrap_or(""));
+    map.set("serverAddressByClientCIDRs", vec![Value::Map(address)]);
+    Value::Map(map)
+}
+
+fn group_map(catalog: &Catalog, name: &str) -> Map {
+    let group = catalog.groups().iter().find(|g| g.name == *name);
+    let versions: Vec<Value> = group
+        .iter()
+        .flat_map(|g| &g.versions)
+        .map(|version| {
+            let mut map = Map::default();
+            map.set("groupVersion", format!("{name}/{version}"));
+            map.set("version", version.as_str());
+            Value::Map(map)
+        })
+        .collect();
+    let mut map = Map::default();
+    map.set("name", name);
+    let preferred = versions.first().cloned().unwrap_or(Value::Null);
+    map.set("versions", versions);
+    map.set("preferredVersion", preferred);
+    map
+}
+
+fn groups(catalog: &Catalog) -> Value {
+    let mut map = typed("APIGroupList", Some("v1"));
+    let groups = catalog.groups().iter().filter(|g| !g.name.is_empty());
+    map.set("groups", groups.map(|g| Value::Map(group_map(catalog, &g.name))).collect::<Vec<_>>());
+    Value::Map(map)
+}
+
+fn verbs(verbs: Verbs) -> Value {
+    list(verbs.names().map(str::to_owned))
+}
+
+fn resources(catalog: &Catalog, group: &str, version: &str) -> Value {
+    let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
+    let mut out = Vec::new();
+    for resource in catalog.resources_of(group, version) {
+        let mut map = Map::default();
+        map.set("name", resource.plural.as_str());
+        map.set("singularName", resource.singular.as_str());
+        map.set("namespaced", resource.namespaced);
+        map.set("kind", resource.kind.as_str());
+        map.set("verbs", verbs(resource.verbs));
+        if !resource.short_names.is_empty() {
+            map.set("shortNames", list(resource.short_names.iter().map(|s| s.to_string())));
+        }
+        if !resource.categories.is_empty() {
+            map.set("categories", list(resource.categories.iter().map(|s| s.to_string())));
+        }
+        out.push(Value::Map(map));
+        for sub in &resource.subresources {
+            let mut map = Map::default();
+            map.set("name", format!("{}/{}", resource.plural, sub.name));
+            map.set("singularName", "");
+            map.set("namespaced", resource.namespaced);
+            if sub.group != resource.group || sub.version != resource.version {
+                map.set("group", sub.group.as_str());
+                map.set("version", sub.version.as_str());
+            }
+            map.set("kind", sub.kind.as_str());
+            map.set("verbs", verbs(sub.verbs));
+            out.push(Value::Map(map));
+        }
+    }
+    let mut map = typed("APIResourceList", if group.is_empty() { None } else { Some("v1") });
+    map.set("groupVersion", group_version);
+    map.set("resources", out);
+    Value::Map(map)
+}
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+fn wants_aggregated(parts: &Parts) -> bool {
+    ranges(&parts.headers).first().is_some_and(|range| {
+        matches!(range.kind, "application/json" | "*/*")
+            && range.param("as") == Some("APIGroupDiscoveryList")
+            && range.param("g") == Some("apidiscovery.k8s.io")
+            && range.param("v") == Some("v2")
+    })
+}
+
+fn aggregated(catalog: &Catalog, core: bool, parts: &Parts) -> Answer {
+    let mut items = Vec::new();
+    for group in catalog.groups().iter().filter(|g| g.name.is_empty() == core) {
+        let mut map = Map::default();
+        let mut metadata = Map::default();
+        if !group.name.is_empty() {
+            metadata.set("name", group.name.as_str());
+        }
+        metadata.set("creationTimestamp", Value::Null);
+        map.set("metadata", metadata);
+        let versions = group.versions.iter().map(|version| {
+            let mut map = Map::default();
+            map.set("version", version.as_str());
+            let resources = catalog.resources_of(&group.name, version).map(aggregated_resource);
+            map.set("resources", resources.collect::<Vec<_>>());
+            map.set("freshness", "Current");
+            Value::Map(map)
+        });
+        map.set("versions", versions.collect::<Vec<_>>());
+        items.push(Value::Map(map));
+    }
+    let mut map = typed("APIGroupDiscoveryList", Some("apidiscovery.k8s.io/v2"));
+    map.set("metadata", Value::map());
+    map.set("items", items);
+    let bytes = Bytes::from(json::to_vec(&Value::Map(map)));
+    let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
+    let tag: String = digest.as_ref().iter().map(|b| format!("{b:02X}")).collect();
+    let tag = format!("\"{tag}\"");
+    let unchanged = parts.headers.get(IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
+    let mut answer = if unchanged {
+        respond::answer(304, AGGREGATED, Body::empty())
+    } else {
+        respond::answer(200, AGGREGATED, bytes.into())
+    };
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, tag);
+    }
+    answer
+}
+
+fn kind_map(group: &str, version: &str, kind: &str) -> Map {
+    let mut map = Map::default();
+    map.set("group", group.to_owned());
+    map.set("version", version.to_owned());
+    map.set("kind", kind.to_owned());
+    map
+}
+
+fn aggregated_resource(resource: &Resource) -> Value {
+    let mut map = Map::default();
+    map.set("resource", resource.plural.as_str());
+    map.set("responseKind", kind_map(&resource.group, &resource.version, &resource.kind));
+    map.set("scope", if resource.namespaced { "Namespaced" } else { "Cluster" });
+    map.set("singularResource", resource.singular.as_str());
+    map.set("verbs", verbs(resource.verbs));
+    if !resource.short_names.is_empty() {
+        map.set("shortNames", list(resource.short_names.iter().map(|s| s.to_string())));
+    }
+    if !resource.categories.is_empty() {
+        map.set("categories", list(resource.categories.iter().map(|s| s.to_string())));
+    }
+    if !resource.subresources.is_empty() {
+        let subresource = |sub: &Subresource| {
+            let mut map = Map::default();
+            map.set("subresource", sub.name.as_str());
+            map.set("responseKind", kind_map(&sub.group, &sub.version, &sub.kind));
+            map.set("verbs", verbs(sub.verbs));
+            Value::Map(map)
+        };
+        map.set("subresources", resource.subresources.iter().map(subresource).collect::<Vec<_>>());
+    }
+    Value::Map(map)
+}

@@ -1,0 +1,216 @@
+//! What a request is about, from its method, path and query.
+
+use std::borrow::Cow;
+
+use catalog::{Catalog, Resource, Verbs};
+use percent_encoding::percent_decode_str;
+
+/// The parts of an API path. Borrowed from the request where it needed no decoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestInfo<'a> {
+    pub verb: &'static str,
+    pub group: Cow<'a, str>,
+    pub version: Cow<'a, str>,
+    pub namespace: Cow<'a, str>,
+    pub resource: Cow<'a, str>,
+    pub subresource: Cow<'a, str>,
+    pub name: Cow<'a, str>,
+    /// `/api/v1/watch/...`: the old form of a watch.
+    pub old_watch: bool,
+}
+
+/// A path below /api or /apis that names a resource, or anything else.
+pub enum Place<'a> {
+    Resource(RequestInfo<'a>),
+    Other,
+}
+
+/// The query's pairs, decoded.
+#[derive(Default)]
+pub struct Query<'a> {
+    pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+}
+
+impl<'a> Query<'a> {
+    pub fn parse(text: Option<&'a str>) -> Query<'a> {
+        let mut pairs = Vec::new();
+        for pair in text.unwrap_or("").split('&').filter(|p| !p.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            pairs.push((decode(name), decode(value)));
+        }
+        Query { pairs }
+    }
+    /// The first value of that name; empty when absent.
+    pub fn get(&self, name: &str) -> &str {
+        self.find(name).unwrap_or("")
+    }
+    pub fn find(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_ref())
+    }
+    pub fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
+        self.pairs.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_ref())
+    }
+    /// Upstream's reading of a boolean parameter: present and not "0" or "false".
+    pub fn flag(&self, name: &str) -> bool {
+        self.find(name).is_some_and(|v| !matches!(v.to_ascii_lowercase().as_str(), "0" | "false"))
+    }
+}
+
+fn decode(text: &str) -> Cow<'_, str> {
+    if !text.as_bytes().iter().any(|b| matches!(b, b'%' | b'+')) {
+        return Cow::Borrowed(text);
+    }
+    let spaced = text.replace('+', " ");
+    Cow::Owned(percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
+}
+
+/// Splits a path; the verb depends on the method and on whether the query asks for a watch.
+pub fn parse<'a>(method: &http::Method, path: &'a str, query: &Query<'_>) -> Place<'a> {
+    // Upstream routes on the decoded path, so `%2f` separates like `/`.
+    let path: Cow<'a, str> = if path.contains('%') {
+        Cow::Owned(percent_decode_str(path).decode_utf8_lossy().into_owned())
+    } else {
+        Cow::Borrowed(path)
+    };
+    match path {
+        Cow::Borrowed(path) => split(method, path, query, Cow::Borrowed),
+        Cow::Owned(path) => match split(method, &path, query, |s| Cow::Owned(s.to_owned())) {
+            Place::Resource(info) => Place::Resource(own(info)),
+            Place::Other => Place::Other,
+        },
+    }
+}
+
+fn own<'a>(info: RequestInfo<'_>) -> RequestInfo<'a> {
+    let o = |c: Cow<'_, str>| Cow::Owned(c.into_owned());
+    RequestInfo {
+        verb: info.verb,
+        group: o(info.group),
+        version: o(info.version),
+        namespace: o(info.namespace),
+        resource: o(info.resource),
+        subresource: o(info.subresource),
+        name: o(info.name),
+        old_watch: info.old_watch,
+    }
+}
+
+fn split<'p, 'a>(
+    method: &http::Method,
+    path: &'p str,
+    query: &Query<'_>,
+    keep: impl Fn(&'p str) -> Cow<'a, str>,
+) -> Place<'a> {
+    let mut parts = path.split('/').filter(|p| !p.is_empty()).collect::<Vec<_>>().into_iter().peekable();
+    let group = match parts.next() {
+        Some("api") => "",
+        Some("apis") => match parts.next() {
+            Some(group) => group,
+            None => return Place::Other,
+        },
+        _ => return Place::Other,
+    };
+    let Some(version) = parts.next() else { return Place::Other };
+    let old_watch = parts.peek() == Some(&"watch");
+    if old_watch {
+        parts.next();
+    }
+    let mut namespace = "";
+    if parts.peek() == Some(&"namespaces") {
+        // `namespaces/x/pods` is inside x; `namespaces`, `namespaces/x` and its subresources are the resource itself.
+        let rest: Vec<&str> = parts.clone().collect();
+        if rest.len() > 2 && !matches!(rest[2], "status" | "finalize") {
+            parts.next();
+            namespace = parts.next().unwrap_or("");
+        }
+    }
+    let Some(resource) = parts.next() else { return Place::Other };
+    let name = parts.next().unwrap_or("");
+    let subresource = parts.next().unwrap_or("");
+    // Anything deeper belongs to proxies, which keep their own path.
+    let deeper = parts.next().is_some();
+    if deeper && subresource != "proxy" {
+        return Place::Other;
+    }
+    let watching = old_watch || query.flag("watch");
+    let verb = match (method.as_str(), name.is_empty()) {
+        ("GET" | "HEAD", true) => if watching { "watch" } else { "list" },
+        ("GET" | "HEAD", false) if old_watch => "watch",
+        ("GET" | "HEAD", false) => "get",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", true) => "deletecollection",
+        ("DELETE", false) => "delete",
+        _ => "",
+    };
+    // A resource in its own namespace: upstream authorises access to a Namespace object there.
+    let namespace = if resource == "namespaces" && namespace.is_empty() { name } else { namespace };
+    Place::Resource(RequestInfo {
+        verb,
+        group: keep(group),
+        version: keep(version),
+        namespace: keep(namespace),
+        resource: keep(resource),
+        subresource: keep(subresource),
+        name: keep(name),
+        old_watch,
+    })
+}
+
+impl RequestInfo<'_> {
+    /// The catalogue's row, when path and scope fit it.
+    pub fn find<'c>(&self, catalog: &'c Catalog) -> Option<&'c Resource> {
+        let resource = catalog.find(&self.group, &self.version, &self.resource)?;
+        let at_cluster = self.namespace.is_empty() || !resource.namespaced;
+        match (resource.namespaced, at_cluster, self.name.is_empty()) {
+            // One object of a namespaced resource needs its namespace.
+            (true, true, false) => None,
+            (false, _, _) if !self.namespace.is_empty() && resource.plural != "namespaces" => None,
+            _ => Some(resource),
+        }
+    }
+
+    /// The verb as the catalogue counts it.
+    pub fn verb_bit(&self) -> Option<Verbs> {
+        Verbs::parse(self.verb)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(method: &str, path: &'static str) -> Option<RequestInfo<'static>> {
+        let (path, query) = path.split_once('?').map_or((path, None), |(p, q)| (p, Some(q)));
+        match parse(&method.parse().unwrap(), path, &Query::parse(query)) {
+            Place::Resource(info) => Some(info),
+            Place::Other => None,
+        }
+    }
+
+    #[test]
+    fn paths_become_attributes() {
+        let cases = [
+            ("GET", "/api/v1/pods", "list", "", "pods", "", ""),
+            ("GET", "/api/v1/namespaces/a/pods?watch=1", "watch", "a", "pods", "", ""),
+            ("GET", "/api/v1/watch/namespaces/a/pods", "watch", "a", "pods", "", ""),
+            ("GET", "/api/v1/namespaces/a/pods/b/log", "get", "a", "pods", "b", "log"),
+            ("PUT", "/api/v1/namespaces/a/finalize", "update", "a", "namespaces", "a", "finalize"),
+            ("GET", "/api/v1/namespaces/a", "get", "a", "namespaces", "a", ""),
+            ("DELETE", "/apis/apps/v1/namespaces/a/deployments", "deletecollection", "a", "deployments", "", ""),
+            ("GET", "/api/v1/namespaces/a/pods/%2e%2e", "get", "a", "pods", "..", ""),
+            ("GET", "/api/v1/namespaces/a/pods/x%2fy", "get", "a", "pods", "x", "y"),
+        ];
+        for (method, path, verb, namespace, resource, name, subresource) in cases {
+            let i = info(method, path).unwrap_or_else(|| panic!("{path}"));
+            assert_eq!(
+                (i.verb, &*i.namespace, &*i.resource, &*i.name, &*i.subresource),
+                (verb, namespace, resource, name, subresource),
+                "{path}"
+            );
+        }
+        assert!(info("GET", "/apis/apps/v1").is_none());
+        assert!(info("GET", "/healthz").is_none());
+    }
+}

@@ -1,0 +1,72 @@
+//! The one place where results become HTTP answers.
+
+use bytes::Bytes;
+use codec::json;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, WWW_AUTHENTICATE};
+use http::{Response, StatusCode};
+use object::{Status, Value, quote};
+
+use crate::body::Body;
+use crate::negotiate::{Encoding, Wanted};
+use crate::views;
+
+pub type Answer = Response<Body>;
+
+pub fn status(status: &Status) -> Answer {
+    let mut answer = json_bytes(status.code, Bytes::from(json::to_vec(&status.to_value())));
+    if let Some(details) = &status.details
+        && details.retry_after_seconds > 0
+    {
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(details.retry_after_seconds));
+    }
+    if status.code == 401 {
+        // Upstream answers 401 without naming a scheme; clients only look at the code.
+        answer.headers_mut().remove(WWW_AUTHENTICATE);
+    }
+    answer
+}
+
+pub fn json_bytes(code: u16, bytes: Bytes) -> Answer {
+    answer(code, "application/json", bytes.into())
+}
+
+pub fn text(code: u16, text: impl Into<String>) -> Answer {
+    answer(code, "text/plain; charset=utf-8", text.into().into_bytes().into())
+}
+
+/// The 404 of paths that are no API at all.
+pub fn page_not_found() -> Answer {
+    text(404, "404 page not found\n")
+}
+
+/// A tree in the encoding the client wants.
+pub fn value(code: u16, value: &Value, wanted: Wanted) -> Answer {
+    answer(code, wanted.content_type(), views::encode_value(value, wanted.encoding).into())
+}
+
+/// Encoded JSON in the encoding the client wants; JSON itself is passed on without a copy.
+pub fn encoded(code: u16, bytes: Bytes, wanted: Wanted) -> Answer {
+    let body = match wanted.encoding {
+        Encoding::Json => bytes.into(),
+        other => views::encode(&bytes, other).into(),
+    };
+    answer(code, wanted.content_type(), body)
+}
+
+pub fn answer(code: u16, content_type: &'static str, body: Body) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    answer
+}
+
+/// Warnings as `299 - "text"` headers; text that no header can carry is left out.
+pub fn warn(answer: &mut Answer, warnings: &[String]) {
+    for warning in warnings.iter().take(100) {
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning))) {
+            answer.headers_mut().append(WARNING, value);
+        }
+    }
+}

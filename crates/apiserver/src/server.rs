@@ -1,0 +1,214 @@
+//! Sockets: TLS, HTTP/1.1 and HTTP/2, connections that drain.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use auth::pki::ServingCertificate;
+use auth::x509::{self, AcceptAnyClientCert, ClientCa};
+use http::Request;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+use crate::body::RequestBody;
+use crate::chain::{Api, Caller};
+use crate::shutdown::Shutdown;
+
+/// A client that does not finish its handshake in time is let go.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Connections at once; above that new ones are closed right away.
+const MAX_CONNECTIONS: usize = 20_000;
+/// How long requests under way may take once a shutdown has begun.
+const DRAIN: Duration = Duration::from_secs(4);
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: String, source: std::io::Error },
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+/// What TLS needs.
+pub struct Tls {
+    pub certificate: Arc<ServingCertificate>,
+    pub client_ca: ClientCa,
+}
+
+/// A listening API server.
+pub struct Server {
+    api: Arc<Api>,
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    client_ca: Arc<ClientCa>,
+    open: Arc<AtomicUsize>,
+}
+
+impl Server {
+    pub async fn bind(api: Arc<Api>, address: &str, tls: Tls) -> Result<Server, ServerError> {
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| ServerError::Listen { address: address.to_owned(), source })?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = AcceptAnyClientCert::new(tls.client_ca.hints());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(tls.certificate);
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // Fewer, larger writes when a list or a watch has much to say.
+        config.send_tls13_tickets = 1;
+        Ok(Server {
+            api,
+            listener,
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            client_ca: Arc::new(tls.client_ca),
+            open: Arc::default(),
+        })
+    }
+
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Accepts until a shutdown begins, then waits for what is under way, four seconds at most.
+    pub async fn run(self) {
+        let env = self.api.registry().env().clone();
+        let loops = self.api.start_loops();
+        let mut shutdown = self.api.shutdown();
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = shutdown.begun() => break,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, _)) => self.connection(stream),
+                Err(error) => {
+                    // Out of file descriptors, most likely: wait for some to be closed.
+                    tracing::warn!(%error, "could not accept a connection");
+                    env.sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        let deadline = env.monotonic() + DRAIN;
+        while self.open.load(Ordering::Acquire) > 0 && env.monotonic() < deadline {
+            env.sleep(Duration::from_millis(10)).await;
+        }
+        for task in loops {
+            // They stop by themselves on shutdown; a panic in one of them was already reported.
+            let _ = task.await;
+        }
+    }
+
+    fn connection(&self, stream: TcpStream) {
+        if self.open.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS {
+            self.open.fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
+        let guard = Open(self.open.clone());
+        let (api, acceptor, client_ca) = (self.api.clone(), self.acceptor.clone(), self.client_ca.clone());
+        self.api.registry().env().spawn("connection", async move {
+            let _guard = guard;
+            if let Err(error) = serve(api, acceptor, client_ca, stream).await {
+                tracing::debug!(error, "a connection ended");
+            }
+        });
+    }
+}
+
+struct Open(Arc<AtomicUsize>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+async fn serve(api: Arc<Api>, acceptor: TlsAcceptor, client_ca: Arc<ClientCa>, stream: TcpStream) -> Result<(), String> {
+    // Small answers must not wait for more to come.
+    let _ = stream.set_nodelay(true);
+    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
+        .await
+        .map_err(|_| "the TLS handshake took too long".to_owned())?
+        .map_err(|e| format!("TLS handshake: {e}"))?;
+    let (_, session) = stream.get_ref();
+    let http2 = session.alpn_protocol() == Some(b"h2");
+    // Checked once per connection; the certificate's end is looked at with every request.
+    let now = api.registry().env().now_seconds();
+    let identity = match session.peer_certificates() {
+        None | Some([]) => Identity::None,
+        Some(chain) => match x509::authenticate_until(chain, &client_ca, now) {
+            Ok(who) => Identity::Certificate { user: Arc::new(who.user.authenticated()), not_after: who.not_after },
+            Err(error) => {
+                tracing::info!(%error, "a client certificate was refused");
+                Identity::Refused
+            }
+        },
+    };
+    let service_api = api.clone();
+    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+        let api = service_api.clone();
+        let caller = identity.caller(api.registry().env().now_seconds());
+        async move { Ok::<_, std::convert::Infallible>(api.handle(&caller, request.map(RequestBody::Socket)).await) }
+    });
+    let io = TokioIo::new(stream);
+    let mut shutdown = api.shutdown();
+    if http2 {
+        let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(100)
+            .initial_stream_window_size(256 * 1024)
+            .initial_connection_window_size(1024 * 1024)
+            .keep_alive_interval(Some(Duration::from_secs(30)))
+            .max_header_list_size(64 * 1024)
+            .serve_connection(io, service);
+        drive(std::pin::pin!(connection), &mut shutdown, |c| c.graceful_shutdown()).await
+    } else {
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(None)
+            .max_buf_size(512 * 1024)
+            .serve_connection(io, service);
+        drive(std::pin::pin!(connection), &mut shutdown, |c| c.graceful_shutdown()).await
+    }
+}
+
+/// Runs a connection to its end; told to finish what is under way once a shutdown begins.
+async fn drive<C>(
+    mut connection: std::pin::Pin<&mut C>,
+    shutdown: &mut Shutdown,
+    finish: impl Fn(std::pin::Pin<&mut C>),
+) -> Result<(), String>
+where
+    C: Future<Output = hyper::Result<()>>,
+{
+    tokio::select! {
+        biased;
+        ended = &mut connection => return ended.map_err(|e| e.to_string()),
+        () = shutdown.begun() => {}
+    }
+    finish(connection.as_mut());
+    connection.await.map_err(|e| e.to_string())
+}
+
+#[derive(Clone)]
+enum Identity {
+    None,
+    Certificate { user: Arc<auth::UserInfo>, not_after: u64 },
+    Refused,
+}
+
+impl Identity {
+    fn caller(&self, now: u64) -> Caller {
+        match self {
+            Identity::None => Caller::Unknown,
+            Identity::Certificate { user, not_after } if now <= *not_after => Caller::Known(user.clone()),
+            Identity::Certificate { .. } | Identity::Refused => Caller::Refused,
+        }
+    }
+}

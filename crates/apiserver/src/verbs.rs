@@ -1,0 +1,537 @@
+//! The registry's verbs as HTTP: parameters in, answers out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::UserInfo;
+use bytes::Bytes;
+use catalog::Verbs;
+use codec::json;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use http::request::Parts;
+use kinds::{DeleteOptions, Operation};
+use object::patch::json::JsonPatch;
+use object::normalise::{Strict, normalise};
+use object::{Details, Map, Status, Value, quote};
+use registry::{FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, served_body};
+use table::Obj;
+
+use crate::body::{Body, RequestBody, decode};
+use crate::chain::{Api, counted};
+use crate::info::{Query, RequestInfo};
+use crate::list_body::{ListBody, WriteItem};
+use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate};
+use crate::respond::{self, Answer};
+use crate::views::{self, Include};
+use crate::watch_body::{WatchBody, WatchSettings, error_event};
+use crate::reviews;
+
+/// Answers smaller than this are not worth compressing.
+const GZIP_FROM: usize = 128 * 1024;
+/// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
+/// back at once.
+const WATCH_SECONDS: u64 = 1800;
+
+pub async fn serve(
+    api: &Arc<Api>,
+    user: &UserInfo,
+    parts: &Parts,
+    body: RequestBody,
+    query: &Query<'_>,
+    info: &RequestInfo<'_>,
+) -> Result<Answer, Status> {
+    let Some(resource) = info.find(api.registry.catalog()) else { return Ok(missing(api, info)) };
+    let verb = info.verb_bit().ok_or_else(Status::method_not_allowed)?;
+    check_name(&info.name)?;
+    let sub = match &*info.subresource {
+        "" => None,
+        name => Some(resource.subresource(name).ok_or_else(Status::no_such_resource)?),
+    };
+    let allowed = sub.map_or(resource.verbs, |s| s.verbs);
+    let fits_path = match verb {
+        Verbs::CREATE => info.name.is_empty() != sub.is_some(),
+        Verbs::UPDATE | Verbs::PATCH => !info.name.is_empty(),
+        _ => true,
+    };
+    if !allowed.contains(verb) || !fits_path {
+        return Err(Status::method_not_allowed());
+    }
+    let request = Request {
+        user,
+        resource,
+        subresource: sub.map(|s| s.name.as_str()),
+        namespace: if resource.namespaced { &info.namespace } else { "" },
+        name: &info.name,
+    };
+    let call = Call { api, parts, query, info, request };
+    if resource.storage.is_none() {
+        return reviews::serve(api, user, parts, body, query, &request).await;
+    }
+    match (request.subresource, verb) {
+        (None | Some("status"), Verbs::GET) => call.get().await,
+        (None, Verbs::LIST) => call.list().await,
+        (None, Verbs::WATCH) => call.watch().await,
+        (None, Verbs::CREATE) => call.create(body).await,
+        (None | Some("status" | "finalize" | "approval" | "resize" | "ephemeralcontainers"), Verbs::UPDATE) => {
+            call.update(body).await
+        }
+        (None | Some("status" | "approval" | "resize" | "ephemeralcontainers"), Verbs::PATCH) => call.patch(body).await,
+        (Some("approval" | "resize" | "ephemeralcontainers"), Verbs::GET) => call.get().await,
+        (None, Verbs::DELETE) => call.delete(body).await,
+        (None, Verbs::DELETE_COLLECTION) => call.delete_collection(body).await,
+        (Some("scale"), Verbs::GET) => call.get_scale().await,
+        (Some("scale"), Verbs::UPDATE) => call.update_scale(body).await,
+        (Some("scale"), Verbs::PATCH) => call.patch_scale(body).await,
+        (Some(other), _) => Err(Status::unavailable(format!(
+            "the subresource {other} of {} is not served by this version of setpoint yet",
+            resource.plural
+        ))),
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
+/// A path that names no resource: a whole unknown group is no API at all.
+fn missing(api: &Api, info: &RequestInfo<'_>) -> Answer {
+    let known = info.group.is_empty() || api.registry.catalog().groups().iter().any(|g| g.name == *info.group);
+    if known { respond::status(&Status::no_such_resource()) } else { respond::page_not_found() }
+}
+
+/// Names that could not be part of a key.
+fn check_name(name: &str) -> Result<(), Status> {
+    let why = match name {
+        "." => "may not be '.'",
+        ".." => "may not be '..'",
+        n if n.contains('/') => "may not contain '/'",
+        n if n.contains('%') => "may not contain '%'",
+        n if n.contains('\0') => "may not contain a zero byte",
+        _ => return Ok(()),
+    };
+    Err(Status::bad_request(format!("Name parameter invalid: {}: {why}", quote(name))))
+}
+
+struct Call<'a> {
+    api: &'a Arc<Api>,
+    parts: &'a Parts,
+    query: &'a Query<'a>,
+    info: &'a RequestInfo<'a>,
+    request: Request<'a>,
+}
+
+impl Call<'_> {
+    fn wanted(&self, list: bool) -> Result<Wanted, Status> {
+        negotiate(&self.parts.headers, self.query, Offer { views: true, list })
+    }
+
+    async fn get(&self) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let obj = self.api.registry.get(&self.request, self.query.get("resourceVersion")).await?;
+        Ok(self.object(200, &obj, wanted, true))
+    }
+
+    async fn list(&self) -> Result<Answer, Status> {
+        let wanted = self.wanted(true)?;
+        let options = list_options(self.query, self.info)?;
+        let list = self.api.registry.list(&self.request, &options).await?;
+        Ok(self.list_answer(list, wanted))
+    }
+
+    fn list_answer(&self, list: List, wanted: Wanted) -> Answer {
+        let resource = self.request.resource;
+        let metadata = views::list_metadata(list.revision.0, list.continue_token.as_deref(), list.remaining);
+        let include = include(self.query);
+        let (head, write_item): (Vec<u8>, WriteItem) = match wanted.view {
+            View::Table => {
+                let api = self.api.clone();
+                let id = resource.id;
+                let write: WriteItem = Box::new(move |obj, out| {
+                    let catalog = api.registry.catalog();
+                    views::table_row(obj, &served_body(catalog, catalog.resource(id), obj), include, out)
+                });
+                (views::table_head(&metadata), write)
+            }
+            View::Metadata => {
+                let head = format!(
+                    "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\"items\":["
+                );
+                (head.into_bytes(), Box::new(views::metadata_item))
+            }
+            View::Object => {
+                let head = format!(
+                    "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
+                    resource.list_kind,
+                    resource.api_version()
+                );
+                (head.into_bytes(), self.item_writer())
+            }
+        };
+        let size: usize = list.items.iter().map(|o| o.body().len()).sum();
+        let gzip = size >= GZIP_FROM && wanted.encoding == Encoding::Json && accepts_gzip(&self.parts.headers);
+        let mut body = ListBody::new(head, list.items, write_item, b"]}", gzip);
+        if wanted.encoding != Encoding::Json {
+            // Rare, and for people: made as a whole.
+            let mut whole = Vec::new();
+            while let Some(chunk) = body.next_chunk() {
+                whole.extend_from_slice(&chunk);
+            }
+            return respond::encoded(200, whole.into(), wanted);
+        }
+        let mut answer = if size < 64 * 1024 {
+            // Small lists go out with a length, in one piece.
+            let mut whole = body.next_chunk().map(Vec::from).unwrap_or_default();
+            while let Some(chunk) = body.next_chunk() {
+                whole.extend_from_slice(&chunk);
+            }
+            respond::answer(200, wanted.content_type(), whole.into())
+        } else {
+            respond::answer(200, wanted.content_type(), Body::List(Box::new(body)))
+        };
+        if gzip {
+            answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
+        answer
+    }
+
+    /// Items carry no kind and apiVersion of their own.
+    fn item_writer(&self) -> WriteItem {
+        let resource = self.request.resource;
+        let catalog = self.api.registry.catalog().clone();
+        let id = resource.id;
+        let stored = resource.storage.map(|s| catalog.storage(s));
+        if stored.is_some_and(|s| s.group == resource.group && s.version == resource.version) {
+            return Box::new(|obj, out| {
+                out.push(b'{');
+                out.extend_from_slice(obj.body_after_type());
+            });
+        }
+        Box::new(move |obj, out| {
+            let resource = catalog.resource(id);
+            let body = served_body(&catalog, resource, obj);
+            let type_meta = format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", resource.kind, resource.api_version());
+            out.push(b'{');
+            out.extend_from_slice(body.strip_prefix(type_meta.as_bytes()).unwrap_or(&body[1..]));
+        })
+    }
+
+    async fn watch(&self) -> Result<Answer, Status> {
+        let wanted = negotiate(&self.parts.headers, self.query, Offer { views: true, list: false })?;
+        let mut options = list_options(self.query, self.info)?;
+        options.watch = true;
+        let mut request = self.request;
+        if !request.name.is_empty() {
+            // The old path of a watch on one object.
+            options.field_selector = format!("metadata.name={}", request.name);
+            request.name = "";
+        }
+        let env = self.api.registry.env().clone();
+        let seconds = match options.timeout_seconds {
+            Some(seconds) if seconds > 0 => seconds,
+            _ => WATCH_SECONDS + env.random_below(WATCH_SECONDS),
+        };
+        let watch = match self.api.registry.watch(&request, &options).await {
+            Ok(watch) => watch,
+            // A version below the history is told in the stream, where reflectors look for it.
+            Err(status) if status.code == 410 => {
+                let mut event = Vec::new();
+                error_event(&status, &mut event);
+                return Ok(respond::answer(200, "application/json", event.into()));
+            }
+            Err(status) => return Err(status),
+        };
+        let mut counted = counted(self.info, self.query);
+        counted.verb = "WATCH";
+        let settings = WatchSettings {
+            bookmarks: options.allow_bookmarks,
+            timeout: Duration::from_secs(seconds),
+            env,
+            shutdown: self.api.shutdown(),
+            gauge: self.api.metrics.long_running(&counted),
+        };
+        let resource = request.resource;
+        let (api, id, include) = (self.api.clone(), resource.id, include(self.query));
+        let mut first = true;
+        let write_object: Box<dyn FnMut(&Obj, &mut Vec<u8>) + Send + Sync> = match wanted.view {
+            View::Object => {
+                let catalog = api.registry.catalog().clone();
+                Box::new(move |obj, out| out.extend_from_slice(&served_body(&catalog, catalog.resource(id), obj)))
+            }
+            View::Metadata => Box::new(views::metadata_of),
+            View::Table => Box::new(move |obj, out| {
+                let catalog = api.registry.catalog();
+                let body = served_body(catalog, catalog.resource(id), obj);
+                views::table_of_one(obj, &body, include, std::mem::take(&mut first), out);
+            }),
+        };
+        let (kind, api_version) = match wanted.view {
+            View::Metadata => ("PartialObjectMetadata".to_owned(), "meta.k8s.io/v1".to_owned()),
+            _ => (resource.kind.to_string(), resource.api_version()),
+        };
+        let view = wanted.view;
+        let write_bookmark = Box::new(move |revision: u64, end: bool, out: &mut Vec<u8>| {
+            let annotation = if end { ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" } else { "" };
+            let metadata = format!("{{\"resourceVersion\":\"{revision}\"{annotation}}}");
+            if view == View::Table {
+                views::table_bookmark(&metadata, out);
+                return;
+            }
+            let text = format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata}}}");
+            out.extend_from_slice(text.as_bytes());
+        });
+        let body = WatchBody::new(watch, settings, write_object, write_bookmark);
+        Ok(respond::answer(200, "application/json", Body::Watch(Box::new(body))))
+    }
+
+    async fn create(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let options = self.write_options(Operation::Create)?;
+        let value = self.decoded(body).await?;
+        let written = self.api.registry.create(&self.request, value, options).await?;
+        Ok(self.written(written, wanted))
+    }
+
+    async fn update(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let options = self.write_options(Operation::Update)?;
+        let value = self.decoded(body).await?;
+        let written = self.api.registry.update(&self.request, value, options).await?;
+        Ok(self.written(written, wanted))
+    }
+
+    async fn patch(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let kind = self.patch_kind()?;
+        let options = self.write_options(Operation::Patch)?;
+        let patch = kind.read(&body.read().await?)?;
+        let written = self.api.registry.patch(&self.request, patch, options).await?;
+        Ok(self.written(written, wanted))
+    }
+
+    async fn get_scale(&self) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let scale = self.api.registry.get_scale(&self.request, self.query.get("resourceVersion")).await?;
+        Ok(respond::value(200, &scale, wanted))
+    }
+
+    async fn update_scale(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let options = self.write_options(Operation::Update)?;
+        let value = decode(&self.parts.headers, &body.read().await?, "Scale", None)?;
+        let (scale, warnings) = self.api.registry.update_scale(&self.request, value, options).await?;
+        let mut answer = respond::value(200, &scale, wanted);
+        respond::warn(&mut answer, &warnings);
+        Ok(answer)
+    }
+
+    async fn patch_scale(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let kind = self.patch_kind()?;
+        let options = self.write_options(Operation::Patch)?;
+        let patch = kind.read(&body.read().await?)?;
+        let (scale, warnings) = self.api.registry.patch_scale(&self.request, patch, options).await?;
+        let mut answer = respond::value(200, &scale, wanted);
+        respond::warn(&mut answer, &warnings);
+        Ok(answer)
+    }
+
+    async fn delete(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let options = self.delete_options(body).await?;
+        let deleted = self.api.registry.delete(&self.request, &options).await?;
+        let resource = self.request.resource;
+        if !deleted.removed || self.returns_deleted() {
+            let code = if !deleted.removed && options.orphan_dependents == Some(false) { 202 } else { 200 };
+            return Ok(self.object(code, &deleted.obj, wanted, false));
+        }
+        let details = Details {
+            name: deleted.obj.name().into(),
+            group: resource.group.to_string(),
+            kind: resource.plural.to_string(),
+            uid: deleted.obj.uid().into(),
+            ..Details::default()
+        };
+        let mut success = Map::default();
+        success.set("kind", "Status");
+        success.set("apiVersion", "v1");
+        success.set("metadata", Value::map());
+        success.set("status", "Success");
+        success.set("details", details.to_value());
+        Ok(respond::value(200, &Value::Map(success), wanted))
+    }
+
+    /// Some kinds answer a DELETE with the object that went away instead of a Status.
+    fn returns_deleted(&self) -> bool {
+        let catalog = self.api.registry.catalog();
+        self.request.resource.storage.is_some_and(|id| catalog.storage(id).returns_deleted)
+    }
+
+    async fn delete_collection(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(true)?;
+        let list = list_options(self.query, self.info)?;
+        let options = self.delete_options(body).await?;
+        let deleted = self.api.registry.delete_collection(&self.request, &options, &list).await?;
+        Ok(self.list_answer(deleted, wanted))
+    }
+
+    async fn decoded(&self, body: RequestBody) -> Result<Value, Status> {
+        let bytes = body.read().await?;
+        let resource = self.request.resource;
+        let hint = Some((self.api.registry.catalog().schema(), resource.ty));
+        decode(&self.parts.headers, &bytes, &resource.kind, hint)
+    }
+
+    /// An object in the shape the client wants.
+    fn object(&self, code: u16, obj: &Obj, wanted: Wanted, may_compress: bool) -> Answer {
+        let body = served_body(self.api.registry.catalog(), self.request.resource, obj);
+        let bytes = match wanted.view {
+            View::Object => body,
+            View::Metadata => {
+                let mut out = Vec::new();
+                views::metadata_of(obj, &mut out);
+                out.into()
+            }
+            View::Table => {
+                let mut out = Vec::new();
+                views::table_of_one(obj, &body, include(self.query), true, &mut out);
+                out.into()
+            }
+        };
+        let big = bytes.len() >= GZIP_FROM && wanted.encoding == Encoding::Json;
+        if may_compress && big && accepts_gzip(&self.parts.headers) {
+            let mut answer = respond::answer(code, wanted.content_type(), gzip(&bytes).into());
+            answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+            return answer;
+        }
+        respond::encoded(code, bytes, wanted)
+    }
+
+    fn written(&self, written: Written, wanted: Wanted) -> Answer {
+        let code = if written.created { 201 } else { 200 };
+        let mut answer = self.object(code, &written.obj, wanted, false);
+        respond::warn(&mut answer, &written.warnings);
+        answer
+    }
+
+    fn write_options(&self, operation: Operation) -> Result<WriteOptions, Status> {
+        let options = kinds::WriteOptions {
+            dry_run: self.query.all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect(),
+            field_manager: self.query.get("fieldManager").to_owned(),
+            field_validation: self.query.get("fieldValidation").to_owned(),
+            force: self.query.find("force").map(|_| self.query.flag("force")),
+        };
+        options.check(operation)?;
+        let field_validation = match options.field_validation.as_str() {
+            "Ignore" => FieldValidation::Ignore,
+            "Strict" => FieldValidation::Strict,
+            _ => FieldValidation::Warn,
+        };
+        Ok(WriteOptions { dry_run: options.is_dry_run(), field_validation })
+    }
+
+    async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {
+        let bytes = body.read().await?;
+        let mut value = if bytes.is_empty() {
+            delete_query(self.query)?
+        } else {
+            decode(&self.parts.headers, &bytes, "DeleteOptions", None)?
+        };
+        let catalog = self.api.registry.catalog();
+        if let Some(ty) = catalog.schema().find("meta.v1.DeleteOptions") {
+            normalise(catalog.schema(), ty, &mut value, &mut Strict::off())
+                .map_err(|e| Status::bad_request(e.to_string()))?;
+        }
+        DeleteOptions::from_value(&value)
+    }
+
+    fn patch_kind(&self) -> Result<PatchKind, Status> {
+        let content_type = self.parts.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+        match content_type.split(';').next().unwrap_or("").trim() {
+            "application/json-patch+json" => Ok(PatchKind::Json),
+            "application/merge-patch+json" => Ok(PatchKind::Merge),
+            "application/strategic-merge-patch+json" => Ok(PatchKind::Strategic),
+            "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
+                self.write_options(Operation::Apply)?;
+                Err(Status::unsupported_media_type(
+                    "server-side apply is not served by this version of setpoint yet; accepted patch types: \
+                     application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
+                ))
+            }
+            _ => Err(Status::unsupported_media_type("415: Unsupported Media Type").with_empty_details()),
+        }
+    }
+}
+
+enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+}
+
+impl PatchKind {
+    fn read(self, bytes: &[u8]) -> Result<Patch, Status> {
+        let value = json::parse(bytes, None).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+        Ok(match self {
+            PatchKind::Json => Patch::Json(JsonPatch::parse(value)?),
+            PatchKind::Merge => Patch::Merge(value),
+            PatchKind::Strategic => Patch::Strategic(value),
+        })
+    }
+}
+
+/// DeleteOptions from a query, as a body would say it.
+fn delete_query(query: &Query<'_>) -> Result<Value, Status> {
+    let mut map = Map::default();
+    if let Some(seconds) = query.find("gracePeriodSeconds") {
+        map.set("gracePeriodSeconds", parse_int(seconds)?);
+    }
+    if let Some(policy) = query.find("propagationPolicy") {
+        map.set("propagationPolicy", policy);
+    }
+    if query.find("orphanDependents").is_some() {
+        map.set("orphanDependents", query.flag("orphanDependents"));
+    }
+    let dry_run: Vec<Value> = query.all("dryRun").filter(|v| !v.is_empty()).map(Value::from).collect();
+    if !dry_run.is_empty() {
+        map.set("dryRun", dry_run);
+    }
+    Ok(Value::Map(map))
+}
+
+fn parse_int(text: &str) -> Result<i64, Status> {
+    text.parse().map_err(|_| Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", quote(text))))
+}
+
+fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions, Status> {
+    let number = |name: &str| match query.get(name) {
+        "" => Ok(None),
+        text => parse_int(text).map(Some),
+    };
+    Ok(ListOptions {
+        label_selector: query.get("labelSelector").to_owned(),
+        field_selector: query.get("fieldSelector").to_owned(),
+        resource_version: query.get("resourceVersion").to_owned(),
+        resource_version_match: query.get("resourceVersionMatch").to_owned(),
+        limit: number("limit")?.unwrap_or(0),
+        continue_token: query.get("continue").to_owned(),
+        watch: info.verb == "watch",
+        allow_bookmarks: query.flag("allowWatchBookmarks"),
+        send_initial_events: query.find("sendInitialEvents").map(|_| query.flag("sendInitialEvents")),
+        timeout_seconds: number("timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
+    })
+}
+
+fn include(query: &Query<'_>) -> Include {
+    match query.get("includeObject") {
+        "None" => Include::None,
+        "Object" => Include::Object,
+        _ => Include::Metadata,
+    }
+}
+
+fn gzip(bytes: &Bytes) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::with_capacity(bytes.len() / 4), flate2::Compression::new(1));
+    // Writing into a Vec cannot fail.
+    let _ = encoder.write_all(bytes);
+    encoder.finish().unwrap_or_default()
+}

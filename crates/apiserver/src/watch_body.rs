@@ -1,0 +1,201 @@
+//! A watch's body: a cursor the connection pulls, up to 64 KiB at a time. Nothing is queued for a slow reader.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use codec::json;
+use env::Env;
+use object::Status;
+use registry::{Watch, WatchStart};
+use table::{Cursor, EventKind, Obj, WatchEvent};
+use tokio::time::Sleep;
+
+use crate::metrics::LongRunning;
+use crate::shutdown::Shutdown;
+
+/// How much one poll of the connection takes from the cursor.
+const PULL: usize = 64 * 1024;
+/// A bookmark about once a minute, and shortly before the watch ends.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
+
+/// How one event's object is written (as itself, as a Table, as metadata).
+pub type WriteObject = Box<dyn FnMut(&Obj, &mut Vec<u8>) + Send + Sync>;
+/// How a bookmark at a revision is written; true: the one that ends the initial events.
+pub type WriteBookmark = Box<dyn FnMut(u64, bool, &mut Vec<u8>) + Send + Sync>;
+
+pub struct WatchBody {
+    initial: VecDeque<Arc<Obj>>,
+    /// Revision of the bookmark that ends the initial events, until it was sent.
+    end_of_initial: Option<u64>,
+    cursor: Cursor,
+    events: Vec<WatchEvent>,
+    write_object: WriteObject,
+    write_bookmark: WriteBookmark,
+    bookmark: Option<Pin<Box<Sleep>>>,
+    timeout: Pin<Box<Sleep>>,
+    deadline: tokio::time::Instant,
+    env: Env,
+    shutdown: Shutdown,
+    ended: bool,
+    /// Counts this watch while it lives, and its events.
+    gauge: LongRunning,
+}
+
+pub struct WatchSettings {
+    pub bookmarks: bool,
+    pub timeout: Duration,
+    pub env: Env,
+    pub shutdown: Shutdown,
+    pub gauge: LongRunning,
+}
+
+impl WatchBody {
+    pub fn new(
+        watch: Watch,
+        settings: WatchSettings,
+        write_object: WriteObject,
+        write_bookmark: WriteBookmark,
+    ) -> WatchBody {
+        let (initial, end_of_initial) = match watch.start {
+            WatchStart::Changes => (VecDeque::new(), None),
+            WatchStart::State { items, revision, end_bookmark } => {
+                (items.into(), end_bookmark.then_some(revision.0))
+            }
+        };
+        let deadline = settings.env.monotonic() + settings.timeout;
+        let bookmark = settings.bookmarks.then(|| Box::pin(tokio::time::sleep_until(next_bookmark(&settings.env, deadline))));
+        WatchBody {
+            initial,
+            end_of_initial,
+            cursor: watch.cursor,
+            events: Vec::new(),
+            write_object,
+            write_bookmark,
+            bookmark,
+            timeout: Box::pin(tokio::time::sleep_until(deadline)),
+            deadline,
+            env: settings.env,
+            shutdown: settings.shutdown,
+            ended: false,
+            gauge: settings.gauge,
+        }
+    }
+
+    /// The next stretch of events; `None` ends the response.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let mut out = Vec::new();
+        self.take_initial(&mut out);
+        if out.len() < PULL && self.initial.is_empty() {
+            loop {
+                match self.cursor.pull(&mut self.events, PULL) {
+                    Ok(at_end) => {
+                        self.take_events(&mut out);
+                        // A poll must not spin over a long log in which nothing matches: come back for more.
+                        if !at_end && out.is_empty() {
+                            continue;
+                        }
+                        break;
+                    }
+                    Err(_) => {
+                        self.ended = true;
+                        error_event(&Status::expired("the watch fell behind the history kept; list again"), &mut out);
+                        break;
+                    }
+                }
+            }
+        }
+        if !out.is_empty() {
+            return Poll::Ready(Some(out.into()));
+        }
+        if self.shutdown.poll_begun(cx) || self.timeout.as_mut().poll(cx).is_ready() {
+            self.ended = true;
+            return Poll::Ready(None);
+        }
+        if let Some(bookmark) = &mut self.bookmark
+            && bookmark.as_mut().poll(cx).is_ready()
+        {
+            bookmark.as_mut().reset(next_bookmark(&self.env, self.deadline));
+            // The cursor is at the end of the log: all up to here was sent.
+            self.bookmark_event(self.cursor.caught_up().0, false, &mut out);
+            cx.waker().wake_by_ref();
+            return Poll::Ready(Some(out.into()));
+        }
+        if self.cursor.poll_changed(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    fn take_initial(&mut self, out: &mut Vec<u8>) {
+        while out.len() < PULL
+            && let Some(obj) = self.initial.pop_front()
+        {
+            self.event("ADDED", &obj, out);
+        }
+        if self.initial.is_empty()
+            && let Some(revision) = self.end_of_initial.take()
+        {
+            self.bookmark_event(revision, true, out);
+        }
+    }
+
+    fn take_events(&mut self, out: &mut Vec<u8>) {
+        if self.events.is_empty() {
+            return;
+        }
+        let events = std::mem::take(&mut self.events);
+        out.reserve(events.iter().map(|e| e.obj.body().len() + 48).sum());
+        self.gauge.events(events.len());
+        for event in &events {
+            let kind = match event.kind {
+                EventKind::Added => "ADDED",
+                EventKind::Modified => "MODIFIED",
+                EventKind::Deleted => "DELETED",
+            };
+            self.event(kind, &event.obj, out);
+        }
+        // Keep the room for the next pull.
+        self.events = events;
+        self.events.clear();
+    }
+
+    fn event(&mut self, kind: &str, obj: &Obj, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"type\":\"");
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(b"\",\"object\":");
+        (self.write_object)(obj, out);
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn bookmark_event(&mut self, revision: u64, end_of_initial: bool, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"type\":\"BOOKMARK\",\"object\":");
+        (self.write_bookmark)(revision, end_of_initial, out);
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+/// An ERROR event: how a running watch is told that it failed.
+pub fn error_event(status: &Status, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"type\":\"ERROR\",\"object\":");
+    json::write(&status.to_value(), out);
+    out.extend_from_slice(b"}\n");
+}
+
+fn next_bookmark(env: &Env, deadline: tokio::time::Instant) -> tokio::time::Instant {
+    let now = env.monotonic();
+    let regular = now + BOOKMARK_EVERY;
+    match deadline.checked_sub(BOOKMARK_BEFORE_END) {
+        Some(last) if last > now && last < regular => last,
+        // Between the last bookmark and the end: every second, as upstream does.
+        _ if deadline < now + BOOKMARK_BEFORE_END => now + Duration::from_secs(1),
+        _ => regular,
+    }
+}

@@ -1,0 +1,25 @@
+//! Who are you, may you: identities, certificates, tokens, RBAC, impersonation, access reviews.
+//!
+//! ```text
+//! TLS client certificate ─ x509::authenticate ─┐
+//! Authorization: Bearer ── Tokens::authenticate ├─ UserInfo ─ impersonation ─ UserInfo ─ rbac::Policy::authorize
+//! neither ──────────────── UserInfo::anonymous ─┘
+//! ```
+//!
+//! Nothing here waits, asks for the time or knows HTTP: every function takes data and gives data. Only `pki`
+//! and `tokens` touch files, when the program starts or a certificate is renewed.
+
+mod attributes;
+pub mod impersonation;
+pub mod pki;
+pub mod rbac;
+pub mod reviews;
+pub mod tokens;
+mod user;
+pub mod x509;
+
+pub use attributes::{Attributes, Decision, forbidden};
+pub use pki::{Pki, PkiError};
+pub use rbac::{Policy, Rule};
+pub use tokens::Tokens;
+pub use user::{UserInfo, groups, names};

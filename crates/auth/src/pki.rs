@@ -1,0 +1,379 @@
+//! The cluster's own certificate authority, its serving certificate and the administrator's.
+//!
+//! ```text
+//! dir/ca.crt, ca.key                 10 years; trusted by every client, signs the others
+//! dir/apiserver.crt, apiserver.key    1 year; what the server shows
+//! dir/admin.crt, admin.key            1 year; CN=kubernetes-admin, O=system:masters
+//! ```
+//! What is missing is made, in milliseconds (ECDSA P-256). A key that exists is never overwritten: a renewal
+//! signs a new certificate for the same key, so it replaces exactly one file, and a crash leaves the old one or
+//! the new one. The key is written before its certificate; a lone key is therefore a crash and gets its
+//! certificate, while a lone certificate is a mistake somebody must look at.
+
+mod certificate;
+mod der;
+mod files;
+mod identity;
+mod pem;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
+use rustls_pki_types::CertificateDer;
+
+pub use certificate::CryptoError;
+pub(crate) use certificate::{COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, name_parts};
+use certificate::{Request, Signer, Usage};
+pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
+pub use pem::{certificates as certificates_from_pem, private_key as private_key_from_pem};
+
+use crate::x509::ClientCa;
+use crate::{groups, user};
+
+pub const YEAR_SECONDS: u64 = 365 * 86_400;
+
+/// Names every serving certificate has, whatever the machine is called.
+pub const SERVING_NAMES: [&str; 8] = [
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "10.96.0.1",
+];
+
+#[derive(Debug, thiserror::Error)]
+pub enum PkiError {
+    #[error("cannot {action} {}: {source}", path.display())]
+    File { action: &'static str, path: PathBuf, source: io::Error },
+    #[error("{} is damaged: {why}; restore it from a backup{mend}", path.display())]
+    Damaged { path: PathBuf, why: String, mend: &'static str },
+    #[error("{} exists but {} does not; {mend}", present.display(), missing.display())]
+    KeyMissing { present: PathBuf, missing: PathBuf, mend: &'static str },
+    #[error("{} is not the certificate of {}; put the matching file back, or delete the certificate to have a new one signed for the key", certificate.display(), key.display())]
+    Mismatch { certificate: PathBuf, key: PathBuf },
+    #[error("{} was not issued by {}; delete it to have a new one signed, or restore the authority that signed it", certificate.display(), authority.display())]
+    ForeignIssuer { certificate: PathBuf, authority: PathBuf },
+    #[error("the authority {} is only valid until {not_after} (Unix seconds) and now is {now}; delete it, keeping its key, to have a new one made, then write all kubeconfig files again", path.display())]
+    AuthorityExpired { path: PathBuf, not_after: u64, now: u64 },
+    #[error("{0:?} can be no name in a certificate: give a host name or an address")]
+    BadName(String),
+    #[error(transparent)]
+    Crypto(#[from] CryptoError),
+}
+
+/// Which certificates a renewal replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// Give the new one to the server: [`ServingCertificate::swap`].
+    pub serving: bool,
+    /// Write the administrator's kubeconfig again.
+    pub admin: bool,
+}
+
+pub struct Pki {
+    dir: PathBuf,
+    random: SystemRandom,
+    ca: Authority,
+    serving: Identity,
+    admin: Identity,
+    /// DNS names and addresses the serving certificate must have.
+    names: Vec<String>,
+}
+
+struct Authority {
+    key: EcdsaKeyPair,
+    /// The issuing certificate first; others a file may hold are trusted too (a rotation).
+    certificates: Vec<CertificateDer<'static>>,
+    pem: String,
+    subject: Vec<u8>,
+    not_after: u64,
+}
+
+impl Pki {
+    /// Loads what is in `dir`, makes what is missing, renews what is due. `names` (host names and addresses
+    /// the server is reached by) are added to [`SERVING_NAMES`].
+    pub fn open_or_create(dir: &Path, now_unix: u64, names: &[String]) -> Result<Pki, PkiError> {
+        files::make_dir(dir).map_err(|source| PkiError::File {
+            action: "make the folder",
+            path: dir.into(),
+            source,
+        })?;
+        let random = SystemRandom::new();
+        let names = serving_names(names)?;
+        let ca = Authority::open_or_create(dir, now_unix, &random)?;
+        let serving = leaf(dir, &ca, &SERVING, &names, now_unix, &random)?.0;
+        let admin = leaf(dir, &ca, &ADMIN, &[], now_unix, &random)?.0;
+        Ok(Pki { dir: dir.into(), random, ca, serving, admin, names })
+    }
+
+    /// Signs new certificates for those with less than a third of their life left.
+    pub fn renew_if_due(&mut self, now_unix: u64) -> Result<Renewed, PkiError> {
+        let (serving, new_serving) =
+            leaf(&self.dir, &self.ca, &SERVING, &self.names, now_unix, &self.random)?;
+        let (admin, new_admin) = leaf(&self.dir, &self.ca, &ADMIN, &[], now_unix, &self.random)?;
+        let changed = Renewed {
+            serving: new_serving || serving.certificate != self.serving.certificate,
+            admin: new_admin || admin.certificate != self.admin.certificate,
+        };
+        (self.serving, self.admin) = (serving, admin);
+        Ok(changed)
+    }
+
+    /// A client certificate that no file keeps: a user's name, all of its groups, how long it is good for.
+    pub fn issue_client(
+        &self,
+        common_name: &str,
+        groups: &[String],
+        lifetime_seconds: u64,
+        now_unix: u64,
+    ) -> Result<Identity, PkiError> {
+        let key = certificate::generate_key(&self.random)?;
+        let request = Request {
+            usage: Usage::Client,
+            common_name,
+            organizations: groups,
+            names: &[],
+            not_before: now_unix.saturating_sub(CLOCK_SKEW_SECONDS),
+            not_after: now_unix.saturating_add(lifetime_seconds).min(self.ca.not_after),
+        };
+        let pair = key_pair(&key, &self.random).ok_or(CryptoError("use a key it generated"))?;
+        let certificate = certificate::issue(&request, &pair, Some(self.ca.signer()), &self.random)?;
+        Ok(Identity { certificate: certificate.into(), key })
+    }
+
+    pub fn serving(&self) -> &Identity {
+        &self.serving
+    }
+    pub fn admin(&self) -> &Identity {
+        &self.admin
+    }
+    /// ca.crt as it is in the file: what clients must trust (`kube-root-ca.crt` holds it too).
+    pub fn ca_pem(&self) -> &str {
+        &self.ca.pem
+    }
+    /// For [`crate::x509::authenticate`].
+    pub fn client_ca(&self) -> ClientCa {
+        ClientCa::new(&self.ca.certificates)
+    }
+    /// The administrator's kubeconfig.
+    pub fn admin_kubeconfig(&self, server_url: &str) -> String {
+        self.kubeconfig(server_url, "kubernetes-admin", &self.admin)
+    }
+    pub fn kubeconfig(&self, server_url: &str, user: &str, identity: &Identity) -> String {
+        kubeconfig(server_url, &self.ca.pem, user, identity)
+    }
+}
+
+/// Clients whose clock is a little behind must not find a new certificate "not yet valid".
+const CLOCK_SKEW_SECONDS: u64 = 300;
+const KEY_MODE: u32 = 0o600;
+const CERTIFICATE_MODE: u32 = 0o644;
+
+/// One of the leaves kept in files.
+struct Leaf {
+    file: &'static str,
+    usage: Usage,
+    common_name: &'static str,
+    organizations: &'static [&'static str],
+}
+
+const SERVING: Leaf =
+    Leaf { file: "apiserver", usage: Usage::Server, common_name: "kube-apiserver", organizations: &[] };
+const ADMIN: Leaf = Leaf {
+    file: "admin",
+    usage: Usage::Client,
+    common_name: "kubernetes-admin",
+    organizations: &[groups::MASTERS],
+};
+
+impl Authority {
+    fn open_or_create(dir: &Path, now: u64, random: &SystemRandom) -> Result<Authority, PkiError> {
+        let pair = Pair::at(dir, "ca");
+        let mend = "put the key back from a backup; without it no certificate can be signed. To start over with a \
+                    new authority (every kubeconfig must then be written again), move ca.crt, apiserver.crt and \
+                    admin.crt away";
+        let pkcs8 = pair.key_or_create(mend, random)?;
+        let key = pair.key_pair(&pkcs8, random)?;
+        let pem = match pair.read_certificate()? {
+            Some(pem) => pem,
+            None => {
+                let request = Request {
+                    usage: Usage::Authority,
+                    common_name: "kubernetes",
+                    organizations: &[],
+                    names: &[],
+                    not_before: now.saturating_sub(CLOCK_SKEW_SECONDS),
+                    not_after: now.saturating_add(10 * YEAR_SECONDS),
+                };
+                let pem = pem::encode(pem::CERTIFICATE, &certificate::issue(&request, &key, None, random)?);
+                pair.write_certificate(&pem)?;
+                pem.into_bytes()
+            }
+        };
+        let certificates = pem::certificates(&pem).map_err(|why| pair.damaged(why))?;
+        let parsed = pair.parse(&certificates[0])?;
+        if parsed.public_key != key.public_key().as_ref() {
+            return Err(pair.mismatch());
+        }
+        if now >= parsed.not_after {
+            return Err(PkiError::AuthorityExpired {
+                path: pair.certificate,
+                not_after: parsed.not_after,
+                now,
+            });
+        }
+        let (subject, not_after) = (parsed.subject.to_vec(), parsed.not_after);
+        let pem = String::from_utf8_lossy(&pem).into_owned();
+        Ok(Authority { key, certificates, pem, subject, not_after })
+    }
+
+    fn signer(&self) -> Signer<'_> {
+        Signer { key: &self.key, subject: &self.subject }
+    }
+}
+
+/// Loads a leaf, or signs it where it is missing, due or lacks a name; says whether it signed.
+fn leaf(
+    dir: &Path,
+    ca: &Authority,
+    leaf: &Leaf,
+    names: &[String],
+    now: u64,
+    random: &SystemRandom,
+) -> Result<(Identity, bool), PkiError> {
+    let pair = Pair::at(dir, leaf.file);
+    let mend = "put the key back, or delete the certificate to have a new pair made";
+    let key = pair.key_or_create(mend, random)?;
+    let key_pair = pair.key_pair(&key, random)?;
+    if let Some(pem) = pair.read_certificate()? {
+        let found = pem::certificates(&pem).map_err(|why| pair.damaged(why))?;
+        let parsed = pair.parse(&found[0])?;
+        if parsed.public_key != key_pair.public_key().as_ref() {
+            return Err(pair.mismatch());
+        }
+        if !ClientCa::new(&ca.certificates).has_issued(&found[0], parsed.not_before) {
+            return Err(PkiError::ForeignIssuer {
+                certificate: pair.certificate,
+                authority: dir.join("ca.crt"),
+            });
+        }
+        let life = parsed.not_after.saturating_sub(parsed.not_before);
+        let left = parsed.not_after.saturating_sub(now);
+        let fresh = left > life / 3 && now >= parsed.not_before;
+        if fresh && names.iter().all(|n| parsed.names.contains(n)) {
+            return Ok((Identity { certificate: found[0].clone(), key }, false));
+        }
+    }
+    let organizations: Vec<String> = leaf.organizations.iter().map(|o| (*o).to_owned()).collect();
+    let request = Request {
+        usage: leaf.usage,
+        common_name: leaf.common_name,
+        organizations: &organizations,
+        names,
+        not_before: now.saturating_sub(CLOCK_SKEW_SECONDS),
+        not_after: now.saturating_add(YEAR_SECONDS).min(ca.not_after),
+    };
+    let certificate = certificate::issue(&request, &key_pair, Some(ca.signer()), random)?;
+    pair.write_certificate(&pem::encode(pem::CERTIFICATE, &certificate))?;
+    Ok((Identity { certificate: certificate.into(), key }, true))
+}
+
+/// `name.crt` and `name.key`.
+struct Pair {
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+impl Pair {
+    fn at(dir: &Path, name: &str) -> Pair {
+        Pair { certificate: dir.join(format!("{name}.crt")), key: dir.join(format!("{name}.key")) }
+    }
+
+    /// The key's PKCS#8; a new one where neither file exists.
+    fn key_or_create(&self, mend: &'static str, random: &SystemRandom) -> Result<Vec<u8>, PkiError> {
+        let file = |action| move |source| PkiError::File { action, path: self.key.clone(), source };
+        if let Some(pem) = files::read(&self.key).map_err(file("read"))? {
+            return pem::private_key(&pem).map_err(|why| PkiError::Damaged {
+                path: self.key.clone(),
+                why,
+                mend: " (it is not overwritten, because nothing could bring it back)",
+            });
+        }
+        if self.read_certificate()?.is_some() {
+            let (present, missing) = (self.certificate.clone(), self.key.clone());
+            return Err(PkiError::KeyMissing { present, missing, mend });
+        }
+        let key = certificate::generate_key(random)?;
+        let pem = pem::encode(pem::PRIVATE_KEY, &key);
+        files::create_new(&self.key, pem.as_bytes(), KEY_MODE).map_err(file("write"))?;
+        Ok(key)
+    }
+
+    fn key_pair(&self, key: &[u8], random: &SystemRandom) -> Result<EcdsaKeyPair, PkiError> {
+        key_pair(key, random).ok_or_else(|| PkiError::Damaged {
+            path: self.key.clone(),
+            why: "it is no ECDSA P-256 key".to_owned(),
+            mend: " (it is not overwritten, because nothing could bring it back)",
+        })
+    }
+
+    fn read_certificate(&self) -> Result<Option<Vec<u8>>, PkiError> {
+        files::read(&self.certificate).map_err(|source| PkiError::File {
+            action: "read",
+            path: self.certificate.clone(),
+            source,
+        })
+    }
+
+    fn write_certificate(&self, pem: &str) -> Result<(), PkiError> {
+        files::replace(&self.certificate, pem.as_bytes(), CERTIFICATE_MODE).map_err(|source| PkiError::File {
+            action: "write",
+            path: self.certificate.clone(),
+            source,
+        })
+    }
+
+    fn parse<'a>(&self, der: &'a [u8]) -> Result<Parsed<'a>, PkiError> {
+        Parsed::parse(der).ok_or_else(|| self.damaged("it is no X.509 certificate".to_owned()))
+    }
+
+    fn damaged(&self, why: String) -> PkiError {
+        let mend = ", or delete it to have a new one signed for its key";
+        PkiError::Damaged { path: self.certificate.clone(), why, mend }
+    }
+
+    fn mismatch(&self) -> PkiError {
+        PkiError::Mismatch { certificate: self.certificate.clone(), key: self.key.clone() }
+    }
+}
+
+fn key_pair(pkcs8: &[u8], random: &SystemRandom) -> Option<EcdsaKeyPair> {
+    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8, random).ok()
+}
+
+/// The fixed names and the caller's, each once, addresses in their usual form.
+fn serving_names(extra: &[String]) -> Result<Vec<String>, PkiError> {
+    let mut out: Vec<String> = SERVING_NAMES.iter().map(|n| (*n).to_owned()).collect();
+    for name in extra {
+        let name = match name.parse::<std::net::IpAddr>() {
+            Ok(ip) => ip.to_string(),
+            Err(_) => name.to_ascii_lowercase(),
+        };
+        // A certificate with a malformed name is refused by every client, for all of its names.
+        if name.parse::<std::net::IpAddr>().is_err() && !user::is_dns_subdomain(name.trim_start_matches("*."))
+        {
+            return Err(PkiError::BadName(name));
+        }
+        if !out.contains(&name) {
+            out.push(name);
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,273 @@
+//! Certificates: building and signing them, and reading back what renewal and identity need.
+
+use std::net::IpAddr;
+
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
+
+use super::der::{self, Reader, bits, integer, nest, value};
+
+/// What a certificate is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Usage {
+    Authority,
+    Server,
+    Client,
+}
+
+/// A certificate to be signed.
+pub struct Request<'a> {
+    pub usage: Usage,
+    pub common_name: &'a str,
+    /// Each becomes an `O=` of its own: a client's groups.
+    pub organizations: &'a [String],
+    /// DNS names and addresses, for servers.
+    pub names: &'a [String],
+    pub not_before: u64,
+    pub not_after: u64,
+}
+
+/// Who signs: a key and the encoded name that goes into `issuer`.
+pub struct Signer<'a> {
+    pub key: &'a EcdsaKeyPair,
+    pub subject: &'a [u8],
+}
+
+/// What the operating system refused: randomness, or a key it should have been able to use.
+#[derive(Debug, thiserror::Error)]
+#[error("the cryptographic library failed to {0}")]
+pub struct CryptoError(pub &'static str);
+
+/// A fresh P-256 key, PKCS#8.
+pub fn generate_key(random: &SystemRandom) -> Result<Vec<u8>, CryptoError> {
+    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, random);
+    key.map(|k| k.as_ref().to_vec()).map_err(|_| CryptoError("generate a key"))
+}
+
+/// Signs. With `signer` `None` the certificate signs itself: an authority's.
+pub fn issue(
+    request: &Request<'_>,
+    key: &EcdsaKeyPair,
+    signer: Option<Signer<'_>>,
+    random: &SystemRandom,
+) -> Result<Vec<u8>, CryptoError> {
+    let mut serial = [0u8; 16];
+    random.fill(&mut serial).map_err(|_| CryptoError("draw a serial number"))?;
+    // Never zero, never more than 16 bytes as a positive number.
+    serial[0] = serial[0] & 0x7f | 0x01;
+
+    let subject = name(request.common_name, request.organizations);
+    let public = key.public_key().as_ref();
+    let (signing_key, issuer) = match &signer {
+        Some(signer) => (signer.key, signer.subject.to_vec()),
+        None => (key, subject.clone()),
+    };
+    let algorithm = nest(der::SEQUENCE, &[oid(ECDSA_WITH_SHA256)]);
+    let key_algorithm = nest(der::SEQUENCE, &[oid(EC_PUBLIC_KEY), oid(PRIME256V1)]);
+    let body = nest(
+        der::SEQUENCE,
+        &[
+            nest(0xa0, &[integer(&[2])]),
+            integer(&serial),
+            algorithm.clone(),
+            issuer,
+            nest(der::SEQUENCE, &[der::time(request.not_before), der::time(request.not_after)]),
+            subject,
+            nest(der::SEQUENCE, &[key_algorithm, bits(public)]),
+            nest(
+                0xa3,
+                &[nest(der::SEQUENCE, &extensions(request, public, signing_key.public_key().as_ref()))],
+            ),
+        ],
+    );
+    let signature = signing_key.sign(random, &body).map_err(|_| CryptoError("sign a certificate"))?;
+    Ok(nest(der::SEQUENCE, &[body, algorithm, bits(signature.as_ref())]))
+}
+
+/// What we read of a certificate; borrowed from its bytes.
+pub struct Parsed<'a> {
+    pub not_before: u64,
+    pub not_after: u64,
+    /// The whole encoded name, tag included.
+    pub subject: &'a [u8],
+    /// The key's bits, without the algorithm.
+    pub public_key: &'a [u8],
+    /// DNS names and addresses of the subjectAltName extension.
+    pub names: Vec<String>,
+}
+
+impl<'a> Parsed<'a> {
+    /// `None` for bytes that are no certificate we could use.
+    pub fn parse(bytes: &'a [u8]) -> Option<Parsed<'a>> {
+        let mut body = Reader::new(bytes).inside(der::SEQUENCE)?.inside(der::SEQUENCE)?;
+        if body.peek() == Some(0xa0) {
+            body.next()?;
+        }
+        body.expect(der::INTEGER)?;
+        body.expect(der::SEQUENCE)?;
+        body.expect(der::SEQUENCE)?;
+        let mut validity = body.inside(der::SEQUENCE)?;
+        let (not_before, not_after) = (validity.time()?, validity.time()?);
+        let (tag, _, subject) = body.next()?;
+        let mut key = body.inside(der::SEQUENCE)?;
+        key.expect(der::SEQUENCE)?;
+        let (&unused_bits, public_key) = key.expect(der::BIT_STRING)?.split_first()?;
+        if tag != der::SEQUENCE || unused_bits != 0 {
+            return None;
+        }
+        let mut names = Vec::new();
+        while !body.is_empty() {
+            let (tag, content, _) = body.next()?;
+            if tag == 0xa3 {
+                names = alternative_names(Reader::new(content).inside(der::SEQUENCE)?)?;
+            }
+        }
+        Some(Parsed { not_before, not_after, subject, public_key, names })
+    }
+}
+
+/// One attribute of a name: its type, and its text where it is one.
+pub struct NamePart<'a> {
+    pub oid: &'a [u8],
+    pub text: Option<String>,
+}
+
+pub const COMMON_NAME: &[u8] = &[0x55, 4, 3];
+pub const ORGANIZATION: &[u8] = &[0x55, 4, 10];
+/// 1.3.6.1.4.1.57683.2: a user's uid in Kubernetes.
+pub const KUBERNETES_UID: &[u8] = &[0x2b, 6, 1, 4, 1, 0x83, 0xc2, 0x53, 2];
+
+/// The attributes of an encoded name, in order; `None` if it is not one.
+pub fn name_parts(subject: &[u8]) -> Option<Vec<NamePart<'_>>> {
+    let mut out = Vec::new();
+    let mut sets = Reader::new(subject).inside(der::SEQUENCE)?;
+    while !sets.is_empty() {
+        let mut set = sets.inside(der::SET)?;
+        while !set.is_empty() {
+            let mut part = set.inside(der::SEQUENCE)?;
+            let oid = part.expect(der::OID)?;
+            let (tag, content, _) = part.next()?;
+            out.push(NamePart { oid, text: text(tag, content) });
+        }
+    }
+    Some(out)
+}
+
+const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
+const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
+const PRIME256V1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
+const SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1d, 14];
+const KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
+const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 17];
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
+const AUTHORITY_KEY_ID: &[u8] = &[0x55, 0x1d, 35];
+const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 37];
+const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
+const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+const DNS_NAME: u8 = 0x82;
+const IP_ADDRESS: u8 = 0x87;
+
+fn oid(content: &[u8]) -> Vec<u8> {
+    value(der::OID, content)
+}
+
+fn name(common_name: &str, organizations: &[String]) -> Vec<u8> {
+    let part = |kind: &[u8], text: &str| {
+        let attribute = nest(der::SEQUENCE, &[oid(kind), value(der::UTF8_STRING, text.as_bytes())]);
+        nest(der::SET, &[attribute])
+    };
+    let mut parts: Vec<Vec<u8>> = organizations.iter().map(|o| part(ORGANIZATION, o)).collect();
+    // An empty common name is left out; certificates of that kind only exist in tests.
+    if !common_name.is_empty() {
+        parts.push(part(COMMON_NAME, common_name));
+    }
+    nest(der::SEQUENCE, &parts)
+}
+
+fn extensions(request: &Request<'_>, public: &[u8], issuer_public: &[u8]) -> Vec<Vec<u8>> {
+    let extension = |kind: &[u8], critical: bool, content: Vec<u8>| {
+        let mut parts = vec![oid(kind)];
+        if critical {
+            parts.push(value(der::BOOLEAN, &[0xff]));
+        }
+        parts.push(value(der::OCTET_STRING, &content));
+        nest(der::SEQUENCE, &parts)
+    };
+    // The key usage's bits from the left: 0 digitalSignature, 5 keyCertSign, 6 cRLSign.
+    let (constraints, usage, purpose) = match request.usage {
+        Usage::Authority => (vec![value(der::BOOLEAN, &[0xff])], [1, 0b1000_0110], None),
+        Usage::Server => (vec![], [7, 0b1000_0000], Some(SERVER_AUTH)),
+        Usage::Client => (vec![], [7, 0b1000_0000], Some(CLIENT_AUTH)),
+    };
+    let mut out = vec![
+        extension(KEY_USAGE, true, value(der::BIT_STRING, &usage)),
+        extension(BASIC_CONSTRAINTS, true, nest(der::SEQUENCE, &constraints)),
+        extension(SUBJECT_KEY_ID, false, value(der::OCTET_STRING, &key_id(public))),
+        extension(AUTHORITY_KEY_ID, false, nest(der::SEQUENCE, &[value(0x80, &key_id(issuer_public))])),
+    ];
+    if let Some(purpose) = purpose {
+        out.push(extension(EXTENDED_KEY_USAGE, false, nest(der::SEQUENCE, &[oid(purpose)])));
+    }
+    if !request.names.is_empty() {
+        let names: Vec<Vec<u8>> = request.names.iter().map(|n| alternative_name(n)).collect();
+        out.push(extension(SUBJECT_ALT_NAME, false, nest(der::SEQUENCE, &names)));
+    }
+    out
+}
+
+fn alternative_name(name: &str) -> Vec<u8> {
+    match name.parse::<IpAddr>() {
+        Ok(IpAddr::V4(ip)) => value(IP_ADDRESS, &ip.octets()),
+        Ok(IpAddr::V6(ip)) => value(IP_ADDRESS, &ip.octets()),
+        Err(_) => value(DNS_NAME, name.as_bytes()),
+    }
+}
+
+fn alternative_names(mut extensions: Reader<'_>) -> Option<Vec<String>> {
+    while !extensions.is_empty() {
+        let mut extension = extensions.inside(der::SEQUENCE)?;
+        if extension.expect(der::OID)? != SUBJECT_ALT_NAME {
+            continue;
+        }
+        if extension.peek() == Some(der::BOOLEAN) {
+            extension.next()?;
+        }
+        let mut names = Reader::new(extension.expect(der::OCTET_STRING)?).inside(der::SEQUENCE)?;
+        let mut out = Vec::new();
+        while !names.is_empty() {
+            let (tag, content, _) = names.next()?;
+            match tag {
+                DNS_NAME => out.push(String::from_utf8(content.to_vec()).ok()?),
+                IP_ADDRESS => {
+                    let v4 = <[u8; 4]>::try_from(content).map(IpAddr::from);
+                    let v6 = <[u8; 16]>::try_from(content).map(IpAddr::from);
+                    out.push(v4.or(v6).ok()?.to_string());
+                }
+                _ => {}
+            }
+        }
+        return Some(out);
+    }
+    Some(Vec::new())
+}
+
+/// The first 20 bytes of the key's SHA-256, one of the forms RFC 7093 allows.
+fn key_id(public: &[u8]) -> [u8; 20] {
+    let digest = ring::digest::digest(&ring::digest::SHA256, public);
+    let mut out = [0; 20];
+    out.copy_from_slice(&digest.as_ref()[..20]);
+    out
+}
+
+fn text(tag: u8, content: &[u8]) -> Option<String> {
+    match tag {
+        // UTF8, numeric, printable, teletex (which in practice is ASCII or UTF-8), IA5.
+        0x0c | 0x12 | 0x13 | 0x14 | 0x16 => String::from_utf8(content.to_vec()).ok(),
+        // BMP: two bytes a character.
+        0x1e if content.len().is_multiple_of(2) => {
+            let units: Vec<u16> = content.chunks(2).map(|c| u16::from_be_bytes([c[0], c[1]])).collect();
+            String::from_utf16(&units).ok()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,167 @@
+//! The command line of `setpoint bench`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::error::BenchError;
+use crate::scenario::{self, Scenario, Settings};
+
+const EXAMPLES: &str = "\
+Examples:
+  All scenarios against a running Setpoint:
+      setpoint bench --kubeconfig DATA-DIR/admin.kubeconfig --pids $(pgrep -x setpoint)
+  Two of them, longer, with the raw figures in a file:
+      setpoint bench --kubeconfig F --seconds 20 --json figures.json create get
+  Against another server, round by round in turn, with the ratio:
+      setpoint bench --kubeconfig F --pids 100 --against G --against-pids 200,201
+
+It works in a namespace of its own, setpoint-bench-<random>, which it deletes. After a run that was killed:
+      kubectl delete namespace -l setpoint-bench=true";
+
+pub fn command() -> Command {
+    let scenarios: String = scenario::ALL
+        .iter()
+        .map(|scenario| format!("  {:<18} {}\n", scenario.name(), scenario.about()))
+        .collect();
+    let names = || scenario::ALL.iter().map(|scenario| scenario.name());
+    let file = |name: &'static str| {
+        Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf))
+    };
+    let pids = |name: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("PID,PID")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .value_parser(value_parser!(u32).range(1..))
+    };
+    let number = |name: &'static str, limits: std::ops::RangeInclusive<u64>| {
+        Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u64).range(limits))
+    };
+    Command::new("bench")
+        .about("Measures any Kubernetes API server: rates, latencies, and the server's CPU and memory")
+        .after_help(format!("Scenarios:\n{scenarios}\n{EXAMPLES}"))
+        .arg(
+            file("kubeconfig")
+                .required(true)
+                .help("The server to measure, and the credentials; its current context"),
+        )
+        .arg(pids("pids").help("The server's processes on this machine, to measure their CPU and memory"))
+        .arg(file("against").help("Another server to compare with; the rounds take turns"))
+        .arg(pids("against-pids").requires("against").help("The other server's processes"))
+        .arg(number("seconds", 1..=600).default_value("5").help("How long each round measures"))
+        .arg(number("warmup", 0..=60).default_value("1").help("Seconds before each round that do not count"))
+        .arg(number("connections", 1..=1024).default_value("64").help("Connections that send requests"))
+        .arg(number("rounds", 1..=100).help("Rounds of each scenario [default: 1, with --against 3]"))
+        .arg(file("json").help("Also write the raw figures there"))
+        .arg(
+            Arg::new("allow-remote")
+                .long("allow-remote")
+                .action(ArgAction::SetTrue)
+                .help("Allow a server that is not on this machine"),
+        )
+        .arg(
+            Arg::new("scenario")
+                .value_name("SCENARIO")
+                .num_args(0..)
+                .value_parser(names().collect::<Vec<_>>())
+                .hide_possible_values(true)
+                .help("What to measure [default: all that do not say otherwise]"),
+        )
+}
+
+/// The command line, checked.
+pub struct Options {
+    pub kubeconfig: PathBuf,
+    pub pids: Vec<u32>,
+    pub against: Option<PathBuf>,
+    pub against_pids: Vec<u32>,
+    pub settings: Settings,
+    pub rounds: u64,
+    pub json: Option<PathBuf>,
+    pub allow_remote: bool,
+    pub scenarios: Vec<&'static dyn Scenario>,
+}
+
+impl Options {
+    pub fn read(matches: &ArgMatches) -> Result<Self, BenchError> {
+        let path = |name| matches.get_one::<PathBuf>(name).cloned();
+        let number = |name| matches.get_one::<u64>(name).copied();
+        let pids =
+            |name| matches.get_many::<u32>(name).map(|pids| pids.copied().collect()).unwrap_or_default();
+        let missing = |flag: &str| BenchError::Usage(format!("--{flag} is missing"));
+        let against = path("against");
+        let mut scenarios = Vec::new();
+        for name in matches.get_many::<String>("scenario").unwrap_or_default() {
+            let found = scenario::find(name)
+                .ok_or_else(|| BenchError::Usage(format!("no scenario is called {name}")))?;
+            scenarios.push(found);
+        }
+        if scenarios.is_empty() {
+            scenarios.extend(scenario::ALL.iter().filter(|scenario| scenario.runs_by_default()));
+        }
+        Ok(Options {
+            kubeconfig: path("kubeconfig").ok_or_else(|| missing("kubeconfig"))?,
+            pids: pids("pids"),
+            rounds: number("rounds").unwrap_or(if against.is_some() { 3 } else { 1 }),
+            against,
+            against_pids: pids("against-pids"),
+            settings: Settings {
+                connections: number("connections").unwrap_or(64) as usize,
+                warmup: Duration::from_secs(number("warmup").unwrap_or(1)),
+                measured: Duration::from_secs(number("seconds").unwrap_or(5)),
+            },
+            json: path("json"),
+            allow_remote: matches.get_flag("allow-remote"),
+            scenarios,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(line: &str) -> Result<Options, String> {
+        let matches = command().try_get_matches_from(line.split(' ')).map_err(|error| error.to_string())?;
+        Options::read(&matches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn command_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn everything_is_measured_unless_named() {
+        let all = options("bench --kubeconfig f").unwrap().scenarios;
+        assert!(all.iter().all(|scenario| scenario.runs_by_default()));
+        assert!(all.iter().any(|scenario| scenario.name() == "create"));
+        let some = options("bench --kubeconfig f --pids 1,2 --pids 3 patch get").unwrap();
+        let names: Vec<_> = some.scenarios.iter().map(|scenario| scenario.name()).collect();
+        assert_eq!((names, some.pids), (vec!["patch", "get"], vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn comparison_takes_three_rounds_unless_told() {
+        assert_eq!(options("bench --kubeconfig f").unwrap().rounds, 1);
+        assert_eq!(options("bench --kubeconfig f --against g").unwrap().rounds, 3);
+        assert_eq!(options("bench --kubeconfig f --against g --rounds 5").unwrap().rounds, 5);
+    }
+
+    #[test]
+    fn wrong_flags_are_refused() {
+        for line in [
+            "bench",
+            "bench --kubeconfig f --seconds 0",
+            "bench --kubeconfig f --connections 5000",
+            "bench --kubeconfig f --pids x",
+            "bench --kubeconfig f --against-pids 1",
+            "bench --kubeconfig f dance",
+        ] {
+            assert!(options(line).is_err(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! `setpoint bench`: a load generator for any Kubernetes API server.
+//!
+//! A generator on the same two cores as the server measures itself unless it is lean. So requests are byte templates with
+//! digits patched in, responses are framed but not parsed, TLS records go straight between the socket and rustls, and one
+//! thread drives every connection from one epoll loop.
+//!
+//! ```text
+//!   kubeconfig ── Endpoint ── Site (own namespace) ── Scenario::prepare
+//!                                                       │
+//!                   rounds, A and B in turn: Scenario::measure ── drive (the loop) ── Tally
+//!                                                       │            ├ Wire      TLS bytes
+//!                                                       │            ├ Template  request bytes
+//!                                                       │            └ Response  framing
+//!                                                     table, JSON file
+//! ```
+//!
+//! A new scenario is one file in `scenario/` and one row in `scenario::ALL`.
+//!
+//! This crate stands outside every world (ARCHITECTURE.md, invariant 8): it looks at a server through sockets from another
+//! process, so real clocks and blocking waits are its business. Hence the `allow` below.
+#![allow(clippy::disallowed_methods)]
+
+mod cli;
+mod client;
+mod drive;
+mod endpoint;
+mod error;
+mod histogram;
+mod kubeconfig;
+mod meters;
+mod report;
+mod request;
+mod response;
+mod run;
+mod scenario;
+mod site;
+mod stamps;
+mod tally;
+
+mod wire;
+
+pub use cli::command;
+pub use error::BenchError;
+pub use run::run;

@@ -1,0 +1,53 @@
+//! create, create-sequential: new ConfigMaps of 1 KB, deleted again after each round.
+
+use super::objects::config_map;
+use super::{Scenario, Settings};
+use crate::drive::Load;
+use crate::error::BenchError;
+use crate::meters::Progress;
+use crate::request::{Body, NUMBER, Template};
+use crate::site::Site;
+use crate::tally::Tally;
+
+/// Bounds the memory that a round takes on the server: about 1 GB.
+const MAX_CREATES: u64 = 1_000_000;
+
+pub struct Create {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub sequential: bool,
+}
+
+impl Scenario for Create {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn measure(
+        &self,
+        site: &mut Site<'_>,
+        settings: &Settings,
+        progress: &mut Progress,
+    ) -> Result<Tally, BenchError> {
+        let text = config_map(&format!("c-{NUMBER}"));
+        let path = site.path("configmaps");
+        let template = Template::new(site.endpoint(), "POST", &path, Some(Body::json(&text)), 1);
+        let load = Load {
+            template: &template,
+            connections: if self.sequential { 1 } else { settings.connections },
+            first_number: site.next_number,
+            max_requests: MAX_CREATES,
+            pace: None,
+            window: None,
+        };
+        let outcome = site.drive(&load, None, settings.phase(), progress)?;
+        let made = site.next_number..outcome.next_number;
+        site.next_number = made.end;
+        site.delete_numbers("configmaps", "c-", made, progress)?;
+        Ok(outcome.tally)
+    }
+}

@@ -1,0 +1,56 @@
+//! The objects that scenarios send: ConfigMaps of 1 KB and pods of 2.5 KB.
+
+use crate::error::BenchError;
+use crate::meters::Progress;
+use crate::request::{SLOT, STAMP};
+use crate::site::Site;
+use crate::stamps::STAMP_KEY;
+
+const CONFIG_MAP_BYTES: usize = 1024;
+/// 5,000 pods of this size are the list of 12.7 MB that upstream was measured with.
+const POD_BYTES: usize = 2540;
+
+/// A ConfigMap whose JSON has 1,024 bytes, with the moment of sending inside.
+pub fn config_map(name: &str) -> String {
+    let text = |padding: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{name}"}},"data":{{{STAMP_KEY}{STAMP}","padding":"{padding}"}}}}"#
+        )
+    };
+    text(&"x".repeat(CONFIG_MAP_BYTES.saturating_sub(text("").len())))
+}
+
+/// Creates pods `pod-<slot>`, padded so that each has 2,540 bytes in this server's answers: servers differ in what they add
+/// (managedFields, defaults), and megabytes a second should not depend on it.
+pub fn create_pods(site: &mut Site<'_>, count: u64, progress: &mut Progress) -> Result<(), BenchError> {
+    let probe = site.create_one("pods", &pod("probe-pod0", ""))?;
+    let path = format!("{}/probe-pod0", site.path("pods"));
+    let padding = POD_BYTES.saturating_sub(probe.trim_ascii().len());
+    site.delete(&format!("{path}?gracePeriodSeconds=0"))?;
+    site.create_all("pods", &pod(&format!("pod-{SLOT}"), &"x".repeat(padding)), count, progress)
+}
+
+/// It asks for a scheduler that does not exist, so that no node starts it where the server has nodes.
+fn pod(name: &str, padding: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"web","tier":"front","bench":"0000000000"}},"annotations":{{"setpoint-bench/padding":"{padding}"}}}},"spec":{{"automountServiceAccountToken":false,"schedulerName":"nobody","restartPolicy":"Always","containers":[{{"name":"web","image":"registry.example/web:1.2.3","command":["/bin/web","--listen=:8080"],"ports":[{{"name":"http","containerPort":8080,"protocol":"TCP"}}],"env":[{{"name":"MODE","value":"production"}},{{"name":"REGION","value":"north"}}],"resources":{{"requests":{{"cpu":"100m","memory":"64Mi"}},"limits":{{"cpu":"500m","memory":"128Mi"}}}},"readinessProbe":{{"httpGet":{{"path":"/ready","port":8080}},"periodSeconds":10}}}}]}}}}"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::NUMBER;
+
+    #[test]
+    fn config_map_has_one_kilobyte() {
+        let text = config_map(&format!("c-{NUMBER}"));
+        assert_eq!(text.len(), CONFIG_MAP_BYTES);
+        assert!(text.contains(&format!("{STAMP_KEY}{STAMP}\"")));
+    }
+
+    #[test]
+    fn pod_leaves_room_for_what_servers_add() {
+        assert!(pod("pod-000000", "").len() < POD_BYTES / 2);
+    }
+}

@@ -1,0 +1,139 @@
+//! Reads catalogue files into a [`Catalog`].
+//!
+//! The form is lines of words. `#` starts a comment line; a blank line means nothing; a line that starts in the first column
+//! opens a block, an indented line adds to it.
+//!
+//! ```text
+//! resource GROUP/VERSION PLURAL TYPE namespaced|cluster singular=NAME [short=A,B] [categories=A,B] verbs=all|create,get,...
+//!   sub NAME GROUP/VERSION/KIND TYPE VERBS          a subresource and the kind of its body
+//!   unstored                                        answered, never kept; or
+//!   stored-as GROUP/VERSION PLURAL                  kept as another resource is; or
+//!   storage PREFIX/ [unconditional-update] [create-on-update] [returns-deleted] [orphan] [no-gc] [ttl=SECONDS]
+//!   select NAME [path=A.B] [else=A.B] [absent=TEXT] [alias=NAME] [indexed]      a field that selectors may name
+//!   label NAME SELECTABLE                           what this resource calls a selectable field of the one it is stored as
+//!
+//! type PACKAGE.VERSION.NAME [gvk=GROUP/VERSION/KIND] [atomic] [union=JSON]
+//!   NUMBER NAME TYPE [required] [ptr] [omitempty] [omitzero] [value] [list=atomic|set|map:KEY,KEY] [map=atomic|granular]
+//!                    [patch=merge|replace|retainKeys,...] [key=MERGEKEY] [enum=A|B] [default=JSON]
+//! ```
+//!
+//! GROUP is `core` for the core group in `resource` and `sub` lines and empty in `gvk=`. NUMBER is the protobuf number, `-` for none,
+//! `2.1` for number 1 inside the embedded message 2. TYPE is `[]TYPE`, `map[string]TYPE`, a scalar (`string bool int32 int64 double bytes
+//! time micro-time duration quantity int-or-string any fields-v1 json schema-or-array schema-or-bool schema-or-strings`), or a type:
+//! by its full name, or by its last part within the same package. Fields stand in the order Go declares them, which is the order they are encoded in.
+
+mod line;
+mod resources;
+mod types;
+
+use std::collections::HashMap;
+
+use crate::{Catalog, Group, Index, Name, ResourceId, Schema, StorageId, TypeId};
+use line::{Line, lines};
+
+/// Where a catalogue file is wrong, and how.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}:{line}: {problem}")]
+pub struct CatalogError {
+    pub file: String,
+    pub line: usize,
+    pub problem: Problem,
+}
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    #[error("a block opens with `resource` or `type`, not `{0}`")]
+    UnknownBlock(String),
+    #[error("indented line outside a block; start a `resource` or `type` first")]
+    OutsideBlock,
+    #[error("the line lacks its {0}")]
+    Missing(&'static str),
+    #[error("`{word}` is not {expected}")]
+    Unexpected { word: String, expected: &'static str },
+    #[error("{what} `{name}` is there twice")]
+    Duplicate { what: &'static str, name: String },
+    #[error("no type is called `{0}`; write `type {0}` or mend the name")]
+    UnknownType(String),
+    #[error("no stored resource is called `{0}`")]
+    UnknownStorage(String),
+    #[error("resource `{0}` says neither `storage`, `stored-as` nor `unstored`")]
+    NoStorage(String),
+    #[error("`{0}` is not selectable where this resource is stored")]
+    UnknownSelectable(String),
+    #[error("too many entries for the catalogue's index")]
+    TooMany,
+}
+
+pub(crate) fn parse(files: &[(&str, &'static str)]) -> Result<Catalog, CatalogError> {
+    // Types refer to types of later lines and files, so all names are taken before any field is read.
+    let lines: Vec<Line> = lines(files).collect();
+    let mut schema = Schema::default();
+    for line in &lines {
+        if line.opens("type") {
+            types::declare(&mut schema, line)?;
+        }
+    }
+
+    let mut block = Block::None;
+    let mut draft = resources::Draft::default();
+    for line in &lines {
+        if !line.indented {
+            block = match line.word() {
+                Some("type") => Block::Type(types::open(&schema, line)?),
+                Some("resource") => Block::Resource(draft.open(&schema, line)?),
+                other => return Err(line.error(Problem::UnknownBlock(other.unwrap_or_default().into()))),
+            };
+            continue;
+        }
+        match block {
+            Block::None => return Err(line.error(Problem::OutsideBlock)),
+            Block::Type(id) => types::field(&mut schema, id, line)?,
+            Block::Resource(id) => draft.add(&schema, id, line)?,
+        }
+    }
+    types::finish(&mut schema);
+    let (resources, storages) = draft.finish()?;
+
+    let mut groups: Vec<Group> = Vec::new();
+    let mut index = Index::default();
+    for r in &resources {
+        index.plurals.entry(r.plural.clone()).or_default().push(r.id);
+        index.kinds.entry(r.kind.clone()).or_default().push(r.id);
+        match groups.iter_mut().find(|g| g.name == r.group) {
+            None => groups.push(Group { name: r.group.clone(), versions: vec![r.version.clone()] }),
+            Some(g) if !g.versions.contains(&r.version) => g.versions.push(r.version.clone()),
+            Some(_) => {}
+        }
+    }
+    for s in &storages {
+        index.prefixes.insert(s.prefix.clone(), s.id);
+    }
+    for (id, t) in schema.iter() {
+        if let Some((_, _, kind)) = &t.gvk {
+            index.type_kinds.entry(kind.clone()).or_default().push(id);
+        }
+    }
+    Ok(Catalog { resources, storages, schema, groups, index })
+}
+
+/// The block that indented lines add to.
+enum Block {
+    None,
+    Type(TypeId),
+    Resource(ResourceId),
+}
+
+/// `GROUP/VERSION` with `core` for the core group.
+fn group_version(line: &Line, word: &'static str) -> Result<(Name, Name), CatalogError> {
+    match word.split_once('/') {
+        Some((group, version)) if !version.is_empty() => Ok((group_name(group), Name::Static(version))),
+        _ => Err(line.unexpected(word, "GROUP/VERSION")),
+    }
+}
+
+fn group_name(word: &'static str) -> Name {
+    if word == "core" { Name::EMPTY } else { Name::Static(word) }
+}
+
+/// Resources that are stored, by group, version and plural, while the catalogue is drawn up.
+type StoredAs = HashMap<(Name, Name, Name), StorageId>;

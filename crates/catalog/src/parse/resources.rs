@@ -1,0 +1,290 @@
+//! `resource` blocks: what is served, and where it is kept.
+
+use super::line::{Line, flag};
+use super::{CatalogError, Problem, StoredAs, group_version, types};
+use crate::{Name, Resource, ResourceId, Schema, Selectable, Storage, StorageId, Subresource, Verbs};
+
+/// Resources and storages while their lines are read.
+#[derive(Default)]
+pub(super) struct Draft<'f> {
+    resources: Vec<Resource>,
+    storages: Vec<Storage>,
+    stored: StoredAs,
+    /// One per resource: its opening line, and what its lines said about storage.
+    kept: Vec<(Line<'f>, Kept<'f>)>,
+    labels: Vec<(Line<'f>, ResourceId)>,
+}
+
+enum Kept<'f> {
+    Unsaid,
+    Nowhere,
+    Here(StorageId),
+    /// The `stored-as` line: the other resource may stand in a later file.
+    As(Line<'f>, (Name, Name, Name)),
+}
+
+impl<'f> Draft<'f> {
+    pub(super) fn open(&mut self, schema: &Schema, line: &Line<'f>) -> Result<ResourceId, CatalogError> {
+        let mut words = line.words();
+        words.next();
+        let (group, version) = group_version(line, words.need("GROUP/VERSION")?)?;
+        let plural = Name::Static(words.need("plural")?);
+        let ty = types::find(schema, line, words.need("type")?, "")?;
+        let namespaced = match words.need("scope")? {
+            "namespaced" => true,
+            "cluster" => false,
+            other => return Err(line.unexpected(other, "`namespaced` or `cluster`")),
+        };
+        let kind = &schema.get(ty).short;
+        // Lists are types of their own beside the kind's; kinds that cannot be listed have none.
+        let list_kind =
+            schema.find(&format!("{}List", schema.get(ty).name)).map(|t| schema.get(t).short.clone());
+        let id = ResourceId(u16::try_from(self.resources.len()).map_err(|_| line.error(Problem::TooMany))?);
+        let mut r = Resource {
+            id,
+            group,
+            version,
+            plural,
+            singular: Name::EMPTY,
+            kind: kind.clone(),
+            list_kind: list_kind.unwrap_or(Name::EMPTY),
+            namespaced,
+            short_names: Vec::new(),
+            categories: Vec::new(),
+            verbs: Verbs::default(),
+            subresources: Vec::new(),
+            ty,
+            storage: None,
+            field_labels: Vec::new(),
+        };
+        for word in words {
+            match flag(word) {
+                ("singular", Some(v)) => r.singular = Name::Static(v),
+                ("short", Some(v)) => r.short_names = v.split(',').map(Name::Static).collect(),
+                ("categories", Some(v)) => r.categories = v.split(',').map(Name::Static).collect(),
+                ("verbs", Some(v)) => r.verbs = verbs(line, v)?,
+                _ => return Err(line.unexpected(word, "a flag of a resource")),
+            }
+        }
+        if r.singular.is_empty() {
+            return Err(line.error(Problem::Missing("singular=")));
+        }
+        if r.verbs == Verbs::default() {
+            return Err(line.error(Problem::Missing("verbs=")));
+        }
+        let twice = |o: &&Resource| {
+            o.group == r.group && o.version == r.version && (o.plural == r.plural || o.kind == r.kind)
+        };
+        if self.resources.iter().find(twice).is_some() {
+            return Err(line.duplicate("resource", &r.qualified()));
+        }
+        self.resources.push(r);
+        self.kept.push((*line, Kept::Unsaid));
+        Ok(id)
+    }
+
+    /// An indented line of resource `id`.
+    pub(super) fn add(
+        &mut self,
+        schema: &Schema,
+        id: ResourceId,
+        line: &Line<'f>,
+    ) -> Result<(), CatalogError> {
+        let mut words = line.words();
+        let i = usize::from(id.0);
+        match words.need("keyword")? {
+            "sub" => {
+                let name = Name::Static(words.need("name")?);
+                let body = words.need("GROUP/VERSION/KIND")?;
+                let Some((gv, kind)) = body.rsplit_once('/') else {
+                    return Err(line.unexpected(body, "GROUP/VERSION/KIND"));
+                };
+                let (group, version) = group_version(line, gv)?;
+                let ty = types::find(schema, line, words.need("type")?, "")?;
+                let verbs = verbs(line, words.need("verbs")?)?;
+                if self.resources[i].subresource(&name).is_some() {
+                    return Err(line.duplicate("subresource", &name));
+                }
+                let kind = Name::Static(kind);
+                self.resources[i].subresources.push(Subresource {
+                    name,
+                    group,
+                    version,
+                    kind,
+                    ty: Some(ty),
+                    verbs,
+                });
+            }
+            "unstored" => self.keep(i, line, Kept::Nowhere)?,
+            "stored-as" => {
+                let (group, version) = group_version(line, words.need("GROUP/VERSION")?)?;
+                let plural = Name::Static(words.need("plural")?);
+                self.keep(i, line, Kept::As(*line, (group, version, plural)))?;
+            }
+            "storage" => {
+                let storage = self.storage(i, line)?;
+                self.keep(i, line, Kept::Here(storage.id))?;
+                self.stored.insert(
+                    (storage.group.clone(), storage.version.clone(), storage.plural.clone()),
+                    storage.id,
+                );
+                self.storages.push(storage);
+                return Ok(());
+            }
+            "select" => {
+                let Kept::Here(storage) = self.kept[i].1 else {
+                    return Err(line.error(Problem::Missing("`storage` line before it")));
+                };
+                let (selectable, indexed) = selectable(line)?;
+                let storage = &mut self.storages[usize::from(storage.0)];
+                if storage.selectable.iter().any(|s| s.name == selectable.name) {
+                    return Err(line.duplicate("selectable field", &selectable.name));
+                }
+                if indexed {
+                    storage.indexed = Some(selectable.name.clone());
+                }
+                storage.selectable.push(selectable);
+                return Ok(());
+            }
+            "label" => {
+                let label = Name::Static(words.need("name")?);
+                let name = Name::Static(words.need("selectable field")?);
+                self.resources[i].field_labels.push((label, name));
+                self.labels.push((*line, id));
+            }
+            other => return Err(line.unexpected(other, "a line of a resource")),
+        }
+        match words.next() {
+            Some(extra) => Err(line.unexpected(extra, "expected after a whole line")),
+            None => Ok(()),
+        }
+    }
+
+    /// After the last line: ties served resources to their storages.
+    pub(super) fn finish(mut self) -> Result<(Vec<Resource>, Vec<Storage>), CatalogError> {
+        for (r, (line, kept)) in self.resources.iter_mut().zip(&self.kept) {
+            r.storage = match kept {
+                Kept::Unsaid => return Err(line.error(Problem::NoStorage(r.qualified()))),
+                Kept::Nowhere => None,
+                Kept::Here(id) => Some(*id),
+                Kept::As(line, other) => match self.stored.get(other) {
+                    Some(id) => Some(*id),
+                    None => return Err(line.error(Problem::UnknownStorage(other.2.to_string()))),
+                },
+            };
+        }
+        for s in &mut self.storages {
+            for field in &mut s.selectable {
+                field.own = field.aliases.len();
+            }
+        }
+        // A resource's labels come in the order of its lines.
+        let mut position = 0;
+        let mut previous = None;
+        for (line, id) in &self.labels {
+            position = if previous == Some(*id) { position + 1 } else { 0 };
+            previous = Some(*id);
+            let r = &self.resources[usize::from(id.0)];
+            let (label, name) = &r.field_labels[position];
+            let field = r.storage.and_then(|s| {
+                self.storages[usize::from(s.0)].selectable.iter_mut().find(|f| f.name == *name)
+            });
+            match field {
+                None => return Err(line.error(Problem::UnknownSelectable(name.to_string()))),
+                Some(field) if field.name != *label => field.aliases.push(label.clone()),
+                Some(_) => {}
+            }
+        }
+        Ok((self.resources, self.storages))
+    }
+
+    fn keep(&mut self, i: usize, line: &Line<'f>, kept: Kept<'f>) -> Result<(), CatalogError> {
+        if !matches!(self.kept[i].1, Kept::Unsaid) {
+            return Err(line.duplicate("storage of", &self.resources[i].qualified()));
+        }
+        self.kept[i].1 = kept;
+        Ok(())
+    }
+
+    fn storage(&self, i: usize, line: &Line) -> Result<Storage, CatalogError> {
+        let r = &self.resources[i];
+        let mut words = line.words();
+        words.next();
+        let prefix = words.need("key prefix")?;
+        if !prefix.starts_with('/') || !prefix.ends_with('/') {
+            return Err(line.unexpected(prefix, "a key prefix; it starts and ends with `/`"));
+        }
+        if self.storages.iter().any(|s| s.prefix == *prefix) {
+            return Err(line.duplicate("key prefix", prefix));
+        }
+        let mut s = Storage {
+            id: StorageId(u16::try_from(self.storages.len()).map_err(|_| line.error(Problem::TooMany))?),
+            prefix: Name::Static(prefix),
+            group: r.group.clone(),
+            version: r.version.clone(),
+            kind: r.kind.clone(),
+            plural: r.plural.clone(),
+            namespaced: r.namespaced,
+            ty: r.ty,
+            unconditional_update: false,
+            create_on_update: false,
+            returns_deleted: false,
+            selectable: Vec::new(),
+            indexed: None,
+            orphan_by_default: false,
+            no_gc: false,
+            ttl_seconds: None,
+        };
+        for word in words {
+            match flag(word) {
+                ("unconditional-update", None) => s.unconditional_update = true,
+                ("create-on-update", None) => s.create_on_update = true,
+                ("returns-deleted", None) => s.returns_deleted = true,
+                ("orphan", None) => s.orphan_by_default = true,
+                ("no-gc", None) => s.no_gc = true,
+                ("ttl", Some(v)) => {
+                    s.ttl_seconds = Some(v.parse().map_err(|_| line.unexpected(v, "a number of seconds"))?);
+                }
+                _ => return Err(line.unexpected(word, "a flag of a storage")),
+            }
+        }
+        Ok(s)
+    }
+}
+
+/// A `select` line, and whether the table shall keep an index of it.
+fn selectable(line: &Line) -> Result<(Selectable, bool), CatalogError> {
+    let mut words = line.words();
+    words.next();
+    let name = words.need("name")?;
+    let path = |p: &'static str| p.split('.').map(Name::Static).collect::<Vec<_>>();
+    let mut s = Selectable {
+        name: Name::Static(name),
+        path: path(name),
+        fallback: Vec::new(),
+        absent: Name::EMPTY,
+        aliases: Vec::new(),
+        own: 0,
+    };
+    let mut indexed = false;
+    for word in words {
+        match flag(word) {
+            ("path", Some(v)) => s.path = path(v),
+            ("else", Some(v)) => s.fallback = path(v),
+            ("absent", Some(v)) => s.absent = Name::Static(v),
+            ("alias", Some(v)) => s.aliases.push(Name::Static(v)),
+            ("indexed", None) => indexed = true,
+            _ => return Err(line.unexpected(word, "a flag of a selectable field")),
+        }
+    }
+    Ok((s, indexed))
+}
+
+fn verbs(line: &Line, word: &'static str) -> Result<Verbs, CatalogError> {
+    if word == "all" {
+        return Ok(Verbs(u8::MAX));
+    }
+    word.split(',').try_fold(Verbs::default(), |all, name| {
+        Verbs::parse(name).map(|v| all | v).ok_or_else(|| line.unexpected(name, "a verb"))
+    })
+}

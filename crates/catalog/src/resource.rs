@@ -1,0 +1,189 @@
+//! Served resources, and the storage resources they point to.
+
+use crate::{Name, TypeId};
+
+/// Index of a [`Resource`] in its catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceId(pub u16);
+
+/// Index of a [`Storage`] in its catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StorageId(pub u16);
+
+/// A resource as discovery shows it: one group, one version, one plural.
+#[derive(Debug)]
+pub struct Resource {
+    pub id: ResourceId,
+    /// "" for the core group.
+    pub group: Name,
+    pub version: Name,
+    pub plural: Name,
+    pub singular: Name,
+    pub kind: Name,
+    /// Empty when the kind has no list (reviews, bindings).
+    pub list_kind: Name,
+    pub namespaced: bool,
+    pub short_names: Vec<Name>,
+    pub categories: Vec<Name>,
+    pub verbs: Verbs,
+    pub subresources: Vec<Subresource>,
+    pub ty: TypeId,
+    /// `None`: answered, never stored (access reviews, bindings, component statuses).
+    pub storage: Option<StorageId>,
+    /// What field selectors call the storage's selectable fields when they come through this resource
+    /// (`regarding.name` is `involvedObject.name`). Empty: the storage's own names.
+    pub field_labels: Vec<(Name, Name)>,
+}
+
+impl Resource {
+    /// `v1` or `apps/v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `configmaps` or `deployments.apps`: how messages name the resource.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.to_string()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    pub fn subresource(&self, name: &str) -> Option<&Subresource> {
+        self.subresources.iter().find(|s| s.name == *name)
+    }
+}
+
+/// A group and its served versions, the preferred one first.
+#[derive(Debug)]
+pub struct Group {
+    /// "" for the core group.
+    pub name: Name,
+    pub versions: Vec<Name>,
+}
+
+#[derive(Debug)]
+pub struct Subresource {
+    pub name: Name,
+    /// Group, version and kind of its body; often the parent's.
+    pub group: Name,
+    pub version: Name,
+    pub kind: Name,
+    pub ty: Option<TypeId>,
+    pub verbs: Verbs,
+}
+
+/// A field that field selectors may name.
+#[derive(Debug)]
+pub struct Selectable {
+    /// As the selector says it: `status.successful`.
+    pub name: Name,
+    /// Where the value stands in the storage version: `status.succeeded`. Scalars only; numbers and booleans by their text.
+    pub path: Vec<Name>,
+    /// Where to look when `path` is absent or empty (an event's `source` falls back to `reportingComponent`).
+    pub fallback: Vec<Name>,
+    /// The value when the path is absent: `0`, `false`, mostly empty.
+    pub absent: Name,
+    /// Names other served versions use for the same field (`involvedObject.name` is `regarding.name` in events.k8s.io).
+    pub aliases: Vec<Name>,
+    /// So many of `aliases`, the first ones, are old names of the storage version itself (`spec.host` of pods).
+    pub(crate) own: usize,
+}
+
+impl Selectable {
+    pub(crate) fn own_aliases(&self) -> &[Name] {
+        &self.aliases[..self.own]
+    }
+}
+
+/// What is stored: several served resources may point to one of these.
+#[derive(Debug)]
+pub struct Storage {
+    pub id: StorageId,
+    /// `/registry/configmaps/`.
+    pub prefix: Name,
+    pub group: Name,
+    /// The version values are stored in.
+    pub version: Name,
+    pub kind: Name,
+    pub plural: Name,
+    pub namespaced: bool,
+    pub ty: TypeId,
+    /// An update may come without a resourceVersion.
+    pub unconditional_update: bool,
+    /// PUT of an absent object creates it.
+    pub create_on_update: bool,
+    /// DELETE answers with the object even when it is gone at once; the others answer with a Status then.
+    pub returns_deleted: bool,
+    /// What a field selector may name beyond metadata.name and metadata.namespace.
+    pub selectable: Vec<Selectable>,
+    /// The selectable field the table keeps an index for (`spec.nodeName` of pods).
+    pub indexed: Option<Name>,
+    /// What DELETE does with dependents when the client does not say.
+    pub orphan_by_default: bool,
+    /// Deletion propagation is not supported at all (events).
+    pub no_gc: bool,
+    /// Objects live this long (events: one hour).
+    pub ttl_seconds: Option<u32>,
+}
+
+impl Storage {
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.to_string()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+}
+
+/// A set of verbs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verbs(pub u8);
+
+impl Verbs {
+    pub const CREATE: Verbs = Verbs(1);
+    pub const DELETE: Verbs = Verbs(2);
+    pub const DELETE_COLLECTION: Verbs = Verbs(4);
+    pub const GET: Verbs = Verbs(8);
+    pub const LIST: Verbs = Verbs(16);
+    pub const PATCH: Verbs = Verbs(32);
+    pub const UPDATE: Verbs = Verbs(64);
+    pub const WATCH: Verbs = Verbs(128);
+
+    /// In the alphabetical order discovery uses.
+    pub const NAMES: [(&'static str, Verbs); 8] = [
+        ("create", Verbs::CREATE),
+        ("delete", Verbs::DELETE),
+        ("deletecollection", Verbs::DELETE_COLLECTION),
+        ("get", Verbs::GET),
+        ("list", Verbs::LIST),
+        ("patch", Verbs::PATCH),
+        ("update", Verbs::UPDATE),
+        ("watch", Verbs::WATCH),
+    ];
+
+    pub fn contains(self, other: Verbs) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        Self::NAMES.iter().filter(move |(_, v)| self.contains(*v)).map(|(n, _)| *n)
+    }
+
+    pub fn parse(name: &str) -> Option<Verbs> {
+        Self::NAMES.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
+    }
+}
+
+impl std::ops::BitOr for Verbs {
+    type Output = Verbs;
+    fn bitor(self, other: Verbs) -> Verbs {
+        Verbs(self.0 | other.0)
+    }
+}

@@ -1,0 +1,348 @@
+//! The JSON reader: one pass from bytes to a tree, names interned by the schema on the way.
+
+mod strings;
+
+use std::borrow::Cow;
+
+use catalog::{Name, Schema, Shape, StructType, TypeId};
+use object::{Map, Value};
+use thiserror::Error;
+
+/// Objects and arrays inside each other. Go allows 10,000; dropping, comparing and normalising a tree recurse,
+/// so the bound is what a worker's stack carries with room to spare. No API type comes near it.
+pub const MAX_DEPTH: u32 = 1_000;
+
+/// Why a text is no JSON, in the words Go's scanner uses; clients show and parse them.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ParseError {
+    #[error("unexpected end of JSON input")]
+    UnexpectedEnd,
+    /// The character as Go quotes it, and what the scanner was doing.
+    #[error("invalid character {found} {doing}")]
+    InvalidCharacter { found: String, doing: &'static str },
+    #[error("json: cannot unmarshal number {0} into Go value of type float64")]
+    NumberOutOfRange(String),
+}
+
+/// Reads exactly one value. With a hint, names that are fields of the struct at their place are clones of the
+/// catalogue's (no allocation); the value itself is not judged by the schema.
+pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, ParseError> {
+    let root;
+    let (schema, shape) = match hint {
+        Some((schema, ty)) => {
+            root = Shape::Struct(ty);
+            (Some(schema), Some(&root))
+        }
+        None => (None, None),
+    };
+    let mut reader = Reader {
+        bytes,
+        text: std::str::from_utf8(bytes).ok(),
+        at: 0,
+        depth: 0,
+        schema,
+        out_of_range: None,
+        entries: Vec::new(),
+        items: Vec::new(),
+    };
+    reader.skip_space();
+    let value = reader.value(shape).map_err(|bad| *bad)?;
+    reader.skip_space();
+    if let Some(c) = reader.peek() {
+        return Err(*unexpected(c, "after top-level value"));
+    }
+    match reader.out_of_range {
+        None => Ok(value),
+        Some(number) => Err(ParseError::NumberOutOfRange(number)),
+    }
+}
+
+/// Boxed on the way up, so that the values that pass the same way stay small.
+type Bad = Box<ParseError>;
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    /// The same input when all of it is UTF-8, so that strings need no second check.
+    text: Option<&'a str>,
+    at: usize,
+    depth: u32,
+    schema: Option<&'a Schema>,
+    /// The first number no float can hold.
+    out_of_range: Option<String>,
+    /// Members and elements of all open containers; a closed one is moved out at its exact size.
+    entries: Vec<(Name, Value)>,
+    items: Vec<Value>,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {
+        match self.peek() {
+            None => Err(ended()),
+            Some(b'"') => {
+                self.at += 1;
+                Ok(Value::Str(self.string()?.into_owned()))
+            }
+            Some(b'{') => self.object(hint),
+            Some(b'[') => self.array(hint),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            Some(b't') => self.literal(b"true", &TRUE, Value::Bool(true)),
+            Some(b'f') => self.literal(b"false", &FALSE, Value::Bool(false)),
+            Some(b'n') => self.literal(b"null", &NULL, Value::Null),
+            Some(c) => Err(unexpected(c, "looking for beginning of value")),
+        }
+    }
+
+    fn object(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {
+        self.enter(b'{')?;
+        let start = self.entries.len();
+        let mut names = Names::of(self.schema, hint);
+        self.skip_space();
+        if self.peek() == Some(b'}') {
+            self.leave();
+            return Ok(Value::map());
+        }
+        loop {
+            match self.peek() {
+                Some(b'"') => self.at += 1,
+                Some(c) => return Err(unexpected(c, "looking for beginning of object key string")),
+                None => return Err(ended()),
+            }
+            let key = self.string()?;
+            let (name, inner) = names.intern(key);
+            self.skip_space();
+            match self.peek() {
+                Some(b':') => self.at += 1,
+                Some(c) => return Err(unexpected(c, "after object key")),
+                None => return Err(ended()),
+            }
+            self.skip_space();
+            let value = self.value(inner)?;
+            self.entries.push((name, value));
+            self.skip_space();
+            match self.peek() {
+                Some(b',') => {
+                    self.at += 1;
+                    self.skip_space();
+                }
+                Some(b'}') => break,
+                Some(c) => return Err(unexpected(c, "after object key:value pair")),
+                None => return Err(ended()),
+            }
+        }
+        self.leave();
+        Ok(Value::Map(self.entries.split_off(start).into_iter().collect::<Map>()))
+    }
+
+    fn array(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {
+        self.enter(b'[')?;
+        let start = self.items.len();
+        let inner = match hint {
+            Some(Shape::List(inner)) => Some(&**inner),
+            _ => None,
+        };
+        self.skip_space();
+        if self.peek() == Some(b']') {
+            self.leave();
+            return Ok(Value::List(Vec::new()));
+        }
+        loop {
+            let value = self.value(inner)?;
+            self.items.push(value);
+            self.skip_space();
+            match self.peek() {
+                Some(b',') => {
+                    self.at += 1;
+                    self.skip_space();
+                }
+                Some(b']') => break,
+                Some(c) => return Err(unexpected(c, "after array element")),
+                None => return Err(ended()),
+            }
+        }
+        self.leave();
+        Ok(Value::List(self.items.split_off(start)))
+    }
+
+    fn enter(&mut self, bracket: u8) -> Result<(), Bad> {
+        if self.depth == MAX_DEPTH {
+            return Err(unexpected(bracket, "exceeded max depth"));
+        }
+        self.depth += 1;
+        self.at += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.depth -= 1;
+        self.at += 1;
+    }
+
+    /// An integer when the text has neither fraction nor exponent and fits; a float otherwise.
+    fn number(&mut self) -> Result<Value, Bad> {
+        let start = self.at;
+        let negative = self.bytes[start] == b'-';
+        if negative {
+            self.at += 1;
+        }
+        let digits_start = self.at;
+        let mut magnitude: i64 = 0;
+        match self.current() {
+            b'0' => self.at += 1,
+            b'1'..=b'9' => {
+                while let c @ b'0'..=b'9' = self.current() {
+                    magnitude = magnitude.wrapping_mul(10).wrapping_add(i64::from(c - b'0'));
+                    self.at += 1;
+                }
+            }
+            c => return Err(unexpected(c, "in numeric literal")),
+        }
+        // 18 digits always fit.
+        let short = self.at - digits_start <= 18;
+        let mut integer = true;
+        if self.current() == b'.' {
+            integer = false;
+            self.at += 1;
+            self.digits("after decimal point in numeric literal")?;
+        }
+        if matches!(self.current(), b'e' | b'E') {
+            integer = false;
+            self.at += 1;
+            if matches!(self.current(), b'+' | b'-') {
+                self.at += 1;
+            }
+            self.digits("in exponent of numeric literal")?;
+        }
+        if integer && short {
+            return Ok(Value::Int(if negative { -magnitude } else { magnitude }));
+        }
+        let text = self.piece(start, self.at);
+        if integer && let Ok(i) = text.parse::<i64>() {
+            return Ok(Value::Int(i));
+        }
+        match text.parse::<f64>() {
+            Ok(f) if f.is_finite() => Ok(Value::Float(f)),
+            // A syntax error further on is the graver one, so this one waits.
+            _ => {
+                self.out_of_range.get_or_insert_with(|| text.into_owned());
+                Ok(Value::Null)
+            }
+        }
+    }
+
+    fn digits(&mut self, doing: &'static str) -> Result<(), Bad> {
+        if !self.current().is_ascii_digit() {
+            return Err(unexpected(self.current(), doing));
+        }
+        while self.current().is_ascii_digit() {
+            self.at += 1;
+        }
+        Ok(())
+    }
+
+    fn literal(&mut self, word: &[u8], doing: &[&'static str], value: Value) -> Result<Value, Bad> {
+        self.at += 1;
+        for (expected, doing) in word[1..].iter().zip(doing) {
+            if self.current() != *expected {
+                return Err(unexpected(self.current(), doing));
+            }
+            self.at += 1;
+        }
+        Ok(value)
+    }
+
+    #[inline]
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// Inside a token the end of the input counts as a space: that is the character Go then complains about.
+    #[inline]
+    fn current(&self) -> u8 {
+        self.peek().unwrap_or(b' ')
+    }
+
+    #[inline]
+    fn skip_space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+}
+
+/// Turns the keys of one object into names.
+enum Names<'s> {
+    /// Fields of a struct; documents tend to follow the declaration, so the next field is tried first.
+    Struct(&'s StructType, usize),
+    /// Keys of a map, all values of one shape.
+    Map(Option<&'s Shape>),
+}
+
+impl<'s> Names<'s> {
+    fn of(schema: Option<&'s Schema>, hint: Option<&'s Shape>) -> Names<'s> {
+        match (schema, hint) {
+            (Some(schema), Some(Shape::Struct(id))) => Names::Struct(schema.get(*id), 0),
+            (_, Some(Shape::Map(inner))) => Names::Map(Some(inner)),
+            _ => Names::Map(None),
+        }
+    }
+
+    fn intern(&mut self, key: Cow<'_, str>) -> (Name, Option<&'s Shape>) {
+        match self {
+            Names::Map(inner) => (Name::Shared(key.into()), *inner),
+            Names::Struct(ty, next) => {
+                let ty: &'s StructType = ty;
+                let found = match ty.fields.get(*next) {
+                    Some(field) if field.name == *key => Some((*next, field)),
+                    _ => ty.field(&key),
+                };
+                match found {
+                    Some((at, field)) => {
+                        *next = at + 1;
+                        (field.name.clone(), Some(&field.shape))
+                    }
+                    None => (Name::Shared(key.into()), None),
+                }
+            }
+        }
+    }
+}
+
+const TRUE: [&str; 3] =
+    ["in literal true (expecting 'r')", "in literal true (expecting 'u')", "in literal true (expecting 'e')"];
+const FALSE: [&str; 4] = [
+    "in literal false (expecting 'a')",
+    "in literal false (expecting 'l')",
+    "in literal false (expecting 's')",
+    "in literal false (expecting 'e')",
+];
+const NULL: [&str; 3] =
+    ["in literal null (expecting 'u')", "in literal null (expecting 'l')", "in literal null (expecting 'l')"];
+
+#[cold]
+fn unexpected(c: u8, doing: &'static str) -> Bad {
+    Box::new(ParseError::InvalidCharacter { found: quote_byte(c), doing })
+}
+
+#[cold]
+fn ended() -> Bad {
+    Box::new(ParseError::UnexpectedEnd)
+}
+
+/// A byte as Go quotes the character of that number.
+fn quote_byte(c: u8) -> String {
+    match c {
+        b'\'' => r"'\''".to_owned(),
+        b'"' => "'\"'".to_owned(),
+        b'\\' => r"'\\'".to_owned(),
+        0x07 => r"'\a'".to_owned(),
+        0x08 => r"'\b'".to_owned(),
+        0x0c => r"'\f'".to_owned(),
+        b'\n' => r"'\n'".to_owned(),
+        b'\r' => r"'\r'".to_owned(),
+        b'\t' => r"'\t'".to_owned(),
+        0x0b => r"'\v'".to_owned(),
+        0x00..=0x1f | 0x7f => format!(r"'\x{c:02x}'"),
+        0x80..=0xa0 | 0xad => format!(r"'\u{c:04x}'"),
+        _ => format!("'{}'", c as char),
+    }
+}

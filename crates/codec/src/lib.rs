@@ -1,0 +1,8 @@
+//! The encodings of the API: bytes to tree and back, pure.
+//!
+//! ```text
+//! JSON, YAML ── parse ──> object::Value ── object::normalise (schema) ──> canonical tree ── write ──> bytes
+//! ```
+
+pub mod json;
+pub mod yaml;

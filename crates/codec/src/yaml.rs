@@ -1,0 +1,78 @@
+//! YAML as Kubernetes reads and writes it: YAML 1.1 scalars, one document, JSON's data model.
+//!
+//! ```text
+//! bytes ── saphyr-parser (events) ──> nodes ── decode (resolve, merge keys, aliases) ──> Value
+//! Value ── write (block style, sorted names, quoted where needed, folded at 80) ──> bytes
+//! ```
+//!
+//! What upstream does and we do too: only the first document is read; names that are no strings become strings;
+//! `yes`, `on` and `y` are true, `0644` is 420, `1.0` is the integer 1, `12:30` and timestamps are strings.
+
+mod decode;
+mod nodes;
+mod order;
+mod scalar;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use object::Value;
+
+pub use write::write;
+
+/// As deep as JSON may be.
+pub const MAX_DEPTH: usize = 1000;
+
+/// The first document of a body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Names are unique; of a name given twice the last value counts.
+    pub value: Value,
+    /// What strict field validation says of names given twice, in upstream's words: one text for all of them.
+    pub duplicates: Option<String>,
+}
+
+/// Why a body is no YAML, or none that is JSON too.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum YamlError {
+    #[error("yaml: invalid leading UTF-8 octet")]
+    NotUtf8,
+    #[error("yaml: control characters are not allowed")]
+    ControlCharacter,
+    #[error("yaml: line {line}: {problem}")]
+    Syntax { line: usize, problem: String },
+    #[error("yaml: exceeded max depth of {MAX_DEPTH}")]
+    TooDeep,
+    #[error("yaml: document contains excessive aliasing")]
+    ExcessiveAliasing,
+    #[error("yaml: line {line}: anchor value contains itself")]
+    SelfReference { line: usize },
+    #[error("yaml: map merge requires map or sequence of maps as the value")]
+    BadMerge,
+    #[error("yaml: line {line}: invalid map key: a map or a sequence cannot be one")]
+    CompositeKey { line: usize },
+    #[error("unsupported map key of type: {go_type}, at line {line}")]
+    UnsupportedKey { line: usize, go_type: &'static str },
+    #[error("yaml: cannot decode {found} `{text}` as a {tag}")]
+    BadTag { found: &'static str, text: String, tag: String },
+    #[error("yaml: line {line}: !!binary is not supported; write the base64 text as a plain string")]
+    Binary { line: usize },
+    #[error("json: unsupported value: {0}")]
+    NotANumber(&'static str),
+}
+
+/// Reads the first document; null where there is none.
+pub fn parse_document(bytes: &[u8]) -> Result<Document, YamlError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| YamlError::NotUtf8)?;
+    if text.chars().any(|c| !scalar::is_allowed(c)) {
+        return Err(YamlError::ControlCharacter);
+    }
+    let nodes = nodes::Nodes::read(text)?;
+    decode::decode(&nodes)
+}
+
+/// [`parse_document`] for callers without strict field validation.
+pub fn parse(bytes: &[u8]) -> Result<Value, YamlError> {
+    Ok(parse_document(bytes)?.value)
+}

@@ -1,0 +1,106 @@
+//! The parser's events as nodes that aliases can point to.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
+
+use super::{MAX_DEPTH, YamlError};
+
+/// One document. Nodes refer to each other by position; the root is the first.
+#[derive(Debug)]
+pub(super) struct Nodes<'a> {
+    nodes: Vec<Node<'a>>,
+    lines: Vec<u32>,
+}
+
+pub(super) type NodeId = usize;
+
+#[derive(Debug)]
+pub(super) enum Node<'a> {
+    Scalar {
+        text: Cow<'a, str>,
+        plain: bool,
+        tag: Option<Box<str>>,
+    },
+    List(Vec<NodeId>),
+    /// Names and values in turn.
+    Map(Vec<NodeId>),
+    Alias(NodeId),
+}
+
+impl<'a> Nodes<'a> {
+    /// Reads up to the end of the first document; what follows is not looked at, as upstream does.
+    pub fn read(text: &'a str) -> Result<Nodes<'a>, YamlError> {
+        let mut out = Nodes { nodes: Vec::new(), lines: Vec::new() };
+        let mut open: Vec<NodeId> = Vec::new();
+        let mut anchors: HashMap<usize, NodeId> = HashMap::new();
+        let mut parser = Parser::new_from_str(text);
+        while let Some(event) = parser.next_event() {
+            let (event, span) = event.map_err(|error| YamlError::Syntax {
+                line: error.marker().line(),
+                problem: error.info().to_owned(),
+            })?;
+            let (node, anchor) = match event {
+                Event::Nothing | Event::StreamStart | Event::DocumentStart(_) => continue,
+                Event::StreamEnd | Event::DocumentEnd => break,
+                Event::SequenceEnd | Event::MappingEnd => {
+                    open.pop();
+                    continue;
+                }
+                Event::Alias(anchor) => match anchors.get(&anchor) {
+                    Some(target) => (Node::Alias(*target), 0),
+                    None => {
+                        let problem = "unknown anchor referenced".to_owned();
+                        return Err(YamlError::Syntax { line: span.start.line(), problem });
+                    }
+                },
+                Event::Scalar(text, style, anchor, tag) => {
+                    let tag = tag.and_then(|tag| name_of(&tag));
+                    (Node::Scalar { text, plain: style == ScalarStyle::Plain, tag }, anchor)
+                }
+                Event::SequenceStart(anchor, _) => (Node::List(Vec::new()), anchor),
+                Event::MappingStart(anchor, _) => (Node::Map(Vec::new()), anchor),
+            };
+            let id = out.nodes.len();
+            let opens = matches!(node, Node::List(_) | Node::Map(_));
+            out.nodes.push(node);
+            out.lines.push(u32::try_from(span.start.line()).unwrap_or(u32::MAX));
+            if let Some(Node::List(children) | Node::Map(children)) =
+                open.last().map(|parent| &mut out.nodes[*parent])
+            {
+                children.push(id);
+            }
+            if anchor > 0 {
+                anchors.insert(anchor, id);
+            }
+            if opens {
+                open.push(id);
+                if open.len() > MAX_DEPTH {
+                    return Err(YamlError::TooDeep);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    pub fn root(&self) -> Option<NodeId> {
+        (!self.nodes.is_empty()).then_some(0)
+    }
+    pub fn get(&self, id: NodeId) -> &Node<'a> {
+        &self.nodes[id]
+    }
+    pub fn line(&self, id: NodeId) -> usize {
+        self.lines[id] as usize
+    }
+}
+
+/// `str` of `!!str`, `!x` of another; none for the bare `!`.
+fn name_of(tag: &Tag) -> Option<Box<str>> {
+    let full = format!("{}{}", tag.handle, tag.suffix);
+    match full.strip_prefix("tag:yaml.org,2002:") {
+        Some(name) => Some(name.into()),
+        None if full == "!" => None,
+        None => Some(full.into()),
+    }
+}

@@ -1,0 +1,159 @@
+//! The world a program runs in, as a value: clocks, randomness, ids, tasks.
+//!
+//! `main` makes one [`Env`] and hands it down; a test or a preview makes another. Nothing else in the
+//! workspace asks the machine for the time, for random numbers, or for a thread (clippy.toml enforces it),
+//! so two worlds can run in one process, and a world with a seed runs the same way twice.
+//!
+//! Virtual time is tokio's paused clock: a world made by [`Env::simulated`] belongs on a current-thread
+//! runtime with `start_paused`; its wall clock is a fixed start plus the time that runtime has passed.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// Cheap to clone; all clones are the same world.
+#[derive(Clone)]
+pub struct Env {
+    world: Arc<World>,
+}
+
+struct World {
+    clock: Clock,
+    /// Guards the state of the one random stream; held for a few instructions.
+    rng: Mutex<Rng>,
+}
+
+enum Clock {
+    Machine,
+    /// Unix nanoseconds at `start`.
+    Virtual { epoch_nanos: u128, start: Instant },
+}
+
+impl Env {
+    /// The machine's clocks and a seed from the operating system.
+    pub fn machine() -> Env {
+        let mut seed = [0u8; 8];
+        // A missing /dev/urandom would leave ids guessable: better not to start at all.
+        getrandom(&mut seed);
+        Env { world: Arc::new(World { clock: Clock::Machine, rng: Mutex::new(Rng(u64::from_le_bytes(seed))) }) }
+    }
+
+    /// A world under a seed. Call it inside the (paused) runtime whose time it shall follow.
+    #[allow(clippy::disallowed_methods)]
+    pub fn simulated(seed: u64) -> Env {
+        // 2026-01-01T00:00:00Z: any fixed instant does.
+        let clock = Clock::Virtual { epoch_nanos: 1_767_225_600_000_000_000, start: Instant::now() };
+        Env { world: Arc::new(World { clock, rng: Mutex::new(Rng(seed)) }) }
+    }
+
+    /// Unix nanoseconds of the wall clock.
+    #[allow(clippy::disallowed_methods)]
+    pub fn now_nanos(&self) -> u128 {
+        match &self.world.clock {
+            Clock::Machine => std::time::SystemTime::now()
+                .duration_since(std::time::UNIX_EPOCH)
+                .map(|d| d.as_nanos())
+                .unwrap_or(0),
+            Clock::Virtual { epoch_nanos, start } => epoch_nanos + start.elapsed().as_nanos(),
+        }
+    }
+
+    /// Unix seconds of the wall clock.
+    pub fn now_seconds(&self) -> u64 {
+        (self.now_nanos() / 1_000_000_000) as u64
+    }
+
+    /// The monotonic clock; virtual where the world is.
+    #[allow(clippy::disallowed_methods)]
+    pub fn monotonic(&self) -> Instant {
+        Instant::now()
+    }
+
+    pub async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await
+    }
+
+    /// Starts a task of this world. The caller owns the handle: join or abort it.
+    #[allow(clippy::disallowed_methods)]
+    pub fn spawn<F>(&self, name: &'static str, task: F) -> tokio::task::JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        tracing::trace!(name, "task started");
+        tokio::spawn(task)
+    }
+
+    /// The next number of the world's one random stream.
+    pub fn random(&self) -> u64 {
+        self.world.rng.lock().next()
+    }
+
+    /// A random number below `bound` (which must not be 0).
+    pub fn random_below(&self, bound: u64) -> u64 {
+        ((u128::from(self.random()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A random (version 4) UUID.
+    pub fn uuid(&self) -> String {
+        let (hi, lo) = {
+            let mut rng = self.world.rng.lock();
+            (rng.next(), rng.next())
+        };
+        let hi = (hi & !0xf000) | 0x4000;
+        let lo = (lo & !(0b11 << 62)) | (0b10 << 62);
+        format!("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", hi >> 32, (hi >> 16) & 0xffff, hi & 0xffff, lo >> 48, lo & 0xffff_ffff_ffff)
+    }
+
+    /// Characters upstream appends to a `generateName`: no vowels, no look-alikes.
+    pub fn name_suffix(&self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        (0..5).map(|_| ALPHABET[self.random_below(ALPHABET.len() as u64) as usize] as char).collect()
+    }
+}
+
+/// SplitMix64: small, fast, and the same everywhere. Names and jitter need no more; keys never come from here.
+struct Rng(u64);
+
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+fn getrandom(into: &mut [u8]) {
+    use std::io::Read;
+    std::fs::File::open("/dev/urandom")
+        .and_then(|mut f| f.read_exact(into))
+        .expect("/dev/urandom exists on every machine we run on");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn same_seed_gives_the_same_world() {
+        let (a, b) = (Env::simulated(7), Env::simulated(7));
+        assert_eq!(a.uuid(), b.uuid());
+        assert_eq!(a.name_suffix(), b.name_suffix());
+        let before = a.now_seconds();
+        a.sleep(Duration::from_secs(3600)).await;
+        assert_eq!(a.now_seconds() - before, 3600);
+    }
+
+    #[test]
+    fn uuids_are_version_four() {
+        let id = Env::machine().uuid();
+        assert_eq!(id.len(), 36);
+        assert_eq!(&id[14..15], "4");
+        assert!("89ab".contains(&id[19..20]));
+    }
+}

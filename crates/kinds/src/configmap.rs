@@ -1,0 +1,88 @@
+//! Config maps: keys that can be file names, one mebibyte, and never again changed when immutable.
+
+use catalog::Storage;
+use object::{FieldError, Value, quote, validate_text};
+
+use crate::kind::{Context, Kind};
+use crate::metadata;
+use crate::rules::Rules;
+use crate::same;
+
+pub(crate) struct ConfigMap;
+pub(crate) static KIND: ConfigMap = ConfigMap;
+
+/// Of all values together; secrets have the same limit.
+pub(crate) const DATA_MAX_BYTES: usize = 1024 * 1024;
+
+impl Kind for ConfigMap {
+    fn rules(&self) -> &Rules {
+        &Rules::PLAIN
+    }
+
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        _ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        let mut errors = Vec::new();
+        if let Some(old) = old {
+            errors.extend(metadata::check_update(&Rules::PLAIN, new, old));
+            check_immutable(new, old, &["data", "binaryData"], &mut errors);
+        }
+        errors.extend(metadata::check(&Rules::PLAIN, storage, new));
+        let mut bytes = 0;
+        for (key, value) in entries(new, "data") {
+            check_key("data", key, &mut errors);
+            if new.at(&["binaryData", key]).is_some() {
+                let field = format!("data[{key}]");
+                errors.push(FieldError::invalid(field, quote(key), "duplicate of key present in binaryData"));
+            }
+            bytes += value.len();
+        }
+        for (key, value) in entries(new, "binaryData") {
+            check_key("binaryData", key, &mut errors);
+            bytes += decoded_len(value);
+        }
+        if bytes > DATA_MAX_BYTES {
+            // Upstream's path of "the whole object".
+            errors.push(FieldError::too_long("[]", DATA_MAX_BYTES));
+        }
+        errors
+    }
+}
+
+/// Once `immutable` is set, it and these members stay.
+pub(crate) fn check_immutable(new: &Value, old: &Value, members: &[&str], errors: &mut Vec<FieldError>) {
+    let immutable = |v: &Value| v.get("immutable").and_then(Value::as_bool) == Some(true);
+    if !immutable(old) {
+        return;
+    }
+    let detail = "field is immutable when `immutable` is set";
+    if !immutable(new) {
+        errors.push(FieldError::forbidden("immutable", detail));
+    }
+    for member in members {
+        if !same(new.get(member), old.get(member)) {
+            errors.push(FieldError::forbidden(*member, detail));
+        }
+    }
+}
+
+pub(crate) fn entries<'a>(object: &'a Value, member: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let map = object.get(member).and_then(Value::as_map);
+    map.into_iter().flat_map(|m| m.iter()).map(|(key, value)| (&**key, value.as_str().unwrap_or_default()))
+}
+
+pub(crate) fn check_key(member: &str, key: &str, errors: &mut Vec<FieldError>) {
+    for problem in validate_text::config_map_key(key) {
+        errors.push(FieldError::invalid(format!("{member}[{key}]"), quote(key), problem));
+    }
+}
+
+/// How many bytes padded base64 stands for.
+pub(crate) fn decoded_len(base64: &str) -> usize {
+    let padding = base64.bytes().rev().take(2).filter(|b| *b == b'=').count();
+    (base64.len() / 4 * 3).saturating_sub(padding)
+}

@@ -1,0 +1,43 @@
+//! Custom resource definitions: named after what they define; the versions ever stored are remembered.
+
+use object::Value;
+
+use crate::kind::{Context, Kind};
+use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
+
+pub(crate) struct CustomResourceDefinition;
+pub(crate) static KIND: CustomResourceDefinition = CustomResourceDefinition;
+
+const RULES: Rules = Rules::PLAIN
+    .with_name(NameRule::PluralAndGroup)
+    .with_finalizers(Finalizers::Qualified)
+    .with_generation(Generation::SPEC)
+    .with_status(StatusMeta::Free);
+
+impl Kind for CustomResourceDefinition {
+    fn rules(&self) -> &Rules {
+        &RULES
+    }
+    fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
+        remember_storage_version(new);
+    }
+    fn prepare_update(&self, new: &mut Value, _old: &Value, ctx: &Context<'_>) {
+        if ctx.is_object() {
+            remember_storage_version(new);
+        }
+    }
+}
+
+fn remember_storage_version(new: &mut Value) {
+    let versions = new.at(&["spec", "versions"]).and_then(Value::as_list).unwrap_or_default();
+    let stored = versions.iter().find(|v| v.get("storage").and_then(Value::as_bool) == Some(true));
+    let Some(name) = stored.and_then(|v| v.get("name")).and_then(Value::as_str).map(Value::from) else {
+        return;
+    };
+    let known = new.map_at(&["status"]).entry("storedVersions".into());
+    match known {
+        Value::List(list) if list.contains(&name) => {}
+        Value::List(list) => list.push(name),
+        other => *other = Value::List(vec![name]),
+    }
+}

@@ -1,0 +1,38 @@
+//! Daemon sets: an annotation of the v1 API still carries the old template generation.
+
+use object::Value;
+
+use crate::kind::{Context, Kind};
+use crate::rules::{Generation, Rules, StatusMeta};
+use crate::same;
+
+pub(crate) struct DaemonSet;
+pub(crate) static KIND: DaemonSet = DaemonSet;
+
+const RULES: Rules = Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free);
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+impl Kind for DaemonSet {
+    fn rules(&self) -> &Rules {
+        &RULES
+    }
+
+    fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
+        let generation = template_generation(new).max(1);
+        set(new, generation);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        let before = template_generation(old);
+        let moved = ctx.is_object() && !same(new.at(&["spec", "template"]), old.at(&["spec", "template"]));
+        set(new, if moved { before.saturating_add(1) } else { before });
+    }
+}
+
+fn template_generation(object: &Value) -> i64 {
+    object.str_at(&["metadata", "annotations", TEMPLATE_GENERATION]).and_then(|t| t.parse().ok()).unwrap_or(0)
+}
+
+fn set(object: &mut Value, generation: i64) {
+    object.map_at(&["metadata", "annotations"]).set(TEMPLATE_GENERATION, generation.to_string());
+}

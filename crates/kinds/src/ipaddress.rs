@@ -1,0 +1,28 @@
+//! IP addresses: the name is the address, in its one canonical form.
+
+use std::net::IpAddr;
+
+/// What is wrong with an address as the name of an IPAddress.
+pub(crate) fn problems(name: &str) -> Vec<String> {
+    let Ok(address) = name.parse::<IpAddr>() else {
+        // Go's old reader let zeros lead in IPv4; those get a message of their own.
+        let digits =
+            |part: &str| !part.is_empty() && part.len() < 20 && part.bytes().all(|b| b.is_ascii_digit());
+        let parts: Vec<&str> = name.split('.').collect();
+        let sloppy = parts.len() == 4
+            && parts.iter().all(|p| digits(p) && p.parse::<u64>().is_ok_and(|n| n <= 255))
+            && parts.iter().any(|p| p.len() > 1 && p.starts_with('0'));
+        let problem = match sloppy {
+            true => "must not have leading 0s",
+            false => "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
+        };
+        return vec![problem.to_owned()];
+    };
+    if let IpAddr::V6(v6) = address
+        && v6.to_ipv4_mapped().is_some()
+    {
+        return vec!["must not be an IPv4-mapped IPv6 address".to_owned()];
+    }
+    let canonical = address.to_string();
+    if name == canonical { Vec::new() } else { vec![format!("must be in canonical form (\"{canonical}\")")] }
+}

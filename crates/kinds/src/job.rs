@@ -1,0 +1,40 @@
+//! Jobs: unless the user manages it, the selector is the job's own uid, and the template carries the labels it needs.
+
+use object::{Map, Value};
+
+use crate::kind::{Context, Kind};
+use crate::metadata::meta;
+use crate::rules::{Generation, Rules, StatusMeta};
+
+pub(crate) struct Job;
+pub(crate) static KIND: Job = Job;
+
+const RULES: Rules = Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free);
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+
+impl Kind for Job {
+    fn rules(&self) -> &Rules {
+        &RULES
+    }
+
+    fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
+        if new.at(&["spec", "manualSelector"]).and_then(Value::as_bool) == Some(true) {
+            return;
+        }
+        let own = |member| meta(new, member).cloned().unwrap_or_else(|| Value::from(""));
+        let (name, uid) = (own("name"), own("uid"));
+        let labels = new.map_at(&["spec", "template", "metadata", "labels"]);
+        set_if_absent(labels, "job-name", &name);
+        set_if_absent(labels, "batch.kubernetes.io/job-name", &name);
+        set_if_absent(labels, "controller-uid", &uid);
+        set_if_absent(labels, CONTROLLER_UID, &uid);
+        set_if_absent(new.map_at(&["spec", "selector", "matchLabels"]), CONTROLLER_UID, &uid);
+    }
+}
+
+/// A label of the user's stays, and validation will say what it thinks of it.
+fn set_if_absent(labels: &mut Map, key: &'static str, value: &Value) {
+    if !labels.contains(key) {
+        labels.set(key, value.clone());
+    }
+}

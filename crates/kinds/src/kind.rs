@@ -1,0 +1,119 @@
+//! The interface of a kind. Default methods are what most kinds do.
+
+use catalog::{Resource, Storage};
+use object::{FieldError, Status, Value};
+
+use crate::rules::Rules;
+use crate::scale::ScalePaths;
+use crate::{DeleteOptions, metadata};
+
+/// What surrounds a write.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// `None` for the object itself; `status`, `finalize`, `approval` and so on for what stands below it.
+    pub subresource: Option<&'a str>,
+    /// Unix seconds.
+    pub now: i64,
+    /// Group and version the client speaks: events are judged more strictly through events.k8s.io.
+    pub group: &'a str,
+    pub version: &'a str,
+    pub requester: Requester<'a>,
+}
+
+impl<'a> Context<'a> {
+    /// A write to the object itself in its storage version, by nobody in particular.
+    pub fn plain(storage: &'a Storage, now: i64) -> Context<'a> {
+        Context {
+            subresource: None,
+            now,
+            group: &storage.group,
+            version: &storage.version,
+            requester: Requester::default(),
+        }
+    }
+
+    /// The object itself, or a view of it (`scale`) that is written through the object's own strategy.
+    pub fn is_object(&self) -> bool {
+        matches!(self.subresource, None | Some("scale"))
+    }
+    pub fn is_status(&self) -> bool {
+        self.subresource == Some("status")
+    }
+    pub fn timestamp(&self) -> Value {
+        Value::Str(object::time::format_seconds(self.now))
+    }
+}
+
+/// Who writes: a certificate signing request keeps it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Requester<'a> {
+    pub name: &'a str,
+    pub uid: &'a str,
+    pub groups: &'a [String],
+    pub extra: &'a [(String, Vec<String>)],
+}
+
+/// What only one kind does.
+pub trait Kind: Send + Sync {
+    fn rules(&self) -> &Rules;
+
+    /// Fills in what the server owns, after status and generation were set by the rules. The metadata is
+    /// complete: name, uid and creationTimestamp are there.
+    fn prepare_create(&self, _new: &mut Value, _ctx: &Context<'_>) {}
+
+    /// After status or spec were put back by the rules, before the generation moves.
+    fn prepare_update(&self, _new: &mut Value, _old: &Value, _ctx: &Context<'_>) {}
+
+    /// All broken rules of the kind, with those of the metadata in the place upstream's strategy checks them.
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        _ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        match old {
+            None => metadata::check(self.rules(), storage, new),
+            Some(old) => metadata::check_update(self.rules(), new, old),
+        }
+    }
+
+    /// The last touch after validation. The tree was canonical and stays so: it is encoded next.
+    fn canonicalise(&self, _new: &mut Value) {}
+
+    /// Seconds a first DELETE leaves the object to wind down; `None` for kinds that go at once.
+    fn grace_seconds(&self, _object: &Value, _options: &DeleteOptions) -> Option<i64> {
+        None
+    }
+
+    /// What a kind with a life cycle of its own (namespaces) does on DELETE; `None` is the general way.
+    fn delete(
+        &self,
+        _storage: &Storage,
+        _old: &Value,
+        _version: &str,
+        _options: &DeleteOptions,
+        _now: i64,
+    ) -> Option<Result<crate::Decision, Status>> {
+        None
+    }
+
+    /// Something beside `metadata.finalizers` keeps a deleted object.
+    fn holds_deletion(&self, _object: &Value) -> bool {
+        false
+    }
+
+    /// From the version the client speaks to the stored one. Runs for the storage version too.
+    fn to_storage(&self, _value: &mut Value, _from: &Resource) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// From the stored version to the one the client speaks, which is another one.
+    #[allow(clippy::wrong_self_convention)] // The pair of `to_storage`; `self` is the kind, not the value.
+    fn from_storage(&self, _value: &mut Value, _to: &Resource) {}
+
+    /// Where `/scale` finds its numbers.
+    fn scale(&self) -> Option<&'static ScalePaths> {
+        None
+    }
+}

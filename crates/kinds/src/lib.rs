@@ -1,0 +1,58 @@
+//! What a write does to an object of each kind: the generic rules once, what only one kind has in a file of its own.
+//!
+//! ```text
+//!                 Rules (data, one row a kind)          <kind>.rs (code, only where data is not enough)
+//!                            └──────────────┬──────────────┘
+//! body ─ to_storage ─ prepare_create/update ─ (normalise) ─ validate_create/update ─ canonicalise ─ (encode)
+//!                     strategy.rs                          metadata.rs
+//! DELETE ─ DeleteOptions ─ deletion::decide ─> remove | mark and keep | nothing to do
+//! ```
+//!
+//! Everything here is synchronous and pure: trees and a [`Context`] in, trees, [`FieldError`]s and decisions out.
+//! `prepare_*` may add members at the end of a map and leaves a wiped status empty, so the caller normalises
+//! the tree (`object::normalise`) between preparing and encoding.
+//!
+//! A kind is one row in [`list`](kind_of): either plain [`Rules`] or the `KIND` of its file.
+
+mod apiservice;
+mod certificatesigningrequest;
+mod configmap;
+mod customresourcedefinition;
+mod daemonset;
+mod deletion;
+mod equal;
+mod event;
+mod horizontalpodautoscaler;
+mod ipaddress;
+mod job;
+mod kind;
+mod limitrange;
+mod list;
+mod metadata;
+mod namespace;
+mod options;
+mod persistentvolume;
+mod persistentvolumeclaim;
+mod pod;
+mod rules;
+mod scale;
+mod secret;
+mod serviceaccount;
+mod strategy;
+mod validation;
+
+#[cfg(test)]
+mod tests;
+
+pub use deletion::{Decision, decide, should_remove_after_update};
+pub use equal::same;
+pub use kind::{Context, Kind, Requester};
+pub use list::kind_of;
+pub use metadata::{dedup_owner_references, finalizer_warnings};
+pub use namespace::is_immortal_namespace;
+pub use object::FieldError;
+pub use options::{DeleteOptions, Operation, Preconditions, Propagation, WriteOptions};
+pub use rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
+pub use scale::{ScalePaths, apply_scale, to_scale};
+pub use strategy::{prepare_create, prepare_update};
+pub use validation::{invalid, validate_create, validate_update};

@@ -1,0 +1,25 @@
+//! LimitRanges: one without a name gets one.
+
+use object::Value;
+
+use crate::kind::{Context, Kind};
+use crate::metadata::meta;
+use crate::rules::Rules;
+
+pub(crate) struct LimitRange;
+pub(crate) static KIND: LimitRange = LimitRange;
+
+impl Kind for LimitRange {
+    fn rules(&self) -> &Rules {
+        &Rules::PLAIN
+    }
+
+    /// Any unique name does; upstream draws another random id for it.
+    fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
+        if meta(new, "name").is_none()
+            && let Some(uid) = meta(new, "uid").cloned()
+        {
+            new.map_at(&["metadata"]).set("name", uid);
+        }
+    }
+}

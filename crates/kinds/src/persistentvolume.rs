@@ -1,0 +1,40 @@
+//! Persistent volumes: born pending, and every change of phase is dated.
+
+use object::Value;
+
+use crate::kind::{Context, Kind};
+use crate::rules::{Rules, StatusMeta};
+
+pub(crate) struct PersistentVolume;
+pub(crate) static KIND: PersistentVolume = PersistentVolume;
+
+const RULES: Rules = Rules::PLAIN.with_status(StatusMeta::Free);
+const SINCE: &str = "lastPhaseTransitionTime";
+
+impl Kind for PersistentVolume {
+    fn rules(&self) -> &Rules {
+        &RULES
+    }
+
+    fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {
+        let status = new.map_at(&["status"]);
+        status.set("phase", "Pending");
+        status.set(SINCE, ctx.timestamp());
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        if !ctx.is_status() {
+            return;
+        }
+        let since = |v: &Value| v.at(&["status", SINCE]).filter(|v| !v.is_null()).cloned();
+        let (before, after) = (since(old), since(new));
+        let phase = |v: &Value| v.str_at(&["status", "phase"]).unwrap_or_default().to_owned();
+        if phase(old) == phase(new) {
+            if let (None, Some(before)) = (after, before) {
+                new.map_at(&["status"]).set(SINCE, before);
+            }
+        } else if after.is_none() || after == before {
+            new.map_at(&["status"]).set(SINCE, ctx.timestamp());
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Pods: born pending, going gracefully, and changed through narrow doors.
+
+mod qos;
+
+use object::{Map, Value};
+
+use crate::kind::{Context, Kind};
+use crate::options::DeleteOptions;
+use crate::rules::{Generation, Rules, StatusMeta};
+use crate::strategy::{map_mut, restore};
+
+pub(crate) struct Pod;
+pub(crate) static KIND: Pod = Pod;
+
+const RULES: Rules = Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepOwners);
+/// What defaulting gives a pod that does not say.
+const DEFAULT_GRACE_SECONDS: i64 = 30;
+
+impl Kind for Pod {
+    fn rules(&self) -> &Rules {
+        &RULES
+    }
+
+    fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {
+        let class = qos::class(new);
+        let gated = list(new, &["spec", "schedulingGates"]).is_some_and(|gates| !gates.is_empty());
+        let status = new.map_at(&["status"]);
+        status.set("phase", "Pending");
+        if gated {
+            let mut condition = Map::default();
+            condition.set("type", "PodScheduled");
+            condition.set("status", "False");
+            condition.set("lastProbeTime", Value::Null);
+            condition.set("lastTransitionTime", ctx.timestamp());
+            condition.set("reason", "SchedulingGated");
+            condition.set("message", "Scheduling is blocked due to non-empty scheduling gates");
+            status.set("conditions", vec![Value::Map(condition)]);
+        }
+        status.set("qosClass", class);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        match ctx.subresource {
+            Some("status") => keep_observations(new, old),
+            Some("ephemeralcontainers") => keep_all_but_ephemeral_containers(new, old),
+            Some("resize") => keep_all_but_resources(new, old),
+            _ => {}
+        }
+    }
+
+    /// A pod that never reached a node, or has finished, has nothing to wind down.
+    fn grace_seconds(&self, object: &Value, options: &DeleteOptions) -> Option<i64> {
+        let own = || object.at(&["spec", "terminationGracePeriodSeconds"]).and_then(Value::as_int);
+        let seconds = options.grace_period_seconds.or_else(own).unwrap_or(DEFAULT_GRACE_SECONDS);
+        let unscheduled = object.str_at(&["spec", "nodeName"]).unwrap_or_default().is_empty();
+        let finished = matches!(object.str_at(&["status", "phase"]), Some("Failed" | "Succeeded"));
+        Some(if unscheduled || finished { 0 } else { seconds })
+    }
+}
+
+fn list<'a>(value: &'a Value, path: &[&str]) -> Option<&'a [Value]> {
+    value.at(path).and_then(Value::as_list)
+}
+
+/// A status writer that knows less than the server does not make it forget.
+fn keep_observations(new: &mut Value, old: &Value) {
+    let unset =
+        |v: Option<&Value>| v.is_none_or(|v| v.is_null() || v.as_str() == Some("") || v.as_int() == Some(0));
+    for member in ["qosClass", "observedGeneration"] {
+        if unset(new.at(&["status", member])) {
+            restore(new, old, &["status"], member);
+        }
+    }
+    let mut before: Vec<&Value> = list(old, &["status", "conditions"]).unwrap_or_default().iter().collect();
+    let Some(Value::List(conditions)) = map_mut(new, &["status"]).and_then(|m| m.get_mut("conditions"))
+    else {
+        return;
+    };
+    for condition in conditions {
+        // Conditions of one type may stand there twice: the first of the old belongs to the first of the new.
+        let Some(at) = before.iter().position(|o| o.get("type") == condition.get("type")) else { continue };
+        let was = before.remove(at);
+        if unset(condition.get("observedGeneration")) {
+            restore(condition, was, &[], "observedGeneration");
+        }
+    }
+}
+
+fn keep_metadata(new: &mut Value, old: &Value) {
+    for member in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        restore(new, old, &["metadata"], member);
+    }
+}
+
+fn keep_all_but_ephemeral_containers(new: &mut Value, old: &Value) {
+    let wanted = new.at(&["spec", "ephemeralContainers"]).cloned();
+    restore(new, old, &[], "spec");
+    restore(new, old, &[], "status");
+    keep_metadata(new, old);
+    put(new, "ephemeralContainers", wanted);
+}
+
+/// Adding, removing, renaming or reordering containers is left for validation to refuse.
+fn keep_all_but_resources(new: &mut Value, old: &Value) {
+    let count = |v: &Value, member| list(v, &["spec", member]).map_or(0, <[Value]>::len);
+    if ["containers", "initContainers"].iter().any(|m| count(new, m) != count(old, m)) {
+        return;
+    }
+    let merged = ["containers", "initContainers"].map(|member| merged_containers(new, old, member));
+    restore(new, old, &[], "spec");
+    restore(new, old, &[], "status");
+    keep_metadata(new, old);
+    let [containers, init] = merged;
+    put(new, "containers", containers);
+    put(new, "initContainers", init);
+}
+
+/// The old containers with the new resources and resize policies.
+fn merged_containers(new: &Value, old: &Value, member: &str) -> Option<Value> {
+    let wanted = list(new, &["spec", member])?;
+    let mut merged = list(old, &["spec", member])?.to_vec();
+    for (was, now) in merged.iter_mut().zip(wanted) {
+        if was.get("name") != now.get("name") {
+            return Some(Value::List(wanted.to_vec()));
+        }
+        restore(was, now, &[], "resources");
+        restore(was, now, &[], "resizePolicy");
+    }
+    Some(Value::List(merged))
+}
+
+fn put(new: &mut Value, member: &'static str, value: Option<Value>) {
+    let spec = new.map_at(&["spec"]);
+    match value {
+        Some(value) => spec.set(member, value),
+        None => {
+            spec.remove(member);
+        }
+    }
+}

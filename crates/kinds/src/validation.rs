@@ -1,0 +1,44 @@
+//! All broken rules of an object, in the order upstream reports them.
+
+use catalog::Storage;
+use object::{FieldError, Status, Value};
+
+use crate::kind::{Context, Kind};
+use crate::metadata;
+
+/// The kind's rules; only when they all hold, those every object must keep (so that the more telling message wins).
+pub fn validate_create(
+    kind: &dyn Kind,
+    storage: &Storage,
+    new: &Value,
+    ctx: &Context<'_>,
+) -> Vec<FieldError> {
+    let errors = kind.validate(storage, new, None, ctx);
+    if errors.is_empty() { metadata::check_common(storage, new) } else { errors }
+}
+
+/// The rules of every object, then those of the kind: upstream reports both, and some errors twice.
+pub fn validate_update(
+    kind: &dyn Kind,
+    storage: &Storage,
+    new: &Value,
+    old: &Value,
+    ctx: &Context<'_>,
+) -> Vec<FieldError> {
+    let mut errors = metadata::check_common(storage, new);
+    errors.extend(metadata::check_machinery_update(new, old));
+    errors.extend(kind.validate(storage, new, Some(old), ctx));
+    errors
+}
+
+/// The refusal. Its message names an error once, its causes as often as it was found, as upstream's do.
+pub fn invalid(storage: &Storage, name: &str, errors: Vec<FieldError>) -> Status {
+    let mut distinct: Vec<FieldError> = Vec::with_capacity(errors.len());
+    for error in &errors {
+        if !distinct.contains(error) {
+            distinct.push(error.clone());
+        }
+    }
+    let message = Status::invalid(&storage.group, &storage.kind, name, distinct).message;
+    Status { message, ..Status::invalid(&storage.group, &storage.kind, name, errors) }
+}

@@ -1,0 +1,11 @@
+//! (module document to be written)
+pub mod normalise;
+pub mod patch;
+pub mod quantity;
+pub mod selector;
+pub mod time;
+pub mod validate_text;
+mod status;
+mod value;
+pub use status::*;
+pub use value::{Map, Value};

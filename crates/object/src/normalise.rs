@@ -1,0 +1,183 @@
+//! The one pass that makes a tree canonical: what Go's decode into the type, and encode again, would leave.
+//!
+//! ```text
+//! tree from JSON, YAML, a patch     unknown and duplicate names ──> Strict (messages in document order)
+//!            │                      a value of the wrong type    ──> TypeError (the decoder's words)
+//!            v  along the schema
+//! structs in declaration order, maps sorted, nulls and empty optional values gone, values Go always writes filled in,
+//! quantities, times, durations and base64 in their one form
+//! ```
+//! Equal objects become equal bytes, and running it again changes nothing.
+
+mod base64;
+mod error;
+mod go_names;
+mod scalar;
+mod strict;
+mod structure;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::TypeError;
+pub use scalar::format_float;
+pub use strict::Strict;
+
+use catalog::{Schema, Shape, TypeId};
+
+use crate::{Map, Value};
+use error::{Place, Step};
+
+/// How deep values may nest. Parsers stop at the same depth; a patch could build more.
+pub const MAX_DEPTH: u32 = 1_000;
+
+/// Makes `value` canonical for the type. After an error the value is half done and of no use.
+pub fn normalise(
+    schema: &Schema,
+    ty: TypeId,
+    value: &mut Value,
+    strict: &mut Strict,
+) -> Result<(), TypeError> {
+    if value.is_null() {
+        *value = Value::map();
+    }
+    let mut pass = Pass { schema, strict, first_mismatch: None, order: Vec::new(), depth: 0 };
+    pass.value(&Shape::Struct(ty), value, &Place::ROOT)?;
+    match pass.first_mismatch {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// The canonical value of an absent `ty`: what Go encodes for a struct nobody filled in.
+pub fn zero_struct(schema: &Schema, ty: TypeId) -> Value {
+    structure::zero(schema, &Shape::Struct(ty), 0)
+}
+
+struct Pass<'s> {
+    schema: &'s Schema,
+    strict: &'s mut Strict,
+    /// Go reports the first value of a wrong type, but only after it has read everything: a text that its own
+    /// type cannot read (a quantity, a time) ends the pass at once and is reported instead.
+    first_mismatch: Option<TypeError>,
+    /// Scratch of [`structure`]: positions of the members of all open structs.
+    order: Vec<u16>,
+    depth: u32,
+}
+
+impl<'s> Pass<'s> {
+    /// Makes one value canonical. Nulls are the caller's: they mean different things in fields, lists and maps.
+    fn value(&mut self, shape: &'_ Shape, value: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
+        match shape {
+            Shape::String if matches!(value, Value::Str(_)) => Ok(()),
+            Shape::Struct(_) | Shape::List(_) | Shape::Map(_) | Shape::Any => {
+                if self.depth == MAX_DEPTH {
+                    return Err(TypeError::TooDeep);
+                }
+                self.depth += 1;
+                let done = match shape {
+                    Shape::Struct(id) => self.structure(self.schema.get(*id), value, here),
+                    Shape::List(inner) => self.list(inner, shape, value, here),
+                    Shape::Map(inner) => self.map(inner, shape, value, here),
+                    _ => self.any(value),
+                };
+                self.depth -= 1;
+                done
+            }
+            _ => self.scalar(shape, value, here),
+        }
+    }
+
+    fn list(
+        &mut self,
+        inner: &Shape,
+        shape: &Shape,
+        value: &mut Value,
+        here: &Place<'_>,
+    ) -> Result<(), TypeError> {
+        let Value::List(items) = value else {
+            self.mismatch(shape, value, here);
+            return Ok(());
+        };
+        for (i, item) in items.iter_mut().enumerate() {
+            self.element(inner, item, &Place { parent: Some(here), step: Step::Index(i) })?;
+        }
+        Ok(())
+    }
+
+    fn map(
+        &mut self,
+        inner: &Shape,
+        shape: &Shape,
+        value: &mut Value,
+        here: &Place<'_>,
+    ) -> Result<(), TypeError> {
+        let Value::Map(map) = value else {
+            self.mismatch(shape, value, here);
+            return Ok(());
+        };
+        let sorted = map.entries_mut().is_sorted_by(|(a, _), (b, _)| a < b);
+        let twice = if sorted || !self.strict.is_on() { Vec::new() } else { strict::repeated(map) };
+        let mut twice = twice.into_iter().peekable();
+        for (i, (name, item)) in map.iter_mut().enumerate() {
+            if twice.next_if_eq(&i).is_some() {
+                self.strict.duplicate(here, name);
+            }
+            self.element(inner, item, &Place { parent: Some(here), step: Step::Key(name) })?;
+        }
+        if !sorted {
+            sort_keeping_last(map);
+        }
+        Ok(())
+    }
+
+    /// A member of a map or an element of a list: null is the zero of its type.
+    fn element(&mut self, inner: &Shape, item: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
+        if item.is_null() {
+            *item = structure::zero(self.schema, inner, 0);
+            return Ok(());
+        }
+        self.value(inner, item, here)
+    }
+
+    /// Kept as it came, but for numbers: the same number is always the same value, and so the same bytes.
+    fn any(&mut self, value: &mut Value) -> Result<(), TypeError> {
+        match value {
+            Value::Float(_) => scalar::shorten_float(value),
+            Value::List(items) => {
+                for item in items {
+                    self.value(&Shape::Any, item, &Place::ROOT)?;
+                }
+            }
+            Value::Map(map) => {
+                for (_, item) in map.iter_mut() {
+                    self.value(&Shape::Any, item, &Place::ROOT)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn mismatch(&mut self, shape: &Shape, value: &Value, here: &Place<'_>) {
+        if self.first_mismatch.is_none() {
+            let found = value.json_type().to_owned();
+            let wanted = go_names::named_type(here).unwrap_or_else(|| error::go_type(self.schema, shape));
+            self.first_mismatch = Some(TypeError::unmarshal(found, here, wanted));
+        }
+    }
+}
+
+/// Sorts by name; of entries with one name the last stays.
+fn sort_keeping_last(map: &mut Map) {
+    let entries = map.entries_mut();
+    entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+    // dedup keeps the first of a run, so the later one is moved into its place.
+    entries.dedup_by(|later, kept| {
+        let same = later.0 == kept.0;
+        if same {
+            std::mem::swap(later, kept);
+        }
+        same
+    });
+}

@@ -1,0 +1,119 @@
+//! A value of the wrong type, and where it stands, in the words of Go's decoder.
+
+use catalog::{Schema, Shape, StructType};
+use thiserror::Error;
+
+use super::go_names;
+use crate::quantity::QuantityError;
+use crate::time::{DurationError, TimeError};
+
+/// Why a tree does not fit its type. Clients read these texts after `X in version "v1" cannot be handled as a X: `.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TypeError {
+    /// `found` is Go's word for the value (`array`, `number 5000000000`), `place` what it names as the target.
+    #[error("json: cannot unmarshal {found} into Go {place} of type {wanted}")]
+    Unmarshal { found: String, place: String, wanted: String },
+    #[error("illegal base64 data at input byte {0}")]
+    Base64(usize),
+    #[error(transparent)]
+    Quantity(#[from] QuantityError),
+    #[error(transparent)]
+    Time(#[from] TimeError),
+    #[error(transparent)]
+    Duration(#[from] DurationError),
+    #[error("exceeded max depth")]
+    TooDeep,
+}
+
+impl TypeError {
+    pub(super) fn unmarshal(found: String, here: &Place<'_>, wanted: String) -> TypeError {
+        TypeError::Unmarshal { found, place: here.go_target(), wanted }
+    }
+}
+
+/// The way from the root to a value, held on the stack; it becomes text only in an error.
+pub(super) struct Place<'p> {
+    pub parent: Option<&'p Place<'p>>,
+    pub step: Step<'p>,
+}
+
+pub(super) enum Step<'p> {
+    Root,
+    Field(&'p StructType, &'p str),
+    Key(&'p str),
+    Index(usize),
+}
+
+impl Place<'_> {
+    pub const ROOT: Place<'static> = Place { parent: None, step: Step::Root };
+
+    fn steps(&self) -> Vec<&Step<'_>> {
+        let mut steps: Vec<_> =
+            std::iter::successors(Some(self), |place| place.parent).map(|place| &place.step).collect();
+        steps.reverse();
+        steps
+    }
+
+    /// `spec.containers[0].name`, with one more name at its end.
+    pub fn path_to(&self, name: &str) -> String {
+        let mut out = String::new();
+        for step in self.steps() {
+            match step {
+                Step::Root => {}
+                Step::Index(i) => out.push_str(&format!("[{i}]")),
+                Step::Field(_, name) | Step::Key(name) => push_name(&mut out, name),
+            }
+        }
+        push_name(&mut out, name);
+        out
+    }
+
+    /// `struct field Container.spec.containers.name`: the struct next to the value, then all field names from the root.
+    fn go_target(&self) -> String {
+        let mut holder = None;
+        let mut path = String::new();
+        for step in self.steps() {
+            if let Step::Field(ty, name) = step {
+                holder = Some(&ty.short);
+                if ty.gvk.is_some() && matches!(*name, "kind" | "apiVersion") {
+                    push_name(&mut path, "TypeMeta");
+                } else if let Some(embedded) = go_names::embedded_in(&ty.short, name) {
+                    push_name(&mut path, embedded);
+                }
+                push_name(&mut path, name);
+            }
+        }
+        match holder {
+            Some(holder) => format!("struct field {holder}.{path}"),
+            None => "value".to_owned(),
+        }
+    }
+}
+
+fn push_name(out: &mut String, name: &str) {
+    if !out.is_empty() {
+        out.push('.');
+    }
+    out.push_str(name);
+}
+
+/// The Go type that holds a shape, when it has no name of its own.
+pub(super) fn go_type(schema: &Schema, shape: &Shape) -> String {
+    match shape {
+        Shape::Struct(id) => schema.get(*id).go_name.to_string(),
+        Shape::List(inner) => format!("[]{}", go_type(schema, inner)),
+        Shape::Map(inner) => format!("map[string]{}", go_type(schema, inner)),
+        Shape::Bool => "bool".to_owned(),
+        Shape::Int32 => "int32".to_owned(),
+        Shape::Int64 => "int64".to_owned(),
+        Shape::Float64 => "float64".to_owned(),
+        Shape::Bytes => "[]uint8".to_owned(),
+        Shape::Quantity => "resource.Quantity".to_owned(),
+        Shape::IntOrString => "intstr.IntOrString".to_owned(),
+        Shape::Time => "v1.Time".to_owned(),
+        Shape::MicroTime => "v1.MicroTime".to_owned(),
+        Shape::Duration => "v1.Duration".to_owned(),
+        Shape::String => "string".to_owned(),
+        Shape::Any => "runtime.RawExtension".to_owned(),
+    }
+}

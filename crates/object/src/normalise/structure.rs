@@ -1,0 +1,270 @@
+//! Structs: which members stay, which are added, and their order.
+
+use catalog::{Field, Name, Schema, Shape, StructType};
+
+use super::error::{Place, Step};
+use super::{Pass, TypeError};
+use crate::{Map, Value};
+
+/// What becomes of a member.
+enum Fate {
+    Keep,
+    /// Present, but Go would not write it; of duplicates it still counts as the last.
+    Omit,
+    /// As if it had not been there: null for a value that is no pointer.
+    NoEffect,
+}
+
+/// In `Pass::order`: the member goes.
+const GONE: u16 = u16::MAX;
+/// In `Pass::order`: the member goes, and takes earlier ones of its name with it.
+const OMITTED: u16 = 0x8000;
+
+impl<'s> Pass<'s> {
+    pub(super) fn structure(
+        &mut self,
+        ty: &StructType,
+        value: &mut Value,
+        here: &Place<'_>,
+    ) -> Result<(), TypeError> {
+        let Value::Map(map) = value else {
+            if self.first_mismatch.is_none() {
+                let error = TypeError::unmarshal(value.json_type().to_owned(), here, ty.go_name.to_string());
+                self.first_mismatch = Some(error);
+            }
+            return Ok(());
+        };
+        let start = self.order.len();
+        let mut seen = Seen::default();
+        let mut next = 0;
+        // Entries are in declaration order, each once, none dropped: nothing to move.
+        let mut settled = true;
+        let mut repeated = false;
+        for (name, member) in map.entries_mut() {
+            let found = match ty.fields.get(next) {
+                Some(field) if field.name == *name => Some((next, field)),
+                _ => ty.field(name),
+            };
+            let Some((at, field)) = found else {
+                self.strict.unknown(here, name);
+                self.order.push(GONE);
+                settled = false;
+                continue;
+            };
+            if seen.insert(at) {
+                repeated = true;
+                self.strict.duplicate(here, name);
+            }
+            settled &= at >= next;
+            next = at + 1;
+            let place = Place { parent: Some(here), step: Step::Field(ty, &field.name) };
+            let position = match self.member(field, member, &place)? {
+                Fate::Keep => at as u16,
+                Fate::Omit => at as u16 | OMITTED,
+                Fate::NoEffect => GONE,
+            };
+            settled &= position == at as u16;
+            self.order.push(position);
+        }
+        if !settled {
+            rearrange(map.entries_mut(), &mut self.order, start, repeated);
+        }
+        self.add_absent(ty, map, start);
+        self.order.truncate(start);
+        Ok(())
+    }
+
+    /// Puts in what Go writes although nobody set it. `order[start..]` holds the positions of the entries, ascending.
+    fn add_absent(&mut self, ty: &StructType, map: &mut Map, start: usize) {
+        let mut present = start;
+        let mut added = 0;
+        for (at, field) in ty.fields.iter().enumerate() {
+            if self.order.get(present).is_some_and(|p| usize::from(*p) == at) {
+                present += 1;
+            } else if let Some(zero) = when_absent(self.schema, field, 0) {
+                map.entries_mut().insert(present - start + added, (field.name.clone(), zero));
+                added += 1;
+            }
+        }
+    }
+
+    fn member(&mut self, field: &Field, value: &mut Value, here: &Place<'_>) -> Result<Fate, TypeError> {
+        if value.is_null() {
+            return null_member(field, value);
+        }
+        self.value(&field.shape, value, here)?;
+        let omit = if field.pointer {
+            // A zero time turned into null.
+            value.is_null() && field.omit_empty
+        } else if field.omit_zero {
+            is_zero(value)
+        } else {
+            field.omit_empty && is_empty(&field.shape, value)
+        };
+        Ok(if omit { Fate::Omit } else { Fate::Keep })
+    }
+}
+
+fn null_member(field: &Field, value: &mut Value) -> Result<Fate, TypeError> {
+    if field.pointer {
+        return Ok(if field.omit_empty { Fate::Omit } else { Fate::Keep });
+    }
+    match &field.shape {
+        Shape::Struct(_)
+        | Shape::String
+        | Shape::Bool
+        | Shape::Int32
+        | Shape::Int64
+        | Shape::Float64
+        | Shape::Any => {
+            return Ok(Fate::NoEffect);
+        }
+        Shape::List(_) | Shape::Map(_) | Shape::Bytes => {
+            return Ok(if field.omit_empty { Fate::Omit } else { Fate::Keep });
+        }
+        Shape::Time | Shape::MicroTime => {}
+        Shape::Quantity => *value = Value::from("0"),
+        Shape::IntOrString => *value = Value::Int(0),
+        // The one type whose reader does not know null: it reads the empty text.
+        Shape::Duration => return Err(crate::time::DurationError::Invalid(String::new()).into()),
+    }
+    Ok(if field.omit_zero { Fate::Omit } else { Fate::Keep })
+}
+
+/// The value Go writes for a field nobody set; `None` when it writes none.
+fn when_absent(schema: &Schema, field: &Field, depth: u32) -> Option<Value> {
+    if field.pointer {
+        return (!field.omit_empty).then_some(Value::Null);
+    }
+    if field.omit_zero || (field.omit_empty && can_be_empty(&field.shape)) {
+        return None;
+    }
+    Some(zero(schema, &field.shape, depth))
+}
+
+/// Go's omitempty knows these kinds only; structs are never empty to it.
+fn can_be_empty(shape: &Shape) -> bool {
+    match shape {
+        Shape::List(_) | Shape::Map(_) | Shape::String | Shape::Bool => true,
+        Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::Bytes => true,
+        Shape::Struct(_) | Shape::Time | Shape::MicroTime | Shape::Duration => false,
+        Shape::Quantity | Shape::IntOrString | Shape::Any => false,
+    }
+}
+
+fn is_empty(shape: &Shape, value: &Value) -> bool {
+    can_be_empty(shape)
+        && match value {
+            Value::Bool(b) => !b,
+            Value::Int(i) => *i == 0,
+            Value::Float(f) => *f == 0.0,
+            Value::Str(s) => s.is_empty(),
+            Value::List(items) => items.is_empty(),
+            Value::Map(map) => map.is_empty(),
+            Value::Null => true,
+        }
+}
+
+/// All zero, for omitzero: a canonical struct holds zeros only where Go must write them.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Map(map) => map.iter().all(|(_, member)| is_zero(member)),
+        Value::Str(s) => s.is_empty() || s == "0" || s == "0s",
+        Value::Int(i) => *i == 0,
+        Value::Bool(b) => !b,
+        Value::Null => true,
+        Value::Float(f) => *f == 0.0,
+        Value::List(_) => false,
+    }
+}
+
+/// What Go writes for the zero value of a type.
+pub(super) fn zero(schema: &Schema, shape: &Shape, depth: u32) -> Value {
+    // Structs held by value cannot contain themselves in Go; a schema from elsewhere might say so.
+    const DEEPEST: u32 = 32;
+    match shape {
+        Shape::Struct(id) if depth < DEEPEST => {
+            let fields = schema.get(*id).fields.iter();
+            let member = |f: &Field| Some((f.name.clone(), when_absent(schema, f, depth + 1)?));
+            Value::Map(fields.filter_map(member).collect())
+        }
+        Shape::Struct(_) => Value::map(),
+        Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Any | Shape::Time | Shape::MicroTime => {
+            Value::Null
+        }
+        Shape::String => Value::Str(String::new()),
+        Shape::Bool => Value::Bool(false),
+        Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::IntOrString => Value::Int(0),
+        Shape::Duration => Value::from("0s"),
+        Shape::Quantity => Value::from("0"),
+    }
+}
+
+/// Drops what goes and sorts the rest; `order[start..]` follows. Of a name that came twice the last one decides.
+fn rearrange(entries: &mut Vec<(Name, Value)>, order: &mut Vec<u16>, start: usize, repeated: bool) {
+    // Inserting each where it belongs needs no second vector, but only suits what a struct normally holds.
+    const FEW: usize = 64;
+    if repeated || entries.len() > FEW {
+        return rearrange_many(entries, order, start);
+    }
+    let mut at = start;
+    entries.retain(|_| {
+        at += 1;
+        order[at - 1] & OMITTED == 0
+    });
+    let mut sorted = start;
+    for at in start..order.len() {
+        let position = order[at];
+        if position & OMITTED != 0 {
+            continue;
+        }
+        let to = start + order[start..sorted].partition_point(|p| *p < position);
+        if to < sorted {
+            entries[to - start..=sorted - start].rotate_right(1);
+            order.copy_within(to..sorted, to + 1);
+        }
+        order[to] = position;
+        sorted += 1;
+    }
+    order.truncate(sorted);
+}
+
+fn rearrange_many(entries: &mut Vec<(Name, Value)>, order: &mut Vec<u16>, start: usize) {
+    let mut keyed: Vec<(u16, (Name, Value))> =
+        order.drain(start..).zip(entries.drain(..)).filter(|(at, _)| *at != GONE).collect();
+    keyed.sort_by_key(|(at, _)| at & !OMITTED);
+    let mut keyed = keyed.into_iter().peekable();
+    while let Some((at, entry)) = keyed.next() {
+        let again = keyed.peek().is_some_and(|(later, _)| later & !OMITTED == at & !OMITTED);
+        if !again && at & OMITTED == 0 {
+            order.push(at);
+            entries.push(entry);
+        }
+    }
+}
+
+/// The fields met so far: a bit each, so that a document repeating one name a million times costs no more than another.
+#[derive(Default)]
+struct Seen {
+    low: u128,
+    high: Vec<u128>,
+}
+
+impl Seen {
+    /// True when it was there already.
+    fn insert(&mut self, at: usize) -> bool {
+        let word = match at / 128 {
+            0 => &mut self.low,
+            n => {
+                if self.high.len() < n {
+                    self.high.resize(n, 0);
+                }
+                &mut self.high[n - 1]
+            }
+        };
+        let bit = 1u128 << (at % 128);
+        let seen = *word & bit != 0;
+        *word |= bit;
+        seen
+    }
+}

@@ -1,0 +1,78 @@
+//! The three patches of the API, applied to a [`Value`]: JSON patch, JSON merge patch, strategic merge patch.
+//!
+//! ```text
+//! application/json-patch+json             json::JsonPatch      a list of operations on paths
+//! application/merge-patch+json            merge::apply         maps merge, everything else is replaced
+//! application/strategic-merge-patch+json  strategic::apply     the same, but lists merge by the schema's keys
+//! ```
+//!
+//! All three work on the object in the request's version and leave a tree that the caller normalises again.
+//! When one fails, the document is half changed: the caller drops it.
+
+mod entries;
+pub mod json;
+pub mod merge;
+pub mod strategic;
+mod words;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod testing;
+
+use crate::Value;
+
+/// No document grows deeper than this by a patch. What the parsers accept is not deeper either, and every
+/// recursion over a tree relies on that.
+pub const MAX_DEPTH: usize = 1000;
+
+/// As many as upstream's decoder collects before it stops looking.
+const MAX_STRICT_ERRORS: usize = 100;
+
+/// What strict field validation says of a patch body before it is applied: names that occur twice in one
+/// map, as `duplicate field "metadata.labels.a"`.
+pub fn duplicate_fields(patch: &Value) -> Vec<String> {
+    let mut out = Vec::new();
+    find_duplicates(patch, &mut String::new(), &mut out);
+    out
+}
+
+fn find_duplicates(value: &Value, path: &mut String, out: &mut Vec<String>) {
+    let here = path.len();
+    match value {
+        Value::Map(map) => {
+            let mut seen = std::collections::HashSet::with_capacity(map.len());
+            for (name, value) in map.iter() {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+                if !seen.insert(name.as_str()) && out.len() < MAX_STRICT_ERRORS {
+                    let words = format!("duplicate field \"{path}\"");
+                    if !out.contains(&words) {
+                        out.push(words);
+                    }
+                }
+                find_duplicates(value, path, out);
+                path.truncate(here);
+            }
+        }
+        Value::List(list) => {
+            for (i, value) in list.iter().enumerate() {
+                path.push_str(&format!("[{i}]"));
+                find_duplicates(value, path, out);
+                path.truncate(here);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// How many maps and lists lie around the deepest scalar.
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Map(map) => 1 + map.iter().map(|(_, v)| depth(v)).max().unwrap_or(0),
+        Value::List(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}

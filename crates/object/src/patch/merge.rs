@@ -1,0 +1,63 @@
+//! JSON merge patch (RFC 7386): maps merge, null removes, everything else is replaced.
+
+use super::entries::Entries;
+use crate::{Map, Status, Value};
+
+/// Merges `patch` into `doc`. A patch that is not a map is refused: an object cannot become a scalar.
+///
+/// Beyond the RFC, nulls are also left out of maps inside lists that the patch adds, as kube-apiserver does.
+pub fn apply(doc: &mut Value, patch: Value) -> Result<(), Status> {
+    let patch = match patch {
+        Value::Map(patch) => patch,
+        Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
+        other => {
+            return Err(Status::bad_request(format!(
+                "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                other.json_type()
+            )));
+        }
+    };
+    match doc {
+        Value::Map(doc) => merge_maps(doc, patch),
+        other => {
+            let mut patch = Value::Map(patch);
+            prune_nulls(&mut patch);
+            *other = patch;
+        }
+    }
+    Ok(())
+}
+
+fn merge_maps(doc: &mut Map, patch: Map) {
+    // A name that occurs twice in the patch means its last value only.
+    let patch = Entries::open(patch).close();
+    let mut entries = Entries::open(std::mem::take(doc));
+    for (name, value) in patch {
+        match (entries.get_mut(&name), value) {
+            (_, Value::Null) => {
+                entries.remove(&name);
+            }
+            (Some(Value::Map(old)), Value::Map(new)) => merge_maps(old, new),
+            (Some(slot @ Value::Map(_)), new) => *slot = new,
+            (_, mut new) => {
+                prune_nulls(&mut new);
+                entries.set(name, new);
+            }
+        }
+    }
+    *doc = entries.close();
+}
+
+fn prune_nulls(value: &mut Value) {
+    match value {
+        Value::Map(map) => map.retain(|_, value| {
+            prune_nulls(value);
+            !value.is_null()
+        }),
+        Value::List(list) => list.iter_mut().for_each(prune_nulls),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! API failures: `Status` values with upstream's reasons, codes, messages and causes.
+//!
+//! Every refusal a client sees is made by one of these constructors, so that the words exist once.
+
+use crate::{Map, Value};
+
+/// A failed request, as the client reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    pub code: u16,
+    /// Empty where upstream sends none.
+    pub reason: &'static str,
+    pub message: String,
+    pub details: Option<Details>,
+    /// Set on a 410 of a paged list: where an inconsistent list may go on.
+    pub continue_token: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Details {
+    pub name: String,
+    pub group: String,
+    /// A resource (`configmaps`) or, for `Invalid`, a kind (`ConfigMap`).
+    pub kind: String,
+    pub uid: String,
+    pub causes: Vec<Cause>,
+    pub retry_after_seconds: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause {
+    pub reason: &'static str,
+    pub message: String,
+    pub field: String,
+}
+
+/// The group and plural (or kind) a message is about.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    pub group: &'a str,
+    pub resource: &'a str,
+}
+
+impl About<'_> {
+    fn qualified(&self) -> String {
+        if self.group.is_empty() { self.resource.to_owned() } else { format!("{}.{}", self.resource, self.group) }
+    }
+    fn details(&self, name: &str) -> Option<Details> {
+        Some(Details { name: name.into(), group: self.group.into(), kind: self.resource.into(), ..Details::default() })
+    }
+}
+
+impl Status {
+    fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Status {
+        Status { code, reason, message: message.into(), details: None, continue_token: None }
+    }
+    /// Upstream adds an empty `details` object to the statuses its generic layer makes.
+    pub fn with_empty_details(mut self) -> Status {
+        self.details = Some(Details::default());
+        self
+    }
+    pub fn bad_request(message: impl Into<String>) -> Status {
+        Status::new(400, "BadRequest", message)
+    }
+    pub fn unauthorized() -> Status {
+        Status::new(401, "Unauthorized", "Unauthorized")
+    }
+    /// `reason` completes "x is forbidden: ".
+    pub fn forbidden(about: About<'_>, name: &str, reason: impl AsRef<str>) -> Status {
+        let reason = reason.as_ref();
+        let message = match (about.resource, name) {
+            ("", _) => format!("forbidden: {reason}"),
+            (_, "") => format!("{} is forbidden: {reason}", about.qualified()),
+            _ => format!("{} \"{name}\" is forbidden: {reason}", about.qualified()),
+        };
+        Status { details: about.details(name), ..Status::new(403, "Forbidden", message) }
+    }
+    pub fn not_found(about: About<'_>, name: &str) -> Status {
+        let message = format!("{} \"{name}\" not found", about.qualified());
+        Status { details: about.details(name), ..Status::new(404, "NotFound", message) }
+    }
+    /// No such resource: the path names nothing the catalogue serves.
+    pub fn no_such_resource() -> Status {
+        Status::new(404, "NotFound", "the server could not find the requested resource").with_empty_details()
+    }
+    pub fn method_not_allowed() -> Status {
+        Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            .with_empty_details()
+    }
+    /// The verb is not one of the resource's.
+    pub fn verb_not_supported(about: About<'_>, verb: &str) -> Status {
+        let message = format!("{verb} is not supported on resources of kind \"{}\"", about.qualified());
+        Status { details: about.details(""), ..Status::new(405, "MethodNotAllowed", message) }
+    }
+    pub fn not_acceptable(message: impl Into<String>) -> Status {
+        Status::new(406, "NotAcceptable", message)
+    }
+    pub fn already_exists(about: About<'_>, name: &str) -> Status {
+        let message = format!("{} \"{name}\" already exists", about.qualified());
+        Status { details: about.details(name), ..Status::new(409, "AlreadyExists", message) }
+    }
+    /// A conflict for a reason of its own.
+    pub fn conflict(about: About<'_>, name: &str, reason: impl AsRef<str>) -> Status {
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {}", about.qualified(), reason.as_ref());
+        Status { details: about.details(name), ..Status::new(409, "Conflict", message) }
+    }
+    /// The object changed since the version the client named.
+    pub fn modified(about: About<'_>, name: &str) -> Status {
+        let words = "the object has been modified; please apply your changes to the latest version and try again";
+        Status::conflict(about, name, words)
+    }
+    /// 410: a resourceVersion or continue token below the history.
+    pub fn expired(message: impl Into<String>) -> Status {
+        Status::new(410, "Expired", message)
+    }
+    /// 504: the client named a revision that has not happened yet.
+    pub fn too_large_resource_version(wanted: u64, current: u64) -> Status {
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        let cause = Cause {
+            reason: "ResourceVersionTooLarge",
+            message: "Too large resource version".into(),
+            field: String::new(),
+        };
+        let details = Details { causes: vec![cause], retry_after_seconds: 1, ..Details::default() };
+        Status { details: Some(details), ..Status::new(504, "Timeout", message) }
+    }
+    pub fn too_large(message: impl Into<String>) -> Status {
+        Status::new(413, "RequestEntityTooLarge", message)
+    }
+    pub fn unsupported_media_type(message: impl Into<String>) -> Status {
+        Status::new(415, "UnsupportedMediaType", message)
+    }
+    /// The object breaks rules; every broken one is a cause. `kind` is a kind, not a resource.
+    pub fn invalid(group: &str, kind: &str, name: &str, errors: Vec<FieldError>) -> Status {
+        let listed = match errors.as_slice() {
+            [one] => one.to_string(),
+            many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        };
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let message = if errors.is_empty() {
+            format!("{qualified} \"{name}\" is invalid")
+        } else {
+            format!("{qualified} \"{name}\" is invalid: {listed}")
+        };
+        let causes = errors
+            .into_iter()
+            .map(|e| Cause { reason: e.kind.reason(), message: e.detail_message(), field: e.field })
+            .collect();
+        let details =
+            Details { name: name.into(), group: group.into(), kind: kind.into(), causes, ..Details::default() };
+        Status { details: Some(details), ..Status::new(422, "Invalid", message) }
+    }
+    /// A patch whose operations do not apply.
+    pub fn unprocessable() -> Status {
+        Status::new(422, "Invalid", "the server rejected our request due to an error in our request")
+            .with_empty_details()
+    }
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Status {
+        let details = Details { retry_after_seconds, ..Details::default() };
+        Status { details: Some(details), ..Status::new(429, "TooManyRequests", message) }
+    }
+    pub fn internal(message: impl AsRef<str>) -> Status {
+        let message = message.as_ref();
+        let cause = Cause { reason: "", message: message.to_owned(), field: String::new() };
+        let details = Details { causes: vec![cause], ..Details::default() };
+        Status {
+            details: Some(details),
+            ..Status::new(500, "InternalError", format!("Internal error occurred: {message}"))
+        }
+    }
+    /// A 500 without a reason: what upstream sends for errors that are no API errors.
+    pub fn unknown(message: impl Into<String>) -> Status {
+        Status::new(500, "", message)
+    }
+    pub fn unavailable(message: impl Into<String>) -> Status {
+        Status::new(503, "ServiceUnavailable", message)
+    }
+    pub fn timeout(message: impl AsRef<str>) -> Status {
+        Status::new(504, "Timeout", format!("Timeout: {}", message.as_ref())).with_empty_details()
+    }
+
+    /// The object a client receives.
+    pub fn to_value(&self) -> Value {
+        let mut out = Map::default();
+        out.set("kind", "Status");
+        out.set("apiVersion", "v1");
+        let mut metadata = Map::default();
+        if let Some(token) = &self.continue_token {
+            metadata.set("continue", token.as_str());
+        }
+        out.set("metadata", metadata);
+        out.set("status", "Failure");
+        out.set("message", self.message.as_str());
+        if !self.reason.is_empty() {
+            out.set("reason", self.reason);
+        }
+        if let Some(details) = &self.details {
+            out.set("details", details.to_value());
+        }
+        out.set("code", i64::from(self.code));
+        Value::Map(out)
+    }
+}
+
+impl Details {
+    /// Empty members are left out, as everywhere.
+    pub fn to_value(&self) -> Value {
+        let mut out = Map::default();
+        for (name, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
+            if !text.is_empty() {
+                out.set(name, text.as_str());
+            }
+        }
+        if !self.causes.is_empty() {
+            out.set("causes", self.causes.iter().map(Cause::to_value).collect::<Vec<_>>());
+        }
+        if self.retry_after_seconds > 0 {
+            out.set("retryAfterSeconds", i64::from(self.retry_after_seconds));
+        }
+        Value::Map(out)
+    }
+}
+
+impl Cause {
+    fn to_value(&self) -> Value {
+        let mut out = Map::default();
+        for (name, text) in [("reason", self.reason), ("message", &self.message), ("field", &self.field)] {
+            if !text.is_empty() {
+                out.set(name, text);
+            }
+        }
+        Value::Map(out)
+    }
+}
+
+/// One broken rule of one field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldError {
+    pub kind: FieldErrorKind,
+    /// `spec.containers[0].name`.
+    pub field: String,
+    /// The offending value as upstream prints it (strings quoted); empty where it prints none.
+    pub bad_value: String,
+    pub detail: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FieldErrorKind {
+    Required,
+    Invalid,
+    NotSupported,
+    Duplicate,
+    Forbidden,
+    TooLong,
+    TooMany,
+    NotFound,
+    Internal,
+    TypeInvalid,
+}
+
+impl FieldErrorKind {
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::NotFound => "FieldValueNotFound",
+            Self::Internal => "InternalError",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+        }
+    }
+    fn words(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Duplicate => "Duplicate value",
+            Self::Forbidden => "Forbidden",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::NotFound => "Not found",
+            Self::Internal => "Internal error",
+        }
+    }
+}
+
+impl FieldError {
+    pub fn required(field: impl Into<String>, detail: impl Into<String>) -> FieldError {
+        FieldError::plain(FieldErrorKind::Required, field, detail)
+    }
+    pub fn forbidden(field: impl Into<String>, detail: impl Into<String>) -> FieldError {
+        FieldError::plain(FieldErrorKind::Forbidden, field, detail)
+    }
+    pub fn too_long(field: impl Into<String>, bytes: usize) -> FieldError {
+        FieldError::plain(FieldErrorKind::TooLong, field, format!("may not be more than {bytes} bytes"))
+    }
+    /// `bad_value` already printed: quote strings with [`quote`].
+    pub fn invalid(field: impl Into<String>, bad_value: impl Into<String>, detail: impl Into<String>) -> FieldError {
+        FieldError {
+            kind: FieldErrorKind::Invalid,
+            field: field.into(),
+            bad_value: bad_value.into(),
+            detail: detail.into(),
+        }
+    }
+    /// `supported` in the order upstream lists them (sorted).
+    pub fn not_supported(field: impl Into<String>, bad_value: impl Into<String>, supported: &[&str]) -> FieldError {
+        let listed: Vec<String> = supported.iter().map(|s| quote(s)).collect();
+        FieldError {
+            kind: FieldErrorKind::NotSupported,
+            field: field.into(),
+            bad_value: bad_value.into(),
+            detail: format!("supported values: {}", listed.join(", ")),
+        }
+    }
+    fn plain(kind: FieldErrorKind, field: impl Into<String>, detail: impl Into<String>) -> FieldError {
+        FieldError { kind, field: field.into(), bad_value: String::new(), detail: detail.into() }
+    }
+    /// Everything after the field's name.
+    fn detail_message(&self) -> String {
+        let mut out = self.kind.words().to_owned();
+        if !self.bad_value.is_empty() {
+            out.push_str(": ");
+            out.push_str(&self.bad_value);
+        }
+        if !self.detail.is_empty() {
+            out.push_str(": ");
+            out.push_str(&self.detail);
+        }
+        out
+    }
+}
+
+impl std::fmt::Display for FieldError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.field, self.detail_message())
+    }
+}
+
+/// A string the way Go's `%q` prints it.
+pub fn quote(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\u{b}' => out.push_str("\\v"),
+            c if (c as u32) < 0x20 || c as u32 == 0x7f => out.push_str(&format!("\\x{:02x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,215 @@
+//! The tree: the only in-memory form of an object that may be changed.
+//!
+//! A write parses its body once into a [`Value`], works on it, and encodes it once. Reads never see one.
+
+use catalog::Name;
+
+/// A JSON value. Integers and floats are apart, because `1` and `1.0` are different to Kubernetes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Str(String),
+    List(Vec<Value>),
+    Map(Map),
+}
+
+/// An ordered list of entries. Straight from a parser it may hold a name twice (the decoder reports
+/// that); after `normalise` names are unique, structs in declaration order, maps sorted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Map {
+    entries: Vec<(Name, Value)>,
+}
+
+impl Value {
+    pub fn map() -> Value {
+        Value::Map(Map::default())
+    }
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Value::Str(s) => Some(s),
+            _ => None,
+        }
+    }
+    pub fn as_int(&self) -> Option<i64> {
+        match self {
+            Value::Int(i) => Some(*i),
+            _ => None,
+        }
+    }
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Value::Bool(b) => Some(*b),
+            _ => None,
+        }
+    }
+    pub fn as_list(&self) -> Option<&[Value]> {
+        match self {
+            Value::List(l) => Some(l),
+            _ => None,
+        }
+    }
+    pub fn as_map(&self) -> Option<&Map> {
+        match self {
+            Value::Map(m) => Some(m),
+            _ => None,
+        }
+    }
+    pub fn as_map_mut(&mut self) -> Option<&mut Map> {
+        match self {
+            Value::Map(m) => Some(m),
+            _ => None,
+        }
+    }
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+    /// What JSON calls the value, in Go's words: "null", "bool", "number", "string", "array", "object".
+    pub fn json_type(&self) -> &'static str {
+        match self {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Int(_) | Value::Float(_) => "number",
+            Value::Str(_) => "string",
+            Value::List(_) => "array",
+            Value::Map(_) => "object",
+        }
+    }
+    /// A member of a map; `None` for anything else.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.as_map()?.get(name)
+    }
+    /// A value deep inside: `v.at(&["metadata", "labels"])`.
+    pub fn at(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(self, |v, name| v.get(name))
+    }
+    pub fn str_at(&self, path: &[&str]) -> Option<&str> {
+        self.at(path)?.as_str()
+    }
+    /// The map at `path`, made on the way where absent or not a map.
+    pub fn map_at(&mut self, path: &[&'static str]) -> &mut Map {
+        let mut here = self;
+        for name in path {
+            here = here.make_map().entry(Name::Static(name));
+        }
+        here.make_map()
+    }
+    /// This value as a map; replaced by an empty one when it is something else.
+    pub fn make_map(&mut self) -> &mut Map {
+        if !matches!(self, Value::Map(_)) {
+            *self = Value::map();
+        }
+        match self {
+            Value::Map(m) => m,
+            _ => unreachable!("made a map above"),
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(s: &str) -> Self {
+        Value::Str(s.to_owned())
+    }
+}
+impl From<String> for Value {
+    fn from(s: String) -> Self {
+        Value::Str(s)
+    }
+}
+impl From<i64> for Value {
+    fn from(i: i64) -> Self {
+        Value::Int(i)
+    }
+}
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Value::Bool(b)
+    }
+}
+impl From<Map> for Value {
+    fn from(m: Map) -> Self {
+        Value::Map(m)
+    }
+}
+impl From<Vec<Value>> for Value {
+    fn from(l: Vec<Value>) -> Self {
+        Value::List(l)
+    }
+}
+
+impl Map {
+    pub fn with_capacity(n: usize) -> Map {
+        Map { entries: Vec::with_capacity(n) }
+    }
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+    /// The last entry of that name: what Go's decoder would keep of duplicates.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.entries.iter().rev().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut Value> {
+        self.entries.iter_mut().rev().find(|(n, _)| n == name).map(|(_, v)| v)
+    }
+    pub fn contains(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+    /// Appends without looking for the name: for parsers.
+    pub fn push(&mut self, name: Name, value: Value) {
+        self.entries.push((name, value));
+    }
+    /// Replaces the value of that name in place, or appends it.
+    pub fn set(&mut self, name: impl Into<Name>, value: impl Into<Value>) {
+        let name = name.into();
+        match self.get_mut(&name) {
+            Some(slot) => *slot = value.into(),
+            None => self.entries.push((name, value.into())),
+        }
+    }
+    /// The value of that name, `Null` at the end of the map when absent.
+    pub fn entry(&mut self, name: Name) -> &mut Value {
+        let at = match self.entries.iter().rposition(|(n, _)| *n == name) {
+            Some(at) => at,
+            None => {
+                self.entries.push((name, Value::Null));
+                self.entries.len() - 1
+            }
+        };
+        &mut self.entries[at].1
+    }
+    pub fn remove(&mut self, name: &str) -> Option<Value> {
+        let at = self.entries.iter().rposition(|(n, _)| n == name)?;
+        Some(self.entries.remove(at).1)
+    }
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Name, &Value)> {
+        self.entries.iter().map(|(n, v)| (n, v))
+    }
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&Name, &mut Value)> {
+        self.entries.iter_mut().map(|(n, v)| (&*n, v))
+    }
+    pub fn retain(&mut self, mut keep: impl FnMut(&Name, &mut Value) -> bool) {
+        self.entries.retain_mut(|(n, v)| keep(n, v));
+    }
+    /// The entries themselves, for passes that reorder them.
+    pub fn entries_mut(&mut self) -> &mut Vec<(Name, Value)> {
+        &mut self.entries
+    }
+}
+
+impl FromIterator<(Name, Value)> for Map {
+    fn from_iter<I: IntoIterator<Item = (Name, Value)>>(iter: I) -> Self {
+        Map { entries: iter.into_iter().collect() }
+    }
+}
+impl IntoIterator for Map {
+    type Item = (Name, Value);
+    type IntoIter = std::vec::IntoIter<(Name, Value)>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.entries.into_iter()
+    }
+}

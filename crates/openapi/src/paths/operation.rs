@@ -1,0 +1,160 @@
+//! What one method does on one path.
+
+use catalog::Verbs;
+
+use super::Param;
+use crate::schemas::{Special, Target};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Operation {
+    pub id: String,
+    pub tag: String,
+    /// `x-kubernetes-action`; discovery has none.
+    pub action: Option<&'static str>,
+    /// Group, version and kind of what the operation is about.
+    pub gvk: Option<[String; 3]>,
+    pub parameters: Vec<Param>,
+    pub body: Option<Body>,
+    pub produces: Produces,
+    /// Status codes and what comes with them; 401 is always added.
+    pub answers: Vec<(u16, Answer)>,
+}
+
+impl Operation {
+    /// The definitions the operation names.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = Target> + '_ {
+        let body = self.body.map(Body::target);
+        body.into_iter().chain(self.answers.iter().filter_map(|(_, a)| match a {
+            Answer::Is(target) => Some(*target),
+            Answer::Text => None,
+        }))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body {
+    Object(Target),
+    /// Delete options: may be left out.
+    Options(Target),
+    Patch,
+}
+
+impl Body {
+    pub(crate) fn target(self) -> Target {
+        match self {
+            Body::Object(target) | Body::Options(target) => target,
+            Body::Patch => Target::Special(Special::Patch),
+        }
+    }
+
+    pub(crate) fn required(self) -> bool {
+        !matches!(self, Body::Options(_))
+    }
+
+    pub(crate) fn consumes(self) -> &'static [&'static str] {
+        match self {
+            Body::Object(_) | Body::Options(_) => &["*/*"],
+            Body::Patch => &[
+                "application/apply-patch+yaml",
+                "application/json-patch+json",
+                "application/merge-patch+json",
+                "application/strategic-merge-patch+json",
+            ],
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Answer {
+    Is(Target),
+    Text,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Produces {
+    Objects,
+    /// Objects, or a watch stream of them.
+    Streams,
+    Log,
+    Anything,
+}
+
+impl Produces {
+    // Differs from kube-apiserver: it also names CBOR, which we do not speak.
+    pub(crate) fn types(self) -> &'static [&'static str] {
+        match self {
+            Produces::Objects => {
+                &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"]
+            }
+            Produces::Streams => &[
+                "application/json",
+                "application/json;stream=watch",
+                "application/vnd.kubernetes.protobuf",
+                "application/vnd.kubernetes.protobuf;stream=watch",
+                "application/yaml",
+            ],
+            Produces::Log => {
+                &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml", "text/plain"]
+            }
+            Produces::Anything => &["*/*"],
+        }
+    }
+}
+
+/// In alphabetical order, as documents list them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Method {
+    Delete,
+    Get,
+    Head,
+    Options,
+    Patch,
+    Post,
+    Put,
+}
+
+impl Method {
+    pub(crate) const ALL: [Method; 7] = [
+        Method::Delete,
+        Method::Get,
+        Method::Head,
+        Method::Options,
+        Method::Patch,
+        Method::Post,
+        Method::Put,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Method::Delete => "delete",
+            Method::Get => "get",
+            Method::Head => "head",
+            Method::Options => "options",
+            Method::Patch => "patch",
+            Method::Post => "post",
+            Method::Put => "put",
+        }
+    }
+
+    /// The verb discovery shows for a connection by this method.
+    pub(crate) fn verb(self) -> Option<Verbs> {
+        match self {
+            Method::Delete => Some(Verbs::DELETE),
+            Method::Get => Some(Verbs::GET),
+            Method::Head | Method::Options => None,
+            Method::Patch => Some(Verbs::PATCH),
+            Method::Post => Some(Verbs::CREATE),
+            Method::Put => Some(Verbs::UPDATE),
+        }
+    }
+}
+
+/// The word that goes with a status code.
+pub(crate) fn phrase(code: u16) -> &'static str {
+    match code {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        _ => "Unauthorized",
+    }
+}

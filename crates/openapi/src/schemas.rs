@@ -1,0 +1,249 @@
+//! Definitions: the catalogue's types as schema nodes, the same for every dialect.
+
+use std::collections::BTreeMap;
+
+use catalog::{AnyKind, Catalog, Field, ListKind, MapKind, Shape, StructType, TypeId};
+
+use crate::json::quoted;
+use crate::names;
+
+/// What a `$ref` points to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Type(TypeId),
+    /// Go types that are no structs in JSON.
+    Special(Special),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    Time,
+    MicroTime,
+    Quantity,
+    IntOrString,
+    RawExtension,
+    FieldsV1,
+    Json,
+    SchemaOrArray,
+    SchemaOrBool,
+    SchemaOrStrings,
+    Patch,
+}
+
+impl Special {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Special::Time => "io.k8s.apimachinery.pkg.apis.meta.v1.Time",
+            Special::MicroTime => "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
+            Special::Quantity => "io.k8s.apimachinery.pkg.api.resource.Quantity",
+            Special::IntOrString => "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+            Special::RawExtension => "io.k8s.apimachinery.pkg.runtime.RawExtension",
+            Special::FieldsV1 => "io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1",
+            Special::Json => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSON",
+            Special::SchemaOrArray => {
+                "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrArray"
+            }
+            Special::SchemaOrBool => {
+                "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrBool"
+            }
+            Special::SchemaOrStrings => {
+                "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray"
+            }
+            Special::Patch => "io.k8s.apimachinery.pkg.apis.meta.v1.Patch",
+        }
+    }
+}
+
+/// A schema without its surroundings.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub kind: Kind,
+    /// JSON text. Only v3 documents say defaults.
+    pub default: Option<String>,
+    pub values: Vec<String>,
+    /// `x-kubernetes-...` and its value as JSON text, in alphabetical order.
+    pub extensions: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Ref(Target),
+    Scalar(&'static str, Option<&'static str>),
+    Array(Box<Node>),
+    Map(Box<Node>),
+    Object {
+        properties: BTreeMap<String, Node>,
+        required: Vec<String>,
+    },
+    /// Any JSON value.
+    Any,
+    /// Some of these scalar types; v2 knows no alternatives and takes a string.
+    OneOf(Option<&'static str>, [&'static str; 2]),
+}
+
+impl From<Kind> for Node {
+    fn from(kind: Kind) -> Node {
+        Node { kind, default: None, values: Vec::new(), extensions: Vec::new() }
+    }
+}
+
+pub(crate) fn name(catalog: &Catalog, target: Target) -> String {
+    match target {
+        Target::Type(id) => names::definition(&catalog.schema().get(id).name),
+        Target::Special(s) => s.name().into(),
+    }
+}
+
+/// Definitions by name: the targets and all that they refer to. Options that go with requests of every
+/// group are kinds of each of `groups`.
+pub(crate) fn reachable(
+    catalog: &Catalog,
+    targets: impl IntoIterator<Item = Target>,
+    groups: &[(String, String)],
+) -> BTreeMap<String, Node> {
+    let mut todo: Vec<Target> = targets.into_iter().collect();
+    let mut done = BTreeMap::new();
+    while let Some(target) = todo.pop() {
+        let name = name(catalog, target);
+        if done.contains_key(&name) {
+            continue;
+        }
+        let node = match target {
+            Target::Type(id) => structure(catalog.schema().get(id), groups),
+            Target::Special(s) => special(s),
+        };
+        if let Kind::Object { properties, .. } = &node.kind {
+            todo.extend(properties.values().filter_map(target_of));
+        }
+        done.insert(name, node);
+    }
+    done
+}
+
+/// The definition a property refers to, through lists and maps.
+fn target_of(node: &Node) -> Option<Target> {
+    match &node.kind {
+        Kind::Ref(target) => Some(*target),
+        Kind::Array(element) | Kind::Map(element) => target_of(element),
+        _ => None,
+    }
+}
+
+fn structure(ty: &StructType, groups: &[(String, String)]) -> Node {
+    let properties = ty.fields.iter().map(|f| (f.name.to_string(), property(f))).collect();
+    let required = ty.fields.iter().filter(|f| f.required).map(|f| f.name.to_string()).collect();
+    let mut node = Node::from(Kind::Object { properties, required });
+    let gvk = |group: &str, version: &str, kind: &str| {
+        format!("{{\"group\":{},\"kind\":{},\"version\":{}}}", quoted(group), quoted(kind), quoted(version))
+    };
+    let kinds: Vec<String> = match (&ty.gvk, ty.name.as_str()) {
+        (Some((group, version, kind)), _) => vec![gvk(group, version, kind)],
+        (None, "meta.v1.DeleteOptions" | "meta.v1.WatchEvent") => {
+            groups.iter().map(|(group, version)| gvk(group, version, &ty.short)).collect()
+        }
+        _ => Vec::new(),
+    };
+    if !kinds.is_empty() {
+        node.extensions.push(("x-kubernetes-group-version-kind", format!("[{}]", kinds.join(","))));
+    }
+    if ty.atomic {
+        node.extensions.push(("x-kubernetes-map-type", quoted("atomic")));
+    }
+    if let Some(union) = &ty.union {
+        node.extensions.push(("x-kubernetes-unions", union.to_string()));
+    }
+    node
+}
+
+fn property(f: &Field) -> Node {
+    let mut node = shape(&f.shape, f.any);
+    node.default = match (&f.default, &f.shape) {
+        (Some(json), _) => Some(json.to_string()),
+        // What Go fills in when the field is not sent: only what cannot be absent there has such a value.
+        (None, Shape::Struct(_)) => f.by_value.then(|| "{}".into()),
+        (None, _) if f.pointer || f.omit_empty => None,
+        (None, shape) => zero(shape).map(Into::into),
+    };
+    node.values = f.values.iter().map(ToString::to_string).collect();
+    match &f.list {
+        ListKind::None => {}
+        ListKind::Atomic => node.extensions.push(("x-kubernetes-list-type", quoted("atomic"))),
+        ListKind::Set => node.extensions.push(("x-kubernetes-list-type", quoted("set"))),
+        ListKind::Map(keys) => {
+            let keys: Vec<String> = keys.iter().map(|k| quoted(k)).collect();
+            node.extensions.push(("x-kubernetes-list-map-keys", format!("[{}]", keys.join(","))));
+            node.extensions.push(("x-kubernetes-list-type", quoted("map")));
+        }
+    }
+    match f.map {
+        MapKind::OfType => {}
+        MapKind::Atomic => node.extensions.push(("x-kubernetes-map-type", quoted("atomic"))),
+        MapKind::Granular => node.extensions.push(("x-kubernetes-map-type", quoted("granular"))),
+    }
+    if let Some(key) = &f.patch.key {
+        node.extensions.push(("x-kubernetes-patch-merge-key", quoted(key)));
+    }
+    let strategies =
+        [(f.patch.merge, "merge"), (f.patch.replace, "replace"), (f.patch.retain_keys, "retainKeys")];
+    let strategies: Vec<&str> = strategies.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
+    if !strategies.is_empty() {
+        node.extensions.push(("x-kubernetes-patch-strategy", quoted(&strategies.join(","))));
+    }
+    node
+}
+
+/// A list's or a map's element: held by value, so it has a zero.
+fn element(inner: &Shape, any: AnyKind) -> Box<Node> {
+    let mut node = shape(inner, any);
+    node.default = zero(inner).map(Into::into);
+    Box::new(node)
+}
+
+fn zero(shape: &Shape) -> Option<&'static str> {
+    match shape {
+        Shape::Struct(_) => Some("{}"),
+        Shape::String => Some("\"\""),
+        Shape::Bool => Some("false"),
+        Shape::Int32 | Shape::Int64 | Shape::Float64 => Some("0"),
+        _ => None,
+    }
+}
+
+fn shape(s: &Shape, any: AnyKind) -> Node {
+    let special = |s| Kind::Ref(Target::Special(s));
+    Node::from(match s {
+        Shape::Struct(id) => Kind::Ref(Target::Type(*id)),
+        Shape::List(inner) => Kind::Array(element(inner, any)),
+        Shape::Map(inner) => Kind::Map(element(inner, any)),
+        Shape::String | Shape::Duration => Kind::Scalar("string", None),
+        Shape::Bool => Kind::Scalar("boolean", None),
+        Shape::Int32 => Kind::Scalar("integer", Some("int32")),
+        Shape::Int64 => Kind::Scalar("integer", Some("int64")),
+        Shape::Float64 => Kind::Scalar("number", Some("double")),
+        Shape::Bytes => Kind::Scalar("string", Some("byte")),
+        Shape::Time => special(Special::Time),
+        Shape::MicroTime => special(Special::MicroTime),
+        Shape::Quantity => special(Special::Quantity),
+        Shape::IntOrString => special(Special::IntOrString),
+        Shape::Any => special(match any {
+            AnyKind::Raw => Special::RawExtension,
+            AnyKind::Fields => Special::FieldsV1,
+            AnyKind::Json => Special::Json,
+            AnyKind::SchemaOrArray => Special::SchemaOrArray,
+            AnyKind::SchemaOrBool => Special::SchemaOrBool,
+            AnyKind::SchemaOrStrings => Special::SchemaOrStrings,
+        }),
+    })
+}
+
+fn special(s: Special) -> Node {
+    Node::from(match s {
+        Special::Time | Special::MicroTime => Kind::Scalar("string", Some("date-time")),
+        Special::Quantity => Kind::OneOf(None, ["string", "number"]),
+        Special::IntOrString => Kind::OneOf(Some("int-or-string"), ["integer", "string"]),
+        Special::RawExtension | Special::FieldsV1 | Special::Patch => Kind::Scalar("object", None),
+        Special::Json | Special::SchemaOrArray | Special::SchemaOrBool | Special::SchemaOrStrings => {
+            Kind::Any
+        }
+    })
+}

@@ -1,0 +1,234 @@
+//! Documents are sound: they parse, refer only to what they define, and say what clients look for.
+
+mod parse;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use catalog::{Catalog, Verbs};
+
+use crate::names;
+use parse::{Value, parse};
+
+fn documents(c: &Catalog) -> BTreeMap<String, Value> {
+    let index = parse(&crate::v3_index(c, "H"));
+    let paths = index.get("paths").members().into_iter().map(|(path, _)| path.to_owned());
+    paths.map(|p| (p.clone(), parse(&crate::v3_group(c, &p).expect("listed, so it is there")))).collect()
+}
+
+fn gvk(v: &Value) -> (String, String, String) {
+    (v.get("group").text().into(), v.get("version").text().into(), v.get("kind").text().into())
+}
+
+#[test]
+fn the_index_lists_every_group_version() {
+    let c = Catalog::builtin();
+    let index = parse(&crate::v3_index(&c, "H"));
+    let url = |path: &str| index.get("paths").get(path).get("serverRelativeURL").text().to_owned();
+    assert_eq!(url("api/v1"), "/openapi/v3/api/v1?hash=H");
+    assert_eq!(url("apis/autoscaling/v2"), "/openapi/v3/apis/autoscaling/v2?hash=H");
+    for g in c.groups() {
+        for v in &g.versions {
+            assert!(!url(&names::path(&g.name, v)).is_empty(), "{} {v}", g.name);
+        }
+    }
+}
+
+#[test]
+fn unknown_documents_are_absent() {
+    let c = Catalog::builtin();
+    for path in ["", "api/v2", "apis/apps/v2", "apis/nope", "apis/", "apis//v1", "api", "apis/apps/v1/"] {
+        assert_eq!(crate::v3_group(&c, path).is_some(), path == "api", "{path}");
+    }
+}
+
+#[test]
+fn every_reference_of_v3_resolves() {
+    let c = Catalog::builtin();
+    for (path, doc) in documents(&c) {
+        let schemas = doc.get("components").get("schemas");
+        doc.find("$ref", &mut |r| {
+            // A property of JSONSchemaProps is called `$ref` too; it is a schema, not a text.
+            if let Value::Text(r) = r {
+                let name = r.strip_prefix("#/components/schemas/").expect("a local reference");
+                assert_ne!(schemas.get(name), &Value::Null, "{path}: {name}");
+            }
+        });
+    }
+}
+
+#[test]
+fn every_reference_of_v2_resolves() {
+    let c = Catalog::builtin();
+    let doc = parse(&crate::v2(&c));
+    doc.find("$ref", &mut |r| {
+        if let Value::Text(r) = r {
+            let mut steps = r.strip_prefix("#/").expect("a local reference").splitn(2, '/');
+            let (table, name) = (steps.next().unwrap(), steps.next().unwrap());
+            assert_ne!(doc.get(table).get(name), &Value::Null, "{r}");
+        }
+    });
+}
+
+/// kubectl sends `fieldValidation` only when the PATCH of the kind has the parameter.
+#[test]
+fn every_patchable_kind_has_a_patch_with_field_validation() {
+    let c = Catalog::builtin();
+    let v2 = parse(&crate::v2(&c));
+    let mut all: Vec<Value> = documents(&c).into_values().collect();
+    all.push(v2);
+    let mut found = [BTreeSet::new(), BTreeSet::new()];
+    let last = all.len() - 1;
+    for (i, doc) in all.iter().enumerate() {
+        for (_, item) in doc.get("paths").members() {
+            let patch = item.get("patch");
+            let named = |p: &Value| p.get("name").text() == "fieldValidation";
+            if patch.get("parameters").list().iter().any(named) {
+                found[usize::from(i == last)].insert(gvk(patch.get("x-kubernetes-group-version-kind")));
+            }
+        }
+    }
+    for r in c.resources().iter().filter(|r| r.verbs.contains(Verbs::PATCH)) {
+        let gvk = (r.group.to_string(), r.version.to_string(), r.kind.to_string());
+        assert!(found[0].contains(&gvk), "v3 {gvk:?}");
+        assert!(found[1].contains(&gvk), "v2 {gvk:?}");
+    }
+}
+
+#[test]
+fn every_verb_of_discovery_is_an_operation() {
+    let c = Catalog::builtin();
+    let docs = documents(&c);
+    for r in c.resources() {
+        let root = names::path(&r.group, &r.version);
+        let doc = &docs[&root];
+        let space = if r.namespaced { "/namespaces/{namespace}" } else { "" };
+        let all = format!("/{root}{space}/{}", r.plural);
+        for (verb, path, method, action) in [
+            (Verbs::CREATE, all.clone(), "post", "post"),
+            (Verbs::LIST, all.clone(), "get", "list"),
+            (Verbs::DELETE_COLLECTION, all.clone(), "delete", "deletecollection"),
+            (Verbs::GET, format!("{all}/{{name}}"), "get", "get"),
+            (Verbs::UPDATE, format!("{all}/{{name}}"), "put", "put"),
+            (Verbs::PATCH, format!("{all}/{{name}}"), "patch", "patch"),
+            (Verbs::DELETE, format!("{all}/{{name}}"), "delete", "delete"),
+            (Verbs::WATCH, format!("/{root}/watch{space}/{}/{{name}}", r.plural), "get", "watch"),
+        ] {
+            let op = doc.get("paths").get(&path).get(method);
+            let expected = if r.verbs.contains(verb) { action } else { "" };
+            assert_eq!(op.get("x-kubernetes-action").text(), expected, "{method} {path}");
+        }
+        for sub in &r.subresources {
+            let item = doc.get("paths").get(&format!("{all}/{{name}}/{}", sub.name));
+            assert!(item.members().len() >= sub.verbs.names().count(), "{}/{}", r.plural, sub.name);
+        }
+    }
+}
+
+#[test]
+fn operation_ids_are_unique_and_upstreams() {
+    let c = Catalog::builtin();
+    let doc = parse(&crate::v2(&c));
+    let mut ids = BTreeSet::new();
+    doc.find("operationId", &mut |id| {
+        assert!(ids.insert(id.text().to_owned()), "{} twice", id.text());
+    });
+    for id in [
+        "createCoreV1NamespacedPod",
+        "listCoreV1PodForAllNamespaces",
+        "deleteRbacAuthorizationV1CollectionNamespacedRole",
+        "patchAppsV1NamespacedDeploymentScale",
+        "connectCoreV1GetNamespacedPodExec",
+        "watchFlowcontrolApiserverV1FlowSchemaList",
+        "getAPIVersions",
+    ] {
+        assert!(ids.contains(id), "{id}");
+    }
+}
+
+#[test]
+fn definitions_say_how_lists_merge() {
+    let c = Catalog::builtin();
+    let doc = parse(&crate::v3_group(&c, "apis/apps/v1").unwrap());
+    let schema = |name: &str| doc.get("components").get("schemas").get(&format!("io.k8s.api.{name}"));
+    let ports = schema("core.v1.Container").get("properties").get("ports");
+    assert_eq!(ports.get("x-kubernetes-list-type").text(), "map");
+    assert_eq!(ports.get("x-kubernetes-list-map-keys").list().len(), 2);
+    assert_eq!(ports.get("x-kubernetes-patch-merge-key").text(), "containerPort");
+    assert_eq!(ports.get("x-kubernetes-patch-strategy").text(), "merge");
+    let protocol = schema("core.v1.ContainerPort").get("properties").get("protocol");
+    assert_eq!((protocol.get("default").text(), protocol.get("enum").list().len()), ("TCP", 3));
+    let strategy = schema("apps.v1.DeploymentSpec").get("properties").get("strategy");
+    assert_eq!(strategy.get("x-kubernetes-patch-strategy").text(), "retainKeys");
+    assert_eq!(strategy.get("allOf").list().len(), 1);
+    let own = &schema("apps.v1.Deployment").get("x-kubernetes-group-version-kind").list()[0];
+    assert_eq!(gvk(own), ("apps".into(), "v1".into(), "Deployment".into()));
+}
+
+#[test]
+fn the_same_catalogue_gives_the_same_bytes() {
+    let (a, b) = (Catalog::builtin(), Catalog::builtin());
+    assert_eq!(crate::v2(&a), crate::v2(&b));
+    assert_eq!(crate::v2_protobuf(&a), crate::v2_protobuf(&b));
+    assert_eq!(crate::fingerprint(&crate::v2(&a)), crate::fingerprint(&crate::v2(&b)));
+    assert_ne!(crate::fingerprint(b"a"), crate::fingerprint(b"b"));
+}
+
+/// Fields of a protobuf message: number and bytes; numbers only, since the document has no others.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
+    let varint = |bytes: &mut &[u8]| {
+        let (mut value, mut shift) = (0u64, 0);
+        loop {
+            let b = bytes[0];
+            *bytes = &bytes[1..];
+            value |= u64::from(b & 0x7f) << shift;
+            shift += 7;
+            if b < 0x80 {
+                return value;
+            }
+        }
+    };
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let tag = varint(&mut bytes);
+        match tag & 7 {
+            0 => {
+                varint(&mut bytes);
+            }
+            2 => {
+                let length = varint(&mut bytes) as usize;
+                all.push((tag >> 3, &bytes[..length]));
+                bytes = &bytes[length..];
+            }
+            other => panic!("wire type {other}"),
+        }
+    }
+    all
+}
+
+#[test]
+fn protobuf_and_json_name_the_same_definitions_and_paths() {
+    let c = Catalog::builtin();
+    let json = parse(&crate::v2(&c));
+    let document = crate::v2_protobuf(&c);
+    let top = fields(&document);
+    let names = |table: u64, entry: u64| -> Vec<String> {
+        let (_, body) = top.iter().find(|(n, _)| *n == table).unwrap();
+        let entries = fields(body).into_iter().filter(|(n, _)| *n == entry);
+        entries.map(|(_, e)| String::from_utf8(fields(e)[0].1.to_vec()).unwrap()).collect()
+    };
+    let keys =
+        |name: &str| json.get(name).members().into_iter().map(|(k, _)| k.to_owned()).collect::<Vec<_>>();
+    assert_eq!(top[0], (1, b"2.0".as_slice()));
+    assert_eq!(names(8, 2), keys("paths"));
+    assert_eq!(names(9, 1), keys("definitions"));
+    assert_eq!(names(10, 1), keys("parameters"));
+
+    // One schema through and through: Deployment's kind stands in its vendor extension as JSON, which is YAML.
+    let (_, definitions) = top.iter().find(|(n, _)| *n == 9).unwrap();
+    let entry =
+        fields(definitions).into_iter().find(|(_, e)| fields(e)[0].1 == b"io.k8s.api.apps.v1.Deployment");
+    let schema = fields(fields(entry.unwrap().1)[1].1);
+    let (_, extension) = schema.iter().find(|(n, _)| *n == 31).unwrap();
+    let any = fields(fields(extension)[1].1);
+    assert_eq!(any, [(2, br#"[{"group":"apps","kind":"Deployment","version":"v1"}]"#.as_slice())]);
+}

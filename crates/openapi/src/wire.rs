@@ -1,0 +1,206 @@
+//! The Swagger 2.0 document as protobuf: gnostic's `openapi.v2.Document`, written by field number.
+//!
+//! The numbers are those of OpenAPIv2.proto; each function says which of its messages it writes.
+
+mod message;
+
+use catalog::Catalog;
+
+use crate::json::quoted;
+use crate::paths::{Answer, Body, Method, Operation, Param, PathItem, Place, phrase};
+use crate::schemas::{self, Kind, Node, Target};
+use crate::v2;
+use message::Message;
+
+pub(crate) fn document(catalog: &Catalog) -> Vec<u8> {
+    let parts = v2::parts(catalog);
+    let writer = Writer { catalog };
+    let mut m = Message::with_capacity(2 << 20);
+    m.string(1, "2.0");
+    m.message(2, |info| {
+        info.string(1, "Kubernetes");
+        info.string(2, "unversioned");
+    });
+    m.message(8, |paths| {
+        for item in &parts.items {
+            named(paths, 2, &item.path, |value| writer.path(value, item));
+        }
+    });
+    m.message(9, |definitions| {
+        for (name, node) in &parts.definitions {
+            named(definitions, 1, name, |value| writer.schema(value, node));
+        }
+    });
+    m.message(10, |parameters| {
+        for p in &parts.shared {
+            named(parameters, 1, &v2::shared_name(p), |value| parameter(value, p));
+        }
+    });
+    m.message(12, |requirement| named(requirement, 1, "BearerToken", |_| ()));
+    m.message(13, |definitions| {
+        named(definitions, 1, "BearerToken", |item| {
+            item.message(2, |key| {
+                key.string(1, "apiKey");
+                key.string(2, "authorization");
+                key.string(3, "header");
+                key.string(4, "Bearer Token authentication");
+            });
+        });
+    });
+    m.finish()
+}
+
+struct Writer<'a> {
+    catalog: &'a Catalog,
+}
+
+impl Writer<'_> {
+    /// `Schema`.
+    fn schema(&self, m: &mut Message, node: &Node) {
+        if let Kind::Ref(target) = &node.kind {
+            self.reference(m, *target);
+        }
+        if let Kind::Scalar(_, Some(format)) | Kind::OneOf(Some(format), _) = &node.kind {
+            m.string(2, format);
+        }
+        if let Kind::Object { required, .. } = &node.kind {
+            required.iter().for_each(|name| m.string(19, name));
+        }
+        for value in &node.values {
+            m.message(20, |any| any.string(2, &quoted(value)));
+        }
+        if let Kind::Map(element) = &node.kind {
+            m.message(21, |item| item.message(1, |schema| self.schema(schema, element)));
+        }
+        if let Some(ty) = v2::type_of(node) {
+            m.message(22, |item| item.string(1, ty));
+        }
+        match &node.kind {
+            Kind::Array(element) => {
+                m.message(23, |items| items.message(1, |schema| self.schema(schema, element)))
+            }
+            Kind::Object { properties, .. } if !properties.is_empty() => m.message(25, |all| {
+                for (name, property) in properties {
+                    named(all, 1, name, |value| self.schema(value, property));
+                }
+            }),
+            _ => {}
+        }
+        for (name, value) in &node.extensions {
+            extension(m, 31, name, value);
+        }
+    }
+
+    fn reference(&self, m: &mut Message, target: Target) {
+        m.string(1, &format!("#/definitions/{}", schemas::name(self.catalog, target)));
+    }
+
+    /// `PathItem`.
+    fn path(&self, m: &mut Message, item: &PathItem) {
+        for (method, op) in &item.operations {
+            let number = match method {
+                Method::Get => 2,
+                Method::Put => 3,
+                Method::Post => 4,
+                Method::Delete => 5,
+                Method::Options => 6,
+                Method::Head => 7,
+                Method::Patch => 8,
+            };
+            m.message(number, |m| self.operation(m, op));
+        }
+        for p in &item.parameters {
+            m.message(9, |item| parameters_item(item, p));
+        }
+    }
+
+    /// `Operation`.
+    fn operation(&self, m: &mut Message, op: &Operation) {
+        m.string(1, &op.tag);
+        m.string(5, &op.id);
+        op.produces.types().iter().for_each(|ty| m.string(6, ty));
+        v2::consumes(op).iter().for_each(|ty| m.string(7, ty));
+        if let Some(body) = op.body {
+            m.message(8, |item| item.message(1, |parameter| parameter.message(1, |b| self.body(b, body))));
+        }
+        for p in &op.parameters {
+            m.message(8, |item| parameters_item(item, p));
+        }
+        m.message(9, |responses| {
+            for (code, answer) in &op.answers {
+                named(responses, 1, &code.to_string(), |value| {
+                    value.message(1, |response| {
+                        response.string(1, phrase(*code));
+                        response.message(2, |item| item.message(1, |schema| self.answer(schema, *answer)));
+                    });
+                });
+            }
+            named(responses, 1, "401", |value| value.message(1, |response| response.string(1, phrase(401))));
+        });
+        m.string(10, "https");
+        if let Some(action) = op.action {
+            extension(m, 13, "x-kubernetes-action", &quoted(action));
+        }
+        if let Some([group, version, kind]) = &op.gvk {
+            let (group, version, kind) = (quoted(group), quoted(version), quoted(kind));
+            let value = format!("{{\"group\":{group},\"kind\":{kind},\"version\":{version}}}");
+            extension(m, 13, "x-kubernetes-group-version-kind", &value);
+        }
+    }
+
+    /// `BodyParameter`.
+    fn body(&self, m: &mut Message, body: Body) {
+        m.string(2, "body");
+        m.string(3, "body");
+        m.bool(4, body.required());
+        m.message(5, |schema| self.reference(schema, body.target()));
+    }
+
+    fn answer(&self, m: &mut Message, answer: Answer) {
+        match answer {
+            Answer::Is(target) => self.reference(m, target),
+            Answer::Text => m.message(22, |item| item.string(1, "string")),
+        }
+    }
+}
+
+/// `ParametersItem`: a parameter, or a reference to a shared one.
+fn parameters_item(m: &mut Message, p: &Param) {
+    if v2::is_shared(p) {
+        m.message(2, |reference| reference.string(1, &format!("#/parameters/{}", v2::shared_name(p))));
+    } else {
+        m.message(1, |value| parameter(value, p));
+    }
+}
+
+/// `Parameter` that is not a body: query and path parameters are messages of their own.
+fn parameter(m: &mut Message, p: &Param) {
+    m.message(2, |non_body| match p.place {
+        Place::Query => non_body.message(3, |q| {
+            q.string(2, "query");
+            q.string(4, p.name);
+            q.string(6, p.ty);
+            q.bool(20, true);
+        }),
+        Place::Path => non_body.message(4, |q| {
+            q.bool(1, true);
+            q.string(2, "path");
+            q.string(4, p.name);
+            q.string(5, p.ty);
+            q.bool(19, true);
+        }),
+    });
+}
+
+/// An entry of a map: `Named...`, its name and value.
+fn named(m: &mut Message, number: u32, name: &str, value: impl FnOnce(&mut Message)) {
+    m.message(number, |entry| {
+        entry.string(1, name);
+        entry.message(2, value);
+    });
+}
+
+/// `NamedAny` with the value as YAML text; JSON is YAML.
+fn extension(m: &mut Message, number: u32, name: &str, json: &str) {
+    named(m, number, name, |any| any.string(2, json));
+}

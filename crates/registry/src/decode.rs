@@ -1,0 +1,95 @@
+//! From a body's raw tree to a canonical object of the request's version.
+
+use catalog::{Catalog, Resource, TypeId};
+use object::normalise::{Strict, normalise};
+use object::{Status, Value};
+
+use crate::{FieldValidation, Request};
+
+/// Checks kind and apiVersion, prunes, and reports what strict clients want to hear.
+pub(crate) fn object(
+    catalog: &Catalog,
+    resource: &Resource,
+    mut body: Value,
+    validation: FieldValidation,
+) -> Result<(Value, Vec<String>), Status> {
+    check_type(catalog, resource, &resource.kind, &resource.api_version(), &body)?;
+    let warnings = canonical(catalog, resource.ty, &resource.kind, &resource.version, &mut body, validation)?;
+    Ok((body, warnings))
+}
+
+/// Normalises a body of any type; `kind` and `version` are for the words of a refusal.
+pub(crate) fn canonical(
+    catalog: &Catalog,
+    ty: TypeId,
+    kind: &str,
+    version: &str,
+    body: &mut Value,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    let mut strict = if validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
+    let refuse = |why: String| {
+        Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
+    };
+    normalise(catalog.schema(), ty, body, &mut strict).map_err(|e| refuse(e.to_string()))?;
+    let messages = strict.into_messages();
+    if validation == FieldValidation::Strict && !messages.is_empty() {
+        return Err(refuse(format!("strict decoding error: {}", messages.join(", "))));
+    }
+    Ok(messages)
+}
+
+/// A body may leave out its type; if it names one, it must be the resource's.
+pub(crate) fn check_type(
+    catalog: &Catalog,
+    resource: &Resource,
+    kind: &str,
+    api_version: &str,
+    body: &Value,
+) -> Result<(), Status> {
+    let body_kind = body.str_at(&["kind"]).filter(|k| !k.is_empty()).unwrap_or(kind);
+    let body_version = body.str_at(&["apiVersion"]).filter(|v| !v.is_empty()).unwrap_or(api_version);
+    if body_kind == kind && body_version == api_version {
+        return Ok(());
+    }
+    let refuse = |why: String| {
+        Err(Status::bad_request(format!(
+            "{body_kind} in version \"{body_version}\" cannot be handled as a {kind}: {why}"
+        )))
+    };
+    let (group, version) = body_version.split_once('/').unwrap_or(("", body_version));
+    if catalog.find_kind(group, version, body_kind).is_none() {
+        return refuse(format!(
+            "no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        ));
+    }
+    let internal = if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or("") };
+    refuse(format!("converting ({version}.{body_kind}) to ({internal}.{kind}): unknown conversion"))
+}
+
+/// The object must be the one the URL names.
+pub(crate) fn check_place(request: &Request<'_>, body: &mut Value) -> Result<(), Status> {
+    let metadata = body.map_at(&["metadata"]);
+    if !request.name.is_empty() {
+        let name = metadata.get("name").and_then(Value::as_str).unwrap_or("");
+        if name.is_empty() {
+            metadata.set("name", request.name);
+        } else if name != request.name {
+            return Err(Status::bad_request(format!(
+                "the name of the object ({name}) does not match the name on the URL ({})",
+                request.name
+            )));
+        }
+    }
+    let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or("");
+    if request.resource.namespaced {
+        if namespace.is_empty() {
+            metadata.set("namespace", request.namespace);
+        } else if namespace != request.namespace {
+            return Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+    }
+    Ok(())
+}

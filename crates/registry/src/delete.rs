@@ -1,0 +1,130 @@
+//! delete and deletecollection: at once, gracefully, or not before the finalizers are gone.
+
+use std::sync::Arc;
+
+use catalog::Storage;
+use codec::json;
+use kinds::{Decision, DeleteOptions};
+use object::normalise::{Strict, normalise};
+use object::{Status, Value};
+use store::{Commit, CommitError, Guard, Key, Op};
+use table::Obj;
+
+use crate::admission::{Attempt, Operation, namespace_may_be_deleted};
+use crate::{ListOptions, Registry, Request, convert, key_of, store_failed};
+
+/// What a deletion led to.
+pub struct Deleted {
+    /// The object as it last stood, or as it stands now while it waits for finalizers or its grace period.
+    pub obj: Arc<Obj>,
+    /// It is gone.
+    pub removed: bool,
+}
+
+impl Registry {
+    pub async fn delete(
+        &self,
+        request: &Request<'_>,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
+        let storage = self.storage_of(request.resource)?;
+        let key: Key = key_of(storage, request.namespace, request.name).into();
+        let mut fresh = false;
+        loop {
+            if !fresh {
+                self.freshen().await?;
+                fresh = true;
+            }
+            let Some(old) = self.table().get(storage.id, &key) else {
+                return Err(Status::not_found(request.about(), request.name));
+            };
+            let old_tree = convert::tree(self.catalog(), storage, &old);
+            let attempt = Attempt {
+                user: request.user,
+                operation: Operation::Delete,
+                resource: request.resource,
+                storage,
+                subresource: request.subresource,
+                namespace: request.namespace,
+                name: request.name,
+                new: None,
+                old: Some(&old_tree),
+            };
+            namespace_may_be_deleted(&attempt)?;
+            self.admit(&attempt)?;
+
+            let now = self.env().now_seconds() as i64;
+            let version = old.revision().to_string();
+            let kind = kinds::kind_of(storage);
+            let (op, answer) = match kinds::decide(kind, storage, &old_tree, &version, options, now)? {
+                Decision::Nothing => return Ok(Deleted { obj: old, removed: false }),
+                // A graceful kind that goes at once is first seen as going, by those who watch.
+                Decision::Remove { marked: Some(marked) } if !options.is_dry_run() && !old.deleting() => {
+                    let value = bytes::Bytes::from(self.encode_marked(storage, marked)?);
+                    self.mark(&key, &old, value).await?;
+                    continue;
+                }
+                Decision::Remove { .. } => (Op::Delete, None),
+                Decision::Keep(new) => {
+                    let value = self.encode_marked(storage, new)?;
+                    if old.is_stored_as(&value) {
+                        return Ok(Deleted { obj: old, removed: false });
+                    }
+                    let value = bytes::Bytes::from(value);
+                    (Op::Put { value: value.clone(), expires_at: old.expires_at() }, Some(value))
+                }
+            };
+            if options.is_dry_run() {
+                return Ok(Deleted { removed: answer.is_none(), obj: old });
+            }
+            let guards = vec![(key.clone(), Guard::At(old.revision()))];
+            match self.engine().commit(Commit { guards, ops: vec![(key.clone(), op)] }).await {
+                Ok(_) if answer.is_none() => return Ok(Deleted { obj: old, removed: true }),
+                Ok(revision) => {
+                    let value = answer.unwrap_or_default();
+                    let obj = Obj::publish(storage, key, &value, revision, old.expires_at());
+                    let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
+                    return Ok(Deleted { obj: Arc::new(obj), removed: false });
+                }
+                Err(CommitError::Conflict { .. }) => {}
+                Err(error) => return Err(store_failed(error)),
+            }
+        }
+    }
+
+    /// Deletes everything a list selects. Objects that vanish meanwhile are no error.
+    pub async fn delete_collection(
+        &self,
+        request: &Request<'_>,
+        options: &DeleteOptions,
+        list: &ListOptions,
+    ) -> Result<crate::List, Status> {
+        let selected = self.list(request, list).await?;
+        for obj in &selected.items {
+            let one = Request { name: obj.name(), namespace: obj.namespace(), ..*request };
+            match self.delete(&one, options).await {
+                Ok(_) => {}
+                Err(status) if status.code == 404 => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(selected)
+    }
+
+    /// Writes the mark of a deletion; a conflict is no error, the caller looks again anyway.
+    async fn mark(&self, key: &Key, old: &Obj, value: bytes::Bytes) -> Result<(), Status> {
+        let guards = vec![(key.clone(), Guard::At(old.revision()))];
+        let ops = vec![(key.clone(), Op::Put { value, expires_at: old.expires_at() })];
+        match self.engine().commit(Commit { guards, ops }).await {
+            Ok(_) | Err(CommitError::Conflict { .. }) => Ok(()),
+            Err(error) => Err(store_failed(error)),
+        }
+    }
+
+    fn encode_marked(&self, storage: &Storage, mut new: Value) -> Result<Vec<u8>, Status> {
+        new.map_at(&["metadata"]).remove("resourceVersion");
+        normalise(self.catalog().schema(), storage.ty, &mut new, &mut Strict::off())
+            .map_err(|e| Status::internal(format!("the object no longer fits its type: {e}")))?;
+        Ok(json::to_vec(&new))
+    }
+}

@@ -1,0 +1,120 @@
+//! The verbs: what get, list, watch, create, update, patch and delete mean on a table and a store. No HTTP.
+//!
+//! ```text
+//! read   barrier? ── table at a revision ── Arc<Obj>s
+//! write  decode ── loop { old ── verb ── strategy ── validate ── admission ── encode ── commit guarded by old }
+//! ```
+//! Every change of state, whoever wants it, goes through `write.rs`.
+
+mod admission;
+mod convert;
+mod decode;
+mod delete;
+mod read;
+mod subresource;
+mod token;
+mod watch;
+mod write;
+
+use std::sync::Arc;
+
+use auth::UserInfo;
+use catalog::{Catalog, Resource, Storage};
+use env::Env;
+use object::{About, Status};
+use store::{CommitError, Engine};
+use table::Table;
+
+pub use admission::{Admission, Attempt, Operation};
+pub use convert::{body_in, served_body};
+pub use delete::Deleted;
+pub use read::{List, ListOptions, Match};
+pub use watch::{Watch, WatchStart};
+pub use write::{FieldValidation, Patch, WriteOptions, Written};
+
+/// The verbs on one cluster.
+pub struct Registry {
+    catalog: Arc<Catalog>,
+    table: Arc<Table>,
+    engine: Arc<dyn Engine>,
+    env: Env,
+    admission: Vec<Box<dyn Admission>>,
+}
+
+/// Who wants what: the part of a request that all verbs share.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    pub user: &'a UserInfo,
+    pub resource: &'a Resource,
+    pub subresource: Option<&'a str>,
+    /// Empty for cluster-scoped resources, and for lists over all namespaces.
+    pub namespace: &'a str,
+    /// Empty for lists and creates.
+    pub name: &'a str,
+}
+
+impl<'a> Request<'a> {
+    pub fn about(&self) -> About<'a> {
+        About { group: &self.resource.group, resource: &self.resource.plural }
+    }
+}
+
+impl Registry {
+    pub fn new(
+        catalog: Arc<Catalog>,
+        table: Arc<Table>,
+        engine: Arc<dyn Engine>,
+        env: Env,
+        admission: Vec<Box<dyn Admission>>,
+    ) -> Registry {
+        Registry { catalog, table, engine, env, admission }
+    }
+
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+    pub fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// The storage behind a resource; resources that are only answered have none.
+    pub(crate) fn storage_of(&self, resource: &Resource) -> Result<&Storage, Status> {
+        let id = resource.storage.ok_or_else(Status::method_not_allowed)?;
+        Ok(self.catalog.storage(id))
+    }
+
+    /// Makes the table at least as new as every write acknowledged anywhere before now.
+    pub(crate) async fn freshen(&self) -> Result<(), Status> {
+        match self.engine.barrier().await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(store_failed(error)),
+        }
+    }
+}
+
+/// `/registry/pods/` + `default/web`.
+pub(crate) fn key_of(storage: &Storage, namespace: &str, name: &str) -> String {
+    if storage.namespaced {
+        format!("{}{namespace}/{name}", storage.prefix)
+    } else {
+        format!("{}{name}", storage.prefix)
+    }
+}
+
+/// A failure of the store that is no conflict.
+pub(crate) fn store_failed(error: CommitError) -> Status {
+    match error {
+        CommitError::Unknown(why) => {
+            Status::timeout(format!("the store did not answer in time, the request may have been carried out: {why}"))
+        }
+        CommitError::TooLarge(why) => Status::too_large(format!("etcdserver: request is too large: {why}")),
+        CommitError::Stopped(why) => Status::unavailable(format!("the store has stopped: {why}")),
+        CommitError::Conflict { key } => Status::internal(format!("unexpected conflict on {key}")),
+    }
+}

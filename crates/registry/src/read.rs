@@ -1,0 +1,236 @@
+//! get and list, at the revision the client means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catalog::Storage;
+use object::selector::{FieldSelector, LabelSelector};
+use object::{FieldError, Status, quote};
+use store::Revision;
+use table::{Obj, Page, ReadError, Scope, Selection};
+
+use crate::token::Token;
+use crate::{Registry, Request, key_of};
+
+/// How long a read waits for a revision that has not come yet.
+const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
+
+/// What a list or a watch may be asked with, as text from the query.
+#[derive(Clone, Debug, Default)]
+pub struct ListOptions {
+    pub label_selector: String,
+    pub field_selector: String,
+    pub resource_version: String,
+    pub resource_version_match: String,
+    pub limit: i64,
+    pub continue_token: String,
+    pub watch: bool,
+    pub allow_bookmarks: bool,
+    pub send_initial_events: Option<bool>,
+    pub timeout_seconds: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Match {
+    NotOlderThan,
+    Exact,
+}
+
+/// A page of a list.
+pub struct List {
+    pub items: Vec<Arc<Obj>>,
+    pub revision: Revision,
+    pub continue_token: Option<String>,
+    pub remaining: Option<usize>,
+}
+
+impl Registry {
+    /// One object; `resource_version` is the query's, empty for the newest.
+    pub async fn get(&self, request: &Request<'_>, resource_version: &str) -> Result<Arc<Obj>, Status> {
+        let storage = self.storage_of(request.resource)?;
+        match parse_version(resource_version)? {
+            None => self.freshen().await?,
+            Some(0) => {}
+            Some(n) => self.wait_until(Revision(n)).await?,
+        }
+        let key = key_of(storage, request.namespace, request.name);
+        self.table().get(storage.id, &key).ok_or_else(|| Status::not_found(request.about(), request.name))
+    }
+
+    pub async fn list(&self, request: &Request<'_>, options: &ListOptions) -> Result<List, Status> {
+        let storage = self.storage_of(request.resource)?;
+        validate(options)?;
+        let selection = self.selection(request, storage, options)?;
+        let root = root_of(storage, &selection.scope);
+        let limit = usize::try_from(options.limit).unwrap_or(0);
+
+        if !options.continue_token.is_empty() {
+            if !options.resource_version.is_empty() && options.resource_version != "0" {
+                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+            }
+            let token = Token::decode(&options.continue_token)?;
+            let after = format!("{root}{}", token.after);
+            let at = token.revision.map(Revision);
+            if at.is_none() {
+                self.freshen().await?;
+            }
+            return match self.table().list(storage.id, &selection, at, Some(&after), limit) {
+                Ok(page) => Ok(finish(page, &root)),
+                Err(ReadError::Expired { .. }) => Err(continue_expired(token)),
+                Err(ReadError::Future { current }) => {
+                    Err(Status::too_large_resource_version(at.unwrap_or_default().0, current.0))
+                }
+            };
+        }
+
+        let exact = options.resource_version_match == "Exact";
+        let at = match parse_version(&options.resource_version)? {
+            None => {
+                self.freshen().await?;
+                None
+            }
+            Some(0) => None,
+            Some(n) => {
+                self.wait_until(Revision(n)).await?;
+                exact.then_some(Revision(n))
+            }
+        };
+        match self.table().list(storage.id, &selection, at, None, limit) {
+            Ok(page) => Ok(finish(page, &root)),
+            Err(ReadError::Expired { floor }) => Err(too_old(at.unwrap_or_default(), floor)),
+            Err(ReadError::Future { current }) => {
+                Err(Status::too_large_resource_version(at.unwrap_or_default().0, current.0))
+            }
+        }
+    }
+
+    /// Waits a little for a revision other servers may have reached already.
+    pub(crate) async fn wait_until(&self, revision: Revision) -> Result<(), Status> {
+        if self.table().revision() >= revision {
+            return Ok(());
+        }
+        let waited = tokio::time::timeout(WAIT_FOR_REVISION, self.table().wait_for(revision)).await;
+        waited.map_err(|_| Status::too_large_resource_version(revision.0, self.table().revision().0))
+    }
+
+    pub(crate) fn selection(
+        &self,
+        request: &Request<'_>,
+        storage: &Storage,
+        options: &ListOptions,
+    ) -> Result<Selection, Status> {
+        let scope = if request.namespace.is_empty() {
+            Scope::All
+        } else {
+            Scope::Namespace(request.namespace.to_owned())
+        };
+        let labels = match options.label_selector.as_str() {
+            "" => None,
+            text => Some(LabelSelector::parse(text).map_err(Status::bad_request)?),
+        };
+        let fields = match options.field_selector.as_str() {
+            "" => None,
+            text => Some(FieldSelector::parse(text).map_err(Status::bad_request)?),
+        };
+        Selection::new(self.catalog(), request.resource, scope, labels, fields.as_ref()).map_err(|unknown| {
+            let known = if storage.selectable.is_empty() {
+                ": only \"metadata.name\", \"metadata.namespace\"".to_owned()
+            } else {
+                String::new()
+            };
+            Status::bad_request(format!("{} is not a known field selector{known}", quote(&unknown)))
+        })
+    }
+}
+
+/// Rules among the options themselves, all broken ones at once.
+pub(crate) fn validate(options: &ListOptions) -> Result<(), Status> {
+    let mut errors = Vec::new();
+    let matching = options.resource_version_match.as_str();
+    let forbid = |why: &str| FieldError::forbidden("resourceVersionMatch", why);
+    if options.watch {
+        if options.send_initial_events.is_some() && matching != "NotOlderThan" {
+            errors.push(forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"));
+        }
+        if !matching.is_empty() {
+            if options.send_initial_events.is_none() {
+                errors.push(forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+            }
+            if matching != "NotOlderThan" {
+                errors.push(FieldError::not_supported("resourceVersionMatch", quote(matching), &["NotOlderThan"]));
+            }
+            if !options.continue_token.is_empty() {
+                errors.push(forbid("resourceVersionMatch is forbidden when continue is provided"));
+            }
+        }
+    } else {
+        if !matching.is_empty() {
+            if options.resource_version.is_empty() {
+                errors.push(forbid("resourceVersionMatch is forbidden unless resourceVersion is provided"));
+            }
+            if !options.continue_token.is_empty() {
+                errors.push(forbid("resourceVersionMatch is forbidden when continue is provided"));
+            }
+            if matching != "Exact" && matching != "NotOlderThan" {
+                let supported = ["Exact", "NotOlderThan", ""];
+                errors.push(FieldError::not_supported("resourceVersionMatch", quote(matching), &supported));
+            }
+            if matching == "Exact" && options.resource_version == "0" {
+                errors.push(forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""));
+            }
+        }
+        if options.send_initial_events.is_some() {
+            errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        }
+    }
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid("meta.k8s.io", "ListOptions", "", errors)) }
+}
+
+/// `None` when unset.
+pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(text));
+        Status::bad_request(format!(
+            "invalid resource version: {}",
+            FieldError::invalid("resourceVersion", quote(text), why)
+        ))
+    })
+}
+
+/// 410 for a revision below the history.
+pub(crate) fn too_old(wanted: Revision, floor: Revision) -> Status {
+    Status::expired(format!("too old resource version: {wanted} ({floor})"))
+}
+
+fn root_of(storage: &Storage, scope: &Scope) -> String {
+    match scope {
+        Scope::All => storage.prefix.to_string(),
+        Scope::Namespace(namespace) => format!("{}{namespace}/", storage.prefix),
+    }
+}
+
+fn finish(page: Page, root: &str) -> List {
+    let continue_token = match page.items.last() {
+        Some(last) if page.more => {
+            let after = last.key().strip_prefix(root).unwrap_or(last.key()).to_owned();
+            Some(Token { revision: Some(page.revision.0), after }.encode())
+        }
+        _ => None,
+    };
+    List { items: page.items, revision: page.revision, continue_token, remaining: page.remaining }
+}
+
+/// The snapshot of a paged list is gone: 410, with a token to go on inconsistently.
+fn continue_expired(token: Token) -> Status {
+    let mut status = Status::expired(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list \
+         without the continue parameter, or use the continue token in this response to retrieve the remainder of the \
+         results. Continuing with the provided token results in an inconsistent list - objects that were created, \
+         modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+    );
+    status.continue_token = Some(Token { revision: None, ..token }.encode());
+    status
+}

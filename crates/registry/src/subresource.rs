@@ -1,0 +1,92 @@
+//! `scale`: a small object that stands for one number of a larger one.
+
+use codec::json;
+use object::{Status, Value};
+
+use crate::write::ChangeRules;
+use crate::{Patch, Registry, Request, WriteOptions, convert, decode};
+
+impl Registry {
+    pub async fn get_scale(&self, request: &Request<'_>, resource_version: &str) -> Result<Value, Status> {
+        let storage = self.storage_of(request.resource)?;
+        let obj = self.get(request, resource_version).await?;
+        let paths = kinds::kind_of(storage).scale().ok_or_else(Status::no_such_resource)?;
+        kinds::to_scale(paths, &convert::tree(self.catalog(), storage, &obj))
+    }
+
+    pub async fn update_scale(
+        &self,
+        request: &Request<'_>,
+        body: Value,
+        options: WriteOptions,
+    ) -> Result<(Value, Vec<String>), Status> {
+        self.change_scale(request, options, &mut |_| Ok(body.clone())).await
+    }
+
+    pub async fn patch_scale(
+        &self,
+        request: &Request<'_>,
+        patch: Patch,
+        options: WriteOptions,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let ty = self.scale_type()?;
+        self.change_scale(request, options, &mut |old| {
+            let mut scale = old.clone();
+            match &patch {
+                Patch::Json(patch) => patch.apply(&mut scale)?,
+                Patch::Merge(patch) => object::patch::merge::apply(&mut scale, patch.clone())?,
+                Patch::Strategic(patch) => {
+                    object::patch::strategic::apply(self.catalog().schema(), ty, &mut scale, patch.clone())?
+                }
+            }
+            Ok(scale)
+        })
+        .await
+    }
+
+    /// `make` turns the present scale into the wanted one.
+    async fn change_scale(
+        &self,
+        request: &Request<'_>,
+        options: WriteOptions,
+        make: &mut (dyn FnMut(&Value) -> Result<Value, Status> + Send),
+    ) -> Result<(Value, Vec<String>), Status> {
+        let storage = self.storage_of(request.resource)?;
+        let paths = kinds::kind_of(storage).scale().ok_or_else(Status::no_such_resource)?;
+        let ty = self.scale_type()?;
+        // The parent is written as itself: a scale has no rules of its own beyond its number.
+        let parent = Request { subresource: None, ..*request };
+        let rules = ChangeRules { needs_version: false, may_create: false };
+        let written = self
+            .change(&parent, rules, options, &mut |old| {
+                let present = kinds::to_scale(paths, old)?;
+                let mut wanted = make(&present)?;
+                let warnings = decode::canonical(
+                    self.catalog(),
+                    ty,
+                    "Scale",
+                    "v1",
+                    &mut wanted,
+                    options.field_validation,
+                )?;
+                decode::check_place(request, &mut wanted)?;
+                let mut new = old.clone();
+                let version = wanted.str_at(&["metadata", "resourceVersion"]).unwrap_or("").to_owned();
+                if version.is_empty() {
+                    new.map_at(&["metadata"]).remove("resourceVersion");
+                } else {
+                    new.map_at(&["metadata"]).set("resourceVersion", version);
+                }
+                kinds::apply_scale(paths, storage, &mut new, &wanted)?;
+                Ok((new, warnings))
+            })
+            .await?;
+        let tree = json::parse(written.obj.body(), Some((self.catalog().schema(), storage.ty)))
+            .map_err(|e| Status::internal(e.to_string()))?;
+        Ok((kinds::to_scale(paths, &tree)?, written.warnings))
+    }
+
+    fn scale_type(&self) -> Result<catalog::TypeId, Status> {
+        self.catalog().schema().find("autoscaling.v1.Scale").ok_or_else(Status::no_such_resource)
+    }
+}

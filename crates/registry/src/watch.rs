@@ -1,0 +1,67 @@
+//! watch: where it starts, and the cursor it goes on with.
+
+use std::sync::Arc;
+
+use object::Status;
+use store::Revision;
+use table::{Cursor, Obj, ReadError};
+
+use crate::read::{parse_version, too_old, validate};
+use crate::{ListOptions, Registry, Request};
+
+/// A watch about to stream.
+pub struct Watch {
+    pub start: WatchStart,
+    pub cursor: Cursor,
+}
+
+/// What is sent before the changes.
+pub enum WatchStart {
+    /// Only what happens after the named revision.
+    Changes,
+    /// The state as ADDED events first; with `end_bookmark`, a bookmark says when it was complete.
+    State { items: Vec<Arc<Obj>>, revision: Revision, end_bookmark: bool },
+}
+
+impl Registry {
+    pub async fn watch(&self, request: &Request<'_>, options: &ListOptions) -> Result<Watch, Status> {
+        let storage = self.storage_of(request.resource)?;
+        validate(options)?;
+        let version = parse_version(&options.resource_version)?;
+        let selection = self.selection(request, storage, options)?;
+
+        let wants_state = match options.send_initial_events {
+            Some(wants) => wants,
+            None => matches!(version, None | Some(0)),
+        };
+        if !wants_state {
+            let from = match version {
+                // Asked for changes only, from now on.
+                None | Some(0) => {
+                    self.freshen().await?;
+                    self.table().revision()
+                }
+                Some(n) => Revision(n),
+            };
+            let cursor = self.table().watch_from(storage.id, selection, from).map_err(expired(from))?;
+            return Ok(Watch { start: WatchStart::Changes, cursor });
+        }
+
+        match version {
+            None => self.freshen().await?,
+            Some(0) => {}
+            Some(n) => self.wait_until(Revision(n)).await?,
+        }
+        let page = self.table().list(storage.id, &selection, None, None, 0).map_err(expired(Revision(0)))?;
+        let cursor = self.table().watch_from(storage.id, selection, page.revision).map_err(expired(page.revision))?;
+        let end_bookmark = options.send_initial_events == Some(true) && options.allow_bookmarks;
+        Ok(Watch { start: WatchStart::State { items: page.items, revision: page.revision, end_bookmark }, cursor })
+    }
+}
+
+fn expired(wanted: Revision) -> impl Fn(ReadError) -> Status {
+    move |error| match error {
+        ReadError::Expired { floor } => too_old(wanted, floor),
+        ReadError::Future { current } => Status::too_large_resource_version(wanted.0, current.0),
+    }
+}

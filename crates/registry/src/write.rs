@@ -1,0 +1,456 @@
+//! create, update and patch: the one path every change of state takes.
+//!
+//! ```text
+//! create   decode ─ place ─ to storage version ─ system fields ─┐
+//! update   old ─ decoded body ─┐                                 ├─ strategy ─ canonical ─ validate ─ admission ─ encode ─ commit
+//! patch    old ─ patched, decoded ─ place, version, uid ─────────┘        same bytes? answer old.  dry run? stop.   │ conflict: again
+//! ```
+
+use std::sync::Arc;
+
+use catalog::Storage;
+use codec::json;
+use kinds::{Context, Requester};
+use object::normalise::{Strict, normalise};
+use object::patch::{self, json::JsonPatch};
+use object::{FieldError, Status, Value, quote, time};
+use store::{Commit, CommitError, Guard, Key, Op, Revision};
+use table::Obj;
+
+use crate::admission::{self, Attempt, Operation};
+use crate::{Registry, Request, convert, decode, key_of, store_failed};
+
+/// Tries with a fresh random name before a collision is reported.
+const GENERATED_NAME_TRIES: usize = 8;
+/// generateName keeps this much of its base, so that the suffix always fits a label.
+const GENERATED_BASE: usize = 58;
+/// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
+const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
+    pub dry_run: bool,
+    pub field_validation: FieldValidation,
+}
+
+/// A patch as it came.
+pub enum Patch {
+    Json(JsonPatch),
+    Merge(Value),
+    Strategic(Value),
+}
+
+/// What a write led to.
+pub struct Written {
+    pub obj: Arc<Obj>,
+    pub created: bool,
+    pub warnings: Vec<String>,
+}
+
+/// What a verb makes of the object that stands there, both in the request's version.
+pub(crate) type Verb<'v> = dyn FnMut(&Value) -> Result<(Value, Vec<String>), Status> + Send + 'v;
+
+/// How a change treats versions and absence.
+#[derive(Clone, Copy)]
+pub(crate) struct ChangeRules {
+    /// The new object must name a version unless the kind allows unconditional updates (PUT).
+    pub needs_version: bool,
+    /// An absent object is created, where the kind allows it (PUT).
+    pub may_create: bool,
+}
+
+impl Registry {
+    pub async fn create(&self, request: &Request<'_>, body: Value, options: WriteOptions) -> Result<Written, Status> {
+        let storage = self.storage_of(request.resource)?;
+        let (mut new, warnings) = decode::object(self.catalog(), request.resource, body, options.field_validation)?;
+        decode::check_place(request, &mut new)?;
+        if new.str_at(&["metadata", "resourceVersion"]).is_some_and(|v| !v.is_empty()) {
+            return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
+        }
+        self.insert(request, storage, new, warnings, options).await
+    }
+
+    pub async fn update(&self, request: &Request<'_>, body: Value, options: WriteOptions) -> Result<Written, Status> {
+        let (mut new, warnings) = decode::object(self.catalog(), request.resource, body, options.field_validation)?;
+        decode::check_place(request, &mut new)?;
+        let rules = ChangeRules { needs_version: true, may_create: request.subresource.is_none() };
+        self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await
+    }
+
+    pub async fn patch(&self, request: &Request<'_>, patch: Patch, options: WriteOptions) -> Result<Written, Status> {
+        let duplicates = match &patch {
+            Patch::Merge(p) | Patch::Strategic(p) => patch::duplicate_fields(p),
+            Patch::Json(_) => Vec::new(),
+        };
+        if options.field_validation == FieldValidation::Strict && !duplicates.is_empty() {
+            return Err(Status::bad_request(format!("strict decoding error: {}", duplicates.join(", "))));
+        }
+        let rules = ChangeRules { needs_version: false, may_create: false };
+        self.change(request, rules, options, &mut |old| {
+            let (new, mut warnings) = self.patched(request, &patch, old, options)?;
+            if options.field_validation == FieldValidation::Warn {
+                warnings.splice(0..0, duplicates.iter().cloned());
+            }
+            Ok((new, warnings))
+        })
+        .await
+    }
+
+    /// Applies a patch to an object of the request's version.
+    fn patched(
+        &self,
+        request: &Request<'_>,
+        patch: &Patch,
+        old: &Value,
+        options: WriteOptions,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let resource = request.resource;
+        let mut new = old.clone();
+        match patch {
+            Patch::Json(patch) => patch.apply(&mut new)?,
+            Patch::Merge(patch) => object::patch::merge::apply(&mut new, patch.clone())?,
+            Patch::Strategic(patch) => {
+                object::patch::strategic::apply(self.catalog().schema(), resource.ty, &mut new, patch.clone())?
+            }
+        }
+        decode::check_type(self.catalog(), resource, &resource.kind, &resource.api_version(), &new)?;
+        let mut strict =
+            if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
+        let before = new.clone();
+        if let Err(error) = normalise(self.catalog().schema(), resource.ty, &mut new, &mut strict) {
+            let text = String::from_utf8_lossy(&json::to_vec(&before)).into_owned();
+            let broken = FieldError::invalid("patch", quote(&text), error.to_string());
+            let mut status = Status::invalid("", "", "", vec![broken]);
+            if let Some(details) = &mut status.details {
+                details.kind = String::new();
+            }
+            return Err(status);
+        }
+        let messages = strict.into_messages();
+        if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
+            return Err(Status::bad_request(format!("strict decoding error: {}", messages.join(", "))));
+        }
+        decode::check_place(request, &mut new)?;
+        Ok((new, messages))
+    }
+
+    /// Stores a new object of the request's version.
+    pub(crate) async fn insert(
+        &self,
+        request: &Request<'_>,
+        storage: &Storage,
+        mut new: Value,
+        mut warnings: Vec<String>,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
+        convert::to_storage(request.resource, storage, &mut new)?;
+        let kind = kinds::kind_of(storage);
+        let now = self.env().now_seconds() as i64;
+        let extra = extra_of(request);
+        let context = context(request, now, &extra);
+
+        let metadata = new.map_at(&["metadata"]);
+        for ours in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields", "generation"] {
+            metadata.remove(ours);
+        }
+        metadata.set("uid", self.env().uuid());
+        metadata.set("creationTimestamp", time::format_seconds(now));
+        let named = metadata.get("name").and_then(Value::as_str).is_some_and(|n| !n.is_empty());
+        let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
+        let generated = !named && !base.is_empty();
+        kinds::prepare_create(kind, &mut new, &context);
+
+        let mut tries = 0;
+        loop {
+            if generated {
+                let base: String = base.chars().take(GENERATED_BASE).collect();
+                new.map_at(&["metadata"]).set("name", format!("{base}{}", self.env().name_suffix()));
+            }
+            let encoded = self.complete(storage, &mut new, None, &context, &mut warnings)?;
+            let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
+            let key: Key = key_of(storage, request.namespace, &name).into();
+            let attempt = Attempt {
+                user: request.user,
+                operation: Operation::Create,
+                resource: request.resource,
+                storage,
+                subresource: request.subresource,
+                namespace: request.namespace,
+                name: &name,
+                new: Some(&new),
+                old: None,
+            };
+            let namespace = match admission::namespace_for_create(self.table(), &attempt) {
+                Ok(namespace) => namespace,
+                // Another server may just have created it.
+                Err(_) if tries == 0 => {
+                    self.freshen().await?;
+                    admission::namespace_for_create(self.table(), &attempt)?
+                }
+                Err(status) => return Err(status),
+            };
+            self.admit(&attempt)?;
+            if options.dry_run {
+                self.freshen().await?;
+                if self.table().get(storage.id, &key).is_some() {
+                    return Err(Status::already_exists(request.about(), &name));
+                }
+                let obj = Obj::unpublished(storage, key, &encoded).map_err(|_| not_encodable())?;
+                return Ok(Written { obj: Arc::new(obj), created: true, warnings });
+            }
+            let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
+            let mut guards = vec![(key.clone(), Guard::Absent)];
+            guards.extend(namespace.map(|(key, revision)| (key, Guard::At(revision))));
+            let value = bytes::Bytes::from(encoded);
+            let ops = vec![(key.clone(), Op::Put { value: value.clone(), expires_at })];
+            match self.engine().commit(Commit { guards, ops }).await {
+                Ok(revision) => {
+                    let obj = self.committed(storage, &key, &value, revision, expires_at)?;
+                    return Ok(Written { obj, created: true, warnings });
+                }
+                Err(CommitError::Conflict { key: lost }) if lost == key => {
+                    tries += 1;
+                    if !generated || tries >= GENERATED_NAME_TRIES {
+                        return Err(Status::already_exists(request.about(), &name));
+                    }
+                }
+                // The namespace changed meanwhile: look at it again.
+                Err(CommitError::Conflict { .. }) => tries += 1,
+                Err(error) => return Err(store_failed(error)),
+            }
+        }
+    }
+
+    /// Replaces the object the request names by what `verb` makes of it.
+    pub(crate) async fn change(
+        &self,
+        request: &Request<'_>,
+        rules: ChangeRules,
+        options: WriteOptions,
+        verb: &mut Verb<'_>,
+    ) -> Result<Written, Status> {
+        let storage = self.storage_of(request.resource)?;
+        let key: Key = key_of(storage, request.namespace, request.name).into();
+        let kind = kinds::kind_of(storage);
+        // A refusal counts only when it was based on the newest state; the first look may be at an older one.
+        let mut fresh = false;
+        loop {
+            let Some(old) = self.table().get(storage.id, &key) else {
+                if !fresh {
+                    self.freshen().await?;
+                    fresh = true;
+                    continue;
+                }
+                if rules.may_create && storage.create_on_update {
+                    let (mut new, warnings) = verb(&Value::map())?;
+                    new.map_at(&["metadata"]).remove("uid");
+                    return self.insert(request, storage, new, warnings, options).await;
+                }
+                return Err(Status::not_found(request.about(), request.name));
+            };
+            let step = self.changed(request, storage, rules, &old, verb);
+            let (mut new, old_tree, mut warnings) = match step {
+                Ok(step) => step,
+                Err(_) if !fresh => {
+                    self.freshen().await?;
+                    fresh = true;
+                    continue;
+                }
+                Err(status) => return Err(status),
+            };
+            let now = self.env().now_seconds() as i64;
+            let extra = extra_of(request);
+            let context = context(request, now, &extra);
+            kinds::prepare_update(kind, &mut new, &old_tree, &context);
+            let encoded = self.complete(storage, &mut new, Some(&old_tree), &context, &mut warnings)?;
+            self.admit(&Attempt {
+                user: request.user,
+                operation: Operation::Update,
+                resource: request.resource,
+                storage,
+                subresource: request.subresource,
+                namespace: request.namespace,
+                name: request.name,
+                new: Some(&new),
+                old: Some(&old_tree),
+            })?;
+            let remove = kinds::should_remove_after_update(kind, &new, &old_tree);
+            if !remove && old.is_stored_as(&encoded) {
+                if !fresh {
+                    // "Nothing changed" is an answer about the newest state too.
+                    self.freshen().await?;
+                    fresh = true;
+                    if self.table().get(storage.id, &key).is_none_or(|now| now.revision() != old.revision()) {
+                        continue;
+                    }
+                }
+                return Ok(Written { obj: old, created: false, warnings });
+            }
+            if options.dry_run {
+                let obj = Obj::publish(storage, key, &encoded, old.revision(), old.expires_at());
+                return Ok(Written { obj: Arc::new(obj.map_err(|_| not_encodable())?), created: false, warnings });
+            }
+            let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
+            let value = bytes::Bytes::from(encoded);
+            let op = if remove { Op::Delete } else { Op::Put { value: value.clone(), expires_at } };
+            let guards = vec![(key.clone(), Guard::At(old.revision()))];
+            match self.engine().commit(Commit { guards, ops: vec![(key.clone(), op)] }).await {
+                Ok(revision) => {
+                    let obj = self.committed(storage, &key, &value, revision, expires_at)?;
+                    return Ok(Written { obj, created: false, warnings });
+                }
+                // The state shows who won: look again. A version the client named will no longer fit.
+                Err(CommitError::Conflict { .. }) => fresh = true,
+                Err(error) => return Err(store_failed(error)),
+            }
+        }
+    }
+
+    /// What `verb` makes of `old`, in the storage version, with the identity and version checks of an update;
+    /// and the old tree.
+    fn changed(
+        &self,
+        request: &Request<'_>,
+        storage: &Storage,
+        rules: ChangeRules,
+        old: &Obj,
+        verb: &mut Verb<'_>,
+    ) -> Result<(Value, Value, Vec<String>), Status> {
+        let mut old_tree = convert::tree(self.catalog(), storage, old);
+        let (mut new, warnings) = if convert::is_storage_version(request.resource, storage) {
+            verb(&old_tree)?
+        } else {
+            let mut served = old_tree.clone();
+            convert::from_storage(self.catalog(), request.resource, storage, &mut served);
+            verb(&served)?
+        };
+        old_tree.map_at(&["metadata"]).remove("resourceVersion");
+        convert::to_storage(request.resource, storage, &mut new)?;
+        let metadata = new.map_at(&["metadata"]);
+        let version = match metadata.remove("resourceVersion") {
+            Some(Value::Str(text)) => text,
+            _ => String::new(),
+        };
+        if version.is_empty() || version == "0" {
+            if rules.needs_version && !storage.unconditional_update {
+                let broken = FieldError::invalid("metadata.resourceVersion", "0x0", "must be specified for an update");
+                let (group, kind) = (&request.resource.group, &request.resource.kind);
+                return Err(Status::invalid(group, kind, request.name, vec![broken]));
+            }
+        } else if version != old.revision().to_string() {
+            return Err(Status::modified(request.about(), request.name));
+        }
+        let uid = metadata.get("uid").and_then(Value::as_str).unwrap_or("");
+        if !uid.is_empty() && uid != old.uid() {
+            return Err(Status::conflict(
+                request.about(),
+                request.name,
+                format!(
+                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                     Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                    old.key(),
+                    old.uid()
+                ),
+            ));
+        }
+        // What the server owns stays as it was when the client leaves it out; managedFields are not kept yet.
+        metadata.remove("managedFields");
+        metadata.remove("selfLink");
+        for ours in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"] {
+            let absent = metadata.get(ours).is_none_or(Value::is_null);
+            if absent && let Some(value) = old_tree.at(&["metadata", ours]) {
+                metadata.set(ours, value.clone());
+            }
+        }
+        match old_tree.at(&["metadata", "generation"]) {
+            Some(generation) => metadata.set("generation", generation.clone()),
+            None => {
+                metadata.remove("generation");
+            }
+        }
+        Ok((new, old_tree, warnings))
+    }
+
+    /// Canonical form, validation, encoding.
+    fn complete(
+        &self,
+        storage: &Storage,
+        new: &mut Value,
+        old: Option<&Value>,
+        context: &Context<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vec<u8>, Status> {
+        normalise(self.catalog().schema(), storage.ty, new, &mut Strict::off())
+            .map_err(|e| Status::internal(format!("the object no longer fits its type: {e}")))?;
+        let kind = kinds::kind_of(storage);
+        let errors = match old {
+            None => kinds::validate_create(kind, storage, new, context),
+            Some(old) => kinds::validate_update(kind, storage, new, old, context),
+        };
+        if !errors.is_empty() {
+            let name = new.str_at(&["metadata", "name"]).unwrap_or("");
+            return Err(kinds::invalid(storage, name, errors));
+        }
+        kind.canonicalise(new);
+        if old.is_none_or(|old| old.at(&["metadata", "finalizers"]) != new.at(&["metadata", "finalizers"])) {
+            warnings.extend(kinds::finalizer_warnings(new));
+        }
+        let encoded = json::to_vec(new);
+        if encoded.len() > MAX_OBJECT_BYTES {
+            return Err(Status::too_large(format!(
+                "Request entity too large: the object has {} bytes, limit is {MAX_OBJECT_BYTES}",
+                encoded.len()
+            )));
+        }
+        Ok(encoded)
+    }
+
+    pub(crate) fn admit(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        self.admission.iter().try_for_each(|plugin| plugin.admit(attempt))
+    }
+
+    /// The object as committed at `revision`: the table's, or, when others wrote since, the same made again.
+    fn committed(
+        &self,
+        storage: &Storage,
+        key: &Key,
+        value: &[u8],
+        revision: Revision,
+        expires_at: Option<u64>,
+    ) -> Result<Arc<Obj>, Status> {
+        if let Some(obj) = self.table().get(storage.id, key)
+            && obj.revision() == revision
+        {
+            return Ok(obj);
+        }
+        Obj::publish(storage, key.clone(), value, revision, expires_at).map(Arc::new).map_err(|_| not_encodable())
+    }
+}
+
+/// Who writes, and through which version, for the kinds that care.
+fn context<'a>(request: &Request<'a>, now: i64, extra: &'a [(String, Vec<String>)]) -> Context<'a> {
+    let user = request.user;
+    Context {
+        subresource: request.subresource,
+        now,
+        group: &request.resource.group,
+        version: &request.resource.version,
+        requester: Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra },
+    }
+}
+
+fn extra_of(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
+    request.user.extra.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+fn not_encodable() -> Status {
+    Status::internal("the object was encoded in a form the table does not accept")
+}

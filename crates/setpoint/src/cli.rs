@@ -1,0 +1,96 @@
+//! The command line: one place for every flag, its default and its help.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+pub fn command() -> Command {
+    Command::new("setpoint")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("The Kubernetes control plane as one small program")
+        .long_about(
+            "The Kubernetes control plane as one small program: an API server that speaks v1.36, on a durable store \
+             of its own or on etcd.\n\nStart with `setpoint up`; it says what runs where and what to type next.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(server_command("up", "Start a cluster on this machine and stay in the foreground").long_about(
+            "Start a cluster on this machine and stay in the foreground until Ctrl-C or SIGTERM.\n\nUntil setpoint has a \
+             node agent this is the same as `setpoint server`: the API without nodes.",
+        ))
+        .subcommand(server_command("server", "Run the control plane without a node"))
+        .subcommand(
+            Command::new("kubeconfig")
+                .about("Print the administrator's kubeconfig of a data directory")
+                .arg(data_dir()),
+        )
+        .subcommand(
+            Command::new("reset")
+                .about("Delete a data directory: all objects, keys and certificates in it")
+                .arg(data_dir())
+                .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask")),
+        )
+        .subcommand(bench::command())
+        .subcommand(Command::new("version").about("Print the versions of setpoint and of the API it speaks"))
+}
+
+fn server_command(name: &'static str, about: &'static str) -> Command {
+    Command::new(name)
+        .about(about)
+        .arg(data_dir())
+        .arg(
+            Arg::new("listen")
+                .long("listen")
+                .value_name("ADDR")
+                .default_value("127.0.0.1:6443")
+                .help("Address to serve the API on; port 0 takes a free one"),
+        )
+        .arg(
+            Arg::new("store")
+                .long("store")
+                .value_name("STORE")
+                .default_value("disk")
+                .help("Where objects are kept: memory, disk, or etcd:URL[,URL]"),
+        )
+        .arg(
+            Arg::new("kubeconfig")
+                .long("kubeconfig")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Where to write the administrator's kubeconfig once the server is ready [default: DATA-DIR/admin.kubeconfig]"),
+        )
+        .arg(
+            Arg::new("token-file")
+                .long("token-file")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Users who prove themselves with a static token: lines of token,user,uid,\"group1,group2\""),
+        )
+        .arg(
+            Arg::new("log")
+                .long("log")
+                .value_name("FILTER")
+                .default_value("info")
+                .help("What to log: error, warn, info, debug, trace, or a filter such as apiserver=debug"),
+        )
+}
+
+fn data_dir() -> Arg {
+    Arg::new("data-dir")
+        .long("data-dir")
+        .value_name("DIR")
+        .value_parser(value_parser!(PathBuf))
+        .help("Objects, keys and certificates [default: /var/lib/setpoint as root, else ~/.local/share/setpoint]")
+}
+
+/// The data directory asked for, or the default one.
+pub fn data_dir_of(matches: &ArgMatches) -> PathBuf {
+    if let Some(dir) = matches.get_one::<PathBuf>("data-dir") {
+        return dir.clone();
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    match home {
+        Some(home) if home != PathBuf::from("/root") && home.is_dir() => home.join(".local/share/setpoint"),
+        _ => PathBuf::from("/var/lib/setpoint"),
+    }
+}

@@ -1,0 +1,32 @@
+//! `setpoint`: the Kubernetes control plane as one program. Parse, wire, run, drain.
+
+mod cli;
+mod kubeconfig;
+mod reset;
+mod run;
+mod store_choice;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let matches = cli::command().get_matches();
+    let done = match matches.subcommand() {
+        Some(("up" | "server", matches)) => run::Settings::from_matches(matches).and_then(run::run),
+        Some(("kubeconfig", matches)) => kubeconfig::print(matches),
+        Some(("reset", matches)) => reset::reset(matches),
+        Some(("bench", matches)) => bench::run(matches).map_err(anyhow::Error::from),
+        Some(("version", _)) => {
+            println!("setpoint {}\nKubernetes API {}", env!("CARGO_PKG_VERSION"), apiserver::KUBERNETES_VERSION);
+            Ok(())
+        }
+        _ => unreachable!("clap asks for one of the subcommands"),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // One line: what was wrong, where, and how to mend it.
+            eprintln!("setpoint: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! `setpoint reset`: everything of a data directory is gone, nothing else.
+
+use std::io::{IsTerminal, Write};
+
+use anyhow::{Context, Result, bail};
+use clap::ArgMatches;
+
+use crate::cli;
+use crate::store_choice;
+
+/// What setpoint keeps in a data directory; anything else in it is not ours to delete.
+const OURS: [&str; 3] = ["store", "pki", "admin.kubeconfig"];
+
+pub fn reset(matches: &ArgMatches) -> Result<()> {
+    let dir = cli::data_dir_of(matches);
+    if !dir.exists() {
+        println!("{} does not exist: nothing to do.", dir.display());
+        return Ok(());
+    }
+    let found: Vec<_> = OURS.iter().map(|name| dir.join(name)).filter(|p| p.exists()).collect();
+    if found.is_empty() {
+        bail!("{} holds no data of setpoint; name the right directory with --data-dir", dir.display());
+    }
+    store_choice::check_unused(&dir)?;
+    if !matches.get_flag("yes") {
+        if !std::io::stdin().is_terminal() {
+            bail!("this deletes all objects and keys in {}; say --yes if that is meant", dir.display());
+        }
+        print!("Delete all objects, keys and certificates in {}? Type yes: ", dir.display());
+        std::io::stdout().flush()?;
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        if answer.trim() != "yes" {
+            bail!("nothing was deleted");
+        }
+    }
+    for path in found {
+        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        removed.with_context(|| format!("cannot delete {}", path.display()))?;
+    }
+    // Only when nothing else is in it.
+    let _ = std::fs::remove_dir(&dir);
+    println!("Deleted. The next `setpoint up --data-dir {}` starts an empty cluster.", dir.display());
+    Ok(())
+}

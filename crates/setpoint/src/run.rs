@@ -1,0 +1,170 @@
+//! `setpoint up` and `setpoint server`: from flags to a running, then drained, control plane.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use apiserver::{Api, ApiConfig, Server, ServerError, Tls};
+use auth::pki::ServingCertificate;
+use auth::{Pki, Tokens};
+use catalog::Catalog;
+use clap::ArgMatches;
+use env::Env;
+use table::Table;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::store_choice::StoreChoice;
+use crate::{cli, kubeconfig};
+
+/// How often certificates are looked at; they are renewed months before they end.
+const CHECK_CERTIFICATES: Duration = Duration::from_secs(3600);
+
+pub struct Settings {
+    data_dir: PathBuf,
+    listen: String,
+    store: StoreChoice,
+    kubeconfig: PathBuf,
+    token_file: Option<PathBuf>,
+    log: String,
+}
+
+impl Settings {
+    pub fn from_matches(matches: &ArgMatches) -> Result<Settings> {
+        let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+        let data_dir = cli::data_dir_of(matches);
+        let listen = text("listen");
+        listen.parse::<SocketAddr>().map_err(|_| {
+            anyhow!("--listen {listen} is not an address: write it as IP:PORT, such as 127.0.0.1:6443 or 127.0.0.1:0")
+        })?;
+        let kubeconfig = matches.get_one::<PathBuf>("kubeconfig").cloned();
+        Ok(Settings {
+            kubeconfig: kubeconfig.unwrap_or_else(|| kubeconfig::default_path(&data_dir)),
+            store: StoreChoice::parse(&text("store"))?,
+            token_file: matches.get_one::<PathBuf>("token-file").cloned(),
+            log: text("log"),
+            data_dir,
+            listen,
+        })
+    }
+}
+
+pub fn run(settings: Settings) -> Result<()> {
+    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log)
+        .with_context(|| format!("--log {} is not a filter: use error, warn, info, debug or trace", settings.log))?;
+    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr).init();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    runtime.block_on(serve(settings))
+}
+
+async fn serve(settings: Settings) -> Result<()> {
+    let env = Env::machine();
+    // Signals first: one that comes during start-up must end it cleanly too.
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+
+    let tokens = settings.token_file.as_deref().map(Tokens::load).transpose()?;
+    for warning in tokens.iter().flat_map(|t| t.warnings()) {
+        tracing::warn!("{warning}");
+    }
+    std::fs::create_dir_all(&settings.data_dir).with_context(|| {
+        format!("cannot make the data directory {}; choose another with --data-dir", settings.data_dir.display())
+    })?;
+
+    // The store before anything is written: its lock keeps a second server away.
+    let catalog = Arc::new(Catalog::builtin());
+    let table = Table::new(catalog.clone(), env.clone());
+    let engine = settings.store.open(&settings.data_dir, &env, &table).await?;
+    kubeconfig::clear(&settings.kubeconfig)?;
+
+    let address: SocketAddr = settings.listen.parse().context("--listen")?;
+    let names = certificate_names(address.ip());
+    let mut pki = Pki::open_or_create(&settings.data_dir.join("pki"), env.now_seconds(), &names)?;
+    let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
+
+    let api = Api::new(ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens });
+    let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
+    let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
+    let bound = server.address().context("the listening socket has no address")?;
+    api.bootstrap().await.map_err(|status| anyhow!("cannot create the cluster's first objects: {}", status.message))?;
+
+    let url = server_url(bound);
+    kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
+    announce(&settings, &url);
+
+    let serving = env.spawn("server", server.run());
+    let mut check = tokio::time::interval(CHECK_CERTIFICATES);
+    loop {
+        tokio::select! {
+            biased;
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = check.tick() => match pki.renew_if_due(env.now_seconds()) {
+                Ok(renewed) => {
+                    if renewed.serving && let Err(error) = certificate.swap(pki.serving()) {
+                        tracing::error!(%error, "the renewed serving certificate cannot be used");
+                    }
+                    if renewed.admin {
+                        kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
+                    }
+                }
+                Err(error) => tracing::error!(%error, "certificates could not be renewed"),
+            },
+        }
+    }
+    tracing::info!("stopping: watches end, requests under way finish");
+    api.begin_shutdown();
+    let _ = serving.await;
+    engine.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// What the serving certificate must be valid for, beside the usual names.
+fn certificate_names(listen: IpAddr) -> Vec<String> {
+    let mut names = Vec::new();
+    if !listen.is_unspecified() {
+        names.push(listen.to_string());
+    }
+    if let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
+        let host = host.trim();
+        if !host.is_empty() && host != "(none)" {
+            names.push(host.to_owned());
+        }
+    }
+    names
+}
+
+/// An address clients on this machine can use.
+fn server_url(bound: SocketAddr) -> String {
+    let ip = match bound.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => "127.0.0.1".to_owned(),
+        IpAddr::V6(ip) if ip.is_unspecified() => "[::1]".to_owned(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+        ip => ip.to_string(),
+    };
+    format!("https://{ip}:{}", bound.port())
+}
+
+fn explain_listen(error: ServerError) -> anyhow::Error {
+    let mend = match &error {
+        ServerError::Listen { source, .. } => match source.kind() {
+            std::io::ErrorKind::AddrInUse => "; stop what listens there, or choose another address with --listen (port 0 takes a free one)",
+            std::io::ErrorKind::AddrNotAvailable => "; this machine has no such address: choose another with --listen",
+            std::io::ErrorKind::PermissionDenied => "; ports below 1024 need root: choose another with --listen",
+            _ => "",
+        },
+        ServerError::Tls(_) => "",
+    };
+    anyhow!("{error}{mend}")
+}
+
+fn announce(settings: &Settings, url: &str) {
+    let kubeconfig = settings.kubeconfig.display();
+    println!("setpoint is ready.");
+    println!("  API         {url} (Kubernetes {})", apiserver::KUBERNETES_VERSION);
+    println!("  objects     {}", settings.store.describe(&settings.data_dir));
+    println!("  kubeconfig  {kubeconfig}");
+    println!("Next: export KUBECONFIG={kubeconfig} && kubectl get namespaces");
+}

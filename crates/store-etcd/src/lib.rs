@@ -1,0 +1,336 @@
+//! The store on an etcd v3 cluster, which several servers may share.
+//!
+//! ```text
+//!  commit ──Txn──> etcd ──one watch over every key──> feed ──publish──> State
+//!     └───────────────── waits until the feed has seen the revision ──────┘
+//! ```
+//!
+//! Other servers write too, so the log is etcd's watch, also for our own writes: a commit is answered after the
+//! watch has brought it back. The watch covers the whole key space and not only our prefix. So each revision
+//! of etcd is an event of it, a revision that does not come is noticed (`assemble`), and having seen a revision
+//! that a linearizable read told proves that the state is fresh.
+//!
+//! From the bottom up: `proto` (messages), `grpc` (one connection), `channel` (several endpoints), `client`
+//! (the calls), `lease`, `load`, `assemble`, `feed` (the state's feeder), `txn`, `compact`, and here the engine.
+
+mod assemble;
+mod channel;
+mod client;
+mod compact;
+mod feed;
+mod grpc;
+mod lease;
+mod load;
+mod proto;
+mod shared;
+mod txn;
+
+use std::fmt::Display;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use env::Env;
+use parking_lot::Mutex;
+use store::{BoxFuture, Commit, CommitError, Engine, Op, Revision, State};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+pub use channel::EndpointError;
+use channel::{CALL_LIMIT, Channel, Cluster};
+use client::Client;
+use feed::Feed;
+use grpc::CallError;
+use lease::Leases;
+use shared::Shared;
+pub use tokio_rustls::rustls::ClientConfig as TlsConfig;
+use txn::Outcome;
+
+/// Requests to etcd at a time; more wait for their turn, within their time limit.
+const MAX_IN_FLIGHT: u32 = 256;
+/// How long the watch may take to bring what etcd has answered.
+const SEEN_LIMIT: Duration = Duration::from_secs(10);
+/// How often a call is tried while calls fail, to notice that etcd is back.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// Loads that a compaction overtook, before `connect` gives up.
+const LOAD_ATTEMPTS: usize = 3;
+
+/// Where the cluster is, and which part of it is ours.
+#[derive(Clone)]
+pub struct Options {
+    /// `http://host:port`, `https://host:port` or `host:port`; members of one cluster.
+    pub endpoints: Vec<String>,
+    /// What all our keys begin with: `/registry/` for a cluster.
+    pub prefix: String,
+    /// Roots and, where etcd asks for one, a client certificate. Needed for `https` endpoints.
+    pub tls: Option<Arc<TlsConfig>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    #[error("the key prefix is empty: use /registry/ unless several clusters share one etcd")]
+    NoPrefix,
+    #[error("loading from etcd failed: {0}")]
+    Load(String),
+}
+
+/// An etcd cluster as the store. Its tasks end with [`Engine::close`] or when it is dropped.
+pub struct EtcdEngine {
+    client: Arc<Client>,
+    leases: Arc<Leases>,
+    shared: Arc<Shared>,
+    in_flight: Semaphore,
+    barrier: Barrier,
+    /// The feed and the probe. Held for a few instructions.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl EtcdEngine {
+    /// Loads what stands under the prefix into the state and follows the log from there on.
+    pub async fn connect(
+        endpoints: Vec<String>,
+        prefix: String,
+        env: Env,
+        state: Arc<dyn State>,
+    ) -> Result<Arc<EtcdEngine>, ConnectError> {
+        EtcdEngine::connect_with(Options { endpoints, prefix, tls: None }, env, state).await
+    }
+
+    pub async fn connect_with(
+        options: Options,
+        env: Env,
+        state: Arc<dyn State>,
+    ) -> Result<Arc<EtcdEngine>, ConnectError> {
+        let cluster = Cluster::new(env.clone(), &options.endpoints, options.tls)?;
+        if options.prefix.is_empty() {
+            return Err(ConnectError::NoPrefix);
+        }
+        let shared = Arc::new(Shared::new(env.clone()));
+        let client = Arc::new(Client::new(Channel::new(cluster.clone()), shared.clone()));
+        let leases = Arc::new(Leases::new(env.clone(), client.clone()));
+        let feed = Feed {
+            env: env.clone(),
+            channel: Channel::new(cluster),
+            client: client.clone(),
+            leases: leases.clone(),
+            shared: shared.clone(),
+            state,
+            prefix: options.prefix,
+        };
+        let mut loaded = feed.load().await;
+        for _ in 1..LOAD_ATTEMPTS {
+            if !matches!(&loaded, Err(e) if e.is_compacted()) {
+                break;
+            }
+            loaded = feed.load().await;
+        }
+        let loaded = loaded.map_err(|e| ConnectError::Load(e.to_string()))?;
+        let tasks = vec![
+            env.spawn("etcd-feed", feed.run(loaded)),
+            env.spawn("etcd-probe", probe(env.clone(), client.clone(), shared.clone())),
+        ];
+        Ok(Arc::new(EtcdEngine {
+            client,
+            leases,
+            shared,
+            in_flight: Semaphore::new(MAX_IN_FLIGHT as usize),
+            barrier: Barrier::default(),
+            tasks: Mutex::new(tasks),
+        }))
+    }
+
+    /// The outcome of a commit, published to the state or not.
+    async fn send(&self, commit: &Commit) -> Result<Outcome, CommitError> {
+        let mut leases_forgotten = false;
+        loop {
+            let leases = timeout(CALL_LIMIT, self.leases_for(commit))
+                .await
+                .unwrap_or(Err(CallError::Timeout(CALL_LIMIT)))
+                .map_err(|e| stopped("nothing was written: no lease for a key that expires", &e))?;
+            let answer = self.client.txn(&txn::request(commit, &leases)).await;
+            // A lease of ours ended early (revoked by hand, a clock that jumped): etcd wrote nothing.
+            if is_lease_gone(&answer) && !leases_forgotten {
+                self.leases.forget_all().await;
+                leases_forgotten = true;
+                continue;
+            }
+            return txn::outcome(commit, answer.map_err(txn::failure)?);
+        }
+    }
+
+    /// One for each op; 0 for those that need none.
+    async fn leases_for(&self, commit: &Commit) -> Result<Vec<i64>, CallError> {
+        let mut leases = Vec::with_capacity(commit.ops.len());
+        for (_, op) in &commit.ops {
+            leases.push(match op {
+                Op::Put { expires_at: Some(at), .. } => self.leases.get(*at).await?,
+                _ => 0,
+            });
+        }
+        Ok(leases)
+    }
+
+    async fn commit_now(&self, commit: Commit) -> Result<Revision, CommitError> {
+        let _turn = self.turn().await?;
+        match self.send(&commit).await? {
+            Outcome::Committed { revision } => {
+                self.seen(revision).await.map_err(|late| {
+                    CommitError::Unknown(format!("committed at revision {revision}, but {late}"))
+                })?;
+                Ok(Revision(revision))
+            }
+            Outcome::Refused { key, revision } => {
+                self.seen(revision).await.map_err(|late| {
+                    CommitError::Stopped(format!(
+                        "nothing was written: a guard on {key} did not hold, but {late}"
+                    ))
+                })?;
+                Err(CommitError::Conflict { key })
+            }
+        }
+    }
+
+    async fn barrier_now(&self) -> Result<Revision, CommitError> {
+        let _turn = self.turn().await?;
+        let asked = timeout(CALL_LIMIT, self.barrier.pass(|| self.client.revision())).await;
+        let revision = match asked {
+            Ok(revision) => revision.map_err(|e| stopped("etcd's revision cannot be read", &e))?,
+            Err(_) => return Err(stopped("etcd's revision cannot be read", &CallError::Timeout(CALL_LIMIT))),
+        };
+        self.seen(revision).await.map_err(|late| stopped("the state is not fresh", &late))?;
+        Ok(Revision(revision))
+    }
+
+    async fn compact_now(&self, upto: Revision) -> Result<(), CommitError> {
+        let _turn = self.turn().await?;
+        // What the watch has not brought is still needed; etcd refuses revisions of the future, too.
+        let upto = upto.0.min(self.shared.seen());
+        if upto == 0 {
+            return Ok(());
+        }
+        compact::compact(&self.client, upto).await.map_err(|e| match e {
+            CallError::NotSent(_) | CallError::Status { .. } => stopped("etcd was not compacted", &e),
+            _ => CommitError::Unknown(e.to_string()),
+        })
+    }
+
+    async fn turn(&self) -> Result<SemaphorePermit<'_>, CommitError> {
+        if self.shared.is_closed() {
+            return Err(CommitError::Stopped("the engine is closed".into()));
+        }
+        match timeout(CALL_LIMIT, self.in_flight.acquire()).await {
+            Ok(Ok(turn)) => Ok(turn),
+            Ok(Err(_)) => Err(CommitError::Stopped("the engine is closed".into())),
+            Err(_) => Err(CommitError::Stopped(format!(
+                "nothing was written: {MAX_IN_FLIGHT} requests are under way"
+            ))),
+        }
+    }
+
+    async fn seen(&self, revision: u64) -> Result<(), String> {
+        timeout(SEEN_LIMIT, self.shared.wait_for(revision))
+            .await
+            .map_err(|_| format!("the watch on etcd has not shown revision {revision} within {SEEN_LIMIT:?}"))
+    }
+}
+
+impl Engine for EtcdEngine {
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        Box::pin(self.commit_now(commit))
+    }
+
+    fn barrier(&self) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        Box::pin(self.barrier_now())
+    }
+
+    fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(self.compact_now(upto))
+    }
+
+    /// etcd's leases do it.
+    fn expire(&self, _now: u64) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn health(&self) -> Result<(), String> {
+        self.shared.health()
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if !self.shared.close() {
+                return;
+            }
+            // All turns at once: whoever has one is through then. Each is limited in time, and so is this.
+            let longest = 2 * CALL_LIMIT + SEEN_LIMIT;
+            let _ = timeout(longest, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await;
+            self.in_flight.close();
+            let tasks = std::mem::take(&mut *self.tasks.lock());
+            for task in tasks {
+                task.abort();
+                let _ = task.await;
+            }
+            self.client.close().await;
+        })
+    }
+}
+
+impl Drop for EtcdEngine {
+    fn drop(&mut self) {
+        for task in self.tasks.get_mut() {
+            task.abort();
+        }
+    }
+}
+
+/// Lets many ask for the revision at once and sends one read for all who wait.
+#[derive(Default)]
+struct Barrier {
+    asked: AtomicU64,
+    /// The last read: who had asked before it was sent, and what it said. Held during a read, on purpose:
+    /// those who wait share the next.
+    last: tokio::sync::Mutex<(u64, u64)>,
+}
+
+impl Barrier {
+    async fn pass<F>(&self, read: impl FnOnce() -> F) -> Result<u64, CallError>
+    where
+        F: Future<Output = Result<u64, CallError>>,
+    {
+        let ticket = self.asked.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut last = self.last.lock().await;
+        let (covers, revision) = *last;
+        // That read was sent after we asked: it has seen all we may have heard of.
+        if covers >= ticket {
+            return Ok(revision);
+        }
+        let covers = self.asked.load(Ordering::Acquire);
+        let revision = read().await?;
+        *last = (covers, revision);
+        Ok(revision)
+    }
+}
+
+/// While calls fail, tries one now and then: health must not depend on somebody else's next request.
+async fn probe(env: Env, client: Arc<Client>, shared: Arc<Shared>) {
+    loop {
+        shared.calls_fail.notified().await;
+        while shared.calls_are_failing() {
+            env.sleep(PROBE_EVERY).await;
+            // The client notes the outcome.
+            let _ = client.revision().await;
+        }
+    }
+}
+
+fn is_lease_gone<T>(answer: &Result<T, CallError>) -> bool {
+    matches!(answer, Err(CallError::Status { code: grpc::code::NOT_FOUND, message }) if message.contains("lease"))
+}
+
+fn stopped(what: &str, why: &dyn Display) -> CommitError {
+    CommitError::Stopped(format!("{what}: {why}"))
+}

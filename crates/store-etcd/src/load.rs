@@ -1,0 +1,83 @@
+//! Reads everything under the prefix at one revision, page by page.
+
+use bytes::Bytes;
+use store::{Entry, Key, Revision};
+
+use crate::client::{Client, header, revision};
+use crate::grpc::CallError;
+use crate::lease::Leases;
+use crate::proto::{KeyValue, RangeRequest};
+
+/// Keys of a page; fewer when values are so large that a page would not fit an answer.
+const PAGE_KEYS: i64 = 1000;
+
+/// Everything under a prefix, as of `revision`.
+pub struct Loaded {
+    pub cluster: u64,
+    pub revision: u64,
+    /// In key order.
+    pub entries: Vec<Entry>,
+}
+
+/// Fails with a compaction's error when history at the first page's revision goes away meanwhile: begin again.
+pub async fn load(client: &Client, leases: &Leases, prefix: &str) -> Result<Loaded, CallError> {
+    let mut request = RangeRequest {
+        key: Bytes::copy_from_slice(prefix.as_bytes()),
+        range_end: prefix_end(prefix),
+        limit: PAGE_KEYS,
+        ..Default::default()
+    };
+    let mut loaded: Option<Loaded> = None;
+    loop {
+        let page = match client.range(&request).await {
+            Err(CallError::Oversized) if request.limit > 1 => {
+                request.limit = (request.limit / 8).max(1);
+                continue;
+            }
+            page => page?,
+        };
+        let (cluster, at) = header(page.header)?;
+        let into = loaded.get_or_insert_with(|| Loaded { cluster, revision: at, entries: Vec::new() });
+        // Pages must fit together: all further ones are read as of the first.
+        request.revision = into.revision.cast_signed();
+        if let Some(last) = page.kvs.last() {
+            request.key = Bytes::from([last.key.as_slice(), b"\0"].concat());
+        }
+        let more = page.more && !page.kvs.is_empty();
+        for kv in page.kvs {
+            let (at, lease) = (revision(kv.mod_revision)?, kv.lease);
+            if let Some((key, value)) = key_and_value(kv) {
+                let expires_at = leases.expires_at(lease).await;
+                into.entries.push(Entry { key, value, revision: Revision(at), expires_at });
+            }
+        }
+        if !more {
+            return loaded.ok_or_else(|| CallError::Protocol("no page".into()));
+        }
+    }
+}
+
+/// The first key after all that begin with `prefix`.
+fn prefix_end(prefix: &str) -> Bytes {
+    let mut end = prefix.as_bytes().to_vec();
+    // UTF-8 has no byte 0xff, so the last one can always grow.
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    Bytes::from(end)
+}
+
+/// `None` for a key that is not text: no server of ours or upstream's writes such keys.
+pub fn key_of(key: &[u8]) -> Option<Key> {
+    match std::str::from_utf8(key) {
+        Ok(key) => Some(Key::from(key)),
+        Err(_) => {
+            tracing::warn!(key = %key.escape_ascii(), "ignoring a key that is not UTF-8");
+            None
+        }
+    }
+}
+
+fn key_and_value(kv: KeyValue) -> Option<(Key, Bytes)> {
+    Some((key_of(&kv.key)?, Bytes::from(kv.value)))
+}

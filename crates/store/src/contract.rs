@@ -1,0 +1,124 @@
+//! What every engine promises. See [`Engine`].
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A full key such as `/registry/configmaps/default/web`.
+pub type Key = Arc<str>;
+
+/// A point in the one ordered log; grows by one with every commit, also across restarts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+impl std::fmt::Display for Revision {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// What must hold of a key for a commit to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    Absent,
+    /// The key's last change was at this revision.
+    At(Revision),
+    Present,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// `expires_at`: unix seconds after which the engine deletes the key by itself, as a commit like any other.
+    Put {
+        value: Bytes,
+        expires_at: Option<u64>,
+    },
+    Delete,
+}
+
+/// All or nothing, one revision. Keys of `ops` are distinct.
+///
+/// Deleting an absent key is no change. A commit that changes nothing (guards alone, or only such deletions)
+/// takes no revision: it answers with one at which its guards held.
+#[derive(Clone, Debug, Default)]
+pub struct Commit {
+    pub guards: Vec<(Key, Guard)>,
+    pub ops: Vec<(Key, Op)>,
+}
+
+/// One key's part of a committed revision, as the log tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub revision: Revision,
+    pub key: Key,
+    /// `None`: deleted.
+    pub value: Option<Bytes>,
+    pub expires_at: Option<u64>,
+}
+
+/// One key of a snapshot: the stored value and the revision of its last change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub key: Key,
+    pub value: Bytes,
+    pub revision: Revision,
+    pub expires_at: Option<u64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// A guard did not hold. The state already shows what stands there now: read it again.
+    #[error("a guard on {key} did not hold")]
+    Conflict { key: Key },
+    /// Nobody knows whether the commit happened (a timeout, a lost connection). Never retried blindly.
+    #[error("the outcome is unknown: {0}")]
+    Unknown(String),
+    /// Too big for the engine.
+    #[error("the commit is too large: {0}")]
+    TooLarge(String),
+    /// The engine has stopped (shutdown, or a failed disk) and did not commit.
+    #[error("the store has stopped: {0}")]
+    Stopped(String),
+}
+
+/// The state that an engine feeds: one copy of all values, in memory, outside the engine.
+///
+/// The engine calls these from one place at a time, in revision order. `current` may be called from the
+/// same place at any time.
+pub trait State: Send + Sync {
+    /// Revision of the key's last change; `None` when absent.
+    fn current(&self, key: &str) -> Option<Revision>;
+    /// Replaces everything: the first load, or a reload after a lost log. `revision` is the store's.
+    fn reset(&self, revision: Revision, entries: Vec<Entry>);
+    /// Changes in revision order. All changes of one revision come in one call. `upto` is the last revision
+    /// that is now complete (it may be higher than the last change's).
+    fn publish(&self, changes: Vec<Change>, upto: Revision);
+    /// Hands out the whole current state in key order, for a snapshot. Called where `publish` is called, so
+    /// it is the state as of the last `publish`.
+    fn scan(&self, visit: &mut dyn FnMut(&Entry));
+}
+
+/// A store of keys and values with one ordered log.
+///
+/// - `commit` answers after the change is durable *and* published to the [`State`]; so does `Conflict`: whoever
+///   reads the state after the answer sees at least what the answer was based on.
+/// - Revisions are published in order, each exactly once.
+/// - After an error of the durable layer nothing is acknowledged any more.
+pub trait Engine: Send + Sync {
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>>;
+    /// A revision at least as new as every commit acknowledged before the call, on any server; when it is
+    /// answered, the state has seen it.
+    fn barrier(&self) -> BoxFuture<'_, Result<Revision, CommitError>>;
+    /// History up to this revision is no longer needed.
+    fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), CommitError>>;
+    /// Deletes every key with `expires_at <= now` (unix seconds); engines that do it by themselves return at once.
+    fn expire(&self, now: u64) -> BoxFuture<'_, Result<(), CommitError>>;
+    /// `Err` with the reason once the engine can no longer commit; for health checks.
+    fn health(&self) -> Result<(), String>;
+    /// Stops accepting, finishes what was accepted, releases files and locks.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}

@@ -1,0 +1,229 @@
+//! The engine on disk: one thread owns the sequencer, and callers that wait together share one fsync.
+//!
+//! There is no timer. A lone writer costs one fsync and two thread hops; while an fsync runs, later commits
+//! gather in the queue and the next one takes them all.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::contract::{BoxFuture, Commit, CommitError, Engine, Revision, State};
+use crate::durable::Durable;
+use crate::files::{Files, OpenError};
+use crate::sequencer::Sequencer;
+
+/// Commits waiting for the engine's thread. When it is full callers wait for a place; it is as deep as a
+/// batch may be long, for a longer queue would only add delay.
+const QUEUE: usize = 1024;
+/// Bytes of one batch (or a single commit, if that has more): bounds the write buffer and the time until the
+/// first of the batch is answered.
+const BATCH_BYTES: usize = 4 << 20;
+
+#[derive(Clone, Debug)]
+pub struct DiskOptions {
+    /// A snapshot is begun when the log since the last one is longer than this, and than that snapshot.
+    pub snapshot_log_bytes: u64,
+}
+
+impl Default for DiskOptions {
+    fn default() -> Self {
+        DiskOptions { snapshot_log_bytes: 64 << 20 }
+    }
+}
+
+pub struct DiskEngine {
+    queue: mpsc::Sender<Request>,
+    shared: Arc<Shared>,
+    /// Guards the handle, taken by whoever joins the thread.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What the thread tells those who do not ask through the queue.
+struct Shared {
+    /// The last revision that is durable and published.
+    revision: AtomicU64,
+    /// Guards the reason why nothing can be committed any more.
+    stopped: Mutex<Option<String>>,
+}
+
+enum Request {
+    Commit(Commit, oneshot::Sender<Result<Revision, CommitError>>),
+    Expire(u64, oneshot::Sender<Result<(), CommitError>>),
+    Close(oneshot::Sender<()>),
+}
+
+impl DiskEngine {
+    /// Opens or creates a data directory and loads it into the state. Blocks while it reads.
+    pub fn open(
+        dir: &Path,
+        state: Arc<dyn State>,
+        options: DiskOptions,
+    ) -> Result<Arc<dyn Engine>, OpenError> {
+        let files = Files::open(dir, options.snapshot_log_bytes)?;
+        Self::over(Box::new(files), state).map_err(|source| OpenError::Io { path: dir.to_owned(), source })
+    }
+
+    /// The same engine over any durable layer.
+    pub fn over(durable: Box<dyn Durable>, state: Arc<dyn State>) -> std::io::Result<Arc<dyn Engine>> {
+        let sequencer = Sequencer::start(durable, state).map_err(std::io::Error::other)?;
+        let shared =
+            Arc::new(Shared { revision: AtomicU64::new(sequencer.revision().0), stopped: Mutex::new(None) });
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let worker = Worker::new(sequencer, shared.clone());
+        // The durable layer's own thread, because an fsync blocks; nothing of a virtual world runs on it.
+        let thread =
+            std::thread::Builder::new().name("store-disk".into()).spawn(move || worker.run(requests))?;
+        Ok(Arc::new(DiskEngine { queue, shared, thread: Mutex::new(Some(thread)) }))
+    }
+
+    async fn ask<T>(
+        &self,
+        request: impl FnOnce(oneshot::Sender<Result<T, CommitError>>) -> Request,
+    ) -> Result<T, CommitError> {
+        let (answer, answered) = oneshot::channel();
+        if self.queue.send(request(answer)).await.is_err() {
+            return Err(self.why_stopped());
+        }
+        // Dropped without an answer: the thread died with the request in its hands.
+        answered.await.unwrap_or_else(|_| Err(CommitError::Unknown("the store's thread ended".to_owned())))
+    }
+
+    fn why_stopped(&self) -> CommitError {
+        let why = self.shared.stopped.lock().clone();
+        CommitError::Stopped(why.unwrap_or_else(|| "its thread ended".to_owned()))
+    }
+}
+
+impl Engine for DiskEngine {
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        Box::pin(self.ask(|answer| Request::Commit(commit, answer)))
+    }
+
+    /// All commits pass through this engine, so the last published one is the newest.
+    fn barrier(&self) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        Box::pin(async move {
+            match self.health() {
+                Ok(()) => Ok(Revision(self.shared.revision.load(Ordering::Acquire))),
+                Err(why) => Err(CommitError::Stopped(why)),
+            }
+        })
+    }
+
+    /// Nothing to do: old values live in the state, and files are folded by size.
+    fn compact(&self, _: Revision) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(async move { self.health().map_err(CommitError::Stopped) })
+    }
+
+    fn expire(&self, now: u64) -> BoxFuture<'_, Result<(), CommitError>> {
+        Box::pin(self.ask(move |answer| Request::Expire(now, answer)))
+    }
+
+    fn health(&self) -> Result<(), String> {
+        match &*self.shared.stopped.lock() {
+            Some(why) => Err(why.clone()),
+            None if self.queue.is_closed() => Err("its thread ended".to_owned()),
+            None => Ok(()),
+        }
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let (answer, answered) = oneshot::channel();
+            if self.queue.send(Request::Close(answer)).await.is_ok() {
+                // An error means that the thread is gone, which is what we wait for.
+                let _ = answered.await;
+            }
+            let thread = self.thread.lock().take();
+            // It answered as its last deed (or is dead), so this does not block.
+            thread.map(JoinHandle::join);
+        })
+    }
+}
+
+impl Drop for DiskEngine {
+    /// Finishes what was accepted, so that whoever opens the directory next finds it unlocked.
+    fn drop(&mut self) {
+        // Replacing the sender closes the queue; the thread ends when it has emptied it.
+        self.queue = mpsc::channel(1).0;
+        let thread = self.thread.lock().take();
+        thread.map(JoinHandle::join);
+    }
+}
+
+/// The thread's own things; the buffers are kept from batch to batch.
+struct Worker {
+    sequencer: Sequencer,
+    shared: Arc<Shared>,
+    commits: Vec<Commit>,
+    askers: Vec<oneshot::Sender<Result<Revision, CommitError>>>,
+    answers: Vec<Result<Revision, CommitError>>,
+}
+
+impl Worker {
+    fn new(sequencer: Sequencer, shared: Arc<Shared>) -> Worker {
+        Worker { sequencer, shared, commits: Vec::new(), askers: Vec::new(), answers: Vec::new() }
+    }
+
+    fn run(mut self, mut requests: mpsc::Receiver<Request>) {
+        let mut queued = Vec::with_capacity(QUEUE);
+        let mut closers = Vec::new();
+        while requests.blocking_recv_many(&mut queued, QUEUE) > 0 {
+            let mut bytes = 0;
+            for request in queued.drain(..) {
+                match request {
+                    Request::Commit(commit, asker) => {
+                        bytes += commit.bytes();
+                        self.commits.push(commit);
+                        self.askers.push(asker);
+                        if bytes >= BATCH_BYTES {
+                            self.commit();
+                            bytes = 0;
+                        }
+                    }
+                    Request::Expire(now, asker) => {
+                        self.commit();
+                        bytes = 0;
+                        let answer = self.sequencer.expire(now);
+                        self.tell();
+                        // Whoever no longer waits needs no answer; the same below.
+                        let _ = asker.send(answer);
+                    }
+                    Request::Close(asker) => {
+                        requests.close();
+                        closers.push(asker);
+                    }
+                }
+            }
+            self.commit();
+        }
+        self.sequencer.close();
+        self.tell();
+        drop(self);
+        for closer in closers {
+            let _ = closer.send(());
+        }
+    }
+
+    fn commit(&mut self) {
+        if self.commits.is_empty() {
+            return;
+        }
+        self.sequencer.commit_all(&mut self.commits, &mut self.answers);
+        self.tell();
+        for (asker, answer) in self.askers.drain(..).zip(self.answers.drain(..)) {
+            let _ = asker.send(answer);
+        }
+    }
+
+    /// Before anybody is answered, so that a barrier after an answer is never older than the answer.
+    fn tell(&self) {
+        self.shared.revision.store(self.sequencer.revision().0, Ordering::Release);
+        if let Some(why) = self.sequencer.stopped() {
+            self.shared.stopped.lock().get_or_insert_with(|| why.to_owned());
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! The disk: a checksummed log with snapshots in one directory. See docs/adr/0003-disk-log.md.
+//!
+//! ```text
+//!  FORMAT      the number of this layout
+//!  LOCK        flock; who holds it, or that it was closed properly
+//!  MANIFEST    which of the files below make up the store, with a checksum
+//!  snapshot-R  all entries as of revision R, in key order
+//!  log-F       commits from revision F on; only the last one is written to
+//! ```
+//!
+//! Opening either gives every acknowledged commit or refuses and says what is wrong with which file. The one
+//! thing dropped (with a warning) is an interrupted write at the very end: see [`frame`].
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+
+use crate::contract::{Change, Revision};
+use crate::durable::{Durable, DurableError, FIRST_REVISION, Loaded};
+use directory::{Lock, Name};
+use manifest::Manifest;
+
+mod directory;
+mod error;
+mod fold;
+mod frame;
+mod manifest;
+mod read;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use error::OpenError;
+
+/// The layout this program writes, and the only one it reads.
+const FORMAT: u32 = 1;
+/// The write buffer is kept between batches up to this size.
+const KEPT_BUFFER: usize = 4 << 20;
+
+pub struct Files {
+    dir: PathBuf,
+    lock: Option<Lock>,
+    loaded: Option<Loaded>,
+    /// The segment that is written to.
+    tail: File,
+    tail_path: PathBuf,
+    /// Of the last record.
+    revision: Revision,
+    /// Log bytes since the last snapshot was begun.
+    since_snapshot: u64,
+    /// A snapshot is begun when that many are exceeded (and the size of the last snapshot, too: so the work
+    /// of folding stays a constant share of the work of writing).
+    snapshot_log_bytes: u64,
+    buffer: Vec<u8>,
+    /// A write failed: the file is in doubt, and the next start must not trust the page cache.
+    failed: bool,
+    shared: Arc<Mutex<Shared>>,
+    folding: Option<JoinHandle<()>>,
+    cancelled: Arc<AtomicBool>,
+}
+
+/// Guarded by one mutex: what the writer and the folding thread both change. Held while a manifest is written.
+struct Shared {
+    manifest: Manifest,
+    snapshot_bytes: u64,
+    /// Folding failed for good.
+    failure: Option<String>,
+}
+
+/// `Err` while some process uses the directory; for tools that are about to delete it.
+pub fn check_unused(dir: &Path) -> Result<(), OpenError> {
+    Lock::take(dir).map(drop)
+}
+
+impl Files {
+    /// Opens or creates a data directory and reads all of it.
+    pub fn open(dir: &Path, snapshot_log_bytes: u64) -> Result<Files, OpenError> {
+        directory::create(dir)?;
+        let lock = Lock::take(dir)?;
+        if !directory::check_format(dir)? {
+            create(dir)?;
+        }
+        let manifest = Manifest::read(dir)?;
+        let chain = read::chain(dir, &manifest)?;
+        remove_leftovers(dir, &manifest, chain.loaded.revision)?;
+        let first = *manifest.segments.last().expect("Manifest::read refuses an empty one");
+        let tail_path = directory::segment(dir, first);
+        if chain.torn_bytes > 0 {
+            let (offset, bytes) = (chain.tail_bytes, chain.torn_bytes);
+            tracing::warn!(file = %tail_path.display(), offset, bytes, "dropped an interrupted, never acknowledged write");
+        }
+        if chain.torn_bytes > 0 || !lock.closed {
+            rewrite(&tail_path, chain.tail_bytes).map_err(|e| OpenError::io(&tail_path, e))?;
+        }
+        let tail =
+            OpenOptions::new().append(true).open(&tail_path).map_err(|e| OpenError::io(&tail_path, e))?;
+        let shared = Shared { manifest, snapshot_bytes: chain.snapshot_bytes, failure: None };
+        Ok(Files {
+            dir: dir.to_owned(),
+            lock: Some(lock),
+            revision: chain.loaded.revision,
+            loaded: Some(chain.loaded),
+            tail,
+            tail_path,
+            since_snapshot: chain.log_bytes,
+            snapshot_log_bytes,
+            buffer: Vec::new(),
+            failed: false,
+            shared: Arc::new(Mutex::new(shared)),
+            folding: None,
+            cancelled: Arc::default(),
+        })
+    }
+
+    fn write(&mut self, batch: &[Change]) -> io::Result<()> {
+        self.buffer.clear();
+        record::encode_batch(&mut self.buffer, batch);
+        self.tail.write_all(&self.buffer)?;
+        self.tail.sync_data()?;
+        self.since_snapshot += self.buffer.len() as u64;
+        if self.buffer.capacity() > KEPT_BUFFER {
+            self.buffer = Vec::new();
+        }
+        Ok(())
+    }
+
+    fn snapshot_is_due(&self) -> bool {
+        self.since_snapshot > self.snapshot_log_bytes
+            && self.folding.as_ref().is_none_or(JoinHandle::is_finished)
+            && self.since_snapshot > self.shared.lock().snapshot_bytes
+    }
+
+    /// Goes on in a new segment, and has everything before it folded into a snapshot meanwhile.
+    fn begin_snapshot(&mut self) -> io::Result<()> {
+        // The last one has ended; this only looks whether by a panic.
+        self.finish_snapshot();
+        let first = Revision(self.revision.0 + 1);
+        let path = create_segment(&self.dir, first)?;
+        let tail = OpenOptions::new().append(true).open(&path)?;
+        let (old, segments) = {
+            let mut shared = self.shared.lock();
+            let mut manifest = shared.manifest.clone();
+            let closed = manifest.segments.clone();
+            manifest.segments.push(first);
+            manifest.write(&self.dir)?;
+            shared.manifest = manifest;
+            (shared.manifest.snapshot, closed)
+        };
+        (self.tail, self.tail_path, self.since_snapshot) = (tail, path, 0);
+        let fold = fold::Fold {
+            dir: self.dir.clone(),
+            old,
+            segments,
+            target: self.revision,
+            cancelled: self.cancelled.clone(),
+            shared: self.shared.clone(),
+        };
+        // The durable layer's own thread: it only reads and writes files, no world's time or order shows in it.
+        let thread = std::thread::Builder::new().name("store-snapshot".into());
+        self.folding = Some(thread.spawn(move || fold.run())?);
+        Ok(())
+    }
+
+    /// Waits for a snapshot that is being written; for tests and measurements.
+    pub fn finish_snapshot(&mut self) {
+        if let Some(folding) = self.folding.take()
+            && folding.join().is_err()
+        {
+            self.shared.lock().failure.get_or_insert("the snapshot thread panicked".to_owned());
+        }
+    }
+
+    fn explain(&self, error: &io::Error) -> String {
+        let path = self.tail_path.display();
+        let mend = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
+            _ => "check the disk",
+        };
+        format!("writing {path} failed: {error}; {mend} and start again: all that was acknowledged is kept")
+    }
+}
+
+impl Durable for Files {
+    fn load(&mut self) -> Result<Loaded, DurableError> {
+        self.loaded.take().ok_or_else(|| DurableError::NotWritten("it was loaded before".to_owned()))
+    }
+
+    fn append(&mut self, batch: &[Change]) -> Result<(), DurableError> {
+        if let Some(why) = &self.shared.lock().failure {
+            return Err(DurableError::NotWritten(why.clone()));
+        }
+        let Some(last) = batch.last() else { return Ok(()) };
+        if let Err(error) = self.write(batch) {
+            self.failed = true;
+            return Err(DurableError::Unknown(self.explain(&error)));
+        }
+        self.revision = last.revision;
+        if self.snapshot_is_due()
+            && let Err(error) = self.begin_snapshot()
+        {
+            // This batch is durable and is answered so; the next one is not accepted.
+            let why = format!("starting a new log segment in {} failed: {error}", self.dir.display());
+            self.shared.lock().failure.get_or_insert(why);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        self.finish_snapshot();
+        if let Some(lock) = self.lock.take()
+            && !self.failed
+            && self.shared.lock().failure.is_none()
+        {
+            lock.mark_closed();
+        }
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A new store: FORMAT comes last, so a directory with one is complete.
+fn create(dir: &Path) -> Result<(), OpenError> {
+    for (path, name) in directory::list(dir)? {
+        let file_name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let harmless = match name {
+            Name::Temporary => true,
+            // Left by a creation that was interrupted: it holds no record yet.
+            Name::Segment(_) => std::fs::metadata(&path).is_ok_and(|m| m.len() <= empty_segment_bytes()),
+            Name::Snapshot(_) => false,
+            Name::Other => [directory::LOCK_FILE, "MANIFEST", "lost+found"].contains(&file_name),
+        };
+        if !harmless {
+            return Err(OpenError::NotOurs { path: dir.to_owned(), what: file_name.to_owned() });
+        }
+    }
+    let first = Revision(FIRST_REVISION.0 + 1);
+    let made = create_segment(dir, first)
+        .and_then(|_| Manifest { snapshot: None, segments: vec![first] }.write(dir))
+        .and_then(|()| {
+            let format = dir.join(directory::FORMAT_FILE);
+            directory::write_whole(&format, directory::format_content().as_bytes())
+        });
+    made.map_err(|e| OpenError::io(dir, e))
+}
+
+fn create_segment(dir: &Path, first: Revision) -> io::Result<PathBuf> {
+    let path = directory::segment(dir, first);
+    let mut start = Vec::new();
+    record::encode_start(&mut start, record::SEGMENT_MAGIC, first);
+    directory::write_whole(&path, &start)?;
+    Ok(path)
+}
+
+fn empty_segment_bytes() -> u64 {
+    let mut start = Vec::new();
+    record::encode_start(&mut start, record::SEGMENT_MAGIC, FIRST_REVISION);
+    start.len() as u64
+}
+
+/// Writes the good part of the last segment anew.
+///
+/// After a failed fsync the kernel may show, from its cache, bytes that never reached the disk, and reports no
+/// further error. So unless the last user closed the store properly, what was read is written once more, to
+/// a new file with an fsync of its own; that also cuts off a torn end without touching the original.
+fn rewrite(path: &Path, bytes: u64) -> io::Result<()> {
+    let (mut file, temporary) = directory::temporary(path)?;
+    let copied = io::copy(&mut io::Read::take(File::open(path)?, bytes), &mut file)?;
+    if copied != bytes {
+        return Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            "the file became shorter while it was read",
+        ));
+    }
+    directory::replace(&file, &temporary, path)
+}
+
+/// Deletes what an interrupted snapshot left, and refuses what no crash of ours can have left.
+fn remove_leftovers(dir: &Path, manifest: &Manifest, revision: Revision) -> Result<(), OpenError> {
+    for (path, name) in directory::list(dir)? {
+        let removable = match name {
+            Name::Other => continue,
+            Name::Temporary => true,
+            Name::Segment(first) if manifest.segments.contains(&first) => continue,
+            Name::Snapshot(at) if manifest.snapshot == Some(at) => continue,
+            // Folded into the snapshot, or new and still empty.
+            Name::Segment(first) => {
+                let length = std::fs::metadata(&path).map_err(|e| OpenError::io(&path, e))?.len();
+                manifest.segments.first().is_some_and(|oldest| first < *oldest)
+                    || length <= empty_segment_bytes()
+            }
+            // Older than the one in use, or finished but never put to use.
+            Name::Snapshot(at) => at <= revision,
+        };
+        if !removable {
+            let what = "it is not listed in MANIFEST, though it is newer than what is";
+            return Err(OpenError::damaged(&path, 0, what));
+        }
+        std::fs::remove_file(&path).map_err(|e| OpenError::io(&path, e))?;
+    }
+    Ok(())
+}

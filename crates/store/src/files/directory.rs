@@ -1,0 +1,181 @@
+//! The data directory: made, locked, and of a known format. Files appear in it whole or not at all.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{FORMAT, OpenError};
+use crate::contract::Revision;
+
+pub(super) const FORMAT_FILE: &str = "FORMAT";
+pub(super) const LOCK_FILE: &str = "LOCK";
+const CLOSED: &str = "closed";
+
+/// What a file of the directory is, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Name {
+    Segment(Revision),
+    Snapshot(Revision),
+    /// Left by an interrupted write.
+    Temporary,
+    Other,
+}
+
+pub(super) fn segment(dir: &Path, first: Revision) -> PathBuf {
+    dir.join(format!("log-{:020}", first.0))
+}
+
+pub(super) fn snapshot(dir: &Path, revision: Revision) -> PathBuf {
+    dir.join(format!("snapshot-{:020}", revision.0))
+}
+
+/// Creates it if it is missing, for its owner only.
+pub(super) fn create(dir: &Path) -> Result<(), OpenError> {
+    match std::fs::metadata(dir) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => return Err(OpenError::NotADirectory { path: dir.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(OpenError::io(dir, error)),
+    }
+    let missing: Vec<&Path> =
+        dir.ancestors().take_while(|p| !p.as_os_str().is_empty() && !p.exists()).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| OpenError::io(dir, e))?;
+    for made in missing {
+        let parent = made.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        sync(parent).map_err(|e| OpenError::io(parent, e))?;
+    }
+    Ok(())
+}
+
+/// Makes the names in it durable.
+pub(super) fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Every file with what it is, in name order.
+pub(super) fn list(dir: &Path) -> Result<Vec<(PathBuf, Name)>, OpenError> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(|e| OpenError::io(dir, e))? {
+        let path = entry.map_err(|e| OpenError::io(dir, e))?.path();
+        let name = path.file_name().and_then(|n| n.to_str()).map_or(Name::Other, classify);
+        files.push((path, name));
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn classify(name: &str) -> Name {
+    let revision = |digits: &str| match digits.len() {
+        20 if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok().map(Revision),
+        _ => None,
+    };
+    if name.ends_with(".tmp") {
+        return Name::Temporary;
+    }
+    if let Some(first) = name.strip_prefix("log-").and_then(revision) {
+        return Name::Segment(first);
+    }
+    name.strip_prefix("snapshot-").and_then(revision).map_or(Name::Other, Name::Snapshot)
+}
+
+/// A new, empty file beside `path`, to be filled and then put in its place with [`replace`].
+pub(super) fn temporary(path: &Path) -> io::Result<(File, PathBuf)> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let temporary = PathBuf::from(name);
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    Ok((file, temporary))
+}
+
+/// Makes a temporary file durable, then gives it its name, durably.
+pub(super) fn replace(file: &File, temporary: &Path, path: &Path) -> io::Result<()> {
+    file.sync_all()?;
+    std::fs::rename(temporary, path)?;
+    sync(path.parent().expect("all our files are in the data directory"))
+}
+
+/// Writes a small file: afterwards it is there, whole and durable, or as it was.
+pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
+    let (mut file, temporary) = temporary(path)?;
+    file.write_all(content)?;
+    replace(&file, &temporary, path)
+}
+
+/// `false`: there is none yet.
+pub(super) fn check_format(dir: &Path) -> Result<bool, OpenError> {
+    let path = dir.join(FORMAT_FILE);
+    match std::fs::read(&path) {
+        Ok(content) if content == format_content().as_bytes() => Ok(true),
+        Ok(content) => {
+            let found = String::from_utf8_lossy(&content).trim().chars().take(40).collect();
+            Err(OpenError::OtherFormat { path: dir.to_owned(), found })
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(OpenError::io(&path, error)),
+    }
+}
+
+pub(super) fn format_content() -> String {
+    format!("{FORMAT}\n")
+}
+
+/// Keeps a second process out, and remembers whether the last one closed the store.
+pub(super) struct Lock {
+    file: File,
+    /// The last user closed the store properly, so all it wrote went through a successful fsync.
+    pub closed: bool,
+}
+
+impl Lock {
+    pub(super) fn take(dir: &Path) -> Result<Lock, OpenError> {
+        let path = dir.join(LOCK_FILE);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|e| OpenError::io(&path, e))?;
+        let locked = file.try_lock();
+        // A few bytes, whoever wrote them.
+        let mut content = Vec::new();
+        (&mut file).take(100).read_to_end(&mut content).map_err(|e| OpenError::io(&path, e))?;
+        match locked {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = String::from_utf8_lossy(&content).trim().to_owned();
+                let holder = if holder.starts_with("pid ") { holder } else { "another process".to_owned() };
+                return Err(OpenError::InUse { path: dir.to_owned(), holder });
+            }
+            Err(TryLockError::Error(error)) => return Err(OpenError::io(&path, error)),
+        }
+        let lock = Lock { file, closed: content == line(CLOSED).as_bytes() };
+        lock.write(&format!("pid {}", std::process::id())).map_err(|e| OpenError::io(&path, e))?;
+        Ok(lock)
+    }
+
+    /// Everything was written and fsynced. Without this the next start takes nothing on trust.
+    pub(super) fn mark_closed(&self) {
+        // If this fails the next start only does a little more work.
+        let _ = self.write(CLOSED);
+    }
+
+    fn write(&self, content: &str) -> io::Result<()> {
+        self.file.write_all_at(line(content).as_bytes(), 0)
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child process that is just being started (fork, not yet exec) holds
+        // a copy of it.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Always of one length, so that it is overwritten in place.
+fn line(content: &str) -> String {
+    format!("{content:<15}\n")
+}

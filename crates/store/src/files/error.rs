@@ -1,0 +1,71 @@
+//! Why a data directory cannot be opened, and how to mend it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::FORMAT;
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("no permission for {}: run as the user who owns it, or change its owner", path.display())]
+    Permission { path: PathBuf },
+    #[error("{} is on a read-only file system: remount it writable, or choose another data directory", path.display())]
+    ReadOnly { path: PathBuf },
+    #[error("the disk that holds {} is full: free some space and start again", path.display())]
+    Full { path: PathBuf },
+    #[error("{} is not a directory: remove it, or choose another data directory", path.display())]
+    NotADirectory { path: PathBuf },
+    #[error("the data directory {} is already in use by {holder}: stop that process first", path.display())]
+    InUse { path: PathBuf, holder: String },
+    #[error(
+        "{} was written in format {found}, and this program knows {FORMAT} only: start it with the program that wrote it",
+        path.display()
+    )]
+    OtherFormat { path: PathBuf, found: String },
+    #[error(
+        "{} holds {what} but no FORMAT file: it is not a data directory, or part of it was lost. Choose an empty directory, or restore a backup",
+        path.display()
+    )]
+    NotOurs { path: PathBuf, what: String },
+    #[error("{} is missing: restore the data directory from a backup", path.display())]
+    Missing { path: PathBuf },
+    #[error("{} is damaged at byte {offset} ({what}): {mend}", path.display())]
+    Damaged { path: PathBuf, offset: u64, what: String, mend: String },
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl OpenError {
+    /// The variant that says how to mend it.
+    pub(super) fn io(path: &Path, source: io::Error) -> OpenError {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied => OpenError::Permission { path },
+            io::ErrorKind::ReadOnlyFilesystem => OpenError::ReadOnly { path },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => OpenError::Full { path },
+            io::ErrorKind::NotADirectory => OpenError::NotADirectory { path },
+            io::ErrorKind::NotFound => OpenError::Missing { path },
+            _ => OpenError::Io { path, source },
+        }
+    }
+
+    pub(super) fn damaged(path: &Path, offset: u64, what: impl Into<String>) -> OpenError {
+        let mend = "restore the data directory from a backup".to_owned();
+        OpenError::Damaged { path: path.to_owned(), offset, what: what.into(), mend }
+    }
+
+    /// Damage in the last log segment can also be cut away, by somebody who decides to.
+    pub(super) fn can_be_cut(self, kept: u64) -> OpenError {
+        match self {
+            OpenError::Damaged { path, offset, what, .. } => {
+                let mend = format!(
+                    "restore the data directory from a backup, or give up everything after revision {kept} with: \
+                     truncate -s {offset} {}",
+                    path.display()
+                );
+                OpenError::Damaged { path, offset, what, mend }
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Folding the closed part of the log into a new snapshot, on a thread of its own.
+//!
+//! ```text
+//!  snapshot-100 ─┐
+//!  log-101 ──────┼── merge by key ──> snapshot-900 ── manifest ── the three old files are deleted
+//!  log-500 ──────┘
+//!  log-901   (commits go on here meanwhile; nobody waits)
+//! ```
+//!
+//! It reads files, not the state: no commit is held up by a scan, no second copy of the values is made in
+//! memory, and every old byte is checked once more on the way. In memory it holds, for each key in the closed
+//! segments, only where its newest value stands.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use super::read::{SegmentReader, SnapshotReader, explain};
+use super::{OpenError, Shared, directory, record};
+use crate::contract::{Key, Revision};
+
+/// Written in pieces of this size.
+const CHUNK: usize = 1 << 20;
+/// And made durable each time this much was written, so that the log's own fsync never has to wait for a
+/// hundred megabytes of ours.
+const SYNC_EVERY: usize = 4 << 20;
+
+pub(super) struct Fold {
+    pub dir: PathBuf,
+    pub old: Option<Revision>,
+    /// Closed segments, in order; together with `old` they are the whole store as of `target`.
+    pub segments: Vec<Revision>,
+    pub target: Revision,
+    pub cancelled: Arc<AtomicBool>,
+    pub shared: Arc<Mutex<Shared>>,
+}
+
+enum FoldError {
+    Cancelled,
+    Open(OpenError),
+}
+
+impl From<OpenError> for FoldError {
+    fn from(error: OpenError) -> Self {
+        FoldError::Open(error)
+    }
+}
+
+/// Where the newest value of a key stands; `None` in its place: deleted.
+struct Place {
+    segment: usize,
+    offset: u64,
+    length: usize,
+    /// Of the value: it is read a second time, and must still be what was checked the first time.
+    checksum: u32,
+    revision: Revision,
+    expires_at: Option<u64>,
+}
+
+impl Fold {
+    /// Leaves the outcome in `shared`: the new manifest, or a failure that stops the store.
+    pub(super) fn run(self) {
+        match self.fold() {
+            Ok(entries) => tracing::info!(revision = self.target.0, entries, "snapshot written"),
+            Err(FoldError::Cancelled) => self.discard(),
+            // The log has room left, so the store goes on; the next attempt comes when the log has grown again.
+            Err(FoldError::Open(error @ OpenError::Full { .. })) => {
+                tracing::error!(%error, "no snapshot could be written");
+                self.discard();
+            }
+            Err(FoldError::Open(error)) => {
+                let why = format!("a snapshot could not be written: {error}");
+                self.shared.lock().failure.get_or_insert(why);
+            }
+        }
+    }
+
+    fn fold(&self) -> Result<u64, FoldError> {
+        let newest = self.newest()?;
+        let path = directory::snapshot(&self.dir, self.target);
+        let mut out = Out::create(&path).map_err(|e| OpenError::io(&path, e))?;
+        record::encode_start(&mut out.buffer, record::SNAPSHOT_MAGIC, self.target);
+        let files: Vec<_> = self.segments.iter().map(|first| directory::segment(&self.dir, *first)).collect();
+        let files: Vec<(File, PathBuf)> = files
+            .into_iter()
+            .map(|path| File::open(&path).map(|f| (f, path.clone())).map_err(|e| OpenError::io(&path, e)))
+            .collect::<Result<_, _>>()?;
+        let mut newest = newest.into_iter().peekable();
+        let mut value = Vec::new();
+        if let Some(old) = self.old {
+            let mut reader = SnapshotReader::open(directory::snapshot(&self.dir, old), old)?;
+            while let Some((revision, change, payload)) = reader.next()? {
+                self.check_cancelled()?;
+                while let Some((key, place)) = newest.next_if(|(key, _)| **key < *change.key) {
+                    out.put_place(&key, place, &files, &mut value)?;
+                }
+                match newest.next_if(|(key, _)| **key == *change.key) {
+                    Some((key, place)) => out.put_place(&key, place, &files, &mut value)?,
+                    None => {
+                        let bytes = &payload[change.value.clone().unwrap_or(0..0)];
+                        out.put(change.key, bytes, revision, change.expires_at)?;
+                    }
+                }
+            }
+        }
+        for (key, place) in newest {
+            self.check_cancelled()?;
+            out.put_place(&key, place, &files, &mut value)?;
+        }
+        let count = out.count;
+        let bytes = out.finish()?;
+        self.adopt(bytes)?;
+        Ok(count)
+    }
+
+    /// First pass: where the newest value of each key in the closed segments stands.
+    fn newest(&self) -> Result<BTreeMap<Key, Option<Place>>, FoldError> {
+        let mut newest = BTreeMap::new();
+        let mut reached = None;
+        for (segment, first) in self.segments.iter().enumerate() {
+            let mut reader = SegmentReader::open(directory::segment(&self.dir, *first), *first)?;
+            loop {
+                self.check_cancelled()?;
+                let start = reader.next_payload();
+                let more = reader.next(|revision, change, payload| {
+                    let place = change.value.clone().map(|range| Place {
+                        segment,
+                        offset: start + range.start as u64,
+                        length: range.len(),
+                        checksum: crc32c::crc32c(&payload[range]),
+                        revision,
+                        expires_at: change.expires_at,
+                    });
+                    newest.insert(Key::from(change.key), place);
+                });
+                if !more.map_err(|fault| explain(&reader.path, fault))? {
+                    break;
+                }
+            }
+            reached = Some((reader.revision, reader.path));
+        }
+        match reached {
+            Some((revision, path)) if revision != self.target => {
+                let what = format!("it ends with revision {revision} instead of {}", self.target);
+                Err(OpenError::damaged(&path, 0, what).into())
+            }
+            _ => Ok(newest),
+        }
+    }
+
+    /// From now on the new snapshot counts; what it replaces is deleted.
+    fn adopt(&self, bytes: u64) -> Result<(), FoldError> {
+        {
+            let mut shared = self.shared.lock();
+            let mut manifest = shared.manifest.clone();
+            manifest.snapshot = Some(self.target);
+            manifest.segments.retain(|first| *first > self.target);
+            manifest.write(&self.dir).map_err(|e| OpenError::io(&self.dir, e))?;
+            shared.manifest = manifest;
+            shared.snapshot_bytes = bytes;
+        }
+        // A file that cannot be deleted now is deleted at the next start.
+        let old = self.old.map(|old| directory::snapshot(&self.dir, old));
+        for path in self.segments.iter().map(|first| directory::segment(&self.dir, *first)).chain(old) {
+            if let Err(error) = std::fs::remove_file(&path) {
+                tracing::warn!(path = %path.display(), %error, "an old file could not be deleted");
+            }
+        }
+        Ok(())
+    }
+
+    fn check_cancelled(&self) -> Result<(), FoldError> {
+        if self.cancelled.load(Ordering::Relaxed) { Err(FoldError::Cancelled) } else { Ok(()) }
+    }
+
+    fn discard(&self) {
+        let mut path = directory::snapshot(&self.dir, self.target).into_os_string();
+        path.push(".tmp");
+        // Whatever stays behind is deleted at the next start.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// The snapshot being written.
+struct Out {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+    buffer: Vec<u8>,
+    unsynced: usize,
+    bytes: u64,
+    count: u64,
+}
+
+impl Out {
+    fn create(path: &Path) -> io::Result<Out> {
+        let (file, temporary) = directory::temporary(path)?;
+        let buffer = Vec::with_capacity(CHUNK + (64 << 10));
+        Ok(Out { file, temporary, path: path.to_owned(), buffer, unsynced: 0, bytes: 0, count: 0 })
+    }
+
+    fn put_place(
+        &mut self,
+        key: &str,
+        place: Option<Place>,
+        files: &[(File, PathBuf)],
+        value: &mut Vec<u8>,
+    ) -> Result<(), OpenError> {
+        let Some(place) = place else { return Ok(()) };
+        let (file, path) = &files[place.segment];
+        value.resize(place.length, 0);
+        file.read_exact_at(value, place.offset).map_err(|e| OpenError::io(path, e))?;
+        if crc32c::crc32c(value) != place.checksum {
+            return Err(OpenError::damaged(path, place.offset, "a value changed while it was read"));
+        }
+        self.put(key, value, place.revision, place.expires_at)
+    }
+
+    fn put(
+        &mut self,
+        key: &str,
+        value: &[u8],
+        revision: Revision,
+        expires: Option<u64>,
+    ) -> Result<(), OpenError> {
+        record::encode_entry(&mut self.buffer, key, value, revision, expires);
+        self.count += 1;
+        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), OpenError> {
+        let written = self.file.write_all(&self.buffer).and_then(|()| {
+            self.unsynced += self.buffer.len();
+            if self.unsynced < SYNC_EVERY {
+                return Ok(());
+            }
+            self.unsynced = 0;
+            self.file.sync_data()
+        });
+        written.map_err(|e| OpenError::io(&self.temporary, e))?;
+        self.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<u64, OpenError> {
+        record::encode_last(&mut self.buffer, self.count);
+        self.flush()?;
+        directory::replace(&self.file, &self.temporary, &self.path)
+            .map_err(|e| OpenError::io(&self.path, e))?;
+        Ok(self.bytes)
+    }
+}

@@ -1,0 +1,60 @@
+//! Which files make up the store: without it a lost last segment could not be told from an empty one.
+
+use std::path::{Path, PathBuf};
+
+use super::{OpenError, directory};
+use crate::contract::Revision;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Manifest {
+    /// The store's revision in the snapshot; `None` before the first one.
+    pub snapshot: Option<Revision>,
+    /// First revisions of the log segments that follow it, in order. Never empty; the last is written to.
+    pub segments: Vec<Revision>,
+}
+
+impl Manifest {
+    pub(super) fn path(dir: &Path) -> PathBuf {
+        dir.join("MANIFEST")
+    }
+
+    pub(super) fn read(dir: &Path) -> Result<Manifest, OpenError> {
+        let path = Self::path(dir);
+        let content = std::fs::read(&path).map_err(|e| OpenError::io(&path, e))?;
+        let manifest = std::str::from_utf8(&content).ok().and_then(parse);
+        // Comparing with what we would have written leaves no byte unchecked.
+        match manifest.filter(|m| m.encode().as_bytes() == content && !m.segments.is_empty()) {
+            Some(manifest) => Ok(manifest),
+            None => Err(OpenError::damaged(&path, 0, "its checksum or form is wrong")),
+        }
+    }
+
+    pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {
+        directory::write_whole(&Self::path(dir), self.encode().as_bytes())
+    }
+
+    fn encode(&self) -> String {
+        let mut text = String::new();
+        if let Some(revision) = self.snapshot {
+            text.push_str(&format!("snapshot {revision}\n"));
+        }
+        for first in &self.segments {
+            text.push_str(&format!("log {first}\n"));
+        }
+        let checksum = crc32c::crc32c(text.as_bytes());
+        text.push_str(&format!("crc32c {checksum:08x}\n"));
+        text
+    }
+}
+
+fn parse(text: &str) -> Option<Manifest> {
+    let mut manifest = Manifest { snapshot: None, segments: Vec::new() };
+    for line in text.lines() {
+        match line.split_once(' ')? {
+            ("snapshot", revision) => manifest.snapshot = Some(Revision(revision.parse().ok()?)),
+            ("log", first) => manifest.segments.push(Revision(first.parse().ok()?)),
+            _ => {}
+        }
+    }
+    Some(manifest)
+}

@@ -1,0 +1,197 @@
+//! Reading snapshots and log segments, trusting nothing.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::frame::{Fault, FaultKind, Frames};
+use super::manifest::Manifest;
+use super::record::{self, RawChange, SnapshotFrame};
+use super::{OpenError, directory};
+use crate::contract::{Entry, Key, Revision};
+use crate::durable::{FIRST_REVISION, Loaded};
+
+/// Everything a directory holds, and where its last segment's good part ends.
+pub(super) struct Chain {
+    pub loaded: Loaded,
+    pub snapshot_bytes: u64,
+    /// In all segments together.
+    pub log_bytes: u64,
+    pub tail_bytes: u64,
+    /// Bytes of an interrupted write after the good part.
+    pub torn_bytes: u64,
+}
+
+pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError> {
+    let mut entries = Vec::new();
+    let mut revision = FIRST_REVISION;
+    let mut snapshot_bytes = 0;
+    if let Some(at) = manifest.snapshot {
+        let mut reader = SnapshotReader::open(directory::snapshot(dir, at), at)?;
+        while let Some((revision, change, payload)) = reader.next()? {
+            entries.extend(change.to_entry(payload, revision));
+        }
+        (revision, snapshot_bytes) = (at, reader.frames.length());
+    }
+    let mut newer: BTreeMap<Key, Option<Entry>> = BTreeMap::new();
+    let (mut log_bytes, mut tail_bytes, mut torn_bytes) = (0, 0, 0);
+    for (i, first) in manifest.segments.iter().enumerate() {
+        let last = i + 1 == manifest.segments.len();
+        let path = directory::segment(dir, *first);
+        if first.0 != revision.0 + 1 {
+            let what =
+                format!("it begins with revision {first}, but the files before it end with {revision}");
+            return Err(OpenError::damaged(&path, 0, what));
+        }
+        let mut reader = SegmentReader::open(path, *first)?;
+        loop {
+            let read = reader.next(|at, change, payload| {
+                newer.insert(Key::from(change.key), change.to_entry(payload, at));
+            });
+            match read {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(fault) if last && matches!(fault.kind, FaultKind::Torn) => {
+                    torn_bytes = reader.frames.length() - fault.offset;
+                    break;
+                }
+                Err(fault) => {
+                    let error = explain(&reader.path, fault);
+                    return Err(if last { error.can_be_cut(reader.revision.0) } else { error });
+                }
+            }
+        }
+        revision = reader.revision;
+        tail_bytes = reader.frames.offset();
+        log_bytes += tail_bytes;
+    }
+    let loaded = Loaded { revision, entries: merge(entries, newer) };
+    Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, torn_bytes })
+}
+
+/// Both in key order; `newer` wins.
+fn merge(old: Vec<Entry>, newer: BTreeMap<Key, Option<Entry>>) -> Vec<Entry> {
+    if newer.is_empty() {
+        return old;
+    }
+    let mut merged = Vec::with_capacity(old.len() + newer.len());
+    let mut newer = newer.into_iter().peekable();
+    for entry in old {
+        while let Some((_, change)) = newer.next_if(|(key, _)| *key < entry.key) {
+            merged.extend(change);
+        }
+        match newer.next_if(|(key, _)| *key == entry.key) {
+            Some((_, change)) => merged.extend(change),
+            None => merged.push(entry),
+        }
+    }
+    merged.extend(newer.filter_map(|(_, change)| change));
+    merged
+}
+
+pub(super) struct SegmentReader {
+    pub frames: Frames,
+    pub path: PathBuf,
+    /// Of the last record read; one before the segment's first at the beginning.
+    pub revision: Revision,
+}
+
+impl SegmentReader {
+    pub(super) fn open(path: PathBuf, first: Revision) -> Result<SegmentReader, OpenError> {
+        let frames = open_started(&path, record::SEGMENT_MAGIC, first)?;
+        Ok(SegmentReader { frames, path, revision: Revision(first.0 - 1) })
+    }
+
+    /// Hands out the changes of one record with its payload; `false` at the end.
+    pub(super) fn next(
+        &mut self,
+        mut each: impl FnMut(Revision, &RawChange<'_>, &[u8]),
+    ) -> Result<bool, Fault> {
+        let offset = self.frames.offset();
+        let damaged = |what| Fault { offset, kind: FaultKind::Damaged(what) };
+        let Some((_, payload)) = self.frames.next()? else { return Ok(false) };
+        let expected = Revision(self.revision.0 + 1);
+        let read = record::decode_record(payload, |revision, change| {
+            if revision == expected {
+                each(revision, &change, payload);
+            }
+        });
+        match read {
+            Some(revision) if revision == expected => self.revision = revision,
+            Some(_) => return Err(damaged("the revision does not follow the one before")),
+            None => return Err(damaged("the record has an unknown form")),
+        }
+        Ok(true)
+    }
+
+    /// Where the payload of the frame that `next` will read begins.
+    pub(super) fn next_payload(&self) -> u64 {
+        self.frames.offset() + super::frame::HEADER as u64
+    }
+}
+
+pub(super) struct SnapshotReader {
+    pub frames: Frames,
+    path: PathBuf,
+    revision: Revision,
+    last_key: String,
+    count: u64,
+}
+
+impl SnapshotReader {
+    pub(super) fn open(path: PathBuf, revision: Revision) -> Result<SnapshotReader, OpenError> {
+        let frames = open_started(&path, record::SNAPSHOT_MAGIC, revision)?;
+        Ok(SnapshotReader { frames, path, revision, last_key: String::new(), count: 0 })
+    }
+
+    /// The next entry as a change, with its payload; `None` after the last, which must be the end of the file.
+    pub(super) fn next(&mut self) -> Result<Option<(Revision, RawChange<'_>, &[u8])>, OpenError> {
+        let offset = self.frames.offset();
+        let (path, length) = (&self.path, self.frames.length());
+        let damaged = |what: &str| OpenError::damaged(path, offset, what);
+        let payload = match self.frames.next() {
+            Ok(Some((_, payload))) => payload,
+            Ok(None) => return Err(damaged("it ends too early")),
+            Err(fault) => return Err(explain(path, fault)),
+        };
+        // The end of this frame: `offset` moved on, but the payload borrows the reader.
+        let end = offset + (super::frame::HEADER + payload.len() + super::frame::END.len()) as u64;
+        match record::decode_snapshot_frame(payload) {
+            Some(SnapshotFrame::Entry(revision, change)) => {
+                if self.count > 0 && *change.key <= *self.last_key {
+                    return Err(damaged("the keys are out of order"));
+                }
+                if revision > self.revision {
+                    return Err(damaged("an entry is newer than the snapshot"));
+                }
+                self.last_key.clear();
+                self.last_key.push_str(change.key);
+                self.count += 1;
+                Ok(Some((revision, change, payload)))
+            }
+            Some(SnapshotFrame::Last(count)) if count != self.count => Err(damaged("entries are missing")),
+            Some(SnapshotFrame::Last(_)) if end != length => Err(damaged("something follows the end")),
+            Some(SnapshotFrame::Last(_)) => Ok(None),
+            None => Err(damaged("an entry has an unknown form")),
+        }
+    }
+}
+
+/// Opens a file whose first frame must be this magic and revision. Files get their name after they have
+/// that frame, so it is never torn.
+fn open_started(path: &Path, magic: &[u8; 16], revision: Revision) -> Result<Frames, OpenError> {
+    let mut frames = Frames::open(path).map_err(|e| OpenError::io(path, e))?;
+    match frames.next() {
+        Ok(Some((_, payload))) if record::decode_start(payload, magic) == Some(revision) => Ok(frames),
+        Ok(Some(_)) => Err(OpenError::damaged(path, 0, "it does not begin as its name says")),
+        Ok(None) => Err(OpenError::damaged(path, 0, "it is empty")),
+        Err(fault) => Err(explain(path, fault)),
+    }
+}
+
+pub(super) fn explain(path: &Path, fault: Fault) -> OpenError {
+    match fault.kind {
+        FaultKind::Torn => OpenError::damaged(path, fault.offset, "it ends inside a record"),
+        FaultKind::Damaged(what) => OpenError::damaged(path, fault.offset, what),
+        FaultKind::Io(error) => OpenError::io(path, error),
+    }
+}

@@ -1,0 +1,192 @@
+//! What stands in a frame: a log record, a snapshot's entry, the first frame of a file.
+//!
+//! All numbers are little-endian.
+//! ```text
+//!  log record      revision u64 │ count u32 │ count × change
+//!  change          kind u8 │ key length u32 │ key │ [expires_at u64] │ [value length u32 │ value]
+//!  file start      16 bytes of magic │ revision u64
+//!  snapshot entry  1 u8 │ revision u64 │ change (a put)
+//!  snapshot end    2 u8 │ number of entries u64
+//! ```
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::frame;
+use crate::contract::{Change, Entry, Key, Revision};
+
+/// What a log segment begins with; the revision is its first record's.
+pub(super) const SEGMENT_MAGIC: &[u8; 16] = b"setpoint log 1\r\n";
+/// What a snapshot begins with; the revision is the store's.
+pub(super) const SNAPSHOT_MAGIC: &[u8; 16] = b"setpoint snap 1\n";
+
+const DELETE: u8 = 0;
+const PUT: u8 = 1;
+const PUT_EXPIRING: u8 = 2;
+
+const ENTRY: u8 = 1;
+const LAST: u8 = 2;
+
+pub(super) fn encode_start(buffer: &mut Vec<u8>, magic: &[u8; 16], revision: Revision) {
+    let start = frame::begin(buffer);
+    buffer.extend_from_slice(magic);
+    buffer.extend_from_slice(&revision.0.to_le_bytes());
+    frame::finish(buffer, start);
+}
+
+pub(super) fn decode_start(payload: &[u8], magic: &[u8; 16]) -> Option<Revision> {
+    let mut reader = Reader { payload, at: 0 };
+    (reader.take(16)? == magic).then_some(())?;
+    let revision = Revision(reader.u64()?);
+    reader.done().then_some(revision)
+}
+
+/// Adds one frame per revision.
+pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &[Change]) {
+    for record in batch.chunk_by(|a, b| a.revision == b.revision) {
+        let start = frame::begin(buffer);
+        buffer.extend_from_slice(&record[0].revision.0.to_le_bytes());
+        buffer.extend_from_slice(&length(record.len()));
+        for change in record {
+            encode_change(buffer, &change.key, change.value.as_deref(), change.expires_at);
+        }
+        frame::finish(buffer, start);
+    }
+}
+
+pub(super) fn encode_entry(
+    buffer: &mut Vec<u8>,
+    key: &str,
+    value: &[u8],
+    revision: Revision,
+    expires_at: Option<u64>,
+) {
+    let start = frame::begin(buffer);
+    buffer.push(ENTRY);
+    buffer.extend_from_slice(&revision.0.to_le_bytes());
+    encode_change(buffer, key, Some(value), expires_at);
+    frame::finish(buffer, start);
+}
+
+pub(super) fn encode_last(buffer: &mut Vec<u8>, count: u64) {
+    let start = frame::begin(buffer);
+    buffer.push(LAST);
+    buffer.extend_from_slice(&count.to_le_bytes());
+    frame::finish(buffer, start);
+}
+
+/// One change as it stands in a payload.
+pub(super) struct RawChange<'a> {
+    pub key: &'a str,
+    /// Where the value stands in the payload; `None`: deleted.
+    pub value: Option<Range<usize>>,
+    pub expires_at: Option<u64>,
+}
+
+/// `None` when the payload does not follow the form, though its checksum is right.
+pub(super) fn decode_record<'a>(
+    payload: &'a [u8],
+    mut each: impl FnMut(Revision, RawChange<'a>),
+) -> Option<Revision> {
+    let mut reader = Reader { payload, at: 0 };
+    let revision = Revision(reader.u64()?);
+    for _ in 0..reader.u32()? {
+        each(revision, reader.change()?);
+    }
+    reader.done().then_some(revision)
+}
+
+pub(super) enum SnapshotFrame<'a> {
+    Entry(Revision, RawChange<'a>),
+    Last(u64),
+}
+
+pub(super) fn decode_snapshot_frame(payload: &[u8]) -> Option<SnapshotFrame<'_>> {
+    let mut reader = Reader { payload, at: 0 };
+    let frame = match reader.u8()? {
+        ENTRY => {
+            let revision = Revision(reader.u64()?);
+            let change = reader.change()?;
+            change.value.as_ref()?;
+            SnapshotFrame::Entry(revision, change)
+        }
+        LAST => SnapshotFrame::Last(reader.u64()?),
+        _ => return None,
+    };
+    reader.done().then_some(frame)
+}
+
+impl RawChange<'_> {
+    /// The entry this change leaves, with its own copy of the value; `None`: deleted.
+    pub(super) fn to_entry(&self, payload: &[u8], revision: Revision) -> Option<Entry> {
+        let value = Bytes::copy_from_slice(&payload[self.value.clone()?]);
+        Some(Entry { key: Key::from(self.key), value, revision, expires_at: self.expires_at })
+    }
+}
+
+fn encode_change(buffer: &mut Vec<u8>, key: &str, value: Option<&[u8]>, expires_at: Option<u64>) {
+    buffer.push(match (value, expires_at) {
+        (None, _) => DELETE,
+        (Some(_), None) => PUT,
+        (Some(_), Some(_)) => PUT_EXPIRING,
+    });
+    buffer.extend_from_slice(&length(key.len()));
+    buffer.extend_from_slice(key.as_bytes());
+    if let Some(value) = value {
+        if let Some(time) = expires_at {
+            buffer.extend_from_slice(&time.to_le_bytes());
+        }
+        buffer.extend_from_slice(&length(value.len()));
+        buffer.extend_from_slice(value);
+    }
+}
+
+fn length(n: usize) -> [u8; 4] {
+    u32::try_from(n).expect("commits are bounded far below 4 GiB").to_le_bytes()
+}
+
+struct Reader<'a> {
+    payload: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+        let bytes = self.payload.get(self.at..self.at.checked_add(n)?)?;
+        self.at += n;
+        Some(bytes)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.take(1).map(|b| b[0])
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
+    }
+
+    fn change(&mut self) -> Option<RawChange<'a>> {
+        let kind = self.u8()?;
+        let key_length = self.u32()? as usize;
+        let key = std::str::from_utf8(self.take(key_length)?).ok()?;
+        let expires_at = match kind {
+            DELETE => return Some(RawChange { key, value: None, expires_at: None }),
+            PUT => None,
+            PUT_EXPIRING => Some(self.u64()?),
+            _ => return None,
+        };
+        let length = self.u32()? as usize;
+        let start = self.at;
+        self.take(length)?;
+        Some(RawChange { key, value: Some(start..self.at), expires_at })
+    }
+
+    fn done(&self) -> bool {
+        self.at == self.payload.len()
+    }
+}

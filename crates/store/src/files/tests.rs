@@ -1,0 +1,415 @@
+//! Files that were cut, flipped, lost, or written by others: refused, or harmless, never served.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::contract::Key;
+
+/// A directory's files, so that each test case starts from the same bytes.
+type Contents = BTreeMap<String, Vec<u8>>;
+
+fn contents(dir: &Path) -> Contents {
+    let read = |path: PathBuf| {
+        (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(path).unwrap())
+    };
+    std::fs::read_dir(dir).unwrap().map(|entry| read(entry.unwrap().path())).collect()
+}
+
+fn lay_out(dir: &Path, files: &Contents) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if !files.contains_key(path.file_name().unwrap().to_str().unwrap()) {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    for (name, bytes) in files {
+        let path = dir.join(name);
+        match std::fs::read(&path) {
+            Ok(found) if found == *bytes => {}
+            // In place: ext4 flushes a file that was emptied and written again, and there are thousands of them.
+            Ok(found) if found.len() == bytes.len() => {
+                OpenOptions::new().write(true).open(path).unwrap().write_all(bytes).unwrap()
+            }
+            _ => std::fs::write(path, bytes).unwrap(),
+        }
+    }
+}
+
+fn change(revision: u64, key: &str, value: Option<&[u8]>) -> Change {
+    let expires_at = (value.is_some() && revision.is_multiple_of(3)).then_some(revision * 1000);
+    let value = value.map(Bytes::copy_from_slice);
+    Change { revision: Revision(revision), key: Key::from(key), value, expires_at }
+}
+
+/// One record for the revision; its keys overlap with others'.
+fn record(revision: u64) -> Vec<Change> {
+    let key = format!("/k/{}", revision % 5);
+    let other = format!("/other/{}", revision % 3);
+    match revision % 4 {
+        0 => vec![change(revision, &key, None)],
+        // Ends in zeros, which must not pass for a torn write.
+        1 => vec![change(revision, &key, Some(b"v\0\0\0\0\0\0\0")), change(revision, &other, Some(b"w"))],
+        2 => vec![change(revision, &key, Some(b""))],
+        _ => vec![change(revision, &key, Some(revision.to_string().as_bytes()))],
+    }
+}
+
+fn expected(upto: u64) -> Loaded {
+    let mut entries = BTreeMap::new();
+    for change in (2..=upto).flat_map(record) {
+        let (key, revision, expires_at) = (change.key, change.revision, change.expires_at);
+        match change.value {
+            Some(value) => entries.insert(key.clone(), crate::Entry { key, value, revision, expires_at }),
+            None => entries.remove(&key),
+        };
+    }
+    Loaded { revision: Revision(upto), entries: entries.into_values().collect() }
+}
+
+fn open(dir: &Path) -> Result<Loaded, OpenError> {
+    Files::open(dir, 1 << 30).map(|mut files| files.load().unwrap())
+}
+
+const LAST: u64 = 18;
+
+/// A snapshot, a closed segment that is not folded yet, and a last segment with several records.
+fn small_store(dir: &Path) -> Contents {
+    let mut files = Files::open(dir, 1 << 30).unwrap();
+    let mut write = |revisions: std::ops::RangeInclusive<u64>, snapshot: bool| {
+        for revision in revisions {
+            files.append(&record(revision)).unwrap();
+        }
+        if snapshot {
+            files.begin_snapshot().unwrap();
+        }
+        files.finish_snapshot();
+        assert_eq!(files.shared.lock().failure, None);
+        // The next one is given up at once, as if the process had been killed.
+        files.cancelled.store(true, Ordering::Relaxed);
+    };
+    write(2..=9, true);
+    write(10..=14, true);
+    write(15..=LAST, false);
+    drop(files);
+    let files = contents(dir);
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    let [log_10, log_15, snapshot] = [segment(10), segment(15), format!("snapshot-{:020}", 9)];
+    assert_eq!(names, ["FORMAT", "LOCK", "MANIFEST", &log_10, &log_15, &snapshot]);
+    files
+}
+
+fn segment(first: u64) -> String {
+    format!("log-{first:020}")
+}
+
+#[test]
+fn everything_is_found_again() {
+    let dir = tempfile::tempdir().unwrap();
+    small_store(dir.path());
+    assert_eq!(open(dir.path()).unwrap(), expected(LAST));
+}
+
+#[test]
+fn a_flipped_byte_anywhere_is_refused_or_harmless() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = small_store(dir.path());
+    let mut refused = 0;
+    for (name, bytes) in &good {
+        for at in 0..bytes.len() {
+            for flipped in [bytes[at] ^ 0xff, bytes[at] ^ 1, 0, b'\n'] {
+                if flipped == bytes[at] {
+                    continue;
+                }
+                let mut bad = good.clone();
+                bad.get_mut(name).unwrap()[at] = flipped;
+                lay_out(dir.path(), &bad);
+                match open(dir.path()) {
+                    Ok(loaded) => {
+                        assert_eq!(loaded, expected(LAST), "{name}[{at}]");
+                        assert_eq!(name, "LOCK", "byte {at}: why is it there if it does not matter?");
+                    }
+                    Err(error) => {
+                        let message = error.to_string();
+                        let said = message.contains(name.as_str()) || message.contains("format");
+                        assert!(said && !message.contains('\n'), "{name}[{at}]: {message}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused > 1000, "{refused}");
+}
+
+#[test]
+fn a_cut_file_loses_at_most_the_end_of_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = small_store(dir.path());
+    let tail = segment(15);
+    for (name, bytes) in &good {
+        for length in 0..bytes.len() {
+            let mut bad = good.clone();
+            bad.get_mut(name).unwrap().truncate(length);
+            lay_out(dir.path(), &bad);
+            match open(dir.path()) {
+                Ok(loaded) if *name == tail => {
+                    // A prefix, record by record.
+                    assert!((14..LAST).contains(&loaded.revision.0), "{length}");
+                    assert_eq!(loaded, expected(loaded.revision.0), "{length}");
+                    // And it stays that prefix: the torn end is gone from the disk.
+                    assert_eq!(open(dir.path()).unwrap(), loaded);
+                }
+                Ok(loaded) => assert_eq!((loaded, name.as_str()), (expected(LAST), "LOCK"), "{length}"),
+                Err(error) => assert!(!error.to_string().contains("truncate"), "{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lost_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = small_store(dir.path());
+    for name in good.keys().filter(|name| *name != "LOCK") {
+        let mut bad = good.clone();
+        bad.remove(name);
+        lay_out(dir.path(), &bad);
+        let message = open(dir.path()).unwrap_err().to_string();
+        assert!(message.contains("missing") || message.contains("no FORMAT file"), "{name}: {message}");
+    }
+}
+
+#[test]
+fn zeros_at_the_end_are_an_interrupted_write() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = small_store(dir.path());
+    let tail = segment(15);
+    let length = good[&tail].len();
+    let last_record = {
+        let mut buffer = Vec::new();
+        super::record::encode_batch(&mut buffer, &record(LAST));
+        length - buffer.len()
+    };
+    for zeros in [1, 11, 12, 13, 511, 4096, 10_000] {
+        let mut torn = good.clone();
+        torn.get_mut(&tail).unwrap().resize(length + zeros, 0);
+        lay_out(dir.path(), &torn);
+        assert_eq!(open(dir.path()).unwrap(), expected(LAST), "{zeros} zeros added");
+    }
+    for from in last_record..length {
+        for more in [0, 100] {
+            let mut torn = good.clone();
+            let bytes = torn.get_mut(&tail).unwrap();
+            bytes[from..].fill(0);
+            bytes.resize(length + more, 0);
+            lay_out(dir.path(), &torn);
+            match open(dir.path()) {
+                Ok(loaded) => assert_eq!(loaded, expected(LAST - 1), "zeros from {from}"),
+                Err(_) => assert!(from > length - frame::END.len(), "zeros from {from} of {length}"),
+            }
+        }
+    }
+    // Zeros that begin in an earlier record, and zeros followed by anything else, are damage.
+    let mut damaged = good.clone();
+    damaged.get_mut(&tail).unwrap()[last_record - 20..last_record + 4].fill(0);
+    lay_out(dir.path(), &damaged);
+    let message = open(dir.path()).unwrap_err().to_string();
+    assert!(message.contains("truncate -s "), "{message}");
+    assert!(message.contains(&format!("after revision {}", LAST - 2)), "{message}");
+}
+
+#[test]
+fn damage_before_a_torn_end_is_still_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = small_store(dir.path());
+    let tail = segment(15);
+    for at in empty_segment_bytes() as usize..good[&tail].len() {
+        for more in [5, 100] {
+            let mut bad = good.clone();
+            let bytes = bad.get_mut(&tail).unwrap();
+            bytes[at] ^= 0x40;
+            bytes.resize(bytes.len() + more, 0);
+            lay_out(dir.path(), &bad);
+            assert!(open(dir.path()).is_err(), "byte {at}, {more} zeros after");
+        }
+    }
+}
+
+#[test]
+fn after_a_torn_write_the_log_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut good = small_store(dir.path());
+    let bytes = good.get_mut(&segment(15)).unwrap();
+    bytes.truncate(bytes.len() - 3);
+    lay_out(dir.path(), &good);
+    let mut files = Files::open(dir.path(), 1 << 30).unwrap();
+    for revision in LAST..LAST + 10 {
+        files.append(&record(revision)).unwrap();
+    }
+    drop(files);
+    assert_eq!(open(dir.path()).unwrap(), expected(LAST + 9));
+}
+
+#[test]
+fn records_that_were_swapped_or_repeated_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = small_store(dir.path());
+    let (tail, closed) = (segment(15), segment(10));
+    let frame = |revision| {
+        let mut buffer = Vec::new();
+        super::record::encode_batch(&mut buffer, &record(revision));
+        buffer
+    };
+    for extra in [frame(LAST), frame(LAST + 2), frame(2)] {
+        let mut bad = good.clone();
+        bad.get_mut(&tail).unwrap().extend(extra);
+        lay_out(dir.path(), &bad);
+        let message = open(dir.path()).unwrap_err().to_string();
+        assert!(message.contains("does not follow"), "{message}");
+    }
+    // A closed segment must reach the next one, and cannot be exchanged for it.
+    let mut bad = good.clone();
+    let length = bad[&closed].len() - frame(14).len();
+    bad.get_mut(&closed).unwrap().truncate(length);
+    lay_out(dir.path(), &bad);
+    let message = open(dir.path()).unwrap_err().to_string();
+    assert!(message.contains("begins with revision 15, but the files before it end with 13"), "{message}");
+    let mut bad = good.clone();
+    bad.insert(closed, good[&tail].clone());
+    lay_out(dir.path(), &bad);
+    assert!(open(dir.path()).is_err());
+}
+
+#[test]
+fn an_old_manifest_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = Files::open(dir.path(), 1 << 30).map(|_| contents(dir.path())).unwrap();
+    let mut good = small_store(dir.path());
+    good.insert("MANIFEST".into(), old["MANIFEST"].clone());
+    lay_out(dir.path(), &good);
+    assert!(open(dir.path()).is_err());
+    // Also when the segment it names is there.
+    good.insert(segment(2), old[&segment(2)].clone());
+    lay_out(dir.path(), &good);
+    let message = open(dir.path()).unwrap_err().to_string();
+    assert!(message.contains("not listed in MANIFEST"), "{message}");
+}
+
+#[test]
+fn leftovers_of_an_interrupted_snapshot_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = small_store(dir.path());
+    let mut left = good.clone();
+    left.insert("snapshot-00000000000000000014.tmp".into(), b"half".to_vec());
+    left.insert("MANIFEST.tmp".into(), b"half".to_vec());
+    left.insert(segment(2), b"folded into the snapshot".to_vec());
+    left.insert("snapshot-00000000000000000005".into(), b"older".to_vec());
+    left.insert("snapshot-00000000000000000014".into(), b"never put to use".to_vec());
+    left.insert(segment(LAST + 1), good[&segment(15)][..empty_segment_bytes() as usize].to_vec());
+    lay_out(dir.path(), &left);
+    assert_eq!(open(dir.path()).unwrap(), expected(LAST));
+    assert_eq!(contents(dir.path()).keys().collect::<Vec<_>>(), good.keys().collect::<Vec<_>>());
+}
+
+#[test]
+fn the_revision_survives_when_only_deletions_came_last() {
+    for snapshot_log_bytes in [0, 1 << 30] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut files = Files::open(dir.path(), snapshot_log_bytes).unwrap();
+        files.append(&[change(2, "a", Some(b"1"))]).unwrap();
+        files.finish_snapshot();
+        files.append(&[change(3, "a", None)]).unwrap();
+        files.finish_snapshot();
+        drop(files);
+        assert_eq!(open(dir.path()).unwrap(), Loaded { revision: Revision(3), entries: vec![] });
+    }
+}
+
+#[test]
+fn folding_deletes_what_it_replaces_and_keeps_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = Files::open(dir.path(), 100).unwrap();
+    for revision in 2..200 {
+        files.append(&record(revision)).unwrap();
+        if revision % 7 == 0 {
+            files.finish_snapshot();
+        }
+    }
+    files.finish_snapshot();
+    drop(files);
+    let found = contents(dir.path());
+    assert!(found.keys().filter(|name| name.starts_with("snapshot-")).count() == 1, "{:?}", found.keys());
+    assert!(found.values().map(Vec::len).sum::<usize>() < 5_000);
+    assert_eq!(open(dir.path()).unwrap(), expected(199));
+}
+
+#[test]
+fn damage_found_while_folding_stops_the_store() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = Files::open(dir.path(), 1 << 30).unwrap();
+    for revision in 2..10 {
+        files.append(&record(revision)).unwrap();
+    }
+    let path = dir.path().join(segment(2));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    files.snapshot_log_bytes = 0;
+    files.append(&record(10)).unwrap();
+    files.finish_snapshot();
+    let refused = files.append(&record(11)).unwrap_err();
+    assert!(
+        matches!(&refused, DurableError::NotWritten(why) if why.contains("damaged at byte")),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_new_directory_is_private_and_an_interrupted_creation_is_repeated() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("a/b");
+    drop(Files::open(&dir, 0).unwrap());
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&dir), 0o700);
+    for name in contents(&dir).keys() {
+        assert_eq!(mode(&dir.join(name)), 0o600, "{name}");
+    }
+    std::fs::remove_file(dir.join("FORMAT")).unwrap();
+    std::fs::create_dir(dir.join("lost+found")).unwrap();
+    drop(Files::open(&dir, 0).unwrap());
+}
+
+#[test]
+fn other_formats_and_other_directories_are_refused_with_the_way_to_mend_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut good = small_store(dir.path());
+    good.insert("FORMAT".into(), b"2\n".to_vec());
+    lay_out(dir.path(), &good);
+    let message = open(dir.path()).unwrap_err().to_string();
+    assert!(message.contains("written in format 2, and this program knows 1 only"), "{message}");
+
+    let foreign = tempfile::tempdir().unwrap();
+    std::fs::write(foreign.path().join("thesis.tex"), "important").unwrap();
+    let message = open(foreign.path()).unwrap_err().to_string();
+    assert!(message.contains("holds thesis.tex but no FORMAT file"), "{message}");
+
+    let message = open(&foreign.path().join("thesis.tex")).unwrap_err().to_string();
+    assert!(message.contains("is not a directory"), "{message}");
+    let message = open(&foreign.path().join("thesis.tex/data")).unwrap_err().to_string();
+    assert!(message.contains("is not a directory"), "{message}");
+}
+
+#[test]
+fn a_second_opener_is_refused_until_the_first_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = Files::open(dir.path(), 0).unwrap();
+    let message = open(dir.path()).unwrap_err().to_string();
+    assert!(message.contains(&format!("already in use by pid {}", std::process::id())), "{message}");
+    drop(first);
+    open(dir.path()).unwrap();
+}

@@ -1,0 +1,238 @@
+//! The one place where commits are decided: guards, revisions, durability, publishing. Synchronous.
+//!
+//! ```text
+//!  batch of commits ── guards against (this batch's own changes, then the state)
+//!                   ── one revision each ── append (one fsync) ── publish ── answers, in order
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::contract::{Change, Commit, CommitError, Guard, Key, Op, Revision, State};
+use crate::durable::{Durable, DurableError};
+use expiries::Expiries;
+
+mod expiries;
+#[cfg(test)]
+mod tests;
+
+/// Keys and values of one commit; more is [`CommitError::TooLarge`].
+pub const MAX_COMMIT_BYTES: usize = 16 << 20;
+/// Operations, and guards, of one commit; more is [`CommitError::TooLarge`].
+pub const MAX_COMMIT_OPS: usize = 1024;
+/// Expired keys deleted with one append, so that an hour's worth of events does not make one huge batch.
+const EXPIRE_ROUND: usize = 256;
+
+pub struct Sequencer {
+    state: Arc<dyn State>,
+    durable: Box<dyn Durable>,
+    /// The last revision that is durable and published.
+    revision: Revision,
+    expiries: Expiries,
+    /// What this batch's earlier commits left of the keys they touched; the state does not show it yet.
+    overlay: HashMap<Key, Option<Revision>>,
+    /// Why nothing can be committed any more.
+    stopped: Option<String>,
+}
+
+impl Sequencer {
+    /// Loads what is durable into the state.
+    pub fn start(mut durable: Box<dyn Durable>, state: Arc<dyn State>) -> Result<Sequencer, DurableError> {
+        let loaded = durable.load()?;
+        let mut expiries = Expiries::default();
+        for entry in &loaded.entries {
+            expiries.set(&entry.key, entry.expires_at);
+        }
+        let revision = loaded.revision;
+        state.reset(revision, loaded.entries);
+        Ok(Sequencer { state, durable, revision, expiries, overlay: HashMap::new(), stopped: None })
+    }
+
+    /// The last revision that is durable and published.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// Why nothing can be committed any more, if so.
+    pub fn stopped(&self) -> Option<&str> {
+        self.stopped.as_deref()
+    }
+
+    /// Empties `commits`; adds one answer for each to `answers`, in order. When it returns, everything the
+    /// answers rest on is durable and published.
+    pub fn commit_all(
+        &mut self,
+        commits: &mut Vec<Commit>,
+        answers: &mut Vec<Result<Revision, CommitError>>,
+    ) {
+        if let Some(why) = &self.stopped {
+            answers.extend(commits.drain(..).map(|_| Err(CommitError::Stopped(why.clone()))));
+            return;
+        }
+        let first = answers.len();
+        let mut next = self.revision;
+        let mut changes = Vec::with_capacity(commits.iter().map(|c| c.ops.len()).sum());
+        let mut left = commits.len();
+        for commit in commits.drain(..) {
+            left -= 1;
+            // Nobody looks at what the last one leaves, so a lone commit never touches the overlay.
+            answers.push(self.decide(commit, &mut next, &mut changes, left > 0));
+        }
+        self.overlay.clear();
+        if changes.is_empty() {
+            return;
+        }
+        match self.durable.append(&changes) {
+            Ok(()) => {
+                for change in &changes {
+                    self.expiries.set(&change.key, change.expires_at.filter(|_| change.value.is_some()));
+                }
+                self.state.publish(changes, next);
+                self.revision = next;
+            }
+            Err(error) => self.fail(&error, &mut answers[first..]),
+        }
+    }
+
+    /// One commit by itself.
+    pub fn commit(&mut self, commit: Commit) -> Result<Revision, CommitError> {
+        let mut answers = Vec::with_capacity(1);
+        self.commit_all(&mut vec![commit], &mut answers);
+        answers.pop().expect("commit_all answers every commit")
+    }
+
+    /// Deletes every key with `expires_at <= now`, each as a commit of its own.
+    pub fn expire(&mut self, now: u64) -> Result<(), CommitError> {
+        if let Some(why) = &self.stopped {
+            return Err(CommitError::Stopped(why.clone()));
+        }
+        let mut commits = Vec::new();
+        let mut answers = Vec::new();
+        loop {
+            for key in self.expiries.due(now, EXPIRE_ROUND) {
+                match self.state.current(&key) {
+                    Some(revision) => commits.push(Commit {
+                        guards: vec![(key.clone(), Guard::At(revision))],
+                        ops: vec![(key, Op::Delete)],
+                    }),
+                    None => self.expiries.set(&key, None),
+                }
+            }
+            if commits.is_empty() {
+                return Ok(());
+            }
+            self.commit_all(&mut commits, &mut answers);
+            for answer in answers.drain(..) {
+                answer?;
+            }
+        }
+    }
+
+    /// Nothing is committed from now on.
+    pub fn stop(&mut self, why: &str) {
+        self.stopped.get_or_insert_with(|| why.to_owned());
+    }
+
+    /// Stops and releases files and locks.
+    pub fn close(&mut self) {
+        self.stop("it was closed");
+        self.durable.close();
+    }
+
+    /// Checks one commit and, if it may happen, adds its changes under the next revision.
+    fn decide(
+        &mut self,
+        commit: Commit,
+        next: &mut Revision,
+        changes: &mut Vec<Change>,
+        remember: bool,
+    ) -> Result<Revision, CommitError> {
+        check_size(&commit)?;
+        for (key, guard) in &commit.guards {
+            let holds = match (guard, self.current(key)) {
+                (Guard::Absent, current) => current.is_none(),
+                (Guard::Present, current) => current.is_some(),
+                (Guard::At(revision), current) => current == Some(*revision),
+            };
+            if !holds {
+                return Err(CommitError::Conflict { key: key.clone() });
+            }
+        }
+        let revision = Revision(next.0 + 1);
+        let before = changes.len();
+        for (key, op) in commit.ops {
+            // The caller promises distinct keys; should it break that, its last word counts, and the log and
+            // the state still see one change per key and revision.
+            if let Some(at) = changes[before..].iter().position(|c| c.key == key) {
+                changes.remove(before + at);
+            }
+            let (value, expires_at) = match op {
+                Op::Put { value, expires_at } => (Some(value), expires_at),
+                // As in etcd, deleting what is not there is no change.
+                Op::Delete if self.current(&key).is_none() => continue,
+                Op::Delete => (None, None),
+            };
+            changes.push(Change { revision, key, value, expires_at });
+        }
+        if changes.len() == before {
+            // Guards alone (or deletions of nothing): the answer says as of when they held.
+            return Ok(*next);
+        }
+        *next = revision;
+        if remember {
+            for change in &changes[before..] {
+                self.overlay.insert(change.key.clone(), change.value.is_some().then_some(revision));
+            }
+        }
+        Ok(revision)
+    }
+
+    fn current(&self, key: &Key) -> Option<Revision> {
+        match self.overlay.get(key) {
+            Some(pending) => *pending,
+            None => self.state.current(key),
+        }
+    }
+
+    /// The durable layer failed: this batch is not acknowledged, and nothing is from now on. Conflicts turn
+    /// into `Stopped` as well, because they may rest on changes of this batch that nobody will ever see.
+    fn fail(&mut self, error: &DurableError, answers: &mut [Result<Revision, CommitError>]) {
+        let why = error.to_string();
+        tracing::error!(reason = %why, "the store stops: its durable layer failed");
+        for answer in answers {
+            *answer = Err(match (&answer, error) {
+                (Err(CommitError::TooLarge(what)), _) => CommitError::TooLarge(what.clone()),
+                (Ok(revision), DurableError::Unknown(_)) if *revision > self.revision => {
+                    CommitError::Unknown(why.clone())
+                }
+                _ => CommitError::Stopped(why.clone()),
+            });
+        }
+        self.stopped = Some(why);
+    }
+}
+
+fn check_size(commit: &Commit) -> Result<(), CommitError> {
+    if commit.ops.len() > MAX_COMMIT_OPS || commit.guards.len() > MAX_COMMIT_OPS {
+        let (ops, guards) = (commit.ops.len(), commit.guards.len());
+        return Err(CommitError::TooLarge(format!(
+            "{ops} operations and {guards} guards; at most {MAX_COMMIT_OPS} of each"
+        )));
+    }
+    let bytes = commit.bytes();
+    if bytes > MAX_COMMIT_BYTES {
+        return Err(CommitError::TooLarge(format!("{bytes} bytes; at most {MAX_COMMIT_BYTES}")));
+    }
+    Ok(())
+}
+
+impl Commit {
+    /// Keys and values to be written, in bytes.
+    pub fn bytes(&self) -> usize {
+        let value = |op: &Op| match op {
+            Op::Put { value, .. } => value.len(),
+            Op::Delete => 0,
+        };
+        self.ops.iter().map(|(key, op)| key.len() + value(op)).sum()
+    }
+}

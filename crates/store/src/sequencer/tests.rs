@@ -1,0 +1,161 @@
+//! The sequencer by itself: batches, overlays, failures.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::contract::{Commit, CommitError, Guard, Key, Op, Revision, State};
+use crate::durable::Nothing;
+use crate::faulty::{Faulty, Image, Leaves};
+use crate::sequencer::{MAX_COMMIT_BYTES, Sequencer};
+use crate::testing::{MapState, Rng};
+
+fn put(key: &str, guard: Option<Guard>, value: &'static str) -> Commit {
+    let key: Key = key.into();
+    Commit {
+        guards: guard.map(|g| (key.clone(), g)).into_iter().collect(),
+        ops: vec![(key, Op::Put { value: Bytes::from_static(value.as_bytes()), expires_at: None })],
+    }
+}
+
+fn delete(key: &str, guard: Guard) -> Commit {
+    Commit { guards: vec![(key.into(), guard)], ops: vec![(key.into(), Op::Delete)] }
+}
+
+fn run(sequencer: &mut Sequencer, commits: Vec<Commit>) -> Vec<Result<Revision, CommitError>> {
+    let (mut commits, mut answers) = (commits, Vec::new());
+    sequencer.commit_all(&mut commits, &mut answers);
+    assert!(commits.is_empty());
+    answers
+}
+
+#[test]
+fn guards_see_earlier_commits_of_the_same_batch() {
+    let state = Arc::new(MapState::default());
+    let mut sequencer = Sequencer::start(Box::new(Nothing), state.clone()).unwrap();
+    let answers = run(
+        &mut sequencer,
+        vec![
+            put("a", Some(Guard::Absent), "1"),
+            put("a", Some(Guard::Absent), "2"),
+            put("a", Some(Guard::At(Revision(2))), "3"),
+            delete("a", Guard::At(Revision(3))),
+            put("a", Some(Guard::Present), "4"),
+            put("a", Some(Guard::Absent), "5"),
+        ],
+    );
+    let summary: Vec<_> = answers.iter().map(|a| a.as_ref().ok().map(|r| r.0)).collect();
+    assert_eq!(summary, [Some(2), None, Some(3), Some(4), None, Some(5)]);
+    assert_eq!(state.get("a").unwrap().value, "5");
+    assert_eq!(state.broken_promises(), Vec::<String>::new());
+}
+
+#[test]
+fn too_large_commits_are_refused_and_the_rest_goes_on() {
+    let state = Arc::new(MapState::default());
+    let mut sequencer = Sequencer::start(Box::new(Nothing), state).unwrap();
+    let huge = Op::Put { value: vec![0; MAX_COMMIT_BYTES].into(), expires_at: None };
+    let many = (0..2000).map(|i| (Key::from(i.to_string()), Op::Delete)).collect();
+    let answers = run(
+        &mut sequencer,
+        vec![
+            Commit { guards: vec![], ops: vec![("a".into(), huge)] },
+            Commit { guards: vec![], ops: many },
+            put("a", None, "1"),
+        ],
+    );
+    assert!(matches!(answers[0], Err(CommitError::TooLarge(_))));
+    assert!(matches!(answers[1], Err(CommitError::TooLarge(_))));
+    assert!(matches!(answers[2], Ok(Revision(2))));
+}
+
+#[test]
+fn a_key_named_twice_is_one_change_and_the_last_word_counts() {
+    let state = Arc::new(MapState::default());
+    let mut sequencer = Sequencer::start(Box::new(Nothing), state.clone()).unwrap();
+    let mut commit = put("a", None, "1");
+    commit.ops.extend(put("a", None, "2").ops);
+    sequencer.commit(commit).unwrap();
+    assert_eq!(state.log("").len(), 1);
+    assert_eq!(state.get("a").unwrap().value, "2");
+}
+
+#[test]
+fn a_failed_append_is_unknown_then_stopped_and_publishes_nothing() {
+    let image = Image::default();
+    let state = Arc::new(MapState::default());
+    let durable = Faulty::new(Box::new(image), 2, Leaves::Nothing);
+    let mut sequencer = Sequencer::start(Box::new(durable), state.clone()).unwrap();
+    sequencer.commit(put("a", None, "1")).unwrap();
+    let answers = run(
+        &mut sequencer,
+        vec![put("a", None, "2"), put("a", Some(Guard::At(Revision(2))), "3"), put("b", None, "1")],
+    );
+    assert!(matches!(answers[0], Err(CommitError::Unknown(_))));
+    // This conflict rests on a change that was never acknowledged.
+    assert!(matches!(answers[1], Err(CommitError::Stopped(_))), "{:?}", answers[1]);
+    assert!(matches!(answers[2], Err(CommitError::Unknown(_))));
+    assert!(matches!(sequencer.commit(put("c", None, "1")), Err(CommitError::Stopped(_))));
+    assert!(matches!(sequencer.expire(u64::MAX), Err(CommitError::Stopped(_))));
+    assert!(sequencer.stopped().is_some());
+    assert_eq!(state.log("").len(), 1);
+    assert_eq!(sequencer.revision(), Revision(2));
+}
+
+#[test]
+fn whatever_a_failing_disk_keeps_every_acknowledged_commit_is_found_again() {
+    for seed in 0..300 {
+        let mut rng = Rng(seed);
+        let image = Image::default();
+        let leaves = [Leaves::Nothing, Leaves::Part(1), Leaves::Part(2), Leaves::All][rng.below(4) as usize];
+        let faulty = Faulty::new(Box::new(image.clone()), 1 + rng.below(12), leaves);
+        let state = Arc::new(MapState::default());
+        let mut sequencer = Sequencer::start(Box::new(faulty), state.clone()).unwrap();
+        let mut acknowledged = 0;
+        for _ in 0..40 {
+            let batch = (0..1 + rng.below(4))
+                .map(|_| match rng.below(5) {
+                    0 => delete(["a", "b", "c"][rng.below(3) as usize], Guard::Present),
+                    _ => put(["a", "b", "c"][rng.below(3) as usize], None, "v"),
+                })
+                .collect();
+            for revision in run(&mut sequencer, batch).into_iter().flatten() {
+                assert!(sequencer.stopped().is_none(), "seed {seed}: acknowledged after the failure");
+                acknowledged = acknowledged.max(revision.0);
+            }
+        }
+        assert!(sequencer.stopped().is_some(), "seed {seed}");
+        let published = state.log("");
+        let found = image.changes();
+        assert_eq!(found[..published.len()], published[..], "seed {seed}");
+        let again = Arc::new(MapState::default());
+        let sequencer = Sequencer::start(Box::new(image), again.clone()).unwrap();
+        assert!(sequencer.revision().0 >= acknowledged, "seed {seed}");
+        if leaves == Leaves::Nothing {
+            assert_eq!(again.entries(""), state.entries(""), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn many_expired_keys_go_in_rounds_and_updates_move_the_end() {
+    let state = Arc::new(MapState::default());
+    let mut sequencer = Sequencer::start(Box::new(Nothing), state.clone()).unwrap();
+    for i in 0..1000u64 {
+        let op = |expires_at| Op::Put { value: Bytes::new(), expires_at };
+        let key: Key = format!("{i:04}").into();
+        let commit = |op| Commit { guards: vec![], ops: vec![(key.clone(), op)] };
+        sequencer.commit(commit(op(Some(100)))).unwrap();
+        if i % 10 == 0 {
+            sequencer.commit(commit(op(Some(200)))).unwrap();
+        }
+    }
+    sequencer.expire(99).unwrap();
+    assert_eq!(state.entries("").len(), 1000);
+    sequencer.expire(100).unwrap();
+    assert_eq!(state.entries("").len(), 100);
+    sequencer.expire(200).unwrap();
+    assert_eq!(state.entries("").len(), 0);
+    assert_eq!(state.current("0000"), None);
+    assert_eq!(state.broken_promises(), Vec::<String>::new());
+}

@@ -1,0 +1,141 @@
+//! A place in the log that a watcher moves forward: it pulls, nobody pushes.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use catalog::StorageId;
+use store::Revision;
+
+use crate::wake::{Bell, Interest};
+use crate::{Obj, Scope, Selection, Table};
+
+/// What happened to an object, from where the watcher stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    Added,
+    Modified,
+    Deleted,
+}
+
+/// One event of a selection.
+#[derive(Clone)]
+pub struct WatchEvent {
+    pub kind: EventKind,
+    pub obj: Arc<Obj>,
+}
+
+/// The history this cursor needs is gone: the watch ends with 410.
+#[derive(Debug)]
+pub struct Gone;
+
+/// Sees every event of its selection once, in order, or ends with [`Gone`].
+pub struct Cursor {
+    table: Arc<Table>,
+    storage: StorageId,
+    selection: Selection,
+    /// Number of the next event in the shard's log.
+    next: u64,
+    /// Everything up to here was handed out, or is of no interest (a watch may start in the future).
+    caught_up: Revision,
+    /// The log has not yet reached the revision the watch starts after.
+    starting: bool,
+    epoch: u64,
+    interest: Interest,
+    bell: Arc<Bell>,
+}
+
+impl Cursor {
+    pub(crate) fn new(
+        table: Arc<Table>,
+        storage: StorageId,
+        selection: Selection,
+        next: u64,
+        caught_up: Revision,
+        epoch: u64,
+    ) -> Cursor {
+        let interest = interest(&table, storage, &selection);
+        let bell = Arc::new(Bell::default());
+        table.sleepers(storage).lock().add(interest.clone(), bell.clone());
+        Cursor { table, storage, selection, next, caught_up, starting: true, epoch, interest, bell }
+    }
+
+    /// Appends events to `out` until `max_bytes` of bodies are there or the log's end is reached.
+    /// `Ok(true)`: at the end; everything up to [`Cursor::caught_up`] was handed out.
+    pub fn pull(&mut self, out: &mut Vec<WatchEvent>, max_bytes: usize) -> Result<bool, Gone> {
+        let storage = self.table.catalog().storage(self.storage);
+        let shard = self.table.shard(self.storage).read();
+        // Read under the shard's lock: `publish` raises it while it still holds the lock.
+        let seen = self.table.revision();
+        if self.table.epoch() != self.epoch {
+            return Err(Gone);
+        }
+        let events = shard.events_from(self.next).ok_or(Gone)?;
+        let mut bytes = 0;
+        for event in events {
+            if bytes >= max_bytes {
+                return Ok(false);
+            }
+            self.next += 1;
+            if event.revision <= self.caught_up && self.starting {
+                continue;
+            }
+            let before = event.prev.as_ref().is_some_and(|p| self.selection.matches(p));
+            let after = !event.deleted && self.selection.matches(&event.obj);
+            let (kind, obj) = match (before, after) {
+                (false, false) => continue,
+                (false, true) => (EventKind::Added, event.obj.clone()),
+                (true, true) => (EventKind::Modified, event.obj.clone()),
+                (true, false) if event.deleted => (EventKind::Deleted, event.obj.clone()),
+                (true, false) => match event.left(storage) {
+                    Some(left) => (EventKind::Deleted, left),
+                    None => continue,
+                },
+            };
+            bytes += obj.body().len();
+            out.push(WatchEvent { kind, obj });
+        }
+        if seen >= self.caught_up {
+            self.caught_up = seen;
+            self.starting = false;
+        }
+        Ok(true)
+    }
+
+    /// Every event up to this revision was pulled.
+    pub fn caught_up(&self) -> Revision {
+        self.caught_up
+    }
+
+    /// Ready when there may be something to pull: call after `pull` said it is at the end.
+    pub fn poll_changed(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.bell.listen(cx) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Waits until there may be something to pull.
+    pub async fn changed(&self) {
+        std::future::poll_fn(|cx| self.poll_changed(cx)).await
+    }
+
+    pub fn storage(&self) -> StorageId {
+        self.storage
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.table.sleepers(self.storage).lock().remove(&self.interest, &self.bell);
+    }
+}
+
+fn interest(table: &Table, storage: StorageId, selection: &Selection) -> Interest {
+    let storage = table.catalog().storage(storage);
+    if let Some(value) = selection.exact_indexed(storage) {
+        return Interest::Indexed(value.into());
+    }
+    match (&selection.scope, selection.exact_name()) {
+        (Scope::Namespace(namespace), Some(name)) => Interest::Path(format!("{namespace}/{name}").into()),
+        (Scope::All, Some(name)) if !storage.namespaced => Interest::Path(name.into()),
+        (Scope::Namespace(namespace), None) => Interest::Namespace(namespace.as_str().into()),
+        (Scope::All, _) => Interest::All,
+    }
+}

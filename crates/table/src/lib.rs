@@ -1,0 +1,32 @@
+//! The one table: every object in memory, its versions by key, and the log that feeds watches.
+//!
+//! ```text
+//! engine ── publish(changes) ──> Obj (bytes + header) ──> shard: key -> versions, newest last
+//!                                                          └── log of events ── cursors (watches) pull
+//! readers ── get / list at a revision ────────────────────────┘
+//! ```
+//!
+//! *One writer*: the engine calls [`store::State`] from one place at a time, in revision order. *Many readers*:
+//! each takes a shard's read lock for a bounded stretch. A revision becomes readable at once in all shards it
+//! touches, because `publish` holds their locks while it raises the table's revision.
+//!
+//! Superseded versions and log entries are kept for five minutes and at most 64 MiB; what is older is below the
+//! *floor*: reads there are 410 Gone, and a cursor that fell behind it ends.
+
+mod cursor;
+mod history;
+mod obj;
+mod scan;
+mod select;
+mod shard;
+mod table;
+mod wake;
+
+pub use cursor::{Cursor, EventKind, Gone, WatchEvent};
+pub use history::{HISTORY_BYTES, HISTORY_SECONDS};
+pub use obj::{NotAnObject, Obj};
+pub use select::{Scope, Selection};
+pub use table::{Page, ReadError, Table};
+
+#[cfg(test)]
+mod tests;

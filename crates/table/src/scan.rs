@@ -1,0 +1,296 @@
+//! Finds the few places of an encoded object that the server needs, without parsing the rest.
+//!
+//! Input is a stored value: canonical JSON written by us, or by another server on the same etcd. Anything
+//! that does not look like an object with metadata is reported, never guessed at.
+
+use catalog::Name;
+use memchr::memchr2;
+
+/// A stretch of a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    pub start: u32,
+    pub len: u32,
+}
+
+impl Span {
+    pub const NONE: Span = Span { start: 0, len: 0 };
+
+    fn new(start: usize, end: usize) -> Span {
+        Span { start: start as u32, len: (end - start) as u32 }
+    }
+    pub fn of(self, body: &[u8]) -> &[u8] {
+        &body[self.start as usize..(self.start + self.len) as usize]
+    }
+    pub fn is_none(self) -> bool {
+        self.len == 0
+    }
+    pub fn end(self) -> u32 {
+        self.start + self.len
+    }
+}
+
+/// The places of one object.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The whole `{...}` of metadata.
+    pub metadata: Span,
+    /// From after the opening brace up to (not including) `"metadata"`: kind and apiVersion with their commas.
+    pub type_meta: Span,
+    /// The text of the uid, without quotes.
+    pub uid: Span,
+    /// The text of an already present resourceVersion, without quotes.
+    pub resource_version: Span,
+    pub deleting: bool,
+    /// The `[...]` of ownerReferences.
+    pub owners: Span,
+    /// Keys and values of the labels, without quotes (label syntax needs no escapes).
+    pub labels: Vec<(Span, Span)>,
+    /// One per wanted path, in order: the scalar's text, strings with their quotes.
+    pub fields: Vec<Span>,
+}
+
+/// `wanted`: paths below the top level, for field selectors.
+pub fn scan(body: &[u8], wanted: &[&[Name]]) -> Option<Places> {
+    let mut s = Scanner { body, at: 0 };
+    let mut out = Places { fields: vec![Span::NONE; wanted.len()], ..Places::default() };
+    s.expect(b'{')?;
+    let first = s.at;
+    let mut metadata_seen = false;
+    if s.peek()? == b'}' {
+        return None;
+    }
+    loop {
+        let member = s.at;
+        let name = s.name()?;
+        if name == b"metadata" {
+            out.type_meta = Span::new(first, member);
+            let start = s.at;
+            s.metadata(&mut out)?;
+            out.metadata = Span::new(start, s.at);
+            metadata_seen = true;
+            if wanted.is_empty() {
+                return Some(out);
+            }
+        } else if wanted.iter().any(|path| path[0].as_bytes() == name) {
+            s.wanted(name, wanted, 0, &mut out.fields)?;
+        } else {
+            s.skip()?;
+        }
+        match s.next()? {
+            b',' => {}
+            b'}' => break,
+            _ => return None,
+        }
+    }
+    (metadata_seen && s.at == body.len()).then_some(out)
+}
+
+struct Scanner<'a> {
+    body: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scanner<'a> {
+    fn space(&mut self) {
+        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.body.get(self.at) {
+            self.at += 1;
+        }
+    }
+    fn peek(&mut self) -> Option<u8> {
+        self.space();
+        self.body.get(self.at).copied()
+    }
+    fn next(&mut self) -> Option<u8> {
+        let b = self.peek()?;
+        self.at += 1;
+        Some(b)
+    }
+    fn expect(&mut self, want: u8) -> Option<()> {
+        (self.next()? == want).then_some(())
+    }
+    /// A string's text, still escaped, without quotes.
+    fn string(&mut self) -> Option<Span> {
+        self.expect(b'"')?;
+        let start = self.at;
+        loop {
+            let hit = self.at + memchr2(b'"', b'\\', self.body.get(self.at..)?)?;
+            if self.body[hit] == b'"' {
+                self.at = hit + 1;
+                return Some(Span::new(start, hit));
+            }
+            self.at = hit + 2;
+        }
+    }
+    /// A member's name; the cursor then stands on its value.
+    fn name(&mut self) -> Option<&'a [u8]> {
+        let body = self.body;
+        let name = self.string()?;
+        self.expect(b':')?;
+        self.space();
+        Some(name.of(body))
+    }
+    /// Any value; iterative, so that depth costs no stack.
+    fn skip(&mut self) -> Option<Span> {
+        self.space();
+        let start = self.at;
+        let mut depth = 0usize;
+        loop {
+            match self.peek()? {
+                b'"' => {
+                    self.string()?;
+                }
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                    continue;
+                }
+                b'}' | b']' => {
+                    depth = depth.checked_sub(1)?;
+                    self.at += 1;
+                }
+                b',' | b':' => {
+                    self.at += 1;
+                    continue;
+                }
+                _ => {
+                    while let Some(b) = self.body.get(self.at)
+                        && !matches!(b, b',' | b'}' | b']' | b':' | b' ' | b'\n' | b'\t' | b'\r')
+                    {
+                        self.at += 1;
+                    }
+                }
+            }
+            if depth == 0 {
+                return (self.at > start).then(|| Span::new(start, self.at));
+            }
+        }
+    }
+    /// Walks an object's members; `visit` stands on each value and must consume it.
+    fn members(&mut self, mut visit: impl FnMut(&mut Self, &'a [u8]) -> Option<()>) -> Option<()> {
+        if self.peek()? != b'{' {
+            self.skip()?;
+            return Some(());
+        }
+        self.at += 1;
+        if self.peek()? == b'}' {
+            self.at += 1;
+            return Some(());
+        }
+        loop {
+            let name = self.name()?;
+            visit(self, name)?;
+            match self.next()? {
+                b',' => {}
+                b'}' => return Some(()),
+                _ => return None,
+            }
+        }
+    }
+    fn metadata(&mut self, out: &mut Places) -> Option<()> {
+        if self.peek()? != b'{' {
+            return None;
+        }
+        self.members(|s, name| {
+            match name {
+                b"uid" => out.uid = s.string()?,
+                b"resourceVersion" => out.resource_version = s.string()?,
+                b"deletionTimestamp" => {
+                    out.deleting = s.peek()? == b'"';
+                    s.skip()?;
+                }
+                b"ownerReferences" => out.owners = s.skip()?,
+                b"labels" => s.members(|s, _| {
+                    // The name was just consumed: its text ends before `":`.
+                    let key = s.last_name();
+                    let value = s.string()?;
+                    out.labels.push((key, value));
+                    Some(())
+                })?,
+                _ => {
+                    s.skip()?;
+                }
+            }
+            Some(())
+        })
+    }
+    /// The span of the member name right before the cursor.
+    fn last_name(&self) -> Span {
+        let mut end = self.at;
+        while self.body[end - 1] != b':' {
+            end -= 1;
+        }
+        end -= 1;
+        while self.body[end - 1] != b'"' {
+            end -= 1;
+        }
+        let end = end - 1;
+        let mut start = end;
+        while start > 0 && self.body[start - 1] != b'"' {
+            start -= 1;
+        }
+        Span::new(start, end)
+    }
+    fn wanted(&mut self, name: &[u8], wanted: &[&[Name]], depth: usize, fields: &mut [Span]) -> Option<()> {
+        // Paths that lead through this member at this depth.
+        let here = |path: &&[Name]| path.len() > depth && path[depth].as_bytes() == name;
+        if let Some(i) = wanted.iter().position(|p| here(p) && p.len() == depth + 1) {
+            let span = self.skip()?;
+            if !matches!(self.body[span.start as usize], b'{' | b'[') && span.of(self.body) != b"null" {
+                fields[i] = span;
+            }
+            return Some(());
+        }
+        let deeper: Vec<&[Name]> =
+            wanted.iter().map(|p| if here(p) { *p } else { &[] as &[Name] }).collect();
+        self.members(|s, inner| {
+            if deeper.iter().any(|p| p.len() > depth + 1 && p[depth + 1].as_bytes() == inner) {
+                s.wanted(inner, &deeper, depth + 1, fields)
+            } else {
+                s.skip().map(|_| ())
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(body: &str, span: Span) -> &str {
+        std::str::from_utf8(span.of(body.as_bytes())).unwrap()
+    }
+
+    fn path(dotted: &str) -> Vec<Name> {
+        dotted.split('.').map(|n| Name::from(n.to_owned())).collect()
+    }
+
+    #[test]
+    fn finds_metadata_and_wanted_fields() {
+        let body = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"u-1","labels":{"app":"web","x/y":""},"ownerReferences":[{"uid":"o"}]},"spec":{"containers":[{"name":"c","image":"}\""}],"nodeName":"n1","hostNetwork":true},"status":{"phase":"Running"}}"#;
+        let paths = [path("spec.nodeName"), path("status.phase"), path("spec.hostNetwork"), path("status.podIP")];
+        let wanted: Vec<&[Name]> = paths.iter().map(Vec::as_slice).collect();
+        let p = scan(body.as_bytes(), &wanted).unwrap();
+        assert_eq!(text(body, p.uid), "u-1");
+        assert_eq!(text(body, p.type_meta), r#""kind":"Pod","apiVersion":"v1","#);
+        let labels: Vec<_> = p.labels.iter().map(|(k, v)| (text(body, *k), text(body, *v))).collect();
+        assert_eq!(labels, [("app", "web"), ("x/y", "")]);
+        assert_eq!(text(body, p.owners), r#"[{"uid":"o"}]"#);
+        assert_eq!(text(body, p.fields[0]), "\"n1\"");
+        assert_eq!(text(body, p.fields[1]), "\"Running\"");
+        assert_eq!(text(body, p.fields[2]), "true");
+        assert!(p.fields[3].is_none());
+        assert!(!p.deleting);
+    }
+
+    #[test]
+    fn cut_bodies_are_refused() {
+        let body = r#"{"kind":"Pod","metadata":{"name":"a","labels":{"a":"b"}},"spec":{"nodeName":"x"}}"#;
+        let path = path("spec.nodeName");
+        let paths = [path.as_slice()];
+        for n in 0..body.len() {
+            assert!(scan(&body.as_bytes()[..n], &paths).is_none(), "cut at {n}");
+        }
+        assert!(scan(body.as_bytes(), &paths).is_some());
+    }
+}

@@ -1,0 +1,105 @@
+//! Which objects a list or a watch is about.
+
+use catalog::{Catalog, Resource, Storage};
+use object::selector::{FieldSelector, LabelSelector};
+
+use crate::Obj;
+
+/// The part of the key space asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    All,
+    Namespace(String),
+}
+
+/// Scope, labels and fields: compiled once per request.
+pub struct Selection {
+    pub scope: Scope,
+    labels: Option<LabelSelector>,
+    fields: Vec<FieldTest>,
+}
+
+struct FieldTest {
+    which: Which,
+    equal: bool,
+    value: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Name,
+    Namespace,
+    Field(usize),
+}
+
+impl Selection {
+    pub fn everything(scope: Scope) -> Selection {
+        Selection { scope, labels: None, fields: Vec::new() }
+    }
+
+    /// `Err` with the label a selector named that this resource cannot select by.
+    pub fn new(
+        catalog: &Catalog,
+        resource: &Resource,
+        scope: Scope,
+        labels: Option<LabelSelector>,
+        fields: Option<&FieldSelector>,
+    ) -> Result<Selection, String> {
+        let selectable = resource.storage.map(|id| catalog.storage(id).selectable.as_slice()).unwrap_or_default();
+        let mut tests = Vec::new();
+        for requirement in fields.iter().flat_map(|f| f.requirements()) {
+            let which = match requirement.field.as_str() {
+                "metadata.name" => Which::Name,
+                "metadata.namespace" => Which::Namespace,
+                other => {
+                    let found = catalog.selectable(resource, other);
+                    let at = found.and_then(|f| selectable.iter().position(|s| std::ptr::eq(s, f)));
+                    Which::Field(at.ok_or_else(|| other.to_owned())?)
+                }
+            };
+            tests.push(FieldTest { which, equal: requirement.equal, value: requirement.value.clone() });
+        }
+        Ok(Selection { scope, labels: labels.filter(|l| !l.is_everything()), fields: tests })
+    }
+
+    pub fn matches(&self, obj: &Obj) -> bool {
+        let in_scope = match &self.scope {
+            Scope::All => true,
+            Scope::Namespace(namespace) => obj.namespace() == namespace,
+        };
+        in_scope && self.matches_selectors(obj)
+    }
+
+    /// Like `matches`, for objects known to be in scope.
+    pub fn matches_selectors(&self, obj: &Obj) -> bool {
+        self.fields.iter().all(|test| {
+            let value = match test.which {
+                Which::Name => obj.name(),
+                Which::Namespace => obj.namespace(),
+                Which::Field(i) => obj.field(i),
+            };
+            (value == test.value) == test.equal
+        }) && self.labels.as_ref().is_none_or(|l| l.matches(&|name| obj.label(name)))
+    }
+
+    /// No selector narrows the scope.
+    pub fn is_whole_scope(&self) -> bool {
+        self.labels.is_none() && self.fields.is_empty()
+    }
+
+    /// The one name asked for.
+    pub fn exact_name(&self) -> Option<&str> {
+        self.exact(Which::Name)
+    }
+
+    /// The value the storage's indexed field must have.
+    pub fn exact_indexed(&self, storage: &Storage) -> Option<&str> {
+        let name = storage.indexed.as_ref()?;
+        let at = storage.selectable.iter().position(|s| s.name == *name)?;
+        self.exact(Which::Field(at))
+    }
+
+    fn exact(&self, which: Which) -> Option<&str> {
+        self.fields.iter().find(|t| t.equal && t.which == which).map(|t| t.value.as_str())
+    }
+}

@@ -1,0 +1,372 @@
+//! The table itself: shards, the revision, reads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use catalog::{Catalog, StorageId};
+use env::Env;
+use parking_lot::{Mutex, RwLock};
+use store::{Change, Entry, Key, Revision, State};
+use tokio::sync::watch;
+
+use crate::history::{HISTORY_BYTES, History};
+use crate::shard::Shard;
+use crate::wake::Sleepers;
+use crate::{Cursor, Obj, Scope, Selection};
+
+/// How many keys a read visits before it lets the writer in.
+const STRETCH: usize = 4096;
+
+/// Every object of a cluster. See the crate document.
+pub struct Table {
+    catalog: Arc<Catalog>,
+    env: Env,
+    shards: Box<[Cell]>,
+    /// The last complete revision. Raised while the locks of all shards it touches are held.
+    revision: AtomicU64,
+    /// Reads below this revision are answered 410.
+    floor: AtomicU64,
+    /// Grows with every reset; cursors of an older epoch end.
+    epoch: AtomicU64,
+    /// Guards the order in which history is forgotten; taken after no shard lock.
+    history: Mutex<History>,
+    history_bytes: usize,
+    /// Tells those who wait for a revision that has not come yet.
+    news: watch::Sender<u64>,
+}
+
+struct Cell {
+    /// Guards versions and log of one storage resource.
+    shard: RwLock<Shard>,
+    /// Guards who waits for changes of it; never taken before `shard`.
+    sleepers: Mutex<Sleepers>,
+}
+
+/// Part of a list.
+pub struct Page {
+    pub items: Vec<Arc<Obj>>,
+    /// The revision the whole list is read at.
+    pub revision: Revision,
+    /// More follow after the last item.
+    pub more: bool,
+    /// How many follow, when that is known without looking at them.
+    pub remaining: Option<usize>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// The revision is below the history kept.
+    Expired { floor: Revision },
+    /// The revision has not happened yet.
+    Future { current: Revision },
+}
+
+impl Table {
+    pub fn new(catalog: Arc<Catalog>, env: Env) -> Arc<Table> {
+        Table::with_history_bytes(catalog, env, HISTORY_BYTES)
+    }
+
+    /// A table that forgets earlier, for tests of what happens then.
+    pub fn with_history_bytes(catalog: Arc<Catalog>, env: Env, history_bytes: usize) -> Arc<Table> {
+        let shards = catalog
+            .storages()
+            .iter()
+            .map(|s| Cell { shard: RwLock::new(Shard::new(s)), sleepers: Mutex::default() })
+            .collect();
+        Arc::new(Table {
+            catalog,
+            env,
+            shards,
+            revision: AtomicU64::new(0),
+            floor: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+            history: Mutex::default(),
+            history_bytes,
+            news: watch::Sender::new(0),
+        })
+    }
+
+    pub fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
+    /// The last complete revision.
+    pub fn revision(&self) -> Revision {
+        Revision(self.revision.load(Ordering::Acquire))
+    }
+
+    /// Reads and watches below this are 410.
+    pub fn floor(&self) -> Revision {
+        Revision(self.floor.load(Ordering::Acquire))
+    }
+
+    /// How many objects a storage resource holds.
+    pub fn count(&self, storage: StorageId) -> usize {
+        self.shard(storage).read().live()
+    }
+
+    /// The newest object of a key.
+    pub fn get(&self, storage: StorageId, key: &str) -> Option<Arc<Obj>> {
+        self.shard(storage).read().get(key).cloned()
+    }
+
+    /// Waits until the table has seen `revision`.
+    pub async fn wait_for(&self, revision: Revision) {
+        let mut news = self.news.subscribe();
+        // The sender lives as long as `self`: waiting cannot fail.
+        let _ = news.wait_for(|seen| *seen >= revision.0).await;
+    }
+
+    /// Objects of a selection in key order: at `at`, or at the newest revision; after the key `after`; at most
+    /// `limit` (0: all).
+    pub fn list(
+        &self,
+        storage: StorageId,
+        selection: &Selection,
+        at: Option<Revision>,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Page, ReadError> {
+        let row = self.catalog.storage(storage);
+        let limit = if limit == 0 { usize::MAX } else { limit };
+        let mut items: Vec<Arc<Obj>> = Vec::new();
+        let mut after: Option<Key> = after.map(Key::from);
+        let mut at = at;
+        loop {
+            let shard = self.shard(storage).read();
+            let seen = self.revision();
+            let revision = at.unwrap_or(seen);
+            if revision > seen {
+                return Err(ReadError::Future { current: seen });
+            }
+            if revision < self.floor() {
+                return Err(ReadError::Expired { floor: self.floor() });
+            }
+            if let (Some(value), true, None) = (selection.exact_indexed(row), revision == seen, &after)
+                && limit == usize::MAX
+            {
+                let items = shard.indexed(value).filter(|o| selection.matches(o)).cloned().collect();
+                return Ok(Page { items, revision, more: false, remaining: None });
+            }
+            if let (Scope::Namespace(namespace), Some(name)) = (&selection.scope, selection.exact_name()) {
+                let key = format!("{}{namespace}/{name}", row.prefix);
+                let found = shard.get_at(&key, revision).filter(|o| selection.matches(o)).cloned();
+                let items = found.into_iter().filter(|o| after.as_ref().is_none_or(|a| o.key() > a)).collect();
+                return Ok(Page { items, revision, more: false, remaining: None });
+            }
+            if items.is_empty() && limit == usize::MAX && selection.is_whole_scope() && selection.scope == Scope::All {
+                items.reserve(shard.live());
+            }
+            let mut last = None;
+            for (visited, obj) in shard.range(row, &selection.scope, after.as_deref(), revision).enumerate() {
+                if visited == STRETCH {
+                    break;
+                }
+                if selection.matches_selectors(obj) {
+                    if items.len() == limit {
+                        let remaining = selection.is_whole_scope().then(|| {
+                            shard.range(row, &selection.scope, items.last().map(|o| &**o.key()), revision).count()
+                        });
+                        return Ok(Page { items, revision, more: true, remaining });
+                    }
+                    items.push(obj.clone());
+                }
+                last = (visited + 1 == STRETCH).then(|| obj.key().clone());
+            }
+            match last {
+                None => return Ok(Page { items, revision, more: false, remaining: None }),
+                Some(last) => {
+                    // Let the writer in, then go on at the same revision.
+                    after = Some(last);
+                    at = Some(revision);
+                }
+            }
+        }
+    }
+
+    /// A cursor right after `from`, which may lie in the future.
+    pub fn watch_from(
+        self: &Arc<Table>,
+        storage: StorageId,
+        selection: Selection,
+        from: Revision,
+    ) -> Result<Cursor, ReadError> {
+        let (next, epoch) = {
+            let shard = self.shard(storage).read();
+            if from < self.floor() {
+                return Err(ReadError::Expired { floor: self.floor() });
+            }
+            (shard.number_after(from), self.epoch())
+        };
+        Ok(Cursor::new(self.clone(), storage, selection, next, from, epoch))
+    }
+
+    /// Forgets what became too old; call about once a second. `publish` keeps the size bound by itself.
+    pub fn forget_old(&self) {
+        while self.forget_some(1024) {}
+    }
+
+    /// Forgets all history up to `upto`: what the store did, or a test of 410.
+    pub fn compact(&self, upto: Revision) {
+        loop {
+            let popped = self.history.lock().pop_upto(upto);
+            let Some((revision, storage)) = popped else { break };
+            self.forget(revision, storage);
+        }
+        self.floor.fetch_max(upto.0.min(self.revision().0), Ordering::AcqRel);
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+    pub(crate) fn shard(&self, storage: StorageId) -> &RwLock<Shard> {
+        &self.shards[storage.0 as usize].shard
+    }
+    pub(crate) fn sleepers(&self, storage: StorageId) -> &Mutex<Sleepers> {
+        &self.shards[storage.0 as usize].sleepers
+    }
+
+    /// True when `most` were forgotten and more may be due.
+    fn forget_some(&self, most: usize) -> bool {
+        let now = self.env.now_seconds() as u32;
+        for _ in 0..most {
+            let popped = self.history.lock().pop_due(now, self.history_bytes);
+            let Some((revision, storage)) = popped else { return false };
+            self.forget(revision, storage);
+        }
+        true
+    }
+
+    fn forget(&self, revision: Revision, storage: StorageId) {
+        // The floor first: a reader that comes in between gets 410, never a hole.
+        self.floor.fetch_max(revision.0, Ordering::AcqRel);
+        self.shard(storage).write().forget_oldest(revision);
+    }
+}
+
+impl State for Table {
+    fn current(&self, key: &str) -> Option<Revision> {
+        let (storage, _) = self.catalog.storage_of_key(key)?;
+        self.shard(storage).read().get(key).map(|o| o.revision())
+    }
+
+    fn reset(&self, revision: Revision, entries: Vec<Entry>) {
+        let mut fresh: Vec<Shard> = self.catalog.storages().iter().map(Shard::new).collect();
+        for entry in entries {
+            let Some((storage, _)) = self.catalog.storage_of_key(&entry.key) else { continue };
+            let row = self.catalog.storage(storage);
+            match Obj::publish(row, entry.key.clone(), &entry.value, entry.revision, entry.expires_at) {
+                Ok(obj) => fresh[storage.0 as usize].load(Arc::new(obj)),
+                Err(_) => tracing::error!(key = &*entry.key, "not an object in JSON: left out"),
+            }
+        }
+        let mut guards: Vec<_> = self.shards.iter().map(|c| c.shard.write()).collect();
+        for (guard, shard) in guards.iter_mut().zip(fresh) {
+            **guard = shard;
+        }
+        self.history.lock().clear();
+        self.floor.store(revision.0, Ordering::Release);
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.revision.store(revision.0, Ordering::Release);
+        drop(guards);
+        self.news.send_replace(revision.0);
+        for cell in &self.shards {
+            cell.sleepers.lock().ring_everyone();
+        }
+    }
+
+    fn publish(&self, changes: Vec<Change>, upto: Revision) {
+        // Encode outside the locks.
+        let mut ready: Vec<(StorageId, Revision, Key, Option<Arc<Obj>>)> = Vec::with_capacity(changes.len());
+        for change in changes {
+            let Some((storage, _)) = self.catalog.storage_of_key(&change.key) else { continue };
+            let row = self.catalog.storage(storage);
+            let obj = match &change.value {
+                None => None,
+                Some(value) => match Obj::publish(row, change.key.clone(), value, change.revision, change.expires_at) {
+                    Ok(obj) => Some(Arc::new(obj)),
+                    Err(_) => {
+                        tracing::error!(key = &*change.key, "not an object in JSON: left out");
+                        continue;
+                    }
+                },
+            };
+            ready.push((storage, change.revision, change.key, obj));
+        }
+        let mut touched: Vec<StorageId> = ready.iter().map(|(s, ..)| *s).collect();
+        touched.sort_unstable();
+        touched.dedup();
+
+        let now = self.env.now_seconds() as u32;
+        let mut past = Vec::with_capacity(ready.len());
+        // What changed, for the sleepers: old and new states.
+        let mut moved: Vec<(StorageId, Arc<Obj>)> = Vec::with_capacity(ready.len());
+        {
+            let mut guards: Vec<_> = touched.iter().map(|s| (*s, self.shard(*s).write())).collect();
+            for (storage, revision, key, obj) in ready {
+                let at = touched.binary_search(&storage).expect("every storage of `ready` is in `touched`");
+                let shard = &mut guards[at].1;
+                let prev = match obj {
+                    Some(obj) => {
+                        moved.push((storage, obj.clone()));
+                        shard.put(revision, obj)
+                    }
+                    None => match shard.delete(self.catalog.storage(storage), revision, &key) {
+                        Some(prev) => Some(prev),
+                        None => continue,
+                    },
+                };
+                past.push((revision, storage, prev.as_ref().map_or(0, |p| p.weight())));
+                if let Some(prev) = prev {
+                    moved.push((storage, prev));
+                }
+            }
+            self.revision.store(upto.0, Ordering::Release);
+        }
+        self.news.send_replace(upto.0);
+        for storage in &touched {
+            let sleepers = self.sleepers(*storage).lock();
+            sleepers.ring_all_interested();
+            let row = self.catalog.storage(*storage);
+            let indexed = row.indexed.as_ref().and_then(|n| row.selectable.iter().position(|s| s.name == *n));
+            for (_, obj) in moved.iter().filter(|(s, _)| s == storage) {
+                sleepers.ring(obj, indexed);
+            }
+        }
+        let count = past.len();
+        {
+            let mut history = self.history.lock();
+            for (revision, storage, bytes) in past {
+                history.push(revision, storage, now, bytes);
+            }
+        }
+        // Twice what came in: the size bound holds, and one publish never pays for a whole history.
+        self.forget_some(count * 2 + 16);
+    }
+
+    fn scan(&self, visit: &mut dyn FnMut(&Entry)) {
+        // Storages in prefix order are not key order (services/specs, services/endpoints): sort them.
+        let mut order: Vec<&catalog::Storage> = self.catalog.storages().iter().collect();
+        order.sort_by(|a, b| a.prefix.cmp(&b.prefix));
+        for row in order {
+            let mut after: Option<Key> = None;
+            loop {
+                let batch: Vec<Arc<Obj>> = {
+                    let shard = self.shard(row.id).read();
+                    let revision = self.revision();
+                    shard.range(row, &Scope::All, after.as_deref(), revision).take(STRETCH).cloned().collect()
+                };
+                let Some(last) = batch.last() else { break };
+                after = Some(last.key().clone());
+                for obj in &batch {
+                    visit(&Entry {
+                        key: obj.key().clone(),
+                        value: obj.stored_value().into(),
+                        revision: obj.revision(),
+                        expires_at: obj.expires_at(),
+                    });
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The table against a plain model, and what cursors promise.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::{Catalog, StorageId};
+use env::Env;
+use object::selector::{FieldSelector, LabelSelector};
+use store::{Change, Entry, Key, Revision, State};
+
+use crate::*;
+
+struct Fixture {
+    table: Arc<Table>,
+    catalog: Arc<Catalog>,
+    revision: u64,
+}
+
+impl Fixture {
+    fn new(history_bytes: usize) -> Fixture {
+        let catalog = Arc::new(Catalog::builtin());
+        let table = Table::with_history_bytes(catalog.clone(), Env::machine(), history_bytes);
+        Fixture { table, catalog, revision: 0 }
+    }
+    fn storage(&self, plural: &str) -> StorageId {
+        self.catalog.find("", "v1", plural).unwrap().storage.unwrap()
+    }
+    fn key(&self, plural: &str, path: &str) -> Key {
+        format!("{}{path}", self.catalog.storage(self.storage(plural)).prefix).into()
+    }
+    /// One commit of several keys; `None` deletes.
+    fn commit(&mut self, changes: &[(&str, &str, Option<String>)]) -> u64 {
+        self.revision += 1;
+        let revision = Revision(self.revision);
+        let changes = changes
+            .iter()
+            .map(|(plural, path, value)| Change {
+                revision,
+                key: self.key(plural, path),
+                value: value.clone().map(Bytes::from),
+                expires_at: None,
+            })
+            .collect();
+        self.table.publish(changes, revision);
+        self.revision
+    }
+    fn put(&mut self, path: &str, label: &str, data: &str) -> u64 {
+        let value = config_map(path, label, data);
+        self.commit(&[("configmaps", path, Some(value))])
+    }
+    fn delete(&mut self, path: &str) -> u64 {
+        self.commit(&[("configmaps", path, None)])
+    }
+    fn list(&self, selection: &Selection, at: Option<u64>) -> Result<Vec<String>, ReadError> {
+        let page = self.table.list(self.storage("configmaps"), selection, at.map(Revision), None, 0)?;
+        Ok(page.items.iter().map(|o| format!("{}@{}", o.path(), o.revision())).collect())
+    }
+    fn select(&self, scope: Scope, labels: &str, fields: &str) -> Selection {
+        let resource = self.catalog.find("", "v1", "configmaps").unwrap();
+        let labels = (!labels.is_empty()).then(|| LabelSelector::parse(labels).unwrap());
+        let fields = (!fields.is_empty()).then(|| FieldSelector::parse(fields).unwrap());
+        Selection::new(&self.catalog, resource, scope, labels, fields.as_ref()).unwrap()
+    }
+    fn watch(&self, selection: Selection, from: u64) -> Cursor {
+        self.table.watch_from(self.storage("configmaps"), selection, Revision(from)).unwrap()
+    }
+}
+
+fn config_map(path: &str, label: &str, data: &str) -> String {
+    let (namespace, name) = path.split_once('/').unwrap();
+    format!(
+        r#"{{"kind":"ConfigMap","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"{namespace}","uid":"u-{name}","labels":{{"x":"{label}"}}}},"data":{{"k":"{data}"}}}}"#
+    )
+}
+
+fn drain(cursor: &mut Cursor) -> Vec<String> {
+    let mut events = Vec::new();
+    while !cursor.pull(&mut events, 1).expect("history is there") {}
+    events.iter().map(|e| format!("{:?} {}@{}", e.kind, e.obj.path(), e.obj.revision())).collect()
+}
+
+#[test]
+fn body_carries_the_revision_and_gives_the_value_back() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    let value = config_map("a/b", "1", "v");
+    f.commit(&[("configmaps", "a/b", Some(value.clone()))]);
+    let obj = f.table.get(f.storage("configmaps"), &f.key("configmaps", "a/b")).unwrap();
+    let body = std::str::from_utf8(obj.body()).unwrap();
+    assert!(body.contains(r#""uid":"u-b","resourceVersion":"1","labels":{"x":"1"}"#), "{body}");
+    assert_eq!(obj.stored_value(), value.as_bytes());
+    assert!(obj.is_stored_as(value.as_bytes()));
+    assert!(!obj.is_stored_as(config_map("a/b", "1", "w").as_bytes()));
+    assert_eq!((obj.namespace(), obj.name(), obj.uid(), obj.label("x")), ("a", "b", "u-b", Some("1")));
+    assert!(obj.body_after_type().starts_with(b"\"metadata\""));
+}
+
+#[test]
+fn reads_at_a_revision_see_that_revision() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    f.put("a/x", "1", "1"); // 1
+    f.put("a/y", "1", "1"); // 2
+    f.put("a/x", "1", "2"); // 3
+    f.delete("a/y"); // 4
+    f.put("b/z", "1", "1"); // 5
+    let all = Selection::everything(Scope::All);
+    assert_eq!(f.list(&all, None).unwrap(), ["a/x@3", "b/z@5"]);
+    assert_eq!(f.list(&all, Some(1)).unwrap(), ["a/x@1"]);
+    assert_eq!(f.list(&all, Some(2)).unwrap(), ["a/x@1", "a/y@2"]);
+    assert_eq!(f.list(&all, Some(3)).unwrap(), ["a/x@3", "a/y@2"]);
+    assert_eq!(f.list(&Selection::everything(Scope::Namespace("b".into())), None).unwrap(), ["b/z@5"]);
+    assert_eq!(f.list(&all, Some(6)).unwrap_err(), ReadError::Future { current: Revision(5) });
+    f.table.compact(Revision(2));
+    assert_eq!(f.list(&all, Some(1)).unwrap_err(), ReadError::Expired { floor: Revision(2) });
+    assert_eq!(f.list(&all, Some(2)).unwrap(), ["a/x@1", "a/y@2"]);
+}
+
+#[test]
+fn pages_of_one_list_are_one_snapshot() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    for i in 0..10 {
+        f.put(&format!("a/n{i}"), "1", "1");
+    }
+    let all = Selection::everything(Scope::All);
+    let storage = f.storage("configmaps");
+    let first = f.table.list(storage, &all, None, None, 4).unwrap();
+    assert_eq!((first.items.len(), first.more, first.remaining), (4, true, Some(6)));
+    f.delete("a/n7");
+    f.put("a/n99", "1", "1");
+    let last = first.items.last().unwrap().key().clone();
+    let rest = f.table.list(storage, &all, Some(first.revision), Some(&last), 0).unwrap();
+    let names: Vec<&str> = rest.items.iter().map(|o| o.name()).collect();
+    assert_eq!(names, ["n4", "n5", "n6", "n7", "n8", "n9"]);
+}
+
+#[test]
+fn a_selection_is_entered_and_left() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    f.put("a/s", "1", "1"); // 1
+    let mut cursor = f.watch(f.select(Scope::Namespace("a".into()), "x=1", ""), 1);
+    f.put("a/s", "2", "1"); // 2: leaves
+    f.put("a/s", "2", "3"); // 3: outside
+    f.put("a/s", "1", "3"); // 4: enters
+    f.delete("a/s"); // 5
+    f.put("b/s", "1", "1"); // 6: other namespace
+    let mut events = Vec::new();
+    while !cursor.pull(&mut events, 1).unwrap() {}
+    let seen: Vec<_> = events.iter().map(|e| (e.kind, e.obj.revision().0, e.obj.label("x").unwrap())).collect();
+    assert_eq!(
+        seen,
+        [(EventKind::Deleted, 2, "1"), (EventKind::Added, 4, "1"), (EventKind::Deleted, 5, "1")]
+    );
+    assert_eq!(cursor.caught_up(), Revision(6));
+}
+
+#[test]
+fn one_name_and_the_future() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    let mut one = f.watch(f.select(Scope::Namespace("a".into()), "", "metadata.name=n"), 0);
+    let mut future = f.watch(Selection::everything(Scope::All), 2);
+    f.put("a/n", "1", "1");
+    f.put("a/m", "1", "1");
+    f.put("a/n", "1", "2");
+    assert_eq!(drain(&mut one), ["Added a/n@1", "Modified a/n@3"]);
+    assert_eq!(drain(&mut future), ["Modified a/n@3"]);
+}
+
+#[test]
+fn a_revision_of_several_keys_appears_at_once() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    let namespace = r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"q","uid":"1"}}"#.to_owned();
+    f.commit(&[("configmaps", "a/1", Some(config_map("a/1", "1", "1"))), ("namespaces", "q", Some(namespace)), ("configmaps", "a/2", Some(config_map("a/2", "1", "1")))]);
+    assert_eq!(f.list(&Selection::everything(Scope::All), Some(1)).unwrap(), ["a/1@1", "a/2@1"]);
+    assert_eq!(f.table.count(f.storage("namespaces")), 1);
+}
+
+#[test]
+fn a_cursor_that_falls_behind_ends_instead_of_skipping() {
+    let mut f = Fixture::new(20_000);
+    f.put("a/n", "1", "0");
+    let mut slow = f.watch(Selection::everything(Scope::All), 0);
+    for i in 0..1000 {
+        f.put("a/n", "1", &i.to_string());
+    }
+    assert!(slow.pull(&mut Vec::new(), usize::MAX).is_err());
+    assert!(f.table.floor().0 > 500, "the size bound holds: floor {}", f.table.floor());
+    // The newest state is never forgotten.
+    assert_eq!(f.list(&Selection::everything(Scope::All), None).unwrap(), ["a/n@1001"]);
+}
+
+#[test]
+fn a_reset_ends_cursors_and_keeps_revisions() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    f.put("a/n", "1", "0");
+    let mut cursor = f.watch(Selection::everything(Scope::All), 1);
+    let entry = Entry {
+        key: f.key("configmaps", "a/m"),
+        value: config_map("a/m", "1", "1").into(),
+        revision: Revision(7),
+        expires_at: None,
+    };
+    f.table.reset(Revision(9), vec![entry]);
+    assert!(cursor.pull(&mut Vec::new(), 1).is_err());
+    assert_eq!(f.list(&Selection::everything(Scope::All), None).unwrap(), ["a/m@7"]);
+    assert_eq!(f.table.revision(), Revision(9));
+    let mut scanned = Vec::new();
+    f.table.scan(&mut |e| scanned.push((e.key.to_string(), e.revision.0, e.value.clone())));
+    assert_eq!(scanned, [("/registry/configmaps/a/m".to_owned(), 7, Bytes::from(config_map("a/m", "1", "1")))]);
+}
+
+#[tokio::test]
+async fn a_change_wakes_the_cursors_it_concerns_and_no_others() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    let mut mine = f.watch(Selection::everything(Scope::Namespace("a".into())), 0);
+    let other = f.watch(Selection::everything(Scope::Namespace("b".into())), 0);
+    let waker = futures_util::task::noop_waker();
+    let cx = std::task::Context::from_waker(&waker);
+    assert!(mine.poll_changed(&cx).is_pending() && other.poll_changed(&cx).is_pending());
+    f.put("a/n", "1", "1");
+    assert!(mine.poll_changed(&cx).is_ready());
+    assert!(other.poll_changed(&cx).is_pending());
+    assert_eq!(drain(&mut mine), ["Added a/n@1"]);
+}
+
+/// Random commits; every read at every kept revision, and every cursor from every start, agrees with a model.
+#[test]
+fn random_histories_agree_with_a_model() {
+    for seed in 0..20u64 {
+        let mut state = seed;
+        let mut random = move |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        let mut f = Fixture::new(HISTORY_BYTES);
+        let mut model: BTreeMap<String, (u64, String)> = BTreeMap::new();
+        let mut snapshots: Vec<BTreeMap<String, (u64, String)>> = vec![model.clone()];
+        for _ in 0..60 {
+            let path = format!("{}/n{}", ["a", "b"][random(2) as usize], random(5));
+            if random(3) == 0 && model.contains_key(&path) {
+                f.delete(&path);
+                model.remove(&path);
+            } else {
+                let label = random(2).to_string();
+                let revision = f.put(&path, &label, &random(100).to_string());
+                model.insert(path, (revision, label));
+            }
+            snapshots.push(model.clone());
+        }
+        let all = Selection::everything(Scope::All);
+        for (revision, snapshot) in snapshots.iter().enumerate() {
+            let expected: Vec<String> = snapshot.iter().map(|(p, (r, _))| format!("{p}@{r}")).collect();
+            assert_eq!(f.list(&all, Some(revision as u64)).unwrap(), expected, "seed {seed} revision {revision}");
+            // Replaying the watch of a selection from here must end at the newest state of that selection.
+            let mut cursor = f.watch(f.select(Scope::All, "x=1", ""), revision as u64);
+            let mut events = Vec::new();
+            while !cursor.pull(&mut events, 1).unwrap() {}
+            let mut replay: BTreeMap<String, u64> =
+                snapshot.iter().filter(|(_, (_, l))| l == "1").map(|(p, (r, _))| (p.clone(), *r)).collect();
+            let mut last = revision as u64;
+            for event in events {
+                assert!(event.obj.revision().0 > last, "seed {seed}: in order and once");
+                last = event.obj.revision().0;
+                let path = event.obj.path().to_owned();
+                let known = match event.kind {
+                    EventKind::Deleted => replay.remove(&path).is_some(),
+                    _ => replay.insert(path, last).is_some(),
+                };
+                assert_eq!(known, event.kind != EventKind::Added, "seed {seed}: the event's kind fits");
+            }
+            let newest: BTreeMap<String, u64> =
+                model.iter().filter(|(_, (_, l))| l == "1").map(|(p, (r, _))| (p.clone(), *r)).collect();
+            assert_eq!(replay, newest, "seed {seed} from {revision}");
+        }
+    }
+}

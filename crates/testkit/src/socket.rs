@@ -1,0 +1,39 @@
+//! The same cluster behind a real TLS socket, for clients that need an address.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use apiserver::{Server, Tls};
+use auth::Pki;
+use auth::pki::ServingCertificate;
+use tempfile::TempDir;
+
+use crate::TestCluster;
+
+/// Where the cluster listens. The certificates live as long as this value.
+pub struct Served {
+    pub address: SocketAddr,
+    /// The administrator's kubeconfig, as text.
+    pub kubeconfig: String,
+    pub pki: Pki,
+    _directory: TempDir,
+}
+
+impl TestCluster {
+    /// Listens on a free port of this machine until the cluster shuts down.
+    pub async fn serve(&mut self) -> Result<Served> {
+        let directory = tempfile::tempdir().context("a directory for certificates")?;
+        // The machine's time also in a simulated world: clients check certificates against theirs.
+        let now = env::Env::machine().now_seconds();
+        let pki = Pki::open_or_create(&directory.path().join("pki"), now, &["127.0.0.1".to_owned()])?;
+        let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
+        let tls = Tls { certificate, client_ca: pki.client_ca() };
+        let server = Server::bind(self.api().clone(), "127.0.0.1:0", tls).await?;
+        let address = server.address()?;
+        let task = self.env().spawn("server", server.run());
+        self.sockets.push(task);
+        let kubeconfig = pki.admin_kubeconfig(&format!("https://{address}"));
+        Ok(Served { address, kubeconfig, pki, _directory: directory })
+    }
+}

@@ -1,0 +1,6 @@
+//! The API over whole requests: one cluster a test, no socket unless the test is about sockets.
+
+mod clients;
+mod golden_errors;
+mod golden_watches;
+mod text;
