@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use catalog::{Schema, TypeId};
-use codec::{json, yaml};
+use catalog::{Catalog, TypeId};
+use codec::{json, protobuf, yaml};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body::{Body as _, Frame, SizeHint};
@@ -105,20 +105,38 @@ impl http_body::Body for Body {
     }
 }
 
-/// A body's tree, by its content type. `kind` is for the words of a refusal.
-pub fn decode(headers: &HeaderMap, body: &[u8], kind: &str, hint: Option<(&Schema, TypeId)>) -> Result<Value, Status> {
+/// A body's tree, and what a strict client must hear of it already.
+pub struct Decoded {
+    pub value: Value,
+    /// YAML's own words for names that stand twice; JSON's duplicates are still in the tree.
+    pub duplicates: Option<String>,
+}
+
+/// A body's tree, by its content type. `kind` is for the words of a refusal, `ty` the type a body has that names none.
+pub fn decode(catalog: &Catalog, headers: &HeaderMap, body: &[u8], kind: &str, ty: Option<TypeId>) -> Result<Decoded, Status> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let media = content_type.split(';').next().unwrap_or("").trim();
     let unrecognized = |why: String| {
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {why}"
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {why}"
         ))
     };
+    let mut duplicates = None;
     let value = match media {
         "" | "application/json" => {
-            json::parse(body, hint).map_err(|e| unrecognized(format!("{e} ({})", excerpt(body))))?
+            let hint = ty.map(|ty| (catalog.schema(), ty));
+            json::parse(body, hint).map_err(|e| unrecognized(format!("json parse error: {e} ({})", excerpt(body))))?
         }
-        "application/yaml" => yaml::parse(body).map_err(|e| Status::bad_request(format!("error converting YAML to JSON: {e}")))?,
+        "application/yaml" => {
+            let document = yaml::parse_document(body)
+                .map_err(|e| Status::bad_request(format!("error converting YAML to JSON: {e}")))?;
+            duplicates = document.duplicates;
+            document.value
+        }
+        "application/vnd.kubernetes.protobuf" => {
+            let find = |api_version: &str, kind: &str| find_type(catalog, api_version, kind);
+            protobuf::decode(catalog.schema(), body, &find, ty).map_err(|e| unrecognized(e.to_string()))?
+        }
         _ => {
             return Err(Status::unsupported_media_type(
                 "the body of the request was in an unknown format - accepted media types include: application/json, \
@@ -127,11 +145,18 @@ pub fn decode(headers: &HeaderMap, body: &[u8], kind: &str, hint: Option<(&Schem
         }
     };
     if !matches!(value, Value::Map(_)) {
-        let go = "json: cannot unmarshal";
+        let go = "json parse error: json: cannot unmarshal";
         let into = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
         return Err(unrecognized(format!("{go} {} {into} ({})", value.json_type(), hex(body))));
     }
-    Ok(value)
+    Ok(Decoded { value, duplicates })
+}
+
+/// The type a protobuf body names. Options come in the version of the group they are sent to.
+fn find_type(catalog: &Catalog, api_version: &str, kind: &str) -> Option<TypeId> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let shared = || kind.ends_with("Options").then(|| catalog.schema().find(&format!("meta.v1.{kind}"))).flatten();
+    catalog.find_type(group, version, kind).or_else(shared)
 }
 
 /// The start of a broken body, as upstream shows it.

@@ -30,7 +30,7 @@ pub async fn serve(
     }
     let catalog = api.registry.catalog();
     let bytes = body.read().await?;
-    let mut review = decode(&parts.headers, &bytes, &resource.kind, Some((catalog.schema(), resource.ty)))?;
+    let mut review = decode(catalog, &parts.headers, &bytes, &resource.kind, Some(resource.ty))?.value;
     let refuse = |why: String| {
         Status::bad_request(format!(
             "{} in version \"{}\" cannot be handled as a {}: {why}",

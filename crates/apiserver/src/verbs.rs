@@ -284,16 +284,18 @@ impl Call<'_> {
     async fn create(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(false)?;
         let options = self.write_options(Operation::Create)?;
-        let value = self.decoded(body).await?;
-        let written = self.api.registry.create(&self.request, value, options).await?;
+        let (value, warnings) = self.decoded(body, options.field_validation).await?;
+        let mut written = self.api.registry.create(&self.request, value, options).await?;
+        written.warnings.extend(warnings);
         Ok(self.written(written, wanted))
     }
 
     async fn update(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(false)?;
         let options = self.write_options(Operation::Update)?;
-        let value = self.decoded(body).await?;
-        let written = self.api.registry.update(&self.request, value, options).await?;
+        let (value, warnings) = self.decoded(body, options.field_validation).await?;
+        let mut written = self.api.registry.update(&self.request, value, options).await?;
+        written.warnings.extend(warnings);
         Ok(self.written(written, wanted))
     }
 
@@ -315,7 +317,9 @@ impl Call<'_> {
     async fn update_scale(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(false)?;
         let options = self.write_options(Operation::Update)?;
-        let value = decode(&self.parts.headers, &body.read().await?, "Scale", None)?;
+        let catalog = self.api.registry.catalog();
+        let ty = catalog.schema().find("autoscaling.v1.Scale");
+        let value = decode(catalog, &self.parts.headers, &body.read().await?, "Scale", ty)?.value;
         let (scale, warnings) = self.api.registry.update_scale(&self.request, value, options).await?;
         let mut answer = respond::value(200, &scale, wanted);
         respond::warn(&mut answer, &warnings);
@@ -372,11 +376,20 @@ impl Call<'_> {
         Ok(self.list_answer(deleted, wanted))
     }
 
-    async fn decoded(&self, body: RequestBody) -> Result<Value, Status> {
+    async fn decoded(&self, body: RequestBody, validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
         let bytes = body.read().await?;
         let resource = self.request.resource;
-        let hint = Some((self.api.registry.catalog().schema(), resource.ty));
-        decode(&self.parts.headers, &bytes, &resource.kind, hint)
+        let catalog = self.api.registry.catalog();
+        let decoded = decode(catalog, &self.parts.headers, &bytes, &resource.kind, Some(resource.ty))?;
+        match (decoded.duplicates, validation) {
+            (Some(duplicates), FieldValidation::Strict) => Err(Status::bad_request(format!(
+                "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {duplicates}",
+                resource.version,
+                kind = resource.kind,
+            ))),
+            (Some(duplicates), FieldValidation::Warn) => Ok((decoded.value, vec![duplicates])),
+            _ => Ok((decoded.value, Vec::new())),
+        }
     }
 
     /// An object in the shape the client wants.
@@ -430,13 +443,14 @@ impl Call<'_> {
 
     async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {
         let bytes = body.read().await?;
+        let catalog = self.api.registry.catalog();
+        let ty = catalog.schema().find("meta.v1.DeleteOptions");
         let mut value = if bytes.is_empty() {
             delete_query(self.query)?
         } else {
-            decode(&self.parts.headers, &bytes, "DeleteOptions", None)?
+            decode(catalog, &self.parts.headers, &bytes, "DeleteOptions", ty)?.value
         };
-        let catalog = self.api.registry.catalog();
-        if let Some(ty) = catalog.schema().find("meta.v1.DeleteOptions") {
+        if let Some(ty) = ty {
             normalise(catalog.schema(), ty, &mut value, &mut Strict::off())
                 .map_err(|e| Status::bad_request(e.to_string()))?;
         }

@@ -1,8 +1,9 @@
 //! The encodings of the API: bytes to tree and back, pure.
 //!
 //! ```text
-//! JSON, YAML ── parse ──> object::Value ── object::normalise (schema) ──> canonical tree ── write ──> bytes
+//! JSON, YAML, protobuf ── parse ──> object::Value ── object::normalise (schema) ──> canonical tree ── write ──> bytes
 //! ```
 
 pub mod json;
+pub mod protobuf;
 pub mod yaml;

@@ -73,10 +73,10 @@ fn check_type(new: &Value, errors: &mut Vec<FieldError>) {
     let data = |key: &str| new.at(&["data", key]).and_then(Value::as_str);
     let mut need = |key: &str| errors.push(FieldError::required(format!("data[{key}]"), ""));
     match new.str_at(&["type"]).unwrap_or_default() {
-        "kubernetes.io/service-account-token" => {
-            if new.str_at(&["metadata", "annotations", ACCOUNT_NAME]).unwrap_or_default().is_empty() {
-                errors.push(FieldError::required(format!("metadata.annotations[{ACCOUNT_NAME}]"), ""));
-            }
+        "kubernetes.io/service-account-token"
+            if new.str_at(&["metadata", "annotations", ACCOUNT_NAME]).unwrap_or_default().is_empty() =>
+        {
+            errors.push(FieldError::required(format!("metadata.annotations[{ACCOUNT_NAME}]"), ""));
         }
         "kubernetes.io/dockercfg" => check_json(".dockercfg", data(".dockercfg"), errors),
         "kubernetes.io/dockerconfigjson" => {

@@ -75,7 +75,6 @@ fn a_minimal_object_of_every_kind_is_created_and_updated() {
         new.map_at(&["metadata"]).set("annotations", json(r#"{"a":"1"}"#));
         prepare_create(kind, &mut new, &ctx);
         normalised(&catalog, storage, &mut new);
-        normalised(&catalog, storage, &mut new);
         kind.canonicalise(&mut new);
         let touched = text(&new);
         normalised(&catalog, storage, &mut new);

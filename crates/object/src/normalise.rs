@@ -12,6 +12,7 @@
 mod base64;
 mod error;
 mod go_names;
+mod memo;
 mod scalar;
 mod strict;
 mod structure;
@@ -20,6 +21,7 @@ mod structure;
 mod tests;
 
 pub use error::TypeError;
+pub use memo::FieldMemo;
 pub use scalar::format_float;
 pub use strict::Strict;
 
@@ -41,7 +43,8 @@ pub fn normalise(
     if value.is_null() {
         *value = Value::map();
     }
-    let mut pass = Pass { schema, strict, first_mismatch: None, order: Vec::new(), depth: 0 };
+    let mut pass =
+        Pass { schema, strict, first_mismatch: None, order: Vec::new(), memo: FieldMemo::new(), depth: 0 };
     pass.value(&Shape::Struct(ty), value, &Place::ROOT)?;
     match pass.first_mismatch {
         Some(error) => Err(error),
@@ -62,6 +65,7 @@ struct Pass<'s> {
     first_mismatch: Option<TypeError>,
     /// Scratch of [`structure`]: positions of the members of all open structs.
     order: Vec<u16>,
+    memo: FieldMemo,
     depth: u32,
 }
 

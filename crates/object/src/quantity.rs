@@ -8,6 +8,7 @@ mod tests;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::{Add, Sub};
 
 use thiserror::Error;
 
@@ -99,28 +100,6 @@ impl Quantity {
         bounded.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
     }
 
-    /// The sum; zero takes the other's family of suffixes. What does not fit is the largest that does.
-    pub fn add(self, other: Quantity) -> Quantity {
-        if self.is_zero() {
-            return other;
-        }
-        let scale = self.scale.min(other.scale);
-        let at = |q: Quantity| {
-            let by = 10i128.checked_pow(q.scale.abs_diff(scale))?;
-            q.mantissa.checked_mul(by)
-        };
-        let sum = at(self).zip(at(other)).and_then(|(a, b)| a.checked_add(b));
-        let larger = if self.abs() < other.abs() { other } else { self };
-        match sum {
-            Some(mantissa) => Quantity { mantissa, scale, format: self.format },
-            None => Quantity { format: self.format, ..larger },
-        }
-    }
-
-    pub fn sub(self, other: Quantity) -> Quantity {
-        self.add(Quantity { mantissa: other.mantissa.saturating_neg(), ..other })
-    }
-
     fn abs(self) -> Quantity {
         Quantity { mantissa: self.mantissa.saturating_abs(), ..self }
     }
@@ -140,6 +119,34 @@ fn divide_away(mantissa: i128, digits: u32) -> i128 {
     let Some(by) = 10i128.checked_pow(digits) else { return mantissa.signum() };
     let cut = mantissa / by;
     if mantissa % by == 0 { cut } else { cut + mantissa.signum() }
+}
+
+/// The sum; zero takes the other's family of suffixes. What does not fit is the larger of the two.
+impl Add for Quantity {
+    type Output = Quantity;
+    fn add(self, other: Quantity) -> Quantity {
+        if self.is_zero() {
+            return other;
+        }
+        let scale = self.scale.min(other.scale);
+        let at = |q: Quantity| {
+            let by = 10i128.checked_pow(q.scale.abs_diff(scale))?;
+            q.mantissa.checked_mul(by)
+        };
+        let sum = at(self).zip(at(other)).and_then(|(a, b)| a.checked_add(b));
+        let larger = if self.abs() < other.abs() { other } else { self };
+        match sum {
+            Some(mantissa) => Quantity { mantissa, scale, format: self.format },
+            None => Quantity { format: self.format, ..larger },
+        }
+    }
+}
+
+impl Sub for Quantity {
+    type Output = Quantity;
+    fn sub(self, other: Quantity) -> Quantity {
+        self.add(Quantity { mantissa: other.mantissa.saturating_neg(), ..other })
+    }
 }
 
 impl PartialEq for Quantity {

@@ -7,7 +7,7 @@ use codec::json;
 use kinds::{Decision, DeleteOptions};
 use object::normalise::{Strict, normalise};
 use object::{Status, Value};
-use store::{Commit, CommitError, Guard, Key, Op};
+use store::{Commit, CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
 use crate::admission::{Attempt, Operation, namespace_may_be_deleted};
@@ -29,6 +29,7 @@ impl Registry {
     ) -> Result<Deleted, Status> {
         let storage = self.storage_of(request.resource)?;
         let key: Key = key_of(storage, request.namespace, request.name).into();
+        let mut options = options.clone();
         let mut fresh = false;
         loop {
             if !fresh {
@@ -56,12 +57,16 @@ impl Registry {
             let now = self.env().now_seconds() as i64;
             let version = old.revision().to_string();
             let kind = kinds::kind_of(storage);
-            let (op, answer) = match kinds::decide(kind, storage, &old_tree, &version, options, now)? {
+            let (op, answer) = match kinds::decide(kind, storage, &old_tree, &version, &options, now)? {
                 Decision::Nothing => return Ok(Deleted { obj: old, removed: false }),
                 // A graceful kind that goes at once is first seen as going, by those who watch.
                 Decision::Remove { marked: Some(marked) } if !options.is_dry_run() && !old.deleting() => {
                     let value = bytes::Bytes::from(self.encode_marked(storage, marked)?);
-                    self.mark(&key, &old, value).await?;
+                    if let Some(marked_at) = self.mark(&key, &old, value).await? {
+                        // Our own mark must not fail the version the client named.
+                        let named = &mut options.preconditions.resource_version;
+                        *named = named.take().map(|_| marked_at.to_string());
+                    }
                     continue;
                 }
                 Decision::Remove { .. } => (Op::Delete, None),
@@ -111,12 +116,13 @@ impl Registry {
         Ok(selected)
     }
 
-    /// Writes the mark of a deletion; a conflict is no error, the caller looks again anyway.
-    async fn mark(&self, key: &Key, old: &Obj, value: bytes::Bytes) -> Result<(), Status> {
+    /// Writes the mark of a deletion and tells its revision; `None` after a conflict: the caller looks again.
+    async fn mark(&self, key: &Key, old: &Obj, value: bytes::Bytes) -> Result<Option<Revision>, Status> {
         let guards = vec![(key.clone(), Guard::At(old.revision()))];
         let ops = vec![(key.clone(), Op::Put { value, expires_at: old.expires_at() })];
         match self.engine().commit(Commit { guards, ops }).await {
-            Ok(_) | Err(CommitError::Conflict { .. }) => Ok(()),
+            Ok(revision) => Ok(Some(revision)),
+            Err(CommitError::Conflict { .. }) => Ok(None),
             Err(error) => Err(store_failed(error)),
         }
     }

@@ -24,6 +24,9 @@ use crate::{Registry, Request, convert, decode, key_of, store_failed};
 const GENERATED_NAME_TRIES: usize = 8;
 /// generateName keeps this much of its base, so that the suffix always fits a label.
 const GENERATED_BASE: usize = 58;
+/// What a client cannot set on a new object.
+const OURS_ON_CREATE: [&str; 6] =
+    ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields", "generation"];
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
 
@@ -114,25 +117,16 @@ impl Registry {
     ) -> Result<(Value, Vec<String>), Status> {
         let resource = request.resource;
         let mut new = old.clone();
-        match patch {
-            Patch::Json(patch) => patch.apply(&mut new)?,
-            Patch::Merge(patch) => object::patch::merge::apply(&mut new, patch.clone())?,
-            Patch::Strategic(patch) => {
-                object::patch::strategic::apply(self.catalog().schema(), resource.ty, &mut new, patch.clone())?
-            }
-        }
+        self.apply_patch(request, patch, &mut new)?;
         decode::check_type(self.catalog(), resource, &resource.kind, &resource.api_version(), &new)?;
         let mut strict =
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
-        let before = new.clone();
         if let Err(error) = normalise(self.catalog().schema(), resource.ty, &mut new, &mut strict) {
-            let text = String::from_utf8_lossy(&json::to_vec(&before)).into_owned();
-            let broken = FieldError::invalid("patch", quote(&text), error.to_string());
-            let mut status = Status::invalid("", "", "", vec![broken]);
-            if let Some(details) = &mut status.details {
-                details.kind = String::new();
-            }
-            return Err(status);
+            // The pass left half a tree; the refusal shows the whole patched object.
+            let mut shown = old.clone();
+            self.apply_patch(request, patch, &mut shown)?;
+            let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
+            return Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), error.to_string())]));
         }
         let messages = strict.into_messages();
         if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
@@ -142,13 +136,23 @@ impl Registry {
         Ok((new, messages))
     }
 
+    fn apply_patch(&self, request: &Request<'_>, patch: &Patch, object: &mut Value) -> Result<(), Status> {
+        match patch {
+            Patch::Json(patch) => patch.apply(object),
+            Patch::Merge(patch) => patch::merge::apply(object, patch.clone()),
+            Patch::Strategic(patch) => {
+                patch::strategic::apply(self.catalog().schema(), request.resource.ty, object, patch.clone())
+            }
+        }
+    }
+
     /// Stores a new object of the request's version.
     pub(crate) async fn insert(
         &self,
         request: &Request<'_>,
         storage: &Storage,
         mut new: Value,
-        mut warnings: Vec<String>,
+        warnings: Vec<String>,
         options: WriteOptions,
     ) -> Result<Written, Status> {
         convert::to_storage(request.resource, storage, &mut new)?;
@@ -158,23 +162,28 @@ impl Registry {
         let context = context(request, now, &extra);
 
         let metadata = new.map_at(&["metadata"]);
-        for ours in ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields", "generation"] {
+        for ours in OURS_ON_CREATE {
             metadata.remove(ours);
         }
         metadata.set("uid", self.env().uuid());
         metadata.set("creationTimestamp", time::format_seconds(now));
         let named = metadata.get("name").and_then(Value::as_str).is_some_and(|n| !n.is_empty());
-        let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
+        let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or("");
+        let base: String = base.chars().take(GENERATED_BASE).collect();
         let generated = !named && !base.is_empty();
-        kinds::prepare_create(kind, &mut new, &context);
+        // Another name must be prepared from the same start: kinds derive labels from it.
+        let unnamed = generated.then(|| new.clone());
 
         let mut tries = 0;
         loop {
-            if generated {
-                let base: String = base.chars().take(GENERATED_BASE).collect();
+            if let Some(unnamed) = &unnamed {
+                new = unnamed.clone();
                 new.map_at(&["metadata"]).set("name", format!("{base}{}", self.env().name_suffix()));
             }
-            let encoded = self.complete(storage, &mut new, None, &context, &mut warnings)?;
+            if tries == 0 || generated {
+                kinds::prepare_create(kind, &mut new, &context);
+            }
+            let encoded = self.complete(storage, &mut new, None, &context)?;
             let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
             let key: Key = key_of(storage, request.namespace, &name).into();
             let attempt = Attempt {
@@ -257,7 +266,7 @@ impl Registry {
                 return Err(Status::not_found(request.about(), request.name));
             };
             let step = self.changed(request, storage, rules, &old, verb);
-            let (mut new, old_tree, mut warnings) = match step {
+            let (mut new, old_tree, warnings) = match step {
                 Ok(step) => step,
                 Err(_) if !fresh => {
                     self.freshen().await?;
@@ -270,7 +279,7 @@ impl Registry {
             let extra = extra_of(request);
             let context = context(request, now, &extra);
             kinds::prepare_update(kind, &mut new, &old_tree, &context);
-            let encoded = self.complete(storage, &mut new, Some(&old_tree), &context, &mut warnings)?;
+            let encoded = self.complete(storage, &mut new, Some(&old_tree), &context)?;
             self.admit(&Attempt {
                 user: request.user,
                 operation: Operation::Update,
@@ -341,9 +350,10 @@ impl Registry {
         };
         if version.is_empty() || version == "0" {
             if rules.needs_version && !storage.unconditional_update {
-                let broken = FieldError::invalid("metadata.resourceVersion", "0x0", "must be specified for an update");
-                let (group, kind) = (&request.resource.group, &request.resource.kind);
-                return Err(Status::invalid(group, kind, request.name, vec![broken]));
+                let broken = FieldError::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+                // Upstream names the resource here where other refusals name the kind.
+                let (group, plural) = (&request.resource.group, &request.resource.plural);
+                return Err(Status::invalid(group, plural, request.name, vec![broken]));
             }
         } else if version != old.revision().to_string() {
             return Err(Status::modified(request.about(), request.name));
@@ -386,7 +396,6 @@ impl Registry {
         new: &mut Value,
         old: Option<&Value>,
         context: &Context<'_>,
-        warnings: &mut Vec<String>,
     ) -> Result<Vec<u8>, Status> {
         normalise(self.catalog().schema(), storage.ty, new, &mut Strict::off())
             .map_err(|e| Status::internal(format!("the object no longer fits its type: {e}")))?;
@@ -400,9 +409,6 @@ impl Registry {
             return Err(kinds::invalid(storage, name, errors));
         }
         kind.canonicalise(new);
-        if old.is_none_or(|old| old.at(&["metadata", "finalizers"]) != new.at(&["metadata", "finalizers"])) {
-            warnings.extend(kinds::finalizer_warnings(new));
-        }
         let encoded = json::to_vec(new);
         if encoded.len() > MAX_OBJECT_BYTES {
             return Err(Status::too_large(format!(

@@ -1,7 +1,9 @@
 //! The command line: one place for every flag, its default and its help.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 pub fn command() -> Command {
@@ -81,6 +83,22 @@ fn data_dir() -> Arg {
         .value_name("DIR")
         .value_parser(value_parser!(PathBuf))
         .help("Objects, keys and certificates [default: /var/lib/setpoint as root, else ~/.local/share/setpoint]")
+}
+
+/// Help and version go out as clap writes them; a mistake becomes one line that says where to look.
+pub fn explain(error: &clap::Error) -> ExitCode {
+    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if asked || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
+    }
+    let text = error.render().to_string();
+    // What is wrong stands before the first empty line; a tip, if clap has one, after it.
+    let wrong = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+    let one_line: Vec<&str> = wrong.split_whitespace().chain(tip.map(|_| ";")).chain(tip).collect();
+    eprintln!("setpoint: {}; `setpoint help` lists what there is", one_line.join(" ").replace(" ;", ";"));
+    ExitCode::from(2)
 }
 
 /// The data directory asked for, or the default one.

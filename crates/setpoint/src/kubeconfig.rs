@@ -16,24 +16,46 @@ pub fn default_path(data_dir: &Path) -> PathBuf {
     data_dir.join("admin.kubeconfig")
 }
 
-/// Takes away what an earlier run wrote: while the server is not ready there is no kubeconfig.
-pub fn clear(path: &Path) -> Result<()> {
-    match std::fs::read_to_string(path) {
-        Ok(text) if text.starts_with(MARK) || text.is_empty() => {
-            std::fs::remove_file(path).with_context(|| format!("cannot remove the old kubeconfig {}", path.display()))
-        }
+/// Whether the file may be written: an earlier run's, or none, in a folder that exists.
+pub fn check(path: &Path) -> Result<()> {
+    match std::fs::read(path) {
+        Ok(text) if text.starts_with(MARK.as_bytes()) || text.is_empty() => Ok(()),
         Ok(_) => bail!(
             "{} exists and was not written by setpoint; choose another file with --kubeconfig",
             path.display()
         ),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if !folder.is_dir() {
+                bail!(
+                    "cannot write the kubeconfig {}: the folder {} does not exist; make it, or choose another file \
+                     with --kubeconfig",
+                    path.display(),
+                    folder.display()
+                );
+            }
+            Ok(())
+        }
+        Err(error) => Err(error)
+            .with_context(|| format!("cannot read {}; choose another file with --kubeconfig", path.display())),
+    }
+}
+
+/// Takes away what an earlier run wrote: while the server is not ready there is no kubeconfig.
+pub fn clear(path: &Path) -> Result<()> {
+    check(path)?;
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove the old kubeconfig {}", path.display()))
+        }
+        _ => Ok(()),
     }
 }
 
 /// All or nothing: a reader never sees half a file.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    let context = || format!("cannot write the kubeconfig {}", path.display());
+    let context =
+        || format!("cannot write the kubeconfig {}; choose another file with --kubeconfig", path.display());
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = PathBuf::from(temporary);
@@ -44,8 +66,12 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
         .mode(0o600)
         .open(&temporary)
         .with_context(context)?;
-    file.write_all(MARK.as_bytes()).and_then(|()| file.write_all(text.as_bytes())).with_context(context)?;
-    std::fs::rename(&temporary, path).with_context(context)
+    let written = file.write_all(MARK.as_bytes()).and_then(|()| file.write_all(text.as_bytes()));
+    let written = written.and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written.with_context(context)
 }
 
 pub fn print(matches: &ArgMatches) -> Result<()> {

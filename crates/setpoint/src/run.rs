@@ -20,6 +20,10 @@ use crate::{cli, kubeconfig};
 
 /// How often certificates are looked at; they are renewed months before they end.
 const CHECK_CERTIFICATES: Duration = Duration::from_secs(3600);
+/// How often the store is asked whether it still can commit.
+const CHECK_STORE: Duration = Duration::from_secs(1);
+/// How long a stop may take in all; the server's own drain has four of these seconds.
+const STOP: Duration = Duration::from_millis(4800);
 
 pub struct Settings {
     data_dir: PathBuf,
@@ -53,7 +57,13 @@ impl Settings {
 pub fn run(settings: Settings) -> Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(&settings.log)
         .with_context(|| format!("--log {} is not a filter: use error, warn, info, debug or trace", settings.log))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr).init();
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false)
+        .with_ansi(colours)
+        .with_writer(std::io::stderr)
+        .init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     runtime.block_on(serve(settings))
 }
@@ -64,7 +74,9 @@ async fn serve(settings: Settings) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
 
-    let tokens = settings.token_file.as_deref().map(Tokens::load).transpose()?;
+    // The error's text holds its cause already, so the chain is cut here.
+    let tokens = settings.token_file.as_deref().map(Tokens::load).transpose();
+    let tokens = tokens.map_err(|error| anyhow!("{error}; mend or leave out --token-file"))?;
     for warning in tokens.iter().flat_map(|t| t.warnings()) {
         tracing::warn!("{warning}");
     }
@@ -76,7 +88,7 @@ async fn serve(settings: Settings) -> Result<()> {
     let catalog = Arc::new(Catalog::builtin());
     let table = Table::new(catalog.clone(), env.clone());
     let engine = settings.store.open(&settings.data_dir, &env, &table).await?;
-    kubeconfig::clear(&settings.kubeconfig)?;
+    kubeconfig::check(&settings.kubeconfig)?;
 
     let address: SocketAddr = settings.listen.parse().context("--listen")?;
     let names = certificate_names(address.ip());
@@ -87,7 +99,12 @@ async fn serve(settings: Settings) -> Result<()> {
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     let bound = server.address().context("the listening socket has no address")?;
-    api.bootstrap().await.map_err(|status| anyhow!("cannot create the cluster's first objects: {}", status.message))?;
+    // Only now: a server that finds its port taken must leave the file of the one that runs there.
+    kubeconfig::clear(&settings.kubeconfig)?;
+    api.bootstrap().await.map_err(|status| match engine.health() {
+        Err(why) => anyhow!("{why}"),
+        Ok(()) => anyhow!("cannot create the cluster's first objects: {}", status.message),
+    })?;
 
     let url = server_url(bound);
     kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
@@ -95,30 +112,43 @@ async fn serve(settings: Settings) -> Result<()> {
 
     let serving = env.spawn("server", server.run());
     let mut check = tokio::time::interval(CHECK_CERTIFICATES);
-    loop {
+    let mut check_store = tokio::time::interval(CHECK_STORE);
+    let stopped_by = loop {
         tokio::select! {
             biased;
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
+            _ = terminate.recv() => break Ok(()),
+            _ = interrupt.recv() => break Ok(()),
+            _ = check_store.tick() => if settings.store.fails_for_good() && let Err(why) = engine.health() {
+                // What was acknowledged is on disk; whoever watches over us may start us again.
+                break Err(anyhow!("{why}"));
+            },
             _ = check.tick() => match pki.renew_if_due(env.now_seconds()) {
                 Ok(renewed) => {
                     if renewed.serving && let Err(error) = certificate.swap(pki.serving()) {
                         tracing::error!(%error, "the renewed serving certificate cannot be used");
                     }
-                    if renewed.admin {
-                        kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
+                    if renewed.admin
+                        && let Err(error) = kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))
+                    {
+                        tracing::error!("{error:#}");
                     }
                 }
                 Err(error) => tracing::error!(%error, "certificates could not be renewed"),
             },
         }
-    }
+    };
     tracing::info!("stopping: watches end, requests under way finish");
     api.begin_shutdown();
-    let _ = serving.await;
-    engine.close().await;
+    let stopping = async {
+        let _ = serving.await;
+        engine.close().await;
+    };
+    // An etcd that does not answer must not keep us: nothing we acknowledged waits for it.
+    if tokio::time::timeout(STOP, stopping).await.is_err() {
+        tracing::warn!("the store did not close in time");
+    }
     tracing::info!("stopped");
-    Ok(())
+    stopped_by
 }
 
 /// What the serving certificate must be valid for, beside the usual names.

@@ -45,10 +45,20 @@ impl StoreChoice {
                 let engine =
                     store_etcd::EtcdEngine::connect(urls.clone(), "/registry/".into(), env.clone(), table.clone())
                         .await
-                        .with_context(|| format!("cannot use etcd at {}", urls.join(",")))?;
+                        .with_context(|| {
+                            format!(
+                                "cannot use etcd at {}; start it there, or name another address with --store etcd:URL",
+                                urls.join(",")
+                            )
+                        })?;
                 Ok(engine)
             }
         }
+    }
+
+    /// Whether a store that cannot commit any more stays so: a failed disk does, an etcd may come back.
+    pub fn fails_for_good(&self) -> bool {
+        !matches!(self, StoreChoice::Etcd(_))
     }
 
     pub fn describe(&self, data_dir: &Path) -> String {

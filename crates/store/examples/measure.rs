@@ -31,7 +31,6 @@ impl State for Plain {
             };
         }
     }
-    fn scan(&self, _: &mut dyn FnMut(&Entry)) {}
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]

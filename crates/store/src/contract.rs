@@ -97,9 +97,6 @@ pub trait State: Send + Sync {
     /// Changes in revision order. All changes of one revision come in one call. `upto` is the last revision
     /// that is now complete (it may be higher than the last change's).
     fn publish(&self, changes: Vec<Change>, upto: Revision);
-    /// Hands out the whole current state in key order, for a snapshot. Called where `publish` is called, so
-    /// it is the state as of the last `publish`.
-    fn scan(&self, visit: &mut dyn FnMut(&Entry));
 }
 
 /// A store of keys and values with one ordered log.

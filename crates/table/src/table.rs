@@ -343,30 +343,4 @@ impl State for Table {
         // Twice what came in: the size bound holds, and one publish never pays for a whole history.
         self.forget_some(count * 2 + 16);
     }
-
-    fn scan(&self, visit: &mut dyn FnMut(&Entry)) {
-        // Storages in prefix order are not key order (services/specs, services/endpoints): sort them.
-        let mut order: Vec<&catalog::Storage> = self.catalog.storages().iter().collect();
-        order.sort_by(|a, b| a.prefix.cmp(&b.prefix));
-        for row in order {
-            let mut after: Option<Key> = None;
-            loop {
-                let batch: Vec<Arc<Obj>> = {
-                    let shard = self.shard(row.id).read();
-                    let revision = self.revision();
-                    shard.range(row, &Scope::All, after.as_deref(), revision).take(STRETCH).cloned().collect()
-                };
-                let Some(last) = batch.last() else { break };
-                after = Some(last.key().clone());
-                for obj in &batch {
-                    visit(&Entry {
-                        key: obj.key().clone(),
-                        value: obj.stored_value().into(),
-                        revision: obj.revision(),
-                        expires_at: obj.expires_at(),
-                    });
-                }
-            }
-        }
-    }
 }

@@ -5,6 +5,7 @@ mod strings;
 use std::borrow::Cow;
 
 use catalog::{Name, Schema, Shape, StructType, TypeId};
+use object::normalise::FieldMemo;
 use object::{Map, Value};
 use thiserror::Error;
 
@@ -42,6 +43,7 @@ pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, Par
         depth: 0,
         schema,
         out_of_range: None,
+        memo: FieldMemo::new(),
         entries: Vec::new(),
         items: Vec::new(),
     };
@@ -69,6 +71,7 @@ struct Reader<'a> {
     schema: Option<&'a Schema>,
     /// The first number no float can hold.
     out_of_range: Option<String>,
+    memo: FieldMemo,
     /// Members and elements of all open containers; a closed one is moved out at its exact size.
     entries: Vec<(Name, Value)>,
     items: Vec<Value>,
@@ -108,7 +111,7 @@ impl<'a> Reader<'a> {
                 None => return Err(ended()),
             }
             let key = self.string()?;
-            let (name, inner) = names.intern(key);
+            let (name, inner) = names.intern(&mut self.memo, key);
             self.skip_space();
             match self.peek() {
                 Some(b':') => self.at += 1,
@@ -263,7 +266,11 @@ impl<'a> Reader<'a> {
 
     #[inline]
     fn skip_space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.peek() {
+        // One comparison where there is none, as between the parts of what machines send.
+        while let Some(c) = self.peek()
+            && c <= b' '
+            && matches!(c, b' ' | b'\n' | b'\t' | b'\r')
+        {
             self.at += 1;
         }
     }
@@ -286,16 +293,12 @@ impl<'s> Names<'s> {
         }
     }
 
-    fn intern(&mut self, key: Cow<'_, str>) -> (Name, Option<&'s Shape>) {
+    fn intern(&mut self, memo: &mut FieldMemo, key: Cow<'_, str>) -> (Name, Option<&'s Shape>) {
         match self {
             Names::Map(inner) => (Name::Shared(key.into()), *inner),
             Names::Struct(ty, next) => {
                 let ty: &'s StructType = ty;
-                let found = match ty.fields.get(*next) {
-                    Some(field) if field.name == *key => Some((*next, field)),
-                    _ => ty.field(&key),
-                };
-                match found {
+                match memo.find(ty, *next, &key) {
                     Some((at, field)) => {
                         *next = at + 1;
                         (field.name.clone(), Some(&field.shape))

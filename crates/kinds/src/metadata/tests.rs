@@ -200,7 +200,7 @@ fn an_update_cannot_change_who_the_object_is() {
         // Once by the rules of every object, once by the kind's.
         errors.dedup();
         let half = errors.len() / 2;
-        if errors.len() % 2 == 0 && errors[..half] == errors[half..] {
+        if errors.len().is_multiple_of(2) && errors[..half] == errors[half..] {
             errors.truncate(half);
         }
         errors

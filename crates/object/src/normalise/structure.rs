@@ -41,11 +41,7 @@ impl<'s> Pass<'s> {
         let mut settled = true;
         let mut repeated = false;
         for (name, member) in map.entries_mut() {
-            let found = match ty.fields.get(next) {
-                Some(field) if field.name == *name => Some((next, field)),
-                _ => ty.field(name),
-            };
-            let Some((at, field)) = found else {
+            let Some((at, field)) = self.memo.find(ty, next, name) else {
                 self.strict.unknown(here, name);
                 self.order.push(GONE);
                 settled = false;

@@ -78,12 +78,12 @@ fn order_is_by_amount() {
 #[test]
 fn sums_keep_the_first_family_and_never_overflow() {
     let q = |text: &str| Quantity::parse(text).unwrap();
-    assert_eq!(q("1Gi").add(q("1G")).to_string(), "2073741824");
-    assert_eq!(q("0").add(q("1Gi")).to_string(), "1Gi");
-    assert_eq!(q("100m").add(q("0.9")).to_string(), "1");
-    assert_eq!(q("1").sub(q("1500m")).to_string(), "-500m");
-    assert_eq!(q("1e900").add(q("1")).to_string(), "1e900");
-    assert_eq!(q("1").add(q("1e40")).as_i64(), i64::MAX);
+    assert_eq!((q("1Gi") + q("1G")).to_string(), "2073741824");
+    assert_eq!((q("0") + q("1Gi")).to_string(), "1Gi");
+    assert_eq!((q("100m") + q("0.9")).to_string(), "1");
+    assert_eq!((q("1") - q("1500m")).to_string(), "-500m");
+    assert_eq!((q("1e900") + q("1")).to_string(), "1e900");
+    assert_eq!((q("1") + q("1e40")).as_i64(), i64::MAX);
 }
 
 #[test]

@@ -129,6 +129,9 @@ impl SegmentReader {
     }
 }
 
+/// The revision of its last change, the entry as a put, and the payload that its value stands in.
+type SnapshotEntry<'a> = (Revision, RawChange<'a>, &'a [u8]);
+
 pub(super) struct SnapshotReader {
     pub frames: Frames,
     path: PathBuf,
@@ -144,7 +147,7 @@ impl SnapshotReader {
     }
 
     /// The next entry as a change, with its payload; `None` after the last, which must be the end of the file.
-    pub(super) fn next(&mut self) -> Result<Option<(Revision, RawChange<'_>, &[u8])>, OpenError> {
+    pub(super) fn next(&mut self) -> Result<Option<SnapshotEntry<'_>>, OpenError> {
         let offset = self.frames.offset();
         let (path, length) = (&self.path, self.frames.length());
         let damaged = |what: &str| OpenError::damaged(path, offset, what);

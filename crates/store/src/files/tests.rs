@@ -120,9 +120,9 @@ fn a_flipped_byte_anywhere_is_refused_or_harmless() {
     let good = small_store(dir.path());
     let mut refused = 0;
     for (name, bytes) in &good {
-        for at in 0..bytes.len() {
-            for flipped in [bytes[at] ^ 0xff, bytes[at] ^ 1, 0, b'\n'] {
-                if flipped == bytes[at] {
+        for (at, byte) in bytes.iter().enumerate() {
+            for flipped in [byte ^ 0xff, byte ^ 1, 0, b'\n'] {
+                if flipped == *byte {
                     continue;
                 }
                 let mut bad = good.clone();

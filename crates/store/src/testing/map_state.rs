@@ -144,10 +144,4 @@ impl State for MapState {
         }
         self.told.send_modify(|n| *n += 1);
     }
-
-    fn scan(&self, visit: &mut dyn FnMut(&Entry)) {
-        for entry in self.inner.lock().entries.values() {
-            visit(entry);
-        }
-    }
 }

@@ -4,3 +4,5 @@ mod clients;
 mod golden_errors;
 mod golden_watches;
 mod text;
+mod kinds;
+mod sweep;

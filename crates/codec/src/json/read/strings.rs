@@ -6,9 +6,23 @@ use super::{Bad, Reader, ended, unexpected};
 
 impl<'a> Reader<'a> {
     /// The rest of a string, after its opening quote.
+    #[inline]
     pub(super) fn string(&mut self) -> Result<Cow<'a, str>, Bad> {
         let start = self.at;
-        let end = self.plain_until(start);
+        let end = plain_until(self.bytes, start);
+        // Almost every string is plain.
+        if self.bytes.get(end) == Some(&b'"')
+            && let Some(text) = self.text
+            && let Some(piece) = text.get(start..end)
+        {
+            self.at = end + 1;
+            return Ok(Cow::Borrowed(piece));
+        }
+        self.odd_string(start, end)
+    }
+
+    #[cold]
+    fn odd_string(&mut self, start: usize, end: usize) -> Result<Cow<'a, str>, Bad> {
         match self.bytes.get(end) {
             Some(b'"') => {
                 self.at = end + 1;
@@ -20,7 +34,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    #[cold]
     fn escaped_string(&mut self, start: usize, first_escape: usize) -> Result<String, Bad> {
         let mut out = String::with_capacity((first_escape - start) + 32);
         let mut from = start;
@@ -40,7 +53,7 @@ impl<'a> Reader<'a> {
                 None => return Err(ended()),
             }
             from = self.at;
-            until = self.plain_until(from);
+            until = plain_until(self.bytes, from);
         }
     }
 
@@ -98,34 +111,6 @@ impl<'a> Reader<'a> {
         Ok(code)
     }
 
-    /// Where the first quote, backslash or control character from `from` on stands (or the end), eight bytes a step.
-    fn plain_until(&self, from: usize) -> usize {
-        const ONES: u64 = 0x0101_0101_0101_0101;
-        const HIGHS: u64 = 0x8080_8080_8080_8080;
-        let mut at = from;
-        while let Some(chunk) = self.bytes.get(at..at + 8) {
-            let word = u64::from_le_bytes(chunk.try_into().expect("the slice has eight bytes"));
-            let quote = word ^ (ONES * b'"' as u64);
-            let backslash = word ^ (ONES * b'\\' as u64);
-            // A borrow can only spoil bytes above the first hit, and only the first one is used.
-            let hits = ((word.wrapping_sub(ONES * 0x20) & !word)
-                | (quote.wrapping_sub(ONES) & !quote)
-                | (backslash.wrapping_sub(ONES) & !backslash))
-                & HIGHS;
-            if hits != 0 {
-                return at + hits.trailing_zeros() as usize / 8;
-            }
-            at += 8;
-        }
-        while let Some(c) = self.bytes.get(at) {
-            if *c == b'"' || *c == b'\\' || *c < 0x20 {
-                break;
-            }
-            at += 1;
-        }
-        at
-    }
-
     /// The input between two places, bytes that are not UTF-8 replaced one by one as Go does.
     pub(super) fn piece(&self, from: usize, until: usize) -> Cow<'a, str> {
         if let Some(piece) = self.text.and_then(|text| text.get(from..until)) {
@@ -138,4 +123,28 @@ impl<'a> Reader<'a> {
         }
         Cow::Owned(out)
     }
+}
+
+/// Where the first quote, backslash or control character from `from` on stands (or the end), eight bytes a step.
+#[inline]
+fn plain_until(bytes: &[u8], from: usize) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let mut rest = bytes.get(from..).unwrap_or_default();
+    while let Some((chunk, after)) = rest.split_first_chunk::<8>() {
+        let word = u64::from_le_bytes(*chunk);
+        let quote = word ^ (ONES * b'"' as u64);
+        let backslash = word ^ (ONES * b'\\' as u64);
+        // A borrow can only spoil bytes above the first hit, and only the first one is used.
+        let hits = ((word.wrapping_sub(ONES * 0x20) & !word)
+            | (quote.wrapping_sub(ONES) & !quote)
+            | (backslash.wrapping_sub(ONES) & !backslash))
+            & HIGHS;
+        if hits != 0 {
+            return bytes.len() - rest.len() + hits.trailing_zeros() as usize / 8;
+        }
+        rest = after;
+    }
+    let odd = rest.iter().position(|c| *c == b'"' || *c == b'\\' || *c < 0x20);
+    bytes.len() - rest.len() + odd.unwrap_or(rest.len())
 }

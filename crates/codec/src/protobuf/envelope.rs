@@ -1,0 +1,102 @@
+//! What stands around a message: the envelope that names its kind, lists, and the frames of a watch.
+
+use super::ProtobufError;
+use super::wire::{self, Reader, Wire, close, put_bytes};
+
+/// Every body begins with it, so that nobody takes it for JSON.
+pub const MAGIC: &[u8; 4] = b"k8s\0";
+
+/// An opened envelope; everything borrows from the body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sealed<'b> {
+    pub api_version: &'b str,
+    pub kind: &'b str,
+    pub message: &'b [u8],
+}
+
+/// Takes a body apart without reading its message.
+pub fn open(body: &[u8]) -> Result<Sealed<'_>, ProtobufError> {
+    if body.is_empty() {
+        return Err(ProtobufError::Empty);
+    }
+    let unknown = body.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?;
+    let mut sealed = Sealed::default();
+    let mut reader = Reader::new(unknown);
+    while let Some((number, wire)) = reader.tag()? {
+        match (number, wire) {
+            (1, Wire::Length) => type_meta(reader.bytes()?, &mut sealed)?,
+            (2, Wire::Length) => sealed.message = reader.bytes()?,
+            (1..=4, Wire::Length) => drop(reader.bytes()?),
+            (1..=4, wire) => return Err(wrong_wire(wire, "Unknown")),
+            _ => reader.skip(wire)?,
+        }
+    }
+    Ok(sealed)
+}
+
+/// Appends a body: the envelope around whatever `message` appends.
+pub fn seal(api_version: &str, kind: &str, out: &mut Vec<u8>, message: impl FnOnce(&mut Vec<u8>)) {
+    out.extend_from_slice(MAGIC);
+    let meta = wire::open(out, 1);
+    put_bytes(out, 1, api_version.as_bytes());
+    put_bytes(out, 2, kind.as_bytes());
+    close(out, meta);
+    let raw = wire::open(out, 2);
+    message(out);
+    close(out, raw);
+    // contentEncoding and contentType: Go writes them although nobody sets them.
+    put_bytes(out, 3, b"");
+    put_bytes(out, 4, b"");
+}
+
+/// Appends the body of a list from messages made before: its metadata and its items, each without an envelope
+/// ([`open`] takes it off). All list kinds have the metadata at 1 and the items at 2.
+pub fn encode_list<'i>(
+    api_version: &str,
+    kind: &str,
+    metadata: &[u8],
+    items: impl IntoIterator<Item = &'i [u8]>,
+    out: &mut Vec<u8>,
+) {
+    seal(api_version, kind, out, |out| {
+        put_bytes(out, 1, metadata);
+        for item in items {
+            put_bytes(out, 2, item);
+        }
+    });
+}
+
+/// Appends one frame of a watch; `object` is a whole body, envelope included, and may be shared by all watchers.
+pub fn encode_event(event_type: &str, object: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    put_bytes(out, 1, event_type.as_bytes());
+    let extension = wire::open(out, 2);
+    put_bytes(out, 1, object);
+    close(out, extension);
+    // Bodies are bounded far below 4 GiB; a longer frame could not be told from a broken one.
+    let length = u32::try_from(out.len() - start - 4).expect("an object is shorter than 4 GiB");
+    out[start..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+pub(super) fn wrong_wire(wire: Wire, field: &str) -> ProtobufError {
+    ProtobufError::WrongWireType { wire_type: wire.number(), field: field.to_owned() }
+}
+
+fn type_meta<'b>(bytes: &'b [u8], sealed: &mut Sealed<'b>) -> Result<(), ProtobufError> {
+    let mut reader = Reader::new(bytes);
+    while let Some((number, wire)) = reader.tag()? {
+        match (number, wire) {
+            (1, Wire::Length) => sealed.api_version = text(reader.bytes()?),
+            (2, Wire::Length) => sealed.kind = text(reader.bytes()?),
+            (1 | 2, wire) => return Err(wrong_wire(wire, "TypeMeta")),
+            _ => reader.skip(wire)?,
+        }
+    }
+    Ok(())
+}
+
+/// No version or kind of ours is other than ASCII; what is not even UTF-8 names nothing.
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or("\u{fffd}")
+}

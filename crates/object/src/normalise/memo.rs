@@ -1,0 +1,48 @@
+//! Finding fields by name fast: documents repeat themselves, and mostly follow the declaration.
+
+use catalog::{Field, StructType};
+
+/// Remembers where names were found, for one document. A remembered place is a guess that is checked, so that
+/// neither another type nor another name in the same slot can do harm.
+#[derive(Debug)]
+pub struct FieldMemo {
+    slots: [u16; SLOTS],
+}
+
+const SLOTS: usize = 128;
+
+impl FieldMemo {
+    pub fn new() -> FieldMemo {
+        FieldMemo { slots: [0; SLOTS] }
+    }
+
+    /// As [`StructType::field`]; `next` is the field that stands behind the last one found.
+    #[inline]
+    pub fn find<'s>(&mut self, ty: &'s StructType, next: usize, name: &str) -> Option<(usize, &'s Field)> {
+        if let Some(field) = ty.fields.get(next)
+            && field.name == *name
+        {
+            return Some((next, field));
+        }
+        let bytes = name.as_bytes();
+        let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else { return ty.field(name) };
+        // Names of one struct differ in these; structs differ in how many fields they have.
+        let mixed =
+            usize::from(*first) * 5 + usize::from(*last) * 23 + bytes.len() * 11 + ty.fields.len() * 3;
+        let slot = &mut self.slots[mixed % SLOTS];
+        if let Some(field) = ty.fields.get(usize::from(*slot))
+            && field.name == *name
+        {
+            return Some((usize::from(*slot), field));
+        }
+        let found = ty.field(name)?;
+        *slot = found.0 as u16;
+        Some(found)
+    }
+}
+
+impl Default for FieldMemo {
+    fn default() -> FieldMemo {
+        FieldMemo::new()
+    }
+}

@@ -1,0 +1,252 @@
+// A program as people write them on client-go: discovery, a typed informer, retries on conflict, the dynamic client.
+// The kubeconfig is its one argument. It prints one line a fact and ends with 0 only if all of them held.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
+)
+
+const namespace = "go-client"
+
+type event struct {
+	verb, name, value string
+}
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Args[1])
+	check("kubeconfig", err)
+	config.QPS = -1
+	config.ContentType = "application/json"
+	client, err := kubernetes.NewForConfig(config)
+	check("client", err)
+
+	discovery(client)
+	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	check("create a namespace", err)
+	informer(ctx, client)
+	conflicts(ctx, client)
+	refusals(ctx, client)
+	dynamicObjects(ctx, config)
+	check("delete the namespace", client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}))
+	fmt.Println("all facts hold")
+}
+
+func discovery(client *kubernetes.Clientset) {
+	version, err := client.Discovery().ServerVersion()
+	check("server version", err)
+	expect("the minor version", version.Minor, "36")
+	groups, resources, err := client.Discovery().ServerGroupsAndResources()
+	check("discovery", err)
+	if len(groups) < 15 {
+		fail("only %d groups", len(groups))
+	}
+	kinds := map[string]bool{}
+	for _, list := range resources {
+		for _, resource := range list.APIResources {
+			kinds[list.GroupVersion+"/"+resource.Name] = true
+		}
+	}
+	for _, want := range []string{"v1/configmaps", "v1/pods/status", "apps/v1/deployments/scale", "rbac.authorization.k8s.io/v1/roles"} {
+		if !kinds[want] {
+			fail("discovery lacks %s", want)
+		}
+	}
+}
+
+// An informer sees what was there, then every change, once and in order.
+func informer(ctx context.Context, client *kubernetes.Clientset) {
+	maps := client.CoreV1().ConfigMaps(namespace)
+	_, err := maps.Create(ctx, configMap("before", "0"), metav1.CreateOptions{})
+	check("create before the informer", err)
+
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace))
+	shared := factory.Core().V1().ConfigMaps()
+	events := make(chan event, 100)
+	send := func(verb string, object any) {
+		if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = gone.Obj
+		}
+		m := object.(*corev1.ConfigMap)
+		events <- event{verb, m.Name, m.Data["value"]}
+	}
+	_, err = shared.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { send("add", object) },
+		UpdateFunc: func(_, object any) { send("update", object) },
+		DeleteFunc: func(object any) { send("delete", object) },
+	})
+	check("add a handler", err)
+	stop := make(chan struct{})
+	defer close(stop)
+	factory.Start(stop)
+	if !cache.WaitForCacheSync(ctx.Done(), shared.Informer().HasSynced) {
+		fail("the informer does not sync")
+	}
+	next(ctx, events, event{"add", "before", "0"})
+
+	made, err := maps.Create(ctx, configMap("a", "1"), metav1.CreateOptions{})
+	check("create", err)
+	next(ctx, events, event{"add", "a", "1"})
+	made.Data["value"] = "2"
+	_, err = maps.Update(ctx, made, metav1.UpdateOptions{})
+	check("update", err)
+	next(ctx, events, event{"update", "a", "2"})
+	_, err = maps.Patch(ctx, "a", types.StrategicMergePatchType, []byte(`{"data":{"value":"3"}}`), metav1.PatchOptions{})
+	check("strategic merge patch", err)
+	next(ctx, events, event{"update", "a", "3"})
+	check("delete", maps.Delete(ctx, "a", metav1.DeleteOptions{}))
+	next(ctx, events, event{"delete", "a", "3"})
+
+	cached, err := shared.Lister().ConfigMaps(namespace).Get("before")
+	check("read the informer's store", err)
+	live, err := maps.Get(ctx, "before", metav1.GetOptions{})
+	check("get", err)
+	expect("the cached resourceVersion", cached.ResourceVersion, live.ResourceVersion)
+}
+
+// Many writers with RetryOnConflict: no increment is lost.
+func conflicts(ctx context.Context, client *kubernetes.Clientset) {
+	maps := client.CoreV1().ConfigMaps(namespace)
+	stale, err := maps.Create(ctx, configMap("counter", ""), metav1.CreateOptions{})
+	check("create the counter", err)
+	const writers, each = 5, 4
+	results := make(chan error, writers)
+	// As many retries as there can be other writers' successes, so that none gives up.
+	patient := retry.DefaultRetry
+	patient.Steps = writers*each + 1
+	for range writers {
+		go func() {
+			for range each {
+				err := retry.RetryOnConflict(patient, func() error {
+					current, err := maps.Get(ctx, "counter", metav1.GetOptions{})
+					if err != nil {
+						return err
+					}
+					current.Data["value"] += "x"
+					_, err = maps.Update(ctx, current, metav1.UpdateOptions{})
+					return err
+				})
+				if err != nil {
+					results <- err
+					return
+				}
+			}
+			results <- nil
+		}()
+	}
+	for range writers {
+		check("increment", <-results)
+	}
+	counter, err := maps.Get(ctx, "counter", metav1.GetOptions{})
+	check("get the counter", err)
+	expect("increments", len(counter.Data["value"]), writers*each)
+	_, err = maps.Update(ctx, stale, metav1.UpdateOptions{})
+	if !apierrors.IsConflict(err) {
+		fail("an update with an old resourceVersion gave %v", err)
+	}
+}
+
+func refusals(ctx context.Context, client *kubernetes.Clientset) {
+	maps := client.CoreV1().ConfigMaps(namespace)
+	_, err := maps.Get(ctx, "missing", metav1.GetOptions{})
+	expect("get of a missing object is NotFound", apierrors.IsNotFound(err), true)
+	_, err = maps.Create(ctx, configMap("before", ""), metav1.CreateOptions{})
+	expect("a second create is AlreadyExists", apierrors.IsAlreadyExists(err), true)
+	_, err = maps.Create(ctx, configMap("Not A Name", ""), metav1.CreateOptions{})
+	expect("a wrong name is Invalid", apierrors.IsInvalid(err), true)
+	_, err = maps.Watch(ctx, metav1.ListOptions{ResourceVersion: "not-a-number"})
+	expect("a wrong resourceVersion is refused", err != nil, true)
+}
+
+func dynamicObjects(ctx context.Context, config *rest.Config) {
+	client, err := dynamic.NewForConfig(config)
+	check("dynamic client", err)
+	deployments := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace(namespace)
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": "web", "labels": map[string]any{"app": "web"}},
+		"spec": map[string]any{
+			"selector": map[string]any{"matchLabels": map[string]any{"app": "web"}},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": map[string]any{"app": "web"}},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "c", "image": "busybox"}}},
+			},
+		},
+	}}
+	made, err := deployments.Create(ctx, object, metav1.CreateOptions{})
+	check("dynamic create", err)
+	expect("generation of a new object", made.GetGeneration(), int64(1))
+	watch, err := deployments.Watch(ctx, metav1.ListOptions{ResourceVersion: made.GetResourceVersion(), LabelSelector: "app=web"})
+	check("dynamic watch", err)
+	defer watch.Stop()
+	_, err = deployments.Patch(ctx, "web", types.MergePatchType, []byte(`{"spec":{"replicas":3}}`), metav1.PatchOptions{})
+	check("dynamic patch", err)
+	select {
+	case change := <-watch.ResultChan():
+		expect("the watch's event", string(change.Type), "MODIFIED")
+	case <-ctx.Done():
+		fail("no event of the dynamic watch")
+	}
+	list, err := deployments.List(ctx, metav1.ListOptions{LabelSelector: "app=web", FieldSelector: "metadata.name=web"})
+	check("dynamic list", err)
+	expect("objects listed", len(list.Items), 1)
+	expect("generation after a change of spec", list.Items[0].GetGeneration(), int64(2))
+	check("dynamic delete", deployments.Delete(ctx, "web", metav1.DeleteOptions{}))
+}
+
+func configMap(name, value string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"value": value}}
+}
+
+// kube-root-ca.crt and others may be made by controllers: only our own names count.
+func next(ctx context.Context, events <-chan event, want event) {
+	for {
+		select {
+		case got := <-events:
+			if got.name != "before" && got.name != "a" {
+				continue
+			}
+			expect("the informer's event", got, want)
+			return
+		case <-ctx.Done():
+			fail("no event; wanted %v", want)
+		}
+	}
+}
+
+func expect[T comparable](what string, got, want T) {
+	if got != want {
+		fail("%s: got %v, want %v", what, got, want)
+	}
+	fmt.Println("ok:", what)
+}
+
+func check(what string, err error) {
+	if err != nil {
+		fail("%s: %v", what, err)
+	}
+	fmt.Println("ok:", what)
+}
+
+func fail(format string, args ...any) {
+	fmt.Printf("FAILED: "+format+"\n", args...)
+	os.Exit(1)
+}

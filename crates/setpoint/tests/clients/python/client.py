@@ -1,0 +1,84 @@
+"""The Python client as people use it: create, list with selectors, watch, patch, delete, and the codes of failures.
+
+Usage: client.py KUBECONFIG. Ends with 0 only if everything held.
+"""
+
+import sys
+
+from kubernetes import client, config, watch
+from kubernetes.client.rest import ApiException
+
+NAMESPACE = "python-client"
+
+
+def config_map(name, value, labels=None):
+    metadata = client.V1ObjectMeta(name=name, labels=labels or {})
+    return client.V1ConfigMap(metadata=metadata, data={"value": value})
+
+
+def refused(code, reason, call, *arguments):
+    try:
+        call(*arguments)
+    except ApiException as error:
+        assert error.status == code, error
+        assert f'"reason":"{reason}"' in error.body.replace('": "', '":"'), error.body
+        return
+    raise AssertionError(f"{call.__name__}{arguments} was not refused")
+
+
+def main():
+    config.load_kube_config(sys.argv[1])
+    core = client.CoreV1Api()
+    assert client.VersionApi().get_code().git_version.startswith("v1.36"), "version"
+
+    core.create_namespace(client.V1Namespace(metadata=client.V1ObjectMeta(name=NAMESPACE)))
+    made = core.create_namespaced_config_map(NAMESPACE, config_map("a", "1", {"tier": "front"}))
+    core.create_namespaced_config_map(NAMESPACE, config_map("b", "1", {"tier": "back"}))
+    assert made.metadata.uid and made.metadata.creation_timestamp, made
+
+    def names(**selectors):
+        return [m.metadata.name for m in core.list_namespaced_config_map(NAMESPACE, **selectors).items]
+
+    assert names() == ["a", "b"], names()
+    assert names(label_selector="tier=front") == ["a"]
+    assert names(label_selector="tier in (front, back),tier!=front") == ["b"]
+    assert names(field_selector="metadata.name=b") == ["b"]
+    first = core.list_namespaced_config_map(NAMESPACE, limit=1)
+    rest = core.list_namespaced_config_map(NAMESPACE, limit=1, _continue=first.metadata._continue)
+    assert [m.metadata.name for m in first.items + rest.items] == ["a", "b"]
+
+    patched = core.patch_namespaced_config_map("a", NAMESPACE, {"data": {"value": "2", "more": "x"}})
+    assert patched.data == {"value": "2", "more": "x"}, patched.data
+    core.patch_namespaced_config_map("a", NAMESPACE, [{"op": "remove", "path": "/data/more"}])
+    core.delete_namespaced_config_map("a", NAMESPACE)
+
+    # All of it again as events, from before it happened.
+    seen = []
+    stream = watch.Watch()
+    start = made.metadata.resource_version
+    for event in stream.stream(core.list_namespaced_config_map, NAMESPACE, resource_version=start, timeout_seconds=30):
+        seen.append((event["type"], event["object"].metadata.name))
+        if event["type"] == "DELETED":
+            stream.stop()
+    assert seen == [("ADDED", "b"), ("MODIFIED", "a"), ("MODIFIED", "a"), ("DELETED", "a")], seen
+
+    current = core.read_namespaced_config_map("b", NAMESPACE)
+    core.patch_namespaced_config_map("b", NAMESPACE, {"data": {"value": "3"}})
+    refused(409, "Conflict", core.replace_namespaced_config_map, "b", NAMESPACE, current)
+    refused(404, "NotFound", core.read_namespaced_config_map, "a", NAMESPACE)
+    refused(409, "AlreadyExists", core.create_namespaced_config_map, NAMESPACE, config_map("b", "1"))
+    refused(422, "Invalid", core.create_namespaced_config_map, NAMESPACE, config_map("Not A Name", "1"))
+    refused(404, "NotFound", core.create_namespaced_config_map, "no-such-namespace", config_map("a", "1"))
+
+    custom = client.CustomObjectsApi()
+    role = {"metadata": {"name": "r"}, "rules": []}
+    custom.create_namespaced_custom_object("rbac.authorization.k8s.io", "v1", NAMESPACE, "roles", role)
+    listed = custom.list_namespaced_custom_object("rbac.authorization.k8s.io", "v1", NAMESPACE, "roles")
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["r"], listed
+
+    core.delete_collection_namespaced_config_map(NAMESPACE)
+    assert names() == []
+    print("all facts hold")
+
+
+main()

@@ -1,0 +1,224 @@
+//! The command line: what goes wrong is told in one line that says how to mend it, and nothing is damaged.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::*;
+
+/// Runs `setpoint` with words that must be refused; the one line it wrote.
+pub fn refused<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let mut command = Command::new(SETPOINT);
+    command.args(words);
+    let output = run(&mut command);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{command:?} was not refused");
+    assert!(output.stdout.is_empty(), "{command:?} wrote {:?}", String::from_utf8_lossy(&output.stdout));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() == 1 && lines[0].starts_with("setpoint: "), "{command:?} must write one line, wrote:\n{text}");
+    lines[0].to_owned()
+}
+
+/// A server that must not start on this data directory.
+pub fn no_server(data_dir: &Path, flags: &[&str]) -> String {
+    let dir = data_dir.to_str().unwrap();
+    let mut words = vec!["server", "--data-dir", dir];
+    if !flags.contains(&"--listen") {
+        words.extend(["--listen", "127.0.0.1:0"]);
+    }
+    words.extend(flags);
+    refused(words)
+}
+
+fn says(line: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(line.contains(part), "{line:?} does not say {part:?}");
+    }
+}
+
+#[test]
+fn wrong_flags_and_values_are_refused_in_one_line() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let table: &[(&[&str], &[&str])] = &[
+        (&["--listen", "nonsense"], &["--listen nonsense", "IP:PORT", "127.0.0.1:6443"]),
+        (&["--listen", "127.0.0.1"], &["IP:PORT"]),
+        (&["--listen", "192.0.2.77:7443"], &["192.0.2.77:7443", "no such address", "--listen"]),
+        (&["--store", "disc"], &["--store disc", "use memory, disk, or etcd:URL"]),
+        (&["--store", "etcd:"], &["etcd:http://127.0.0.1:2379"]),
+        (&["--store", "etcd:ftp://a"], &["ftp://a", "http://"]),
+        (&["--store", "etcd:http://127.0.0.1:1"], &["cannot use etcd at http://127.0.0.1:1", "start it", "--store"]),
+        (&["--log", "=="], &["--log ==", "error, warn, info, debug or trace"]),
+        (&["--token-file", "/no/such/file"], &["/no/such/file", "--token-file"]),
+        (&["--kubeconfig", "/no/such/folder/config"], &["/no/such/folder", "--kubeconfig"]),
+        (&["--datadir", "x"], &["--datadir", "--data-dir", "setpoint help"]),
+        (&["--listen"], &["--listen", "value"]),
+        (&["surplus"], &["surplus"]),
+    ];
+    for (flags, parts) in table {
+        says(&no_server(&data, flags), parts);
+    }
+    says(&refused(["serve"]), &["serve", "setpoint help"]);
+    // None of these left a data directory that would now hinder the right start.
+    Proc::start(&data).stop();
+}
+
+#[test]
+fn without_a_command_the_help_is_shown() {
+    let output = run(&mut Command::new(SETPOINT));
+    assert_eq!(output.status.code(), Some(2));
+    let help = run(Command::new(SETPOINT).arg("--help"));
+    assert!(help.status.success());
+    for command in ["up", "server", "kubeconfig", "reset", "version", "bench"] {
+        assert!(String::from_utf8_lossy(&help.stdout).contains(command), "{command}");
+    }
+}
+
+#[test]
+fn version_names_the_program_and_the_api() {
+    let output = run(Command::new(SETPOINT).arg("version"));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(text.starts_with("setpoint ") && text.contains("Kubernetes API v1.36"), "{text}");
+}
+
+#[test]
+fn a_second_server_on_the_data_directory_is_refused_and_the_first_goes_on() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Proc::start(&data);
+    let before = std::fs::read(&server.kubeconfig).unwrap();
+    says(&no_server(&data, &[]), &["already in use by pid", "stop that process"]);
+    assert_eq!(std::fs::read(&server.kubeconfig).unwrap(), before, "the first one's kubeconfig stays");
+    server.stop();
+}
+
+#[test]
+fn an_occupied_port_is_refused_and_the_one_who_has_it_keeps_its_kubeconfig() {
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    let before = std::fs::read(&server.kubeconfig).unwrap();
+    let (address, shared) = (server.address(), server.kubeconfig.to_str().unwrap().to_owned());
+    let line = no_server(&folder.path().join("other"), &["--listen", &address, "--kubeconfig", &shared]);
+    says(&line, &[&address, "in use", "stop what listens there", "--listen"]);
+    assert_eq!(std::fs::read(&server.kubeconfig).unwrap(), before);
+    server.stop();
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_one_is_refused() {
+    let folder = folder();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    says(&no_server(&file, &[]), &["file", "--data-dir"]);
+    says(&no_server(&file.join("below"), &[]), &["below", "--data-dir"]);
+    says(&no_server(Path::new("/proc/setpoint"), &[]), &["/proc/setpoint", "--data-dir"]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
+fn data_of_a_newer_format_is_refused_and_left_as_it_is() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    Proc::start(&data).stop();
+    let format = data.join("store/FORMAT");
+    let ours = std::fs::read(&format).unwrap();
+    std::fs::write(&format, "9999\n").unwrap();
+    let before = contents(&data.join("store"));
+    says(&no_server(&data, &[]), &["format 9999", "start it with the program that wrote it"]);
+    assert_eq!(contents(&data.join("store")), before);
+    std::fs::write(&format, ours).unwrap();
+    Proc::start(&data).stop();
+}
+
+#[test]
+fn a_broken_line_of_the_token_file_is_named() {
+    let folder = folder();
+    let tokens = folder.path().join("tokens");
+    std::fs::write(&tokens, "good,alice,1\nonly-a-token\n").unwrap();
+    let line = no_server(&folder.path().join("data"), &["--token-file", tokens.to_str().unwrap()]);
+    says(&line, &["tokens:2:", "token,user name,user uid", "--token-file"]);
+    assert!(!line.contains("only-a-token"), "tokens are secrets");
+}
+
+#[test]
+fn somebody_elses_kubeconfig_is_never_overwritten() {
+    let folder = folder();
+    let foreign = folder.path().join("config");
+    std::fs::write(&foreign, "apiVersion: v1\nkind: Config\n").unwrap();
+    let line = no_server(&folder.path().join("data"), &["--kubeconfig", foreign.to_str().unwrap()]);
+    says(&line, &["was not written by setpoint", "--kubeconfig"]);
+    assert_eq!(std::fs::read_to_string(&foreign).unwrap(), "apiVersion: v1\nkind: Config\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_kubeconfig_appears_when_the_server_is_ready_and_is_private() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    for _ in 0..5 {
+        // `start` returns at the moment the file is there.
+        let server = Proc::start(&data);
+        assert_eq!(call(&server.client().await, "GET", "/readyz", None).await, (200, "ok".into()));
+        let mode = std::fs::metadata(&server.kubeconfig).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        server.kill();
+    }
+}
+
+#[test]
+fn an_old_kubeconfig_is_gone_while_the_server_is_not_ready() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let old = Proc::start(&data);
+    let url = old.url();
+    let kubeconfig = old.kubeconfig.clone();
+    old.stop();
+    assert!(std::fs::read_to_string(&kubeconfig).unwrap().contains(&url));
+    let server = Proc::start(&data);
+    assert!(!std::fs::read_to_string(&kubeconfig).unwrap().contains(&url));
+    server.stop();
+}
+
+#[test]
+fn kubeconfig_prints_what_the_server_wrote() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let dir = data.to_str().unwrap();
+    says(&refused(["kubeconfig", "--data-dir", dir]), &["no kubeconfig at", "setpoint up --data-dir"]);
+    let server = Proc::start(&data);
+    let output = run(Command::new(SETPOINT).args(["kubeconfig", "--data-dir", dir]));
+    assert!(output.status.success());
+    assert_eq!(output.stdout, std::fs::read(&server.kubeconfig).unwrap());
+}
+
+#[test]
+fn reset_deletes_our_data_and_nothing_else() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let dir = data.to_str().unwrap();
+    let server = Proc::start(&data);
+    says(&refused(["reset", "--data-dir", dir, "--yes"]), &["already in use by pid", "stop that process"]);
+    server.stop();
+    let before = contents(&data.join("store"));
+    says(&refused(["reset", "--data-dir", dir]), &["--yes"]);
+    assert_eq!(contents(&data.join("store")), before);
+    std::fs::write(data.join("diary"), "mine").unwrap();
+    let output = run(Command::new(SETPOINT).args(["reset", "--data-dir", dir, "--yes"]));
+    assert!(output.status.success());
+    assert_eq!(contents(&data), [("diary".to_owned(), b"mine".to_vec())]);
+    says(&refused(["reset", "--data-dir", dir, "--yes"]), &["holds no data of setpoint"]);
+    // A new cluster can begin there.
+    Proc::start(&data).stop();
+}
+
+/// The files of a folder with their bytes; the lock names its holder and may differ.
+fn contents(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .filter(|(name, _)| name != "LOCK")
+        .collect();
+    files.sort();
+    files
+}

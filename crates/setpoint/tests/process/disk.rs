@@ -1,0 +1,103 @@
+//! Disks that cannot be written, or no longer: real file systems, so these need root.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::cli::no_server;
+use crate::harness::*;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+/// A small file system in memory, gone when dropped.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn mount(at: &Path, options: &str) -> Option<Tmpfs> {
+        std::fs::create_dir_all(at).unwrap();
+        let mounted = run(Command::new("mount").args(["-t", "tmpfs", "-o", options, "setpoint-test"]).arg(at));
+        if !mounted.status.success() {
+            skipped("mounting a small file system needs root");
+            return None;
+        }
+        Some(Tmpfs(at.to_owned()))
+    }
+
+    fn remount(&self, options: &str) {
+        let options = format!("remount,{options}");
+        assert!(run(Command::new("mount").args(["-o", &options]).arg(&self.0)).status.success(), "{options}");
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_read_only_disk_is_refused_in_one_line() {
+    let folder = folder();
+    let at = folder.path().join("disk");
+    let Some(disk) = Tmpfs::mount(&at, "size=8m") else { return };
+    let data = at.join("data");
+    Proc::start(&data).stop();
+    disk.remount("ro");
+    for dir in [&data, &at.join("new")] {
+        let line = no_server(dir, &[]);
+        assert!(line.to_lowercase().contains("read-only file system"), "{line}");
+        assert!(line.contains("choose another"), "{line}");
+    }
+    disk.remount("rw");
+    Proc::start(&data).stop();
+}
+
+#[test]
+fn a_full_disk_is_refused_in_one_line() {
+    let folder = folder();
+    let at = folder.path().join("disk");
+    let Some(disk) = Tmpfs::mount(&at, "size=64k") else { return };
+    std::fs::write(at.join("ballast"), vec![0; 60 * 1024]).unwrap();
+    let line = no_server(&at.join("data"), &[]);
+    assert!(line.contains("full: free some space"), "{line}");
+    disk.remount("size=8m");
+    Proc::start(&at.join("data")).stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_fills_up_stops_the_server_and_loses_nothing_acknowledged() {
+    let folder = folder();
+    let at = folder.path().join("disk");
+    let Some(disk) = Tmpfs::mount(&at, "size=2m") else { return };
+    let data = at.join("data");
+    let mut server = Proc::start(&data);
+    let client = server.client().await;
+    let mut acknowledged = Vec::new();
+    let long = "x".repeat(100_000);
+    for number in 0..100 {
+        let name = format!("big-{number}");
+        let (code, answer) = call(&client, "POST", MAPS, Some(config_map(&name, &long))).await;
+        if code != 201 {
+            // The fate of this very write is unknown, and the server says so.
+            assert_eq!(code, 504, "{answer}");
+            break;
+        }
+        acknowledged.push((name, revision(&answer)));
+    }
+    assert!(!acknowledged.is_empty() && acknowledged.len() < 100);
+    let status = server.ended_within(Duration::from_secs(15)).expect("it stops by itself");
+    assert_eq!(status.code(), Some(1));
+    let log = server.log();
+    let last = log.lines().last().unwrap_or_default();
+    assert!(last.starts_with("setpoint: ") && last.contains("free some space"), "{log}");
+    drop(server);
+
+    disk.remount("size=16m");
+    let server = Proc::start(&data);
+    let client = server.client().await;
+    for (name, revision_then) in acknowledged {
+        let (code, found) = call(&client, "GET", &format!("{MAPS}/{name}"), None).await;
+        assert_eq!((code, revision(&found)), (200, revision_then), "{name}");
+    }
+    assert_eq!(call(&client, "POST", MAPS, Some(config_map("after", "1"))).await.0, 201);
+}

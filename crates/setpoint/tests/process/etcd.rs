@@ -1,0 +1,188 @@
+//! Servers on a real etcd: two of them see each other's writes, and an etcd that dies and comes back costs nothing.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::etcd_server::Etcd;
+use crate::harness::*;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+struct Pair {
+    etcd: Etcd,
+    servers: [Proc; 2],
+    folder: tempfile::TempDir,
+}
+
+fn pair() -> Option<Pair> {
+    let folder = folder();
+    let etcd = Etcd::start(&folder.path().join("etcd"))?;
+    let server = |name: &str| Proc::start_with(&folder.path().join(name), &["--store", &etcd.store()]);
+    Some(Pair { servers: [server("one"), server("two")], etcd, folder })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_servers_on_one_etcd_see_each_others_writes() {
+    let Some(Pair { etcd, servers: [one, two], folder }) = pair() else { return };
+    let (a, b) = (one.client().await, two.client().await);
+    let (_, list) = call(&b, "GET", MAPS, None).await;
+    let mut watch = Watch::open(&b, &format!("{MAPS}?watch=1&resourceVersion={}", revision(&list))).await.unwrap();
+    for number in 0..20 {
+        let name = format!("m-{number}");
+        let (code, made) = call(&a, "POST", MAPS, Some(config_map(&name, "1"))).await;
+        assert_eq!(code, 201, "{made}");
+        // A read through the other server right after the answer.
+        assert_eq!(call(&b, "GET", &format!("{MAPS}/{name}"), None).await, (200, made.clone()));
+        let event = watch.next().await.unwrap().unwrap();
+        assert_eq!((&event["type"], &event["object"]), (&json!("ADDED"), &made));
+        let (_, deleted) = call(&b, "DELETE", &format!("{MAPS}/{name}"), None).await;
+        assert_eq!(deleted["status"], "Success", "{deleted}");
+        assert_eq!(call(&a, "GET", &format!("{MAPS}/{name}"), None).await.0, 404);
+        assert_eq!(watch.next().await.unwrap().unwrap()["type"], "DELETED");
+    }
+    check_stored_form(&etcd, &a).await;
+
+    let (_, before) = call(&a, "GET", MAPS, None).await;
+    one.stop();
+    let one = Proc::start_with(&folder.path().join("one"), &["--store", &etcd.store()]);
+    let (_, after) = call(&one.client().await, "GET", MAPS, None).await;
+    assert_eq!(after["items"], before["items"]);
+    assert!(revision(&after) >= revision(&before));
+}
+
+/// Keys and values are upstream's: JSON without a resourceVersion, which is the key's mod_revision; events on a lease.
+async fn check_stored_form(etcd: &Etcd, client: &kube::Client) {
+    let (_, made) = call(client, "POST", MAPS, Some(config_map("stored", "1"))).await;
+    let (entry, value) = etcd.entry("/registry/configmaps/default/stored").unwrap();
+    assert_eq!(entry["mod_revision"], made["metadata"]["resourceVersion"]);
+    assert!(entry["lease"].is_null(), "only events expire: {entry}");
+    let mut expected = made;
+    expected["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+    assert_eq!(value, expected);
+
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}});
+    let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
+    assert_eq!(call(client, "POST", path, Some(role)).await.0, 201);
+    assert_eq!(etcd.entry("/registry/roles/default/r").unwrap().1["kind"], "Role");
+    assert_eq!(etcd.entry("/registry/namespaces/kube-system").unwrap().1["kind"], "Namespace");
+
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "reason": "Test", "type": "Normal",
+        "involvedObject": {"kind": "ConfigMap", "name": "stored", "namespace": "default"},
+    });
+    let (code, answer) = call(client, "POST", "/api/v1/namespaces/default/events", Some(event)).await;
+    assert_eq!(code, 201, "{answer}");
+    let (entry, _) = etcd.entry("/registry/events/default/e").unwrap();
+    // One lease may serve several events, so it lives a little longer than the hour.
+    let seconds = etcd.granted_seconds(&entry["lease"]);
+    assert!((3600..=3720).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn increments_through_two_servers_are_never_lost() {
+    let Some(Pair { etcd: _etcd, servers: [one, two], folder: _folder }) = pair() else { return };
+    let client = one.client().await;
+    assert_eq!(call(&client, "POST", MAPS, Some(config_map("counter", "0"))).await.0, 201);
+    let mut writers = Vec::new();
+    for writer in 0..6 {
+        let client = if writer % 2 == 0 { one.client().await } else { two.client().await };
+        writers.push(tokio::spawn(async move { increment(&client, 40).await }));
+    }
+    let (mut won, mut lost) = (0, 0);
+    for writer in writers {
+        let (w, l) = writer.await.unwrap();
+        won += w;
+        lost += l;
+    }
+    let (_, counter) = call(&two.client().await, "GET", &format!("{MAPS}/counter"), None).await;
+    assert_eq!(counter["data"]["value"], won.to_string());
+    assert!(won > 0 && lost > 0, "{won} won, {lost} lost: this test needs both");
+}
+
+/// Tries to add one, a number of times; how often it worked and how often somebody else was first.
+async fn increment(client: &kube::Client, times: usize) -> (usize, usize) {
+    let path = format!("{MAPS}/counter");
+    let (mut won, mut lost) = (0, 0);
+    for _ in 0..times {
+        let (_, mut counter) = call(client, "GET", &path, None).await;
+        let value: usize = counter["data"]["value"].as_str().unwrap().parse().unwrap();
+        counter["data"]["value"] = (value + 1).to_string().into();
+        match call(client, "PUT", &path, Some(counter)).await {
+            (200, _) => won += 1,
+            (409, _) => lost += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    (won, lost)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_recover_when_etcd_dies_and_comes_back() {
+    let Some(Pair { mut etcd, servers: [one, two], folder: _folder }) = pair() else { return };
+    let (a, b) = (one.client().await, two.client().await);
+    let (_, before) = call(&a, "POST", MAPS, Some(config_map("before", "1"))).await;
+    let mut watch = Watch::open(&b, &format!("{MAPS}?watch=1&resourceVersion={}", revision(&before))).await.unwrap();
+    etcd.kill();
+    // A write now is refused or its fate is unknown, but nobody says it worked.
+    let (code, answer) = call(&a, "POST", MAPS, Some(config_map("meanwhile", "1"))).await;
+    assert!(code >= 500, "{code} {answer}");
+    etcd.restart();
+    let mut names = vec!["before".to_owned()];
+    for (number, client) in [&a, &b].into_iter().enumerate() {
+        let name = format!("after-{number}");
+        create_patiently(client, &name).await;
+        names.push(name);
+    }
+    for client in [&a, &b] {
+        let (_, list) = call(client, "GET", MAPS, None).await;
+        let found: Vec<&str> = list["items"].as_array().unwrap().iter().map(name_of).collect();
+        assert!(names.iter().all(|n| found.contains(&n.as_str())), "{found:?}");
+    }
+    // The watch either goes on where it was, or ends with 410.
+    let mut seen = Vec::new();
+    loop {
+        let event = watch.next().await.unwrap().expect("it says 410 before it ends");
+        if event["type"] == "ERROR" {
+            assert_eq!(event["object"]["code"], 410, "{event}");
+            break;
+        }
+        seen.push(name_of(&event["object"]).to_owned());
+        if seen.contains(&"after-0".to_owned()) && seen.contains(&"after-1".to_owned()) {
+            break;
+        }
+    }
+    one.stop();
+    two.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_stops_in_time_while_etcd_is_down() {
+    let Some(Pair { mut etcd, servers: [mut one, _two], folder: _folder }) = pair() else { return };
+    let client = one.client().await;
+    etcd.kill();
+    let hanging = tokio::spawn(async move { try_call(&client, "POST", MAPS, Some(config_map("x", "1"))).await });
+    one.signal("TERM");
+    assert!(one.ended_within(Duration::from_secs(6)).is_some_and(|s| s.success()), "{}", one.log());
+    if let Ok(Ok((code, _))) = hanging.await {
+        assert!(code >= 500, "{code}");
+    }
+}
+
+async fn create_patiently(client: &kube::Client, name: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (code, answer) = call(client, "POST", MAPS, Some(config_map(name, "1"))).await;
+        match code {
+            201 => return,
+            // An earlier try, answered with "unknown", has happened after all.
+            409 => return,
+            _ => assert!(code >= 500 && Instant::now() < deadline, "{code} {answer}"),
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}

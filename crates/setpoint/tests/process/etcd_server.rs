@@ -1,0 +1,109 @@
+//! A real etcd of the test's own, and a look at what stands in it, past every server of ours.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+use crate::harness::{available, wait_until};
+
+pub struct Etcd {
+    child: Child,
+    dir: PathBuf,
+    port: u16,
+    peer_port: u16,
+}
+
+impl Etcd {
+    /// `None`, and a line that says so, where there is no etcd.
+    pub fn start(dir: &Path) -> Option<Etcd> {
+        if !available("etcd") {
+            return None;
+        }
+        // Both at once, so that they differ.
+        let (a, b) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let (port, peer_port) = (a.local_addr().unwrap().port(), b.local_addr().unwrap().port());
+        drop((a, b));
+        let child = spawn(dir, port, peer_port);
+        let etcd = Etcd { child, dir: dir.to_owned(), port, peer_port };
+        etcd.wait_healthy();
+        Some(etcd)
+    }
+
+    /// What `--store` takes.
+    pub fn store(&self) -> String {
+        format!("etcd:http://127.0.0.1:{}", self.port)
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    pub fn restart(&mut self) {
+        self.child = spawn(&self.dir, self.port, self.peer_port);
+        self.wait_healthy();
+    }
+
+    /// The entry of a key as etcd's JSON gateway gives it, its value decoded.
+    pub fn entry(&self, key: &str) -> Option<(Value, Value)> {
+        let answer = self.post("/v3/kv/range", &json!({"key": BASE64_STANDARD.encode(key)}))?;
+        let entry = answer["kvs"].get(0)?.clone();
+        let bytes = BASE64_STANDARD.decode(entry["value"].as_str()?).unwrap();
+        let value = serde_json::from_slice(&bytes).unwrap_or_else(|_| panic!("{key} holds no JSON: {bytes:?}"));
+        Some((entry, value))
+    }
+
+    /// The seconds a lease was granted for.
+    pub fn granted_seconds(&self, lease: &Value) -> u64 {
+        let answer = self.post("/v3/lease/timetolive", &json!({"ID": lease})).unwrap();
+        answer["grantedTTL"].as_str().unwrap().parse().unwrap()
+    }
+
+    fn wait_healthy(&self) {
+        wait_until("etcd is healthy", || {
+            self.post("/v3/kv/range", &json!({"key": BASE64_STANDARD.encode("/")}))
+                .is_some_and(|answer| answer["header"]["revision"].is_string())
+        });
+    }
+
+    /// `None` while nobody answers.
+    fn post(&self, path: &str, body: &Value) -> Option<Value> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        let body = body.to_string();
+        write!(stream, "POST {path} HTTP/1.0\r\nhost: etcd\r\ncontent-length: {}\r\n\r\n{body}", body.len()).ok()?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()
+    }
+}
+
+impl Drop for Etcd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn spawn(dir: &Path, port: u16, peer_port: u16) -> Child {
+    let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+    let log = File::options().create(true).append(true).open(dir.with_extension("log")).unwrap();
+    Command::new("etcd")
+        .arg("--data-dir")
+        .arg(dir)
+        .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
+        .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
+        .args(["--initial-cluster", &format!("default={peer}")])
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .spawn()
+        .unwrap()
+}

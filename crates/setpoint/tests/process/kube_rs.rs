@@ -1,0 +1,100 @@
+//! kube-rs over HTTPS: typed and dynamic objects, a watch, patches, conflicts.
+
+use futures_util::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+};
+use kube::core::GroupVersionKind;
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use crate::harness::*;
+
+fn from(value: serde_json::Value) -> ConfigMap {
+    serde_json::from_value(value).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn typed_objects_live_through_create_patch_conflict_watch_and_delete() {
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    let client = server.client().await;
+    assert_eq!(client.apiserver_version().await.unwrap().minor, "36");
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "default");
+
+    let made = maps.create(&PostParams::default(), &from(config_map("a", "1"))).await.unwrap();
+    let start = maps.list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
+    let mut stale = made.clone();
+    for (value, patch) in [
+        ("2", Patch::Merge(json!({"data": {"value": "2"}}))),
+        ("3", Patch::Strategic(json!({"data": {"value": "3"}}))),
+    ] {
+        let patched = maps.patch("a", &PatchParams::default(), &patch).await.unwrap();
+        assert_eq!(patched.data.unwrap()["value"], value);
+    }
+    stale.data = Some([("value".to_owned(), "4".to_owned())].into());
+    code(maps.replace("a", &PostParams::default(), &stale).await, 409);
+    code(maps.create(&PostParams::default(), &made_again(&made)).await, 409);
+    code(maps.get("missing").await, 404);
+    code(maps.create(&PostParams::default(), &from(config_map("Not A Name", "1"))).await, 422);
+    let elsewhere: Api<ConfigMap> = Api::namespaced(client, "nowhere");
+    code(elsewhere.create(&PostParams::default(), &from(config_map("a", "1"))).await, 404);
+    maps.delete("a", &DeleteParams::default()).await.unwrap();
+
+    let mut seen = Vec::new();
+    let mut events = maps.watch(&WatchParams::default(), &start).await.unwrap().boxed();
+    while seen.len() < 3 {
+        match events.next().await.unwrap().unwrap() {
+            WatchEvent::Modified(map) => seen.push(("modified", map.data.unwrap()["value"].clone())),
+            WatchEvent::Deleted(map) => seen.push(("deleted", map.data.unwrap()["value"].clone())),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(seen, [("modified", "2".into()), ("modified", "3".into()), ("deleted", "3".into())]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dynamic_objects_and_selectors_work() {
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    let client = server.client().await;
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", "Role"));
+    let roles: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &kind);
+    for (name, tier) in [("a", "front"), ("b", "back")] {
+        let role = DynamicObject::new(name, &kind).data(json!({"rules": []}));
+        let mut role = roles.create(&PostParams::default(), &role).await.unwrap();
+        role.labels_mut().insert("tier".into(), tier.into());
+        roles.replace(name, &PostParams::default(), &role).await.unwrap();
+    }
+    let named = |list: kube::core::ObjectList<DynamicObject>| -> Vec<String> {
+        list.into_iter().map(|role| role.name_any()).collect()
+    };
+    assert_eq!(named(roles.list(&ListParams::default().labels("tier=back")).await.unwrap()), ["b"]);
+    assert_eq!(named(roles.list(&ListParams::default().fields("metadata.name=a")).await.unwrap()), ["a"]);
+    let page = roles.list(&ListParams::default().limit(1)).await.unwrap();
+    let token = page.metadata.continue_.clone().unwrap();
+    assert_eq!(named(page), ["a"]);
+    assert_eq!(named(roles.list(&ListParams::default().limit(1).continue_token(&token)).await.unwrap()), ["b"]);
+    roles.delete_collection(&DeleteParams::default(), &ListParams::default().labels("tier")).await.unwrap();
+    assert!(roles.list(&ListParams::default()).await.unwrap().items.is_empty());
+
+    let namespaces: Api<Namespace> = Api::all(client);
+    let names: Vec<String> =
+        namespaces.list(&ListParams::default()).await.unwrap().into_iter().map(|n| n.name_any()).collect();
+    assert!(names.contains(&"kube-system".to_owned()), "{names:?}");
+}
+
+fn made_again(map: &ConfigMap) -> ConfigMap {
+    let mut again = map.clone();
+    again.metadata.resource_version = None;
+    again.metadata.uid = None;
+    again
+}
+
+fn code<T: std::fmt::Debug>(result: kube::Result<T>, code: u16) {
+    match result {
+        Err(kube::Error::Api(status)) => assert_eq!(status.code, code, "{status:?}"),
+        other => panic!("wanted {code}, got {other:?}"),
+    }
+}

@@ -1,0 +1,19 @@
+//! The real binary as a user meets it: the command line, signals, crashes, TLS, real clients, a real etcd.
+//!
+//! Everything here runs in processes of its own, on the machine's clock, so the rules for the server's code about
+//! time and tasks do not apply. What a test needs and the machine lacks is named in a line `skipped: …`.
+#![allow(clippy::disallowed_methods)]
+
+mod cli;
+mod disk;
+mod drain;
+mod durability;
+mod etcd;
+mod etcd_server;
+mod harness;
+mod kube_rs;
+mod kubectl;
+mod other_clients;
+mod sweep;
+mod tls;
+mod wire;

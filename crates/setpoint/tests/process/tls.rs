@@ -1,0 +1,94 @@
+//! Who is let in: certificates, tokens, nobody; over HTTP/1.1 and HTTP/2.
+
+use std::process::Command;
+
+use kube::client::Body;
+
+use crate::harness::*;
+
+const NAMESPACES: &str = "/api/v1/namespaces";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn anonymous_callers_get_health_and_version_only() {
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    let nobody = server.anonymous().await;
+    for path in ["/healthz", "/livez", "/readyz", "/version"] {
+        assert_eq!(call(&nobody, "GET", path, None).await.0, 200, "{path}");
+    }
+    for path in [NAMESPACES, "/api", "/apis", "/metrics", "/openapi/v3", "/", "/no/such/path"] {
+        let (code, answer) = call(&nobody, "GET", path, None).await;
+        assert_eq!((code, &answer["reason"]), (403, &"Forbidden".into()), "{path}");
+        assert!(answer["message"].as_str().unwrap().contains("system:anonymous"), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_of_another_authority_is_unauthorized() {
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    let other = Proc::start_with(&folder.path().join("other"), &["--store", "memory"]);
+    let mut config = server.config().await;
+    config.auth_info = other.config().await.auth_info;
+    let stranger = kube::Client::try_from(config).unwrap();
+    for path in [NAMESPACES, "/version"] {
+        let (code, answer) = call(&stranger, "GET", path, None).await;
+        assert_eq!((code, &answer["reason"]), (401, &"Unauthorized".into()), "{path}");
+    }
+    assert_eq!(call(&server.client().await, "GET", NAMESPACES, None).await.0, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn static_tokens_name_their_users() {
+    let folder = folder();
+    let tokens = folder.path().join("tokens");
+    std::fs::write(&tokens, "# people\nadmin-token,root,1,\"system:masters\"\nplain-token,alice,2\n").unwrap();
+    let data = folder.path().join("data");
+    let server = Proc::start_with(&data, &["--token-file", tokens.to_str().unwrap()]);
+    let nobody = server.anonymous().await;
+    for (token, code, reason) in
+        [("admin-token", 200, ""), ("plain-token", 403, "Forbidden"), ("wrong-token", 401, "Unauthorized")]
+    {
+        let request = http::Request::get(NAMESPACES)
+            .header("authorization", format!("Bearer {token}"))
+            .body(Body::from(Vec::new()))
+            .unwrap();
+        let answer = nobody.send(request).await.unwrap();
+        assert_eq!(answer.status().as_u16(), code, "{token} {reason}");
+    }
+}
+
+#[test]
+fn both_http_versions_are_spoken() {
+    if !available("curl") {
+        return;
+    }
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
+        let output = run(Command::new("curl")
+            .args(["-s", flag, "-w", "|%{http_code}|%{http_version}", "--cacert"])
+            .arg(server.pki("ca.crt"))
+            .arg("--cert")
+            .arg(server.pki("admin.crt"))
+            .arg("--key")
+            .arg(server.pki("admin.key"))
+            .arg(format!("{}{NAMESPACES}", server.url())));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains("NamespaceList") && text.ends_with(&format!("|200|{version}")), "{flag}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_and_objects_survive_a_restart() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Proc::start(&data);
+    let authority = std::fs::read(server.pki("ca.crt")).unwrap();
+    let (_, system) = call(&server.client().await, "GET", "/api/v1/namespaces/kube-system", None).await;
+    server.stop();
+    let server = Proc::start(&data);
+    assert_eq!(std::fs::read(server.pki("ca.crt")).unwrap(), authority);
+    let (_, again) = call(&server.client().await, "GET", "/api/v1/namespaces/kube-system", None).await;
+    assert_eq!(again, system);
+}

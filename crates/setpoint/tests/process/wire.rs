@@ -1,0 +1,48 @@
+//! TLS and bytes by hand, for what no client library lets one do.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::harness::{PATIENCE, Proc};
+
+/// An HTTP/1.1 connection with the administrator's certificate.
+pub async fn connect(server: &Proc) -> TlsStream<TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(&server.pki("ca.crt"))).unwrap();
+    let key = PrivateKeyDer::from_pem_file(server.pki("admin.key")).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![certificate(&server.pki("admin.crt"))], key)
+        .unwrap();
+    let stream = TcpStream::connect(server.address()).await.unwrap();
+    let name = ServerName::try_from("127.0.0.1").unwrap();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
+}
+
+/// Sends the text as it is.
+pub async fn send(stream: &mut TlsStream<TcpStream>, text: &str) {
+    stream.write_all(text.as_bytes()).await.unwrap();
+    stream.flush().await.unwrap();
+}
+
+/// Everything until the server closes; fails if it closes without saying so.
+pub async fn rest(stream: &mut TlsStream<TcpStream>) -> String {
+    let mut bytes = Vec::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.expect("the server closes").unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn certificate(path: &Path) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(path).unwrap()
+}

@@ -1,0 +1,208 @@
+//! Lists: pages of one snapshot, and what each resourceVersion means.
+
+use env::Env;
+use serde_json::{Value, json};
+use store::Revision;
+use testkit::TestCluster;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+pub async fn with_maps(cluster: &TestCluster, count: usize) {
+    for n in 0..count {
+        let body = json!({"metadata": {"name": format!("m{n:03}"), "labels": {"even": (n % 2 == 0).to_string()}}});
+        cluster.post(MAPS, body).await.ok(201);
+    }
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().expect("a list has items");
+    items.iter().map(|o| o["metadata"]["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_are_one_snapshot_whatever_is_written_meanwhile() {
+    let cluster = TestCluster::simulated(10).await;
+    with_maps(&cluster, 25).await;
+    let whole = names(&cluster.get(MAPS).await.ok(200));
+    let mut collected = Vec::new();
+    let mut token = String::new();
+    let mut version = String::new();
+    loop {
+        let page = cluster.get(format!("{MAPS}?limit=4&continue={token}")).await.ok(200);
+        let here = page["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+        assert!(version.is_empty() || version == here, "every page is of the same version");
+        version = here;
+        collected.extend(names(&page));
+        let left = whole.len() - collected.len();
+        token = page["metadata"]["continue"].as_str().unwrap_or("").to_owned();
+        if token.is_empty() {
+            assert_eq!((left, page["metadata"].get("remainingItemCount")), (0, None));
+            break;
+        }
+        assert_eq!(page["metadata"]["remainingItemCount"], json!(left));
+        // What happens between pages is not seen in them.
+        cluster.post(MAPS, json!({"metadata": {"generateName": "between-"}})).await.ok(201);
+        cluster.delete(format!("{MAPS}/{}", whole[whole.len() - collected.len().min(20)])).await;
+    }
+    assert_eq!(collected, whole);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_selected_page_does_not_say_how_many_remain() {
+    let cluster = TestCluster::simulated(11).await;
+    with_maps(&cluster, 10).await;
+    let first = cluster.get(format!("{MAPS}?limit=2&labelSelector=even%3Dtrue")).await.ok(200);
+    assert_eq!(names(&first), ["m000", "m002"]);
+    assert_eq!(first["metadata"].get("remainingItemCount"), None);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let rest = cluster.get(format!("{MAPS}?limit=20&labelSelector=even%3Dtrue&continue={token}")).await.ok(200);
+    assert_eq!(names(&rest), ["m004", "m006", "m008"]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_older_than_the_history_gives_one_that_works() {
+    let cluster = TestCluster::simulated(12).await;
+    with_maps(&cluster, 9).await;
+    let first = cluster.get(format!("{MAPS}?limit=3")).await.ok(200);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    // The history is five minutes long; upkeep forgets what is older.
+    cluster.env().sleep(std::time::Duration::from_secs(400)).await;
+    cluster.delete(format!("{MAPS}/m004")).await.ok(200);
+
+    let expired = cluster.get(format!("{MAPS}?limit=3&continue={token}")).await;
+    let status = expired.ok(410);
+    assert_eq!(status["reason"], json!("Expired"));
+    let fresh = status["metadata"]["continue"].as_str().expect("a token to go on with").to_owned();
+    let second = cluster.get(format!("{MAPS}?limit=3&continue={fresh}")).await.ok(200);
+    assert_eq!(names(&second), ["m003", "m005", "m006"], "the list goes on in the present");
+    let token = second["metadata"]["continue"].as_str().unwrap();
+    let third = cluster.get(format!("{MAPS}?limit=3&continue={token}")).await.ok(200);
+    assert_eq!(names(&third), ["m007", "m008"]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_resource_version_has_its_meaning() {
+    let cluster = TestCluster::simulated(13).await;
+    with_maps(&cluster, 3).await;
+    let old = cluster.get(MAPS).await.version();
+    cluster.delete(format!("{MAPS}/m001")).await.ok(200);
+    let now = cluster.get(MAPS).await.version();
+    assert_ne!(old, now);
+    let list = |query: String| cluster.get(format!("{MAPS}?{query}"));
+
+    for query in ["".to_owned(), "resourceVersion=0".into(), format!("resourceVersion={old}"),
+        format!("resourceVersion={old}&resourceVersionMatch=NotOlderThan"), "resourceVersion=0&resourceVersionMatch=NotOlderThan".into()]
+    {
+        let reply = list(query.clone()).await;
+        assert_eq!(names(&reply.ok(200)), ["m000", "m002"], "{query}");
+        assert_eq!(reply.version(), now, "{query}");
+    }
+    let exact = list(format!("resourceVersion={old}&resourceVersionMatch=Exact")).await;
+    assert_eq!(names(&exact.ok(200)), ["m000", "m001", "m002"]);
+    assert_eq!(exact.version(), old);
+    let page = list(format!("resourceVersion={old}&resourceVersionMatch=Exact&limit=2")).await.ok(200);
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    assert_eq!(names(&list(format!("limit=2&continue={token}")).await.ok(200)), ["m002"]);
+
+    for query in ["resourceVersion=0&resourceVersionMatch=Exact", "resourceVersionMatch=Exact", "resourceVersion=1&resourceVersionMatch=Nope"] {
+        assert_eq!(list(query.into()).await.status, 422, "{query}");
+    }
+    assert_eq!(list(format!("resourceVersion={now}&continue={token}")).await.status, 400);
+
+    cluster.api().registry().table().compact(Revision(old.parse().unwrap()));
+    let gone = list("resourceVersion=2&resourceVersionMatch=Exact".into()).await;
+    assert_eq!(gone.ok(410)["reason"], json!("Expired"));
+    assert_eq!(list("resourceVersion=2".into()).await.status, 200, "not older than an old version is the present");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_version_is_waited_for_and_then_refused() {
+    let cluster = TestCluster::simulated(14).await;
+    with_maps(&cluster, 1).await;
+    let now: u64 = cluster.get(MAPS).await.version().parse().unwrap();
+    let begun = cluster.env().monotonic();
+    for query in ["", "&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=Exact"] {
+        let reply = cluster.get(format!("{MAPS}?resourceVersion={}{query}", now + 1000)).await;
+        let status = reply.ok(504);
+        assert_eq!(status["message"], json!(format!("Timeout: Too large resource version: {}, current: {now}", now + 1000)));
+        assert_eq!(status["details"]["causes"][0]["reason"], json!("ResourceVersionTooLarge"));
+        assert_eq!(reply.headers["retry-after"], "1");
+    }
+    assert_eq!(cluster.get(format!("{MAPS}/m000?resourceVersion={}", now + 1000)).await.status, 504);
+    assert!((cluster.env().monotonic() - begun).as_secs() >= 12, "it waits three seconds each time");
+
+    // One that comes in time is served.
+    let (read, ()) = tokio::join!(cluster.get(format!("{MAPS}?resourceVersion={}", now + 1)), async {
+        cluster.env().sleep(std::time::Duration::from_secs(1)).await;
+        cluster.post(MAPS, json!({"metadata": {"name": "late"}})).await.ok(201);
+    });
+    assert_eq!(names(&read.ok(200)), ["late", "m000"]);
+    cluster.shutdown().await;
+}
+
+/// Lists by label and field selectors agree with filtering by hand, for seeded labels and selectors.
+#[tokio::test(start_paused = true)]
+async fn selectors_agree_with_filtering_by_hand() {
+    let seed = 15;
+    let cluster = TestCluster::simulated(seed).await;
+    let random = Env::simulated(seed);
+    let mut all: Vec<(String, Option<u64>, bool)> = Vec::new();
+    for n in 0..60 {
+        let (name, tier, old) = (format!("p{n:02}"), random.random_below(4), random.random_below(2) == 0);
+        let mut labels = json!({});
+        let tier = (tier > 0).then_some(tier);
+        if let Some(tier) = tier {
+            labels["tier"] = json!(tier.to_string());
+        }
+        let body = json!({"metadata": {"name": name, "labels": labels}, "type": if old { "example.com/old" } else { "Opaque" }});
+        cluster.post("/api/v1/namespaces/default/secrets", body).await.ok(201);
+        all.push((name, tier, old));
+    }
+    type Keep = fn(Option<u64>) -> bool;
+    let selectors: &[(&str, Keep)] = &[
+        ("tier", |t| t.is_some()),
+        ("!tier", |t| t.is_none()),
+        ("tier=1", |t| t == Some(1)),
+        ("tier==2", |t| t == Some(2)),
+        ("tier!=1", |t| t != Some(1)),
+        ("tier in (1,3)", |t| matches!(t, Some(1 | 3))),
+        ("tier notin (1,3)", |t| !matches!(t, Some(1 | 3))),
+        ("tier,tier!=2", |t| t.is_some() && t != Some(2)),
+        ("tier>1", |t| t > Some(1)),
+        ("tier<2", |t| t.is_some() && t < Some(2)),
+    ];
+    for (selector, keep) in selectors {
+        for field in ["", "type=example.com/old", "type!=example.com/old"] {
+            let encode = |text: &str| text.bytes().map(|b| format!("%{b:02x}")).collect::<String>();
+            let path = format!("/api/v1/secrets?labelSelector={}&fieldSelector={}", encode(selector), encode(field));
+            let wanted: Vec<String> = all
+                .iter()
+                .filter(|(_, tier, old)| keep(*tier) && (field.is_empty() || *old == !field.contains("!=")))
+                .map(|(name, ..)| name.clone())
+                .collect();
+            assert_eq!(names(&cluster.get(path).await.ok(200)), wanted, "{selector} {field} (seed {seed})");
+        }
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_lists_are_compressed_and_streamed() {
+    let cluster = TestCluster::simulated(16).await;
+    for n in 0..40 {
+        let body = json!({"metadata": {"name": format!("big{n}")}, "data": {"k": "x".repeat(10_000)}});
+        cluster.post(MAPS, body).await.ok(201);
+    }
+    let plain = cluster.get(MAPS).await;
+    assert_eq!(plain.ok(200)["items"].as_array().unwrap().len(), 40);
+    let packed = cluster.request("GET", MAPS).header("Accept-Encoding", "gzip").send().await;
+    assert_eq!(packed.headers["content-encoding"], "gzip");
+    assert!(packed.bytes.starts_with(&[0x1f, 0x8b]) && packed.bytes.len() < plain.bytes.len() / 10);
+    let one = cluster.request("GET", format!("{MAPS}/big1")).header("Accept-Encoding", "gzip").send().await;
+    assert!(!one.headers.contains_key("content-encoding"), "small answers are not worth it");
+    cluster.shutdown().await;
+}
