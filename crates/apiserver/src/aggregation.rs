@@ -62,7 +62,8 @@ async fn reconcile(
     let all = roles.iter().map(|(name, object)| RoleForAggregation { name, object });
     let rules: Vec<Value> = aggregated_rules(name, all, &selectors).iter().map(|r| r.to_value()).collect();
     let rules = Value::List(rules);
-    if role.get("rules") == Some(&rules) || (role.get("rules").is_none() && rules == Value::List(Vec::new())) {
+    if role.get("rules") == Some(&rules) || (role.get("rules").is_none() && rules == Value::List(Vec::new()))
+    {
         return Ok(());
     }
     let user = UserInfo::new(IDENTITY, &[groups::MASTERS]);

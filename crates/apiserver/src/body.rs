@@ -87,7 +87,10 @@ impl http_body::Body for Body {
     /// Nothing in an answer can fail: a watch that must end early says so in an event.
     type Error = std::convert::Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match &mut *self {
             Body::Whole(bytes) => Poll::Ready(bytes.take().map(|b| Ok(Frame::data(b)))),
             Body::List(list) => Poll::Ready(list.next_chunk().map(|b| Ok(Frame::data(b)))),
@@ -113,7 +116,13 @@ pub struct Decoded {
 }
 
 /// A body's tree, by its content type. `kind` is for the words of a refusal, `ty` the type a body has that names none.
-pub fn decode(catalog: &Catalog, headers: &HeaderMap, body: &[u8], kind: &str, ty: Option<TypeId>) -> Result<Decoded, Status> {
+pub fn decode(
+    catalog: &Catalog,
+    headers: &HeaderMap,
+    body: &[u8],
+    kind: &str,
+    ty: Option<TypeId>,
+) -> Result<Decoded, Status> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let media = content_type.split(';').next().unwrap_or("").trim();
     let unrecognized = |why: String| {
@@ -125,7 +134,8 @@ pub fn decode(catalog: &Catalog, headers: &HeaderMap, body: &[u8], kind: &str, t
     let value = match media {
         "" | "application/json" => {
             let hint = ty.map(|ty| (catalog.schema(), ty));
-            json::parse(body, hint).map_err(|e| unrecognized(format!("json parse error: {e} ({})", excerpt(body))))?
+            json::parse(body, hint)
+                .map_err(|e| unrecognized(format!("json parse error: {e} ({})", excerpt(body))))?
         }
         "application/yaml" => {
             let document = yaml::parse_document(body)
@@ -155,7 +165,8 @@ pub fn decode(catalog: &Catalog, headers: &HeaderMap, body: &[u8], kind: &str, t
 /// The type a protobuf body names. Options come in the version of the group they are sent to.
 fn find_type(catalog: &Catalog, api_version: &str, kind: &str) -> Option<TypeId> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let shared = || kind.ends_with("Options").then(|| catalog.schema().find(&format!("meta.v1.{kind}"))).flatten();
+    let shared =
+        || kind.ends_with("Options").then(|| catalog.schema().find(&format!("meta.v1.{kind}"))).flatten();
     catalog.find_type(group, version, kind).or_else(shared)
 }
 

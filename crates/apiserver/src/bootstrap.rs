@@ -20,7 +20,9 @@ impl Api {
         let objects: Vec<Value> = OBJECTS
             .lines()
             .filter(|l| !l.trim().is_empty())
-            .map(|l| json::parse(l.as_bytes(), None).map_err(|e| Status::internal(format!("bootstrap data: {e}"))))
+            .map(|l| {
+                json::parse(l.as_bytes(), None).map_err(|e| Status::internal(format!("bootstrap data: {e}")))
+            })
             .collect::<Result<_, _>>()?;
         let (namespaces, rest): (Vec<_>, Vec<_>) =
             objects.into_iter().partition(|o| o.str_at(&["kind"]) == Some("Namespace"));
@@ -39,9 +41,11 @@ impl Api {
         let text = |path: &[&str]| object.str_at(path).unwrap_or("").to_owned();
         let api_version = text(&["apiVersion"]);
         let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        let (kind, name, namespace) = (text(&["kind"]), text(&["metadata", "name"]), text(&["metadata", "namespace"]));
+        let (kind, name, namespace) =
+            (text(&["kind"]), text(&["metadata", "name"]), text(&["metadata", "namespace"]));
         let resource = self.registry.catalog().find_kind(group, version, &kind);
-        let resource = resource.ok_or_else(|| Status::internal(format!("bootstrap data: no kind {api_version}/{kind}")))?;
+        let resource = resource
+            .ok_or_else(|| Status::internal(format!("bootstrap data: no kind {api_version}/{kind}")))?;
         let mut request = Request { user, resource, subresource: None, namespace: &namespace, name: &name };
         if self.registry.get(&request, "0").await.is_ok() {
             return Ok(());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use auth::{Attributes, Tokens, UserInfo, groups, impersonation};
-use catalog::Catalog;
+use catalog::{Catalog, Resource};
 use env::Env;
 use futures_util::FutureExt;
 use http::Request;
@@ -137,8 +137,10 @@ impl Api {
             Place::Other => self.admitted(caller, &parts, body, &query, None).await,
         };
         let answer = answer.unwrap_or_else(|status| respond::status(&status));
-        if let Place::Resource(info) = &place {
-            let counted = counted(info, &query);
+        if let Place::Resource(info) = &place
+            && let Some(resource) = info.find(self.registry.catalog())
+        {
+            let counted = counted(resource, info, &query);
             self.metrics.request(&counted, answer.status().as_u16(), self.registry.env().monotonic() - begun);
         }
         answer
@@ -209,7 +211,7 @@ impl Api {
                 Ok(respond::answer(
                     200,
                     "text/plain; version=0.0.4; charset=utf-8",
-                    self.metrics.render(&objects, self.started).into_bytes().into(),
+                    self.metrics.render(self.registry.catalog(), &objects, self.started).into_bytes().into(),
                 ))
             }
             _ => discovery::serve(self, path, parts, query),
@@ -222,8 +224,14 @@ impl Api {
             Caller::Refused => return Err(Status::unauthorized()),
             Caller::Unknown => {}
         }
-        let Some(header) = parts.headers.get(AUTHORIZATION) else { return Ok(Arc::new(UserInfo::anonymous())) };
-        let bearer = header.to_str().ok().and_then(|h| h.split_once(' ')).filter(|(s, _)| s.eq_ignore_ascii_case("bearer"));
+        let Some(header) = parts.headers.get(AUTHORIZATION) else {
+            return Ok(Arc::new(UserInfo::anonymous()));
+        };
+        let bearer = header
+            .to_str()
+            .ok()
+            .and_then(|h| h.split_once(' '))
+            .filter(|(s, _)| s.eq_ignore_ascii_case("bearer"));
         let user = bearer.and_then(|(_, token)| self.tokens.as_ref()?.authenticate(token.trim()));
         user.map(|u| Arc::new(u.authenticated())).ok_or_else(Status::unauthorized)
     }
@@ -290,7 +298,8 @@ fn attributes<'a>(
     // A list or watch of one name is authorised like that name.
     if name.is_empty() && matches!(info.verb, "list" | "watch" | "deletecollection") {
         let selector = query.get("fieldSelector");
-        name = selector.strip_prefix("metadata.name=").filter(|n| !n.contains([',', '=', '\\'])).unwrap_or("");
+        name =
+            selector.strip_prefix("metadata.name=").filter(|n| !n.contains([',', '=', '\\'])).unwrap_or("");
     }
     Attributes {
         verb: if info.verb.is_empty() { parts.method.as_str() } else { info.verb },
@@ -303,7 +312,7 @@ fn attributes<'a>(
     }
 }
 
-pub(crate) fn counted<'a>(info: &'a RequestInfo<'_>, query: &Query<'_>) -> Counted<'a> {
+pub(crate) fn counted<'a>(resource: &'a Resource, info: &'a RequestInfo<'_>, query: &Query<'_>) -> Counted<'a> {
     let verb = match info.verb {
         "get" => "GET",
         "list" => "LIST",
@@ -323,9 +332,7 @@ pub(crate) fn counted<'a>(info: &'a RequestInfo<'_>, query: &Query<'_>) -> Count
         "cluster"
     };
     Counted {
-        group: &info.group,
-        version: &info.version,
-        resource: &info.resource,
+        resource,
         subresource: &info.subresource,
         verb,
         scope,
@@ -334,5 +341,9 @@ pub(crate) fn counted<'a>(info: &'a RequestInfo<'_>, query: &Query<'_>) -> Count
 }
 
 fn qualified(storage: &catalog::Storage) -> String {
-    if storage.group.is_empty() { storage.plural.to_string() } else { format!("{}.{}", storage.plural, storage.group) }
+    if storage.group.is_empty() {
+        storage.plural.to_string()
+    } else {
+        format!("{}.{}", storage.plural, storage.group)
+    }
 }

@@ -49,7 +49,9 @@ pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<
             group.iter_mut().for_each(|(n, v)| map.push(n.clone(), v.clone()));
             Value::Map(map)
         }
-        ["apis", group, version] if has_version(catalog, group, version) => resources(catalog, group, version),
+        ["apis", group, version] if has_version(catalog, group, version) => {
+            resources(catalog, group, version)
+        }
         // A known group in another version is an API path that leads nowhere; the rest is no API at all.
         ["apis", group, _] if catalog.groups().iter().any(|g| g.name == **group) => {
             return Err(Status::no_such_resource());

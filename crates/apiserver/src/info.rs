@@ -101,40 +101,57 @@ fn split<'p, 'a>(
     query: &Query<'_>,
     keep: impl Fn(&'p str) -> Cow<'a, str>,
 ) -> Place<'a> {
-    let mut parts = path.split('/').filter(|p| !p.is_empty()).collect::<Vec<_>>().into_iter().peekable();
-    let group = match parts.next() {
+    // No path of the API has more parts; what a proxy passes on behind that is its own business.
+    let mut parts = [""; 12];
+    let mut count = 0;
+    for part in path.split('/').filter(|p| !p.is_empty()).take(parts.len()) {
+        parts[count] = part;
+        count += 1;
+    }
+    let mut parts = &parts[..count];
+    let mut next = || -> Option<&'p str> {
+        let (first, rest) = parts.split_first()?;
+        parts = rest;
+        Some(first)
+    };
+    let group = match next() {
         Some("api") => "",
-        Some("apis") => match parts.next() {
+        Some("apis") => match next() {
             Some(group) => group,
             None => return Place::Other,
         },
         _ => return Place::Other,
     };
-    let Some(version) = parts.next() else { return Place::Other };
-    let old_watch = parts.peek() == Some(&"watch");
+    let Some(version) = next() else { return Place::Other };
+    let mut resource = next();
+    let old_watch = resource == Some("watch");
     if old_watch {
-        parts.next();
+        resource = next();
     }
+    let Some(mut resource) = resource else { return Place::Other };
     let mut namespace = "";
-    if parts.peek() == Some(&"namespaces") {
-        // `namespaces/x/pods` is inside x; `namespaces`, `namespaces/x` and its subresources are the resource itself.
-        let rest: Vec<&str> = parts.clone().collect();
-        if rest.len() > 2 && !matches!(rest[2], "status" | "finalize") {
-            parts.next();
-            namespace = parts.next().unwrap_or("");
-        }
+    let mut name = next().unwrap_or("");
+    let mut subresource = next().unwrap_or("");
+    // `namespaces/x/pods` is inside x; `namespaces`, `namespaces/x` and its subresources are the resource itself.
+    if resource == "namespaces" && !matches!(subresource, "" | "status" | "finalize") {
+        namespace = name;
+        resource = subresource;
+        name = next().unwrap_or("");
+        subresource = next().unwrap_or("");
     }
-    let Some(resource) = parts.next() else { return Place::Other };
-    let name = parts.next().unwrap_or("");
-    let subresource = parts.next().unwrap_or("");
     // Anything deeper belongs to proxies, which keep their own path.
-    let deeper = parts.next().is_some();
-    if deeper && subresource != "proxy" {
+    if next().is_some() && subresource != "proxy" {
         return Place::Other;
     }
     let watching = old_watch || query.flag("watch");
     let verb = match (method.as_str(), name.is_empty()) {
-        ("GET" | "HEAD", true) => if watching { "watch" } else { "list" },
+        ("GET" | "HEAD", true) => {
+            if watching {
+                "watch"
+            } else {
+                "list"
+            }
+        }
         ("GET" | "HEAD", false) if old_watch => "watch",
         ("GET" | "HEAD", false) => "get",
         ("POST", _) => "create",
@@ -198,7 +215,15 @@ mod tests {
             ("GET", "/api/v1/namespaces/a/pods/b/log", "get", "a", "pods", "b", "log"),
             ("PUT", "/api/v1/namespaces/a/finalize", "update", "a", "namespaces", "a", "finalize"),
             ("GET", "/api/v1/namespaces/a", "get", "a", "namespaces", "a", ""),
-            ("DELETE", "/apis/apps/v1/namespaces/a/deployments", "deletecollection", "a", "deployments", "", ""),
+            (
+                "DELETE",
+                "/apis/apps/v1/namespaces/a/deployments",
+                "deletecollection",
+                "a",
+                "deployments",
+                "",
+                "",
+            ),
             ("GET", "/api/v1/namespaces/a/pods/%2e%2e", "get", "a", "pods", "..", ""),
             ("GET", "/api/v1/namespaces/a/pods/x%2fy", "get", "a", "pods", "x", "y"),
         ];

@@ -26,7 +26,13 @@ pub struct ListBody {
 
 impl ListBody {
     /// `head` ends right behind the `[` of the items; `tail` starts with its `]`.
-    pub fn new(head: Vec<u8>, items: Vec<Arc<Obj>>, write_item: WriteItem, tail: &'static [u8], gzip: bool) -> ListBody {
+    pub fn new(
+        head: Vec<u8>,
+        items: Vec<Arc<Obj>>,
+        write_item: WriteItem,
+        tail: &'static [u8],
+        gzip: bool,
+    ) -> ListBody {
         // Speed, not size: upstream uses level 1 too.
         let gzip = gzip.then(|| GzEncoder::new(Vec::with_capacity(CHUNK), Compression::new(1)));
         ListBody { head, items: items.into_iter(), write_item, first: true, tail, gzip, done: false }

@@ -6,20 +6,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use catalog::{Catalog, Resource, ResourceId};
 use parking_lot::Mutex;
 
 /// Upper bounds of the latency histogram, in seconds: upstream's.
 const BUCKETS: [f64; 24] = [
-    0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0,
-    45.0, 60.0, f64::INFINITY,
+    0.005,
+    0.025,
+    0.05,
+    0.1,
+    0.2,
+    0.4,
+    0.6,
+    0.8,
+    1.0,
+    1.25,
+    1.5,
+    2.0,
+    3.0,
+    4.0,
+    5.0,
+    6.0,
+    8.0,
+    10.0,
+    15.0,
+    20.0,
+    30.0,
+    45.0,
+    60.0,
+    f64::INFINITY,
 ];
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Labels {
-    group: String,
-    version: String,
-    resource: String,
-    subresource: String,
+/// What a series is kept under. Only what the catalogue serves is counted, so the number of series is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SeriesId {
+    resource: ResourceId,
+    /// Position among the resource's subresources, from 1; 0 is the resource itself.
+    subresource: u8,
     verb: &'static str,
     scope: &'static str,
 }
@@ -43,7 +66,7 @@ pub struct Metrics {
 #[derive(Default)]
 struct Inner {
     /// Guards the request series; held for one update or one scrape.
-    series: Mutex<BTreeMap<Labels, Series>>,
+    series: Mutex<BTreeMap<SeriesId, Series>>,
     reading: AtomicI64,
     writing: AtomicI64,
     watch_events: AtomicU64,
@@ -51,9 +74,7 @@ struct Inner {
 
 /// What a request is counted under.
 pub struct Counted<'a> {
-    pub group: &'a str,
-    pub version: &'a str,
-    pub resource: &'a str,
+    pub resource: &'a Resource,
     pub subresource: &'a str,
     pub verb: &'static str,
     pub scope: &'static str,
@@ -63,7 +84,7 @@ pub struct Counted<'a> {
 /// Counts one watch while it lives.
 pub struct LongRunning {
     metrics: Metrics,
-    labels: Labels,
+    id: SeriesId,
 }
 
 impl LongRunning {
@@ -74,7 +95,7 @@ impl LongRunning {
 
 impl Drop for LongRunning {
     fn drop(&mut self) {
-        if let Some(series) = self.metrics.inner.series.lock().get_mut(&self.labels) {
+        if let Some(series) = self.metrics.inner.series.lock().get_mut(&self.id) {
             series.running -= 1;
         }
     }
@@ -85,16 +106,16 @@ impl Metrics {
         let seconds = took.as_secs_f64();
         let bucket = BUCKETS.iter().position(|b| seconds <= *b).unwrap_or(BUCKETS.len() - 1);
         let mut all = self.inner.series.lock();
-        let series = all.entry(labels(counted)).or_default();
+        let series = all.entry(id(counted)).or_default();
         *series.codes.entry((code, counted.dry_run)).or_default() += 1;
         series.buckets[bucket] += 1;
         series.sum += seconds;
     }
 
     pub fn long_running(&self, counted: &Counted<'_>) -> LongRunning {
-        let labels = labels(counted);
-        self.inner.series.lock().entry(labels.clone()).or_default().running += 1;
-        LongRunning { metrics: self.clone(), labels }
+        let id = id(counted);
+        self.inner.series.lock().entry(id).or_default().running += 1;
+        LongRunning { metrics: self.clone(), id }
     }
 
     /// How many requests of that sort are under way; the caller adds and takes away.
@@ -103,11 +124,18 @@ impl Metrics {
     }
 
     /// `objects`: how many each resource holds.
-    pub fn render(&self, objects: &[(String, usize)], started: f64) -> String {
+    pub fn render(&self, catalog: &Catalog, objects: &[(String, usize)], started: f64) -> String {
         let mut out = String::with_capacity(16 * 1024);
         let all = self.inner.series.lock();
-        header(&mut out, "apiserver_request_total", "counter", "Requests by verb, resource, scope and HTTP code.");
-        for (labels, series) in all.iter() {
+        let all: Vec<(String, &'static str, &Series)> =
+            all.iter().map(|(id, series)| (labels(catalog, id), id.verb, series)).collect();
+        header(
+            &mut out,
+            "apiserver_request_total",
+            "counter",
+            "Requests by verb, resource, scope and HTTP code.",
+        );
+        for (labels, _, series) in &all {
             for ((code, dry_run), count) in &series.codes {
                 let dry_run = if *dry_run { "All" } else { "" };
                 let _ = writeln!(
@@ -118,21 +146,34 @@ impl Metrics {
         }
         let name = "apiserver_request_duration_seconds";
         header(&mut out, name, "histogram", "How long requests took, watches not counted.");
-        for (labels, series) in all.iter().filter(|(l, _)| l.verb != "WATCH") {
+        for (labels, _, series) in all.iter().filter(|(_, verb, _)| *verb != "WATCH") {
             let mut sum = 0;
             for (bound, count) in BUCKETS.iter().zip(series.buckets) {
                 sum += count;
                 let bound = if bound.is_infinite() { "+Inf".to_owned() } else { bound.to_string() };
-                let _ = writeln!(out, "{name}_bucket{{component=\"apiserver\",dry_run=\"\",{labels},le=\"{bound}\"}} {sum}");
+                let _ = writeln!(
+                    out,
+                    "{name}_bucket{{component=\"apiserver\",dry_run=\"\",{labels},le=\"{bound}\"}} {sum}"
+                );
             }
-            let _ = writeln!(out, "{name}_sum{{component=\"apiserver\",dry_run=\"\",{labels}}} {}", series.sum);
+            let _ =
+                writeln!(out, "{name}_sum{{component=\"apiserver\",dry_run=\"\",{labels}}} {}", series.sum);
             let _ = writeln!(out, "{name}_count{{component=\"apiserver\",dry_run=\"\",{labels}}} {sum}");
         }
         header(&mut out, "apiserver_longrunning_requests", "gauge", "Watches open now.");
-        for (labels, series) in all.iter().filter(|(l, _)| l.verb == "WATCH") {
-            let _ = writeln!(out, "apiserver_longrunning_requests{{component=\"apiserver\",{labels}}} {}", series.running);
+        for (labels, _, series) in all.iter().filter(|(_, verb, _)| *verb == "WATCH") {
+            let _ = writeln!(
+                out,
+                "apiserver_longrunning_requests{{component=\"apiserver\",{labels}}} {}",
+                series.running
+            );
         }
-        header(&mut out, "apiserver_current_inflight_requests", "gauge", "Requests under way now, watches not counted.");
+        header(
+            &mut out,
+            "apiserver_current_inflight_requests",
+            "gauge",
+            "Requests under way now, watches not counted.",
+        );
         for (kind, gauge) in [("mutating", &self.inner.writing), ("readOnly", &self.inner.reading)] {
             let _ = writeln!(
                 out,
@@ -141,7 +182,8 @@ impl Metrics {
             );
         }
         header(&mut out, "apiserver_watch_events_total", "counter", "Events sent to watchers.");
-        let _ = writeln!(out, "apiserver_watch_events_total {}", self.inner.watch_events.load(Ordering::Relaxed));
+        let _ =
+            writeln!(out, "apiserver_watch_events_total {}", self.inner.watch_events.load(Ordering::Relaxed));
         header(&mut out, "apiserver_storage_objects", "gauge", "Objects held, by resource.");
         for (resource, count) in objects {
             let _ = writeln!(out, "apiserver_storage_objects{{resource=\"{resource}\"}} {count}");
@@ -151,25 +193,28 @@ impl Metrics {
     }
 }
 
-impl std::fmt::Display for Labels {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Labels { group, version, resource, subresource, verb, scope } = self;
-        write!(
-            f,
-            "group=\"{group}\",resource=\"{resource}\",scope=\"{scope}\",subresource=\"{subresource}\",verb=\"{verb}\",version=\"{version}\""
-        )
-    }
-}
-
-fn labels(counted: &Counted<'_>) -> Labels {
-    Labels {
-        group: counted.group.to_owned(),
-        version: counted.version.to_owned(),
-        resource: counted.resource.to_owned(),
-        subresource: counted.subresource.to_owned(),
+fn id(counted: &Counted<'_>) -> SeriesId {
+    let at = counted.resource.subresources.iter().position(|s| s.name == *counted.subresource);
+    SeriesId {
+        resource: counted.resource.id,
+        subresource: at.map_or(0, |at| at as u8 + 1),
         verb: counted.verb,
         scope: counted.scope,
     }
+}
+
+fn labels(catalog: &Catalog, id: &SeriesId) -> String {
+    let resource = catalog.resource(id.resource);
+    let subresource = id.subresource.checked_sub(1).and_then(|at| resource.subresources.get(at as usize));
+    format!(
+        "group=\"{}\",resource=\"{}\",scope=\"{}\",subresource=\"{}\",verb=\"{}\",version=\"{}\"",
+        resource.group,
+        resource.plural,
+        id.scope,
+        subresource.map_or("", |s| &s.name),
+        id.verb,
+        resource.version
+    )
 }
 
 fn header(out: &mut String, name: &str, kind: &str, help: &str) {
@@ -189,6 +234,11 @@ fn process(out: &mut String, started: f64) {
     let _ = writeln!(out, "process_resident_memory_bytes {resident}");
     header(out, "process_cpu_seconds_total", "counter", "Total user and system CPU time spent in seconds.");
     let _ = writeln!(out, "process_cpu_seconds_total {}", ticks / 100.0);
-    header(out, "process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.");
+    header(
+        out,
+        "process_start_time_seconds",
+        "gauge",
+        "Start time of the process since unix epoch in seconds.",
+    );
     let _ = writeln!(out, "process_start_time_seconds {started}");
 }

@@ -94,10 +94,14 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
         let view = match (range.param("as"), range.param("g"), range.param("v")) {
             (None, ..) => View::Object,
             (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) if offer.views => View::Table,
-            (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) if offer.views && !offer.list => {
+            (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1" | "v1beta1"))
+                if offer.views && !offer.list =>
+            {
                 View::Metadata
             }
-            (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) if offer.views && offer.list => {
+            (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1" | "v1beta1"))
+                if offer.views && offer.list =>
+            {
                 View::Metadata
             }
             _ => {

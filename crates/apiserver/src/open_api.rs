@@ -33,7 +33,8 @@ pub fn serve(api: &Api, path: &str, headers: &HeaderMap) -> Option<Answer> {
             Some(document_answer("application/json", document.to_vec(), headers))
         }
         "/openapi/v2" => {
-            let wants_protobuf = ranges(headers).iter().any(|r| r.kind.starts_with("application/com.github.proto-openapi"));
+            let wants_protobuf =
+                ranges(headers).iter().any(|r| r.kind.starts_with("application/com.github.proto-openapi"));
             Some(if wants_protobuf {
                 document_answer(PROTOBUF, openapi::v2_protobuf(catalog), headers)
             } else {

@@ -37,7 +37,8 @@ pub async fn serve(
             resource.kind, resource.version, resource.kind
         ))
     };
-    normalise(catalog.schema(), resource.ty, &mut review, &mut Strict::off()).map_err(|e| refuse(e.to_string()))?;
+    normalise(catalog.schema(), resource.ty, &mut review, &mut Strict::off())
+        .map_err(|e| refuse(e.to_string()))?;
     review.make_map().set("kind", resource.kind.as_str());
     review.make_map().set("apiVersion", resource.api_version());
 

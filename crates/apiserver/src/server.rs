@@ -129,7 +129,12 @@ impl Drop for Open {
     }
 }
 
-async fn serve(api: Arc<Api>, acceptor: TlsAcceptor, client_ca: Arc<ClientCa>, stream: TcpStream) -> Result<(), String> {
+async fn serve(
+    api: Arc<Api>,
+    acceptor: TlsAcceptor,
+    client_ca: Arc<ClientCa>,
+    stream: TcpStream,
+) -> Result<(), String> {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
     let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
@@ -143,7 +148,9 @@ async fn serve(api: Arc<Api>, acceptor: TlsAcceptor, client_ca: Arc<ClientCa>, s
     let identity = match session.peer_certificates() {
         None | Some([]) => Identity::None,
         Some(chain) => match x509::authenticate_until(chain, &client_ca, now) {
-            Ok(who) => Identity::Certificate { user: Arc::new(who.user.authenticated()), not_after: who.not_after },
+            Ok(who) => {
+                Identity::Certificate { user: Arc::new(who.user.authenticated()), not_after: who.not_after }
+            }
             Err(error) => {
                 tracing::info!(%error, "a client certificate was refused");
                 Identity::Refused
@@ -154,7 +161,9 @@ async fn serve(api: Arc<Api>, acceptor: TlsAcceptor, client_ca: Arc<ClientCa>, s
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let api = service_api.clone();
         let caller = identity.caller(api.registry().env().now_seconds());
-        async move { Ok::<_, std::convert::Infallible>(api.handle(&caller, request.map(RequestBody::Socket)).await) }
+        async move {
+            Ok::<_, std::convert::Infallible>(api.handle(&caller, request.map(RequestBody::Socket)).await)
+        }
     });
     let io = TokioIo::new(stream);
     let mut shutdown = api.shutdown();

@@ -67,7 +67,9 @@ pub fn table_row(obj: &Obj, body: &[u8], include: Include, out: &mut Vec<u8>) {
 
 /// PartialObjectMetadata.
 pub fn metadata_of(obj: &Obj, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":");
+    out.extend_from_slice(
+        b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":",
+    );
     out.extend_from_slice(obj.metadata());
     out.push(b'}');
 }

@@ -68,7 +68,9 @@ impl WatchBody {
             }
         };
         let deadline = settings.env.monotonic() + settings.timeout;
-        let bookmark = settings.bookmarks.then(|| Box::pin(tokio::time::sleep_until(next_bookmark(&settings.env, deadline))));
+        let bookmark = settings
+            .bookmarks
+            .then(|| Box::pin(tokio::time::sleep_until(next_bookmark(&settings.env, deadline))));
         WatchBody {
             initial,
             end_of_initial,
@@ -106,7 +108,10 @@ impl WatchBody {
                     }
                     Err(_) => {
                         self.ended = true;
-                        error_event(&Status::expired("the watch fell behind the history kept; list again"), &mut out);
+                        error_event(
+                            &Status::expired("the watch fell behind the history kept; list again"),
+                            &mut out,
+                        );
                         break;
                     }
                 }

@@ -29,7 +29,10 @@ struct World {
 enum Clock {
     Machine,
     /// Unix nanoseconds at `start`.
-    Virtual { epoch_nanos: u128, start: Instant },
+    Virtual {
+        epoch_nanos: u128,
+        start: Instant,
+    },
 }
 
 impl Env {
@@ -38,7 +41,9 @@ impl Env {
         let mut seed = [0u8; 8];
         // A missing /dev/urandom would leave ids guessable: better not to start at all.
         getrandom(&mut seed);
-        Env { world: Arc::new(World { clock: Clock::Machine, rng: Mutex::new(Rng(u64::from_le_bytes(seed))) }) }
+        Env {
+            world: Arc::new(World { clock: Clock::Machine, rng: Mutex::new(Rng(u64::from_le_bytes(seed))) }),
+        }
     }
 
     /// A world under a seed. Call it inside the (paused) runtime whose time it shall follow.
@@ -105,7 +110,14 @@ impl Env {
         };
         let hi = (hi & !0xf000) | 0x4000;
         let lo = (lo & !(0b11 << 62)) | (0b10 << 62);
-        format!("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", hi >> 32, (hi >> 16) & 0xffff, hi & 0xffff, lo >> 48, lo & 0xffff_ffff_ffff)
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            hi >> 32,
+            (hi >> 16) & 0xffff,
+            hi & 0xffff,
+            lo >> 48,
+            lo & 0xffff_ffff_ffff
+        )
     }
 
     /// Characters upstream appends to a `generateName`: no vowels, no look-alikes.

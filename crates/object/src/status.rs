@@ -43,10 +43,19 @@ pub struct About<'a> {
 
 impl About<'_> {
     fn qualified(&self) -> String {
-        if self.group.is_empty() { self.resource.to_owned() } else { format!("{}.{}", self.resource, self.group) }
+        if self.group.is_empty() {
+            self.resource.to_owned()
+        } else {
+            format!("{}.{}", self.resource, self.group)
+        }
     }
     fn details(&self, name: &str) -> Option<Details> {
-        Some(Details { name: name.into(), group: self.group.into(), kind: self.resource.into(), ..Details::default() })
+        Some(Details {
+            name: name.into(),
+            group: self.group.into(),
+            kind: self.resource.into(),
+            ..Details::default()
+        })
     }
 }
 
@@ -84,8 +93,12 @@ impl Status {
         Status::new(404, "NotFound", "the server could not find the requested resource").with_empty_details()
     }
     pub fn method_not_allowed() -> Status {
-        Status::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
-            .with_empty_details()
+        Status::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+        .with_empty_details()
     }
     /// The verb is not one of the resource's.
     pub fn verb_not_supported(about: About<'_>, verb: &str) -> Status {
@@ -101,12 +114,14 @@ impl Status {
     }
     /// A conflict for a reason of its own.
     pub fn conflict(about: About<'_>, name: &str, reason: impl AsRef<str>) -> Status {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {}", about.qualified(), reason.as_ref());
+        let message =
+            format!("Operation cannot be fulfilled on {} \"{name}\": {}", about.qualified(), reason.as_ref());
         Status { details: about.details(name), ..Status::new(409, "Conflict", message) }
     }
     /// The object changed since the version the client named.
     pub fn modified(about: About<'_>, name: &str) -> Status {
-        let words = "the object has been modified; please apply your changes to the latest version and try again";
+        let words =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Status::conflict(about, name, words)
     }
     /// 410: a resourceVersion or continue token below the history.
@@ -146,8 +161,13 @@ impl Status {
             .into_iter()
             .map(|e| Cause { reason: e.kind.reason(), message: e.detail_message(), field: e.field })
             .collect();
-        let details =
-            Details { name: name.into(), group: group.into(), kind: kind.into(), causes, ..Details::default() };
+        let details = Details {
+            name: name.into(),
+            group: group.into(),
+            kind: kind.into(),
+            causes,
+            ..Details::default()
+        };
         Status { details: Some(details), ..Status::new(422, "Invalid", message) }
     }
     /// A patch whose operations do not apply.
@@ -206,7 +226,9 @@ impl Details {
     /// Empty members are left out, as everywhere.
     pub fn to_value(&self) -> Value {
         let mut out = Map::default();
-        for (name, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)] {
+        for (name, text) in
+            [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
+        {
             if !text.is_empty() {
                 out.set(name, text.as_str());
             }
@@ -299,7 +321,11 @@ impl FieldError {
         FieldError::plain(FieldErrorKind::TooLong, field, format!("may not be more than {bytes} bytes"))
     }
     /// `bad_value` already printed: quote strings with [`quote`].
-    pub fn invalid(field: impl Into<String>, bad_value: impl Into<String>, detail: impl Into<String>) -> FieldError {
+    pub fn invalid(
+        field: impl Into<String>,
+        bad_value: impl Into<String>,
+        detail: impl Into<String>,
+    ) -> FieldError {
         FieldError {
             kind: FieldErrorKind::Invalid,
             field: field.into(),
@@ -308,7 +334,11 @@ impl FieldError {
         }
     }
     /// `supported` in the order upstream lists them (sorted).
-    pub fn not_supported(field: impl Into<String>, bad_value: impl Into<String>, supported: &[&str]) -> FieldError {
+    pub fn not_supported(
+        field: impl Into<String>,
+        bad_value: impl Into<String>,
+        supported: &[&str],
+    ) -> FieldError {
         let listed: Vec<String> = supported.iter().map(|s| quote(s)).collect();
         FieldError {
             kind: FieldErrorKind::NotSupported,

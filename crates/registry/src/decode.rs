@@ -63,7 +63,8 @@ pub(crate) fn check_type(
             "no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
         ));
     }
-    let internal = if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or("") };
+    let internal =
+        if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or("") };
     refuse(format!("converting ({version}.{body_kind}) to ({internal}.{kind}): unknown conversion"))
 }
 

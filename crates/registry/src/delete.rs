@@ -22,11 +22,7 @@ pub struct Deleted {
 }
 
 impl Registry {
-    pub async fn delete(
-        &self,
-        request: &Request<'_>,
-        options: &DeleteOptions,
-    ) -> Result<Deleted, Status> {
+    pub async fn delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
         let storage = self.storage_of(request.resource)?;
         let key: Key = key_of(storage, request.namespace, request.name).into();
         let mut options = options.clone();

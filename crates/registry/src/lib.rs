@@ -110,9 +110,9 @@ pub(crate) fn key_of(storage: &Storage, namespace: &str, name: &str) -> String {
 /// A failure of the store that is no conflict.
 pub(crate) fn store_failed(error: CommitError) -> Status {
     match error {
-        CommitError::Unknown(why) => {
-            Status::timeout(format!("the store did not answer in time, the request may have been carried out: {why}"))
-        }
+        CommitError::Unknown(why) => Status::timeout(format!(
+            "the store did not answer in time, the request may have been carried out: {why}"
+        )),
         CommitError::TooLarge(why) => Status::too_large(format!("etcdserver: request is too large: {why}")),
         CommitError::Stopped(why) => Status::unavailable(format!("the store has stopped: {why}")),
         CommitError::Conflict { key } => Status::internal(format!("unexpected conflict on {key}")),

@@ -66,7 +66,9 @@ impl Registry {
 
         if !options.continue_token.is_empty() {
             if !options.resource_version.is_empty() && options.resource_version != "0" {
-                return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+                return Err(Status::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
             }
             let token = Token::decode(&options.continue_token)?;
             let after = format!("{root}{}", token.after);
@@ -154,10 +156,16 @@ pub(crate) fn validate(options: &ListOptions) -> Result<(), Status> {
         }
         if !matching.is_empty() {
             if options.send_initial_events.is_none() {
-                errors.push(forbid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+                errors.push(forbid(
+                    "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+                ));
             }
             if matching != "NotOlderThan" {
-                errors.push(FieldError::not_supported("resourceVersionMatch", quote(matching), &["NotOlderThan"]));
+                errors.push(FieldError::not_supported(
+                    "resourceVersionMatch",
+                    quote(matching),
+                    &["NotOlderThan"],
+                ));
             }
             if !options.continue_token.is_empty() {
                 errors.push(forbid("resourceVersionMatch is forbidden when continue is provided"));
@@ -180,7 +188,8 @@ pub(crate) fn validate(options: &ListOptions) -> Result<(), Status> {
             }
         }
         if options.send_initial_events.is_some() {
-            errors.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+            errors
+                .push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
         }
     }
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid("meta.k8s.io", "ListOptions", "", errors)) }

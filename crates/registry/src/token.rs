@@ -25,12 +25,16 @@ impl Token {
     }
 
     pub fn decode(text: &str) -> Result<Token, Status> {
-        let invalid = |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid{why}"));
+        let invalid = |why: String| {
+            Status::bad_request(format!("invalid continue token: continue key is not valid{why}"))
+        };
         let bytes = decode_base64(text).map_err(|why| invalid(format!(": {why}")))?;
         let value = json::parse(&bytes, None).map_err(|e| invalid(format!(": {e}")))?;
         match value.str_at(&["v"]).unwrap_or("") {
             "meta.k8s.io/v1" => {}
-            other => return Err(invalid(format!(": server does not recognize this encoded version {other}"))),
+            other => {
+                return Err(invalid(format!(": server does not recognize this encoded version {other}")));
+            }
         }
         let revision = value.get("rv").and_then(Value::as_int).unwrap_or(0);
         if revision == 0 {
@@ -85,7 +89,11 @@ mod tests {
         ] {
             let status = Token::decode(&bad).unwrap_err();
             assert_eq!(status.code, 400, "{bad}");
-            assert!(status.message.starts_with("invalid continue token: continue key is not valid"), "{}", status.message);
+            assert!(
+                status.message.starts_with("invalid continue token: continue key is not valid"),
+                "{}",
+                status.message
+            );
         }
     }
 }

@@ -53,9 +53,13 @@ impl Registry {
             Some(n) => self.wait_until(Revision(n)).await?,
         }
         let page = self.table().list(storage.id, &selection, None, None, 0).map_err(expired(Revision(0)))?;
-        let cursor = self.table().watch_from(storage.id, selection, page.revision).map_err(expired(page.revision))?;
+        let cursor =
+            self.table().watch_from(storage.id, selection, page.revision).map_err(expired(page.revision))?;
         let end_bookmark = options.send_initial_events == Some(true) && options.allow_bookmarks;
-        Ok(Watch { start: WatchStart::State { items: page.items, revision: page.revision, end_bookmark }, cursor })
+        Ok(Watch {
+            start: WatchStart::State { items: page.items, revision: page.revision, end_bookmark },
+            cursor,
+        })
     }
 }
 

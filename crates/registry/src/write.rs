@@ -25,8 +25,14 @@ const GENERATED_NAME_TRIES: usize = 8;
 /// generateName keeps this much of its base, so that the suffix always fits a label.
 const GENERATED_BASE: usize = 58;
 /// What a client cannot set on a new object.
-const OURS_ON_CREATE: [&str; 6] =
-    ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields", "generation"];
+const OURS_ON_CREATE: [&str; 6] = [
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "resourceVersion",
+    "selfLink",
+    "managedFields",
+    "generation",
+];
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
 
@@ -71,9 +77,15 @@ pub(crate) struct ChangeRules {
 }
 
 impl Registry {
-    pub async fn create(&self, request: &Request<'_>, body: Value, options: WriteOptions) -> Result<Written, Status> {
+    pub async fn create(
+        &self,
+        request: &Request<'_>,
+        body: Value,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
         let storage = self.storage_of(request.resource)?;
-        let (mut new, warnings) = decode::object(self.catalog(), request.resource, body, options.field_validation)?;
+        let (mut new, warnings) =
+            decode::object(self.catalog(), request.resource, body, options.field_validation)?;
         decode::check_place(request, &mut new)?;
         if new.str_at(&["metadata", "resourceVersion"]).is_some_and(|v| !v.is_empty()) {
             return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
@@ -81,14 +93,25 @@ impl Registry {
         self.insert(request, storage, new, warnings, options).await
     }
 
-    pub async fn update(&self, request: &Request<'_>, body: Value, options: WriteOptions) -> Result<Written, Status> {
-        let (mut new, warnings) = decode::object(self.catalog(), request.resource, body, options.field_validation)?;
+    pub async fn update(
+        &self,
+        request: &Request<'_>,
+        body: Value,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
+        let (mut new, warnings) =
+            decode::object(self.catalog(), request.resource, body, options.field_validation)?;
         decode::check_place(request, &mut new)?;
         let rules = ChangeRules { needs_version: true, may_create: request.subresource.is_none() };
         self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await
     }
 
-    pub async fn patch(&self, request: &Request<'_>, patch: Patch, options: WriteOptions) -> Result<Written, Status> {
+    pub async fn patch(
+        &self,
+        request: &Request<'_>,
+        patch: Patch,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
         let duplicates = match &patch {
             Patch::Merge(p) | Patch::Strategic(p) => patch::duplicate_fields(p),
             Patch::Json(_) => Vec::new(),
@@ -126,7 +149,12 @@ impl Registry {
             let mut shown = old.clone();
             self.apply_patch(request, patch, &mut shown)?;
             let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
-            return Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), error.to_string())]));
+            return Err(Status::invalid(
+                "",
+                "",
+                "",
+                vec![FieldError::invalid("patch", quote(&text), error.to_string())],
+            ));
         }
         let messages = strict.into_messages();
         if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
@@ -305,7 +333,11 @@ impl Registry {
             }
             if options.dry_run {
                 let obj = Obj::publish(storage, key, &encoded, old.revision(), old.expires_at());
-                return Ok(Written { obj: Arc::new(obj.map_err(|_| not_encodable())?), created: false, warnings });
+                return Ok(Written {
+                    obj: Arc::new(obj.map_err(|_| not_encodable())?),
+                    created: false,
+                    warnings,
+                });
             }
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
             let value = bytes::Bytes::from(encoded);
@@ -350,7 +382,8 @@ impl Registry {
         };
         if version.is_empty() || version == "0" {
             if rules.needs_version && !storage.unconditional_update {
-                let broken = FieldError::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+                let broken =
+                    FieldError::invalid("metadata.resourceVersion", "0", "must be specified for an update");
                 // Upstream names the resource here where other refusals name the kind.
                 let (group, plural) = (&request.resource.group, &request.resource.plural);
                 return Err(Status::invalid(group, plural, request.name, vec![broken]));
@@ -374,7 +407,9 @@ impl Registry {
         // What the server owns stays as it was when the client leaves it out; managedFields are not kept yet.
         metadata.remove("managedFields");
         metadata.remove("selfLink");
-        for ours in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"] {
+        for ours in
+            ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"]
+        {
             let absent = metadata.get(ours).is_none_or(Value::is_null);
             if absent && let Some(value) = old_tree.at(&["metadata", ours]) {
                 metadata.set(ours, value.clone());
@@ -437,7 +472,9 @@ impl Registry {
         {
             return Ok(obj);
         }
-        Obj::publish(storage, key.clone(), value, revision, expires_at).map(Arc::new).map_err(|_| not_encodable())
+        Obj::publish(storage, key.clone(), value, revision, expires_at)
+            .map(Arc::new)
+            .map_err(|_| not_encodable())
     }
 }
 

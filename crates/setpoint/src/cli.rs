@@ -78,11 +78,9 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
 }
 
 fn data_dir() -> Arg {
-    Arg::new("data-dir")
-        .long("data-dir")
-        .value_name("DIR")
-        .value_parser(value_parser!(PathBuf))
-        .help("Objects, keys and certificates [default: /var/lib/setpoint as root, else ~/.local/share/setpoint]")
+    Arg::new("data-dir").long("data-dir").value_name("DIR").value_parser(value_parser!(PathBuf)).help(
+        "Objects, keys and certificates [default: /var/lib/setpoint as root, else ~/.local/share/setpoint]",
+    )
 }
 
 /// Help and version go out as clap writes them; a mistake becomes one line that says where to look.
@@ -108,7 +106,7 @@ pub fn data_dir_of(matches: &ArgMatches) -> PathBuf {
     }
     let home = std::env::var_os("HOME").map(PathBuf::from);
     match home {
-        Some(home) if home != PathBuf::from("/root") && home.is_dir() => home.join(".local/share/setpoint"),
+        Some(home) if home != "/root" && home.is_dir() => home.join(".local/share/setpoint"),
         _ => PathBuf::from("/var/lib/setpoint"),
     }
 }

@@ -36,8 +36,9 @@ pub fn check(path: &Path) -> Result<()> {
             }
             Ok(())
         }
-        Err(error) => Err(error)
-            .with_context(|| format!("cannot read {}; choose another file with --kubeconfig", path.display())),
+        Err(error) => Err(error).with_context(|| {
+            format!("cannot read {}; choose another file with --kubeconfig", path.display())
+        }),
     }
 }
 

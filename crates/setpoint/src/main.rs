@@ -23,7 +23,11 @@ fn main() -> ExitCode {
         Some(("reset", matches)) => reset::reset(matches),
         Some(("bench", matches)) => bench::run(matches).map_err(anyhow::Error::from),
         Some(("version", _)) => {
-            println!("setpoint {}\nKubernetes API {}", env!("CARGO_PKG_VERSION"), apiserver::KUBERNETES_VERSION);
+            println!(
+                "setpoint {}\nKubernetes API {}",
+                env!("CARGO_PKG_VERSION"),
+                apiserver::KUBERNETES_VERSION
+            );
             Ok(())
         }
         _ => unreachable!("clap asks for one of the subcommands"),

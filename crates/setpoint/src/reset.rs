@@ -35,7 +35,8 @@ pub fn reset(matches: &ArgMatches) -> Result<()> {
         }
     }
     for path in found {
-        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        let removed =
+            if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         removed.with_context(|| format!("cannot delete {}", path.display()))?;
     }
     // Only when nothing else is in it.

@@ -55,8 +55,9 @@ impl Settings {
 }
 
 pub fn run(settings: Settings) -> Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log)
-        .with_context(|| format!("--log {} is not a filter: use error, warn, info, debug or trace", settings.log))?;
+    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log).with_context(|| {
+        format!("--log {} is not a filter: use error, warn, info, debug or trace", settings.log)
+    })?;
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -64,7 +65,8 @@ pub fn run(settings: Settings) -> Result<()> {
         .with_ansi(colours)
         .with_writer(std::io::stderr)
         .init();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     runtime.block_on(serve(settings))
 }
 
@@ -81,7 +83,10 @@ async fn serve(settings: Settings) -> Result<()> {
         tracing::warn!("{warning}");
     }
     std::fs::create_dir_all(&settings.data_dir).with_context(|| {
-        format!("cannot make the data directory {}; choose another with --data-dir", settings.data_dir.display())
+        format!(
+            "cannot make the data directory {}; choose another with --data-dir",
+            settings.data_dir.display()
+        )
     })?;
 
     // The store before anything is written: its lock keeps a second server away.
@@ -180,9 +185,15 @@ fn server_url(bound: SocketAddr) -> String {
 fn explain_listen(error: ServerError) -> anyhow::Error {
     let mend = match &error {
         ServerError::Listen { source, .. } => match source.kind() {
-            std::io::ErrorKind::AddrInUse => "; stop what listens there, or choose another address with --listen (port 0 takes a free one)",
-            std::io::ErrorKind::AddrNotAvailable => "; this machine has no such address: choose another with --listen",
-            std::io::ErrorKind::PermissionDenied => "; ports below 1024 need root: choose another with --listen",
+            std::io::ErrorKind::AddrInUse => {
+                "; stop what listens there, or choose another address with --listen (port 0 takes a free one)"
+            }
+            std::io::ErrorKind::AddrNotAvailable => {
+                "; this machine has no such address: choose another with --listen"
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                "; ports below 1024 need root: choose another with --listen"
+            }
             _ => "",
         },
         ServerError::Tls(_) => "",

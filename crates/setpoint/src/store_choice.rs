@@ -26,7 +26,9 @@ impl StoreChoice {
                     .map(|urls| urls.split(',').filter(|u| !u.is_empty()).map(str::to_owned).collect())
                     .unwrap_or_default();
                 if urls.is_empty() {
-                    bail!("--store {other} is not known: use memory, disk, or etcd:URL such as etcd:http://127.0.0.1:2379");
+                    bail!(
+                        "--store {other} is not known: use memory, disk, or etcd:URL such as etcd:http://127.0.0.1:2379"
+                    );
                 }
                 Ok(StoreChoice::Etcd(urls))
             }
@@ -89,7 +91,10 @@ mod tests {
         let etcd = StoreChoice::parse("etcd:http://a:1,http://b:2").unwrap();
         assert_eq!(etcd, StoreChoice::Etcd(vec!["http://a:1".into(), "http://b:2".into()]));
         for wrong in ["", "disc", "etcd:", "etcd"] {
-            assert!(StoreChoice::parse(wrong).unwrap_err().to_string().contains("use memory, disk"), "{wrong}");
+            assert!(
+                StoreChoice::parse(wrong).unwrap_err().to_string().contains("use memory, disk"),
+                "{wrong}"
+            );
         }
     }
 }

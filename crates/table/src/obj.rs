@@ -32,8 +32,11 @@ pub struct Obj {
     prefix_len: u16,
     deleting: bool,
     /// Other forms (another served version, protobuf), each made once on first use. Guards a list of at most a few.
-    forms: Mutex<Option<Box<Vec<(u16, Bytes)>>>>,
+    forms: Mutex<Forms>,
 }
+
+/// Boxed, because nearly no object ever has another form.
+type Forms = Option<Box<Vec<(u16, Bytes)>>>;
 
 /// A selectable field's value.
 enum FieldText {
@@ -82,7 +85,8 @@ impl Obj {
         };
         // What stands behind the splice moved by as much as the body grew.
         let grown = body.len() as i64 - value.len() as i64;
-        let start = |s: Span| if s.start < splice.start { s.start } else { (i64::from(s.start) + grown) as u32 };
+        let start =
+            |s: Span| if s.start < splice.start { s.start } else { (i64::from(s.start) + grown) as u32 };
         let moved = |s: Span| if s.is_none() { s } else { Span { start: start(s), len: s.len } };
         let mut second = places.fields.iter().skip(selectable.len());
         let fields = selectable
@@ -102,7 +106,10 @@ impl Obj {
             revision: revision.unwrap_or_default(),
             expires_at: expires_at.unwrap_or(0),
             type_meta: places.type_meta,
-            metadata: Span { start: places.metadata.start, len: (i64::from(places.metadata.len) + grown) as u32 },
+            metadata: Span {
+                start: places.metadata.start,
+                len: (i64::from(places.metadata.len) + grown) as u32,
+            },
             uid: moved(places.uid),
             owners: moved(places.owners),
             labels,
@@ -148,7 +155,9 @@ impl Obj {
     /// Is this what the engine would keep? Compares without copying.
     pub fn is_stored_as(&self, value: &[u8]) -> bool {
         let (start, end) = (self.splice.start as usize, self.splice.end() as usize);
-        value.len() == self.body.len() - (end - start) && value[..start] == self.body[..start] && value[start..] == self.body[end..]
+        value.len() == self.body.len() - (end - start)
+            && value[..start] == self.body[..start]
+            && value[start..] == self.body[end..]
     }
     pub fn key(&self) -> &Key {
         &self.key

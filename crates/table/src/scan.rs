@@ -241,8 +241,7 @@ impl<'a> Scanner<'a> {
             }
             return Some(());
         }
-        let deeper: Vec<&[Name]> =
-            wanted.iter().map(|p| if here(p) { *p } else { &[] as &[Name] }).collect();
+        let deeper: Vec<&[Name]> = wanted.iter().map(|p| if here(p) { *p } else { &[] as &[Name] }).collect();
         self.members(|s, inner| {
             if deeper.iter().any(|p| p.len() > depth + 1 && p[depth + 1].as_bytes() == inner) {
                 s.wanted(inner, &deeper, depth + 1, fields)
@@ -268,7 +267,8 @@ mod tests {
     #[test]
     fn finds_metadata_and_wanted_fields() {
         let body = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"u-1","labels":{"app":"web","x/y":""},"ownerReferences":[{"uid":"o"}]},"spec":{"containers":[{"name":"c","image":"}\""}],"nodeName":"n1","hostNetwork":true},"status":{"phase":"Running"}}"#;
-        let paths = [path("spec.nodeName"), path("status.phase"), path("spec.hostNetwork"), path("status.podIP")];
+        let paths =
+            [path("spec.nodeName"), path("status.phase"), path("spec.hostNetwork"), path("status.podIP")];
         let wanted: Vec<&[Name]> = paths.iter().map(Vec::as_slice).collect();
         let p = scan(body.as_bytes(), &wanted).unwrap();
         assert_eq!(text(body, p.uid), "u-1");

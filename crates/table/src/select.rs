@@ -45,7 +45,8 @@ impl Selection {
         labels: Option<LabelSelector>,
         fields: Option<&FieldSelector>,
     ) -> Result<Selection, String> {
-        let selectable = resource.storage.map(|id| catalog.storage(id).selectable.as_slice()).unwrap_or_default();
+        let selectable =
+            resource.storage.map(|id| catalog.storage(id).selectable.as_slice()).unwrap_or_default();
         let mut tests = Vec::new();
         for requirement in fields.iter().flat_map(|f| f.requirements()) {
             let which = match requirement.field.as_str() {

@@ -92,11 +92,16 @@ pub(crate) struct Shard {
 
 impl Shard {
     pub fn new(storage: &Storage) -> Shard {
-        let indexed = storage
-            .indexed
-            .as_ref()
-            .and_then(|name| storage.selectable.iter().position(|s| s.name == *name));
-        Shard { keys: BTreeMap::new(), log: VecDeque::new(), first: 0, live: 0, index: HashMap::new(), indexed }
+        let indexed =
+            storage.indexed.as_ref().and_then(|name| storage.selectable.iter().position(|s| s.name == *name));
+        Shard {
+            keys: BTreeMap::new(),
+            log: VecDeque::new(),
+            first: 0,
+            live: 0,
+            index: HashMap::new(),
+            indexed,
+        }
     }
 
     pub fn get(&self, key: &str) -> Option<&Arc<Obj>> {
@@ -137,7 +142,13 @@ impl Shard {
             self.live += 1;
         }
         self.index_add(&obj);
-        self.log.push_back(Event { revision, obj, deleted: false, prev: prev.clone(), left: OnceLock::new() });
+        self.log.push_back(Event {
+            revision,
+            obj,
+            deleted: false,
+            prev: prev.clone(),
+            left: OnceLock::new(),
+        });
         prev
     }
 
@@ -149,7 +160,13 @@ impl Shard {
         self.live -= 1;
         self.index_remove(&prev);
         let obj = Arc::new(prev.at_revision(storage, revision));
-        self.log.push_back(Event { revision, obj, deleted: true, prev: Some(prev.clone()), left: OnceLock::new() });
+        self.log.push_back(Event {
+            revision,
+            obj,
+            deleted: true,
+            prev: Some(prev.clone()),
+            left: OnceLock::new(),
+        });
         Some(prev)
     }
 

@@ -151,10 +151,15 @@ impl Table {
             if let (Scope::Namespace(namespace), Some(name)) = (&selection.scope, selection.exact_name()) {
                 let key = format!("{}{namespace}/{name}", row.prefix);
                 let found = shard.get_at(&key, revision).filter(|o| selection.matches(o)).cloned();
-                let items = found.into_iter().filter(|o| after.as_ref().is_none_or(|a| o.key() > a)).collect();
+                let items =
+                    found.into_iter().filter(|o| after.as_ref().is_none_or(|a| o.key() > a)).collect();
                 return Ok(Page { items, revision, more: false, remaining: None });
             }
-            if items.is_empty() && limit == usize::MAX && selection.is_whole_scope() && selection.scope == Scope::All {
+            if items.is_empty()
+                && limit == usize::MAX
+                && selection.is_whole_scope()
+                && selection.scope == Scope::All
+            {
                 items.reserve(shard.live());
             }
             let mut last = None;
@@ -165,7 +170,9 @@ impl Table {
                 if selection.matches_selectors(obj) {
                     if items.len() == limit {
                         let remaining = selection.is_whole_scope().then(|| {
-                            shard.range(row, &selection.scope, items.last().map(|o| &**o.key()), revision).count()
+                            shard
+                                .range(row, &selection.scope, items.last().map(|o| &**o.key()), revision)
+                                .count()
                         });
                         return Ok(Page { items, revision, more: true, remaining });
                     }
@@ -283,13 +290,15 @@ impl State for Table {
             let row = self.catalog.storage(storage);
             let obj = match &change.value {
                 None => None,
-                Some(value) => match Obj::publish(row, change.key.clone(), value, change.revision, change.expires_at) {
-                    Ok(obj) => Some(Arc::new(obj)),
-                    Err(_) => {
-                        tracing::error!(key = &*change.key, "not an object in JSON: left out");
-                        continue;
+                Some(value) => {
+                    match Obj::publish(row, change.key.clone(), value, change.revision, change.expires_at) {
+                        Ok(obj) => Some(Arc::new(obj)),
+                        Err(_) => {
+                            tracing::error!(key = &*change.key, "not an object in JSON: left out");
+                            continue;
+                        }
                     }
-                },
+                }
             };
             ready.push((storage, change.revision, change.key, obj));
         }

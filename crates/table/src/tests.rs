@@ -145,7 +145,8 @@ fn a_selection_is_entered_and_left() {
     f.put("b/s", "1", "1"); // 6: other namespace
     let mut events = Vec::new();
     while !cursor.pull(&mut events, 1).unwrap() {}
-    let seen: Vec<_> = events.iter().map(|e| (e.kind, e.obj.revision().0, e.obj.label("x").unwrap())).collect();
+    let seen: Vec<_> =
+        events.iter().map(|e| (e.kind, e.obj.revision().0, e.obj.label("x").unwrap())).collect();
     assert_eq!(
         seen,
         [(EventKind::Deleted, 2, "1"), (EventKind::Added, 4, "1"), (EventKind::Deleted, 5, "1")]
@@ -169,7 +170,11 @@ fn one_name_and_the_future() {
 fn a_revision_of_several_keys_appears_at_once() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let namespace = r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"q","uid":"1"}}"#.to_owned();
-    f.commit(&[("configmaps", "a/1", Some(config_map("a/1", "1", "1"))), ("namespaces", "q", Some(namespace)), ("configmaps", "a/2", Some(config_map("a/2", "1", "1")))]);
+    f.commit(&[
+        ("configmaps", "a/1", Some(config_map("a/1", "1", "1"))),
+        ("namespaces", "q", Some(namespace)),
+        ("configmaps", "a/2", Some(config_map("a/2", "1", "1"))),
+    ]);
     assert_eq!(f.list(&Selection::everything(Scope::All), Some(1)).unwrap(), ["a/1@1", "a/2@1"]);
     assert_eq!(f.table.count(f.storage("namespaces")), 1);
 }
@@ -246,7 +251,11 @@ fn random_histories_agree_with_a_model() {
         let all = Selection::everything(Scope::All);
         for (revision, snapshot) in snapshots.iter().enumerate() {
             let expected: Vec<String> = snapshot.iter().map(|(p, (r, _))| format!("{p}@{r}")).collect();
-            assert_eq!(f.list(&all, Some(revision as u64)).unwrap(), expected, "seed {seed} revision {revision}");
+            assert_eq!(
+                f.list(&all, Some(revision as u64)).unwrap(),
+                expected,
+                "seed {seed} revision {revision}"
+            );
             // Replaying the watch of a selection from here must end at the newest state of that selection.
             let mut cursor = f.watch(f.select(Scope::All, "x=1", ""), revision as u64);
             let mut events = Vec::new();

@@ -82,7 +82,8 @@ impl Ask {
         self.typed("application/json", body.to_string())
     }
     pub fn typed(mut self, content_type: &str, body: impl Into<Bytes>) -> Ask {
-        self.headers.insert(CONTENT_TYPE, HeaderValue::from_str(content_type).expect("tests use valid media types"));
+        self.headers
+            .insert(CONTENT_TYPE, HeaderValue::from_str(content_type).expect("tests use valid media types"));
         self.body = body.into();
         self
     }
@@ -133,7 +134,11 @@ impl Reply {
         self.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("")
     }
     pub fn warnings(&self) -> Vec<String> {
-        self.headers.get_all(WARNING).iter().map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).collect()
+        self.headers
+            .get_all(WARNING)
+            .iter()
+            .map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned())
+            .collect()
     }
     /// Fails the test, with the whole answer, unless the status is this one; then gives the JSON.
     #[track_caller]

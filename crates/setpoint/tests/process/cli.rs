@@ -15,7 +15,10 @@ pub fn refused<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     assert!(!output.status.success(), "{command:?} was not refused");
     assert!(output.stdout.is_empty(), "{command:?} wrote {:?}", String::from_utf8_lossy(&output.stdout));
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines.len() == 1 && lines[0].starts_with("setpoint: "), "{command:?} must write one line, wrote:\n{text}");
+    assert!(
+        lines.len() == 1 && lines[0].starts_with("setpoint: "),
+        "{command:?} must write one line, wrote:\n{text}"
+    );
     lines[0].to_owned()
 }
 
@@ -47,7 +50,10 @@ fn wrong_flags_and_values_are_refused_in_one_line() {
         (&["--store", "disc"], &["--store disc", "use memory, disk, or etcd:URL"]),
         (&["--store", "etcd:"], &["etcd:http://127.0.0.1:2379"]),
         (&["--store", "etcd:ftp://a"], &["ftp://a", "http://"]),
-        (&["--store", "etcd:http://127.0.0.1:1"], &["cannot use etcd at http://127.0.0.1:1", "start it", "--store"]),
+        (
+            &["--store", "etcd:http://127.0.0.1:1"],
+            &["cannot use etcd at http://127.0.0.1:1", "start it", "--store"],
+        ),
         (&["--log", "=="], &["--log ==", "error, warn, info, debug or trace"]),
         (&["--token-file", "/no/such/file"], &["/no/such/file", "--token-file"]),
         (&["--kubeconfig", "/no/such/folder/config"], &["/no/such/folder", "--kubeconfig"]),

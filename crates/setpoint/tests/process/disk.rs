@@ -15,7 +15,8 @@ struct Tmpfs(PathBuf);
 impl Tmpfs {
     fn mount(at: &Path, options: &str) -> Option<Tmpfs> {
         std::fs::create_dir_all(at).unwrap();
-        let mounted = run(Command::new("mount").args(["-t", "tmpfs", "-o", options, "setpoint-test"]).arg(at));
+        let mounted =
+            run(Command::new("mount").args(["-t", "tmpfs", "-o", options, "setpoint-test"]).arg(at));
         if !mounted.status.success() {
             skipped("mounting a small file system needs root");
             return None;

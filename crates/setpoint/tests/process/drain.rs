@@ -16,7 +16,8 @@ async fn an_open_watch_ends_cleanly_on_each_signal() {
         let client = server.client().await;
         let (_, list) = call(&client, "GET", MAPS, None).await;
         let from = revision(&list);
-        let mut watch = Watch::open(&client, &format!("{MAPS}?watch=1&resourceVersion={from}")).await.unwrap();
+        let mut watch =
+            Watch::open(&client, &format!("{MAPS}?watch=1&resourceVersion={from}")).await.unwrap();
         let name = signal.to_lowercase();
         assert_eq!(call(&client, "POST", MAPS, Some(config_map(&name, "1"))).await.0, 201);
         assert_eq!(watch.next().await.unwrap().unwrap()["object"]["metadata"]["name"], name.as_str());
@@ -71,7 +72,8 @@ async fn a_client_that_never_finishes_does_not_hold_the_server() {
     let folder = folder();
     let mut server = Proc::start(&folder.path().join("data"));
     let mut stalled = wire::connect(&server).await;
-    wire::send(&mut stalled, &format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{")).await;
+    wire::send(&mut stalled, &format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{"))
+        .await;
     let _silent = std::net::TcpStream::connect(server.address()).unwrap();
     server.signal("TERM");
     let status = server.ended_within(LIMIT).expect("it ends in time");

@@ -47,7 +47,8 @@ async fn acknowledged_writes_survive_kill_9_under_load() {
             writers.push(tokio::spawn(write(server.client().await, format!("r{round}-w{writer}"))));
         }
         // The moment of death is what this test is about; it has no event to wait for.
-        let milliseconds = 150 + (seed.wrapping_mul(6364136223846793005).wrapping_add(round as u64 * 7919) >> 33) % 400;
+        let milliseconds =
+            150 + (seed.wrapping_mul(6364136223846793005).wrapping_add(round as u64 * 7919) >> 33) % 400;
         tokio::time::sleep(Duration::from_millis(milliseconds)).await;
         server.kill();
 
@@ -72,12 +73,17 @@ async fn acknowledged_writes_survive_kill_9_under_load() {
         check_list(&list, &mut known, &open);
         let last_seen = seen.last().map_or(revision(&list), |e| e.0);
         resume(&client, last_seen, revision(&list), &writes).await;
-        let (code, made) = call(&client, "POST", MAPS, Some(config_map(&format!("after-{round}"), "1"))).await;
+        let (code, made) =
+            call(&client, "POST", MAPS, Some(config_map(&format!("after-{round}"), "1"))).await;
         assert_eq!(code, 201, "{made}");
         assert!(revision(&made) > highest, "round {round}: an old revision is given again");
         highest = revision(&made);
         known.insert(format!("after-{round}"), Some((highest, "1".to_owned())));
-        println!("round {round}: {} writes acknowledged, {} events seen before the crash", writes.len(), seen.len());
+        println!(
+            "round {round}: {} writes acknowledged, {} events seen before the crash",
+            writes.len(),
+            seen.len()
+        );
     }
 }
 
@@ -127,12 +133,7 @@ fn of(event: &Value) -> (u64, String, String) {
 }
 
 /// In order, each once, and every acknowledged write between the two revisions is among them.
-fn check_events(
-    seen: &[(u64, String, String)],
-    writes: &[(u64, String, &str)],
-    after: u64,
-    upto: u64,
-) {
+fn check_events(seen: &[(u64, String, String)], writes: &[(u64, String, &str)], after: u64, upto: u64) {
     for pair in seen.windows(2) {
         assert!(pair[0].0 < pair[1].0, "out of order: {pair:?}");
     }

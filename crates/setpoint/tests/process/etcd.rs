@@ -27,7 +27,8 @@ async fn two_servers_on_one_etcd_see_each_others_writes() {
     let Some(Pair { etcd, servers: [one, two], folder }) = pair() else { return };
     let (a, b) = (one.client().await, two.client().await);
     let (_, list) = call(&b, "GET", MAPS, None).await;
-    let mut watch = Watch::open(&b, &format!("{MAPS}?watch=1&resourceVersion={}", revision(&list))).await.unwrap();
+    let mut watch =
+        Watch::open(&b, &format!("{MAPS}?watch=1&resourceVersion={}", revision(&list))).await.unwrap();
     for number in 0..20 {
         let name = format!("m-{number}");
         let (code, made) = call(&a, "POST", MAPS, Some(config_map(&name, "1"))).await;
@@ -61,7 +62,8 @@ async fn check_stored_form(etcd: &Etcd, client: &kube::Client) {
     expected["metadata"].as_object_mut().unwrap().remove("resourceVersion");
     assert_eq!(value, expected);
 
-    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}});
+    let role =
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "r"}});
     let path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
     assert_eq!(call(client, "POST", path, Some(role)).await.0, 201);
     assert_eq!(etcd.entry("/registry/roles/default/r").unwrap().1["kind"], "Role");
@@ -122,7 +124,8 @@ async fn servers_recover_when_etcd_dies_and_comes_back() {
     let Some(Pair { mut etcd, servers: [one, two], folder: _folder }) = pair() else { return };
     let (a, b) = (one.client().await, two.client().await);
     let (_, before) = call(&a, "POST", MAPS, Some(config_map("before", "1"))).await;
-    let mut watch = Watch::open(&b, &format!("{MAPS}?watch=1&resourceVersion={}", revision(&before))).await.unwrap();
+    let mut watch =
+        Watch::open(&b, &format!("{MAPS}?watch=1&resourceVersion={}", revision(&before))).await.unwrap();
     etcd.kill();
     // A write now is refused or its fate is unknown, but nobody says it worked.
     let (code, answer) = call(&a, "POST", MAPS, Some(config_map("meanwhile", "1"))).await;
@@ -161,7 +164,8 @@ async fn a_server_stops_in_time_while_etcd_is_down() {
     let Some(Pair { mut etcd, servers: [mut one, _two], folder: _folder }) = pair() else { return };
     let client = one.client().await;
     etcd.kill();
-    let hanging = tokio::spawn(async move { try_call(&client, "POST", MAPS, Some(config_map("x", "1"))).await });
+    let hanging =
+        tokio::spawn(async move { try_call(&client, "POST", MAPS, Some(config_map("x", "1"))).await });
     one.signal("TERM");
     assert!(one.ended_within(Duration::from_secs(6)).is_some_and(|s| s.success()), "{}", one.log());
     if let Ok(Ok((code, _))) = hanging.await {

@@ -56,7 +56,8 @@ impl Etcd {
         let answer = self.post("/v3/kv/range", &json!({"key": BASE64_STANDARD.encode(key)}))?;
         let entry = answer["kvs"].get(0)?.clone();
         let bytes = BASE64_STANDARD.decode(entry["value"].as_str()?).unwrap();
-        let value = serde_json::from_slice(&bytes).unwrap_or_else(|_| panic!("{key} holds no JSON: {bytes:?}"));
+        let value =
+            serde_json::from_slice(&bytes).unwrap_or_else(|_| panic!("{key} holds no JSON: {bytes:?}"));
         Some((entry, value))
     }
 
@@ -78,7 +79,8 @@ impl Etcd {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let body = body.to_string();
-        write!(stream, "POST {path} HTTP/1.0\r\nhost: etcd\r\ncontent-length: {}\r\n\r\n{body}", body.len()).ok()?;
+        write!(stream, "POST {path} HTTP/1.0\r\nhost: etcd\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+            .ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
         serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()

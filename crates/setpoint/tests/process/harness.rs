@@ -264,7 +264,8 @@ impl Watch {
                 let line: Vec<u8> = self.buffer.drain(..=end).collect();
                 return Ok(Some(serde_json::from_slice(&line).unwrap()));
             }
-            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("a watch that says something");
+            let frame =
+                tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("a watch that says something");
             match frame {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(error.to_string()),

@@ -3,7 +3,8 @@
 use futures_util::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams,
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
+    WatchParams,
 };
 use kube::core::GroupVersionKind;
 use kube::{Api, ResourceExt};
@@ -75,7 +76,10 @@ async fn dynamic_objects_and_selectors_work() {
     let page = roles.list(&ListParams::default().limit(1)).await.unwrap();
     let token = page.metadata.continue_.clone().unwrap();
     assert_eq!(named(page), ["a"]);
-    assert_eq!(named(roles.list(&ListParams::default().limit(1).continue_token(&token)).await.unwrap()), ["b"]);
+    assert_eq!(
+        named(roles.list(&ListParams::default().limit(1).continue_token(&token)).await.unwrap()),
+        ["b"]
+    );
     roles.delete_collection(&DeleteParams::default(), &ListParams::default().labels("tier")).await.unwrap();
     assert!(roles.list(&ListParams::default()).await.unwrap().items.is_empty());
 

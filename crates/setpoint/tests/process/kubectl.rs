@@ -24,7 +24,11 @@ impl Kubectl {
     /// Words that may hold spaces.
     pub fn try_words(&self, words: &[&str]) -> Output {
         let mut command = Command::new("kubectl");
-        run(command.args(words).current_dir(&self.home).env("HOME", &self.home).env("KUBECONFIG", &self.kubeconfig))
+        run(command
+            .args(words)
+            .current_dir(&self.home)
+            .env("HOME", &self.home)
+            .env("KUBECONFIG", &self.kubeconfig))
     }
 
     pub fn words(&self, words: &[&str]) -> String {
@@ -91,10 +95,16 @@ fn an_object_lives_through_every_command() {
         holds(&k.run("annotate configmap m note=x"), &["configmap/m annotated"]);
         for (kind, patch) in [
             ("merge", r#"{"data":{"b":"2"}}"#),
-            ("json", r#"[{"op":"add","path":"/data/c","value":"3"},{"op":"test","path":"/data/b","value":"2"}]"#),
+            (
+                "json",
+                r#"[{"op":"add","path":"/data/c","value":"3"},{"op":"test","path":"/data/b","value":"2"}]"#,
+            ),
             ("strategic", r#"{"data":{"a":null,"d":"4"}}"#),
         ] {
-            holds(&k.words(&["patch", "configmap", "m", "--type", kind, "-p", patch]), &["configmap/m patched"]);
+            holds(
+                &k.words(&["patch", "configmap", "m", "--type", kind, "-p", patch]),
+                &["configmap/m patched"],
+            );
         }
         let data = k.words(&["get", "configmap", "m", "-o", "jsonpath={.data}"]);
         assert_eq!(data, r#"{"b":"2","c":"3","d":"4"}"#);
@@ -104,7 +114,8 @@ fn an_object_lives_through_every_command() {
         holds(&k.run("get configmap m -o wide"), &["NAME"]);
         holds(&k.run("get configmap m -o yaml"), &["kind: ConfigMap", "tier: back", "note: x"]);
         holds(&k.run("get configmap m -o json"), &["\"kind\": \"ConfigMap\""]);
-        let columns = k.run("get configmap -l tier=back -o custom-columns=N:.metadata.name,B:.data.b --no-headers");
+        let columns =
+            k.run("get configmap -l tier=back -o custom-columns=N:.metadata.name,B:.data.b --no-headers");
         assert_eq!(columns.split_whitespace().collect::<Vec<_>>(), ["m", "2"]);
         assert_eq!(k.run("get configmap --field-selector metadata.name=m -o name").trim(), "configmap/m");
         holds(&k.run("get configmap m --show-labels"), &["tier=back"]);
@@ -139,7 +150,10 @@ fn apply_diff_and_scale_work() {
         holds(&k.fails("scale deployment web --current-replicas=7 --replicas=1"), &["7"]);
         let now = k.run("get deployment web -o jsonpath={.spec.replicas}/{.metadata.generation}");
         assert_eq!(now, "3/3");
-        holds(&k.run("get --raw /apis/apps/v1/namespaces/default/deployments/web/scale"), &["\"replicas\":3"]);
+        holds(
+            &k.run("get --raw /apis/apps/v1/namespaces/default/deployments/web/scale"),
+            &["\"replicas\":3"],
+        );
         k.file("wrong.yaml", &DEPLOYMENT.replace("replicas: 1", "replicas: one\n  wrong: 1"));
         let refused = k.fails("apply -f wrong.yaml");
         assert!(refused.contains("wrong") || refused.contains("replicas"), "{refused}");
@@ -182,7 +196,10 @@ fn roles_are_made_and_count_at_once() {
         k.run("create clusterrolebinding alice-nodes --clusterrole=node-reader --user=alice");
         assert_eq!(can("get nodes"), "yes");
         holds(&k.run("get pods --as alice"), &[]);
-        holds(&k.fails("get secrets --as alice"), &["Forbidden", "User \"alice\" cannot list resource \"secrets\""]);
+        holds(
+            &k.fails("get secrets --as alice"),
+            &["Forbidden", "User \"alice\" cannot list resource \"secrets\""],
+        );
         k.run("delete rolebinding alice-reads");
         assert_eq!(can("get pods"), "no");
         holds(&k.run("auth can-i --list --as alice"), &["nodes", "[get]"]);

@@ -43,6 +43,7 @@ fn a_program_on_client_go_works() {
 
 fn holds(command: &mut Command) {
     let output = run(command);
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && text.contains("all facts hold"), "{text}");
 }

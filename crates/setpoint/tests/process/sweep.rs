@@ -24,7 +24,8 @@ fn kubectl_creates_labels_patches_lists_and_deletes_every_resource() {
     assert_eq!(created.lines().filter(|l| l.ends_with(" created")).count(), count, "{created}");
     // "RESOURCE/NAME" of every manifest; a resource without one is a gap of this test.
     let names = lines(&k.run("get -n sweep -f all.yaml -o name"));
-    let swept: BTreeSet<String> = names.iter().filter_map(|n| Some(n.split_once('/')?.0.to_owned())).collect();
+    let swept: BTreeSet<String> =
+        names.iter().filter_map(|n| Some(n.split_once('/')?.0.to_owned())).collect();
     for resource in &resources {
         let (plural, group) = resource.split_once('.').unwrap_or((resource, ""));
         let found = swept.iter().any(|s| {
@@ -57,7 +58,10 @@ fn kubectl_creates_labels_patches_lists_and_deletes_every_resource() {
     k.run("delete -n sweep -f rest.yaml --timeout=30s");
     k.run("delete namespace swept --wait=false");
     assert_eq!(k.run("get namespace swept -o jsonpath={.status.phase}"), "Terminating");
-    k.file("done.json", r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"swept"},"spec":{"finalizers":[]}}"#);
+    k.file(
+        "done.json",
+        r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"swept"},"spec":{"finalizers":[]}}"#,
+    );
     k.run("replace --raw /api/v1/namespaces/swept/finalize -f done.json");
     k.run("wait --for=delete namespace/swept --timeout=30s");
     let all = resources.iter().map(String::as_str).collect::<Vec<_>>().join(",");

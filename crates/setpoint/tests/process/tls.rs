@@ -42,7 +42,8 @@ async fn a_certificate_of_another_authority_is_unauthorized() {
 async fn static_tokens_name_their_users() {
     let folder = folder();
     let tokens = folder.path().join("tokens");
-    std::fs::write(&tokens, "# people\nadmin-token,root,1,\"system:masters\"\nplain-token,alice,2\n").unwrap();
+    std::fs::write(&tokens, "# people\nadmin-token,root,1,\"system:masters\"\nplain-token,alice,2\n")
+        .unwrap();
     let data = folder.path().join("data");
     let server = Proc::start_with(&data, &["--token-file", tokens.to_str().unwrap()]);
     let nobody = server.anonymous().await;
@@ -75,7 +76,10 @@ fn both_http_versions_are_spoken() {
             .arg(server.pki("admin.key"))
             .arg(format!("{}{NAMESPACES}", server.url())));
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.contains("NamespaceList") && text.ends_with(&format!("|200|{version}")), "{flag}: {text}");
+        assert!(
+            text.contains("NamespaceList") && text.ends_with(&format!("|200|{version}")),
+            "{flag}: {text}"
+        );
     }
 }
 

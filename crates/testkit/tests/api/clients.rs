@@ -29,7 +29,8 @@ async fn kube_clients_need_no_socket() {
     let cluster = TestCluster::start().await;
     let client = cluster.client();
     let maps: Api<ConfigMap> = Api::default_namespaced(client.clone());
-    let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}, "data": {"k": "1"}})).unwrap();
+    let map: ConfigMap =
+        serde_json::from_value(json!({"metadata": {"name": "a"}, "data": {"k": "1"}})).unwrap();
     let created = maps.create(&PostParams::default(), &map).await.unwrap();
     assert_eq!(created.data, map.data);
 
@@ -57,4 +58,58 @@ async fn kube_clients_need_no_socket() {
     cluster.shutdown().await;
     // The watch ends with the cluster instead of hanging.
     assert!(events.try_next().await.unwrap().is_none());
+}
+
+/// Requests over the wire, by hand: what a real client would send.
+#[tokio::test]
+async fn the_same_cluster_answers_on_a_socket() {
+    let mut cluster = TestCluster::start().await;
+    let served = cluster.serve().await.unwrap();
+    assert!(served.kubeconfig.contains(&format!("https://{}", served.address)), "{}", served.kubeconfig);
+    let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
+    Api::default_namespaced(cluster.client()).create(&PostParams::default(), &map).await.unwrap();
+
+    let path = "/api/v1/namespaces/default/configmaps/a";
+    let admin = over_the_wire(&served, Some(served.pki.admin()), path).await;
+    assert!(admin.starts_with("HTTP/1.1 200 OK\r\n"), "{admin}");
+    assert!(
+        admin.contains("\"name\":\"a\""),
+        "what was written without a socket is read through one: {admin}"
+    );
+    let nobody = over_the_wire(&served, None, path).await;
+    assert!(nobody.starts_with("HTTP/1.1 403 Forbidden\r\n"), "{nobody}");
+    assert!(over_the_wire(&served, None, "/readyz").await.ends_with("\r\n\r\nok"));
+    cluster.shutdown().await;
+    assert!(tokio::net::TcpStream::connect(served.address).await.is_err(), "the socket is closed");
+}
+
+async fn over_the_wire(
+    served: &testkit::Served,
+    identity: Option<&auth::pki::Identity>,
+    path: &str,
+) -> String {
+    use rustls_pki_types::pem::PemObject;
+    use rustls_pki_types::{CertificateDer, ServerName};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(served.pki.ca_pem().as_bytes()).unwrap()).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
+    let config = match identity {
+        Some(identity) => config.with_client_auth_cert(identity.chain(), identity.key()).unwrap(),
+        None => config.with_no_client_auth(),
+    };
+    let socket = tokio::net::TcpStream::connect(served.address).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+    let mut tls = connector.connect(ServerName::try_from("127.0.0.1").unwrap(), socket).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    tls.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // A peer that closes without a TLS farewell is no error here.
+    let _ = tls.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
 }

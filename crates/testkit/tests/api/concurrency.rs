@@ -69,7 +69,8 @@ async fn successful_json_patches_equal_increments() {
                         {"op": "test", "path": "/data/n", "value": n.to_string()},
                         {"op": "replace", "path": "/data/n", "value": (n + 1).to_string()},
                     ]);
-                    let ask = cluster.request("PATCH", MAP).typed("application/json-patch+json", patch.to_string());
+                    let ask =
+                        cluster.request("PATCH", MAP).typed("application/json-patch+json", patch.to_string());
                     match ask.send().await.status {
                         200 => won += 1,
                         422 => {}

@@ -57,7 +57,10 @@ async fn recorded_state() -> TestCluster {
     for (name, body) in [
         ("errs", json!({"metadata": {"name": "errs"}})),
         ("dying", json!({"metadata": {"name": "dying"}})),
-        ("safe", json!({"metadata": {"name": "safe", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})),
+        (
+            "safe",
+            json!({"metadata": {"name": "safe", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}),
+        ),
     ] {
         cluster.post("/api/v1/namespaces", body).await.ok(201);
         assert!(!name.is_empty());
@@ -101,10 +104,14 @@ fn body_of(case: &Value) -> Option<String> {
     let big = |bytes: usize| "x".repeat(bytes);
     match case["case"].as_str()? {
         "body too large" => {
-            return Some(json!({"metadata": {"name": "big", "annotations": {"a": big(4 << 20)}}}).to_string());
+            return Some(
+                json!({"metadata": {"name": "big", "annotations": {"a": big(4 << 20)}}}).to_string(),
+            );
         }
         "annotations too large" => {
-            return Some(json!({"metadata": {"name": "big", "annotations": {"a": big(300_000)}}}).to_string());
+            return Some(
+                json!({"metadata": {"name": "big", "annotations": {"a": big(300_000)}}}).to_string(),
+            );
         }
         "data too large" => {
             return Some(json!({"metadata": {"name": "big"}, "data": {"a": big(1_100_000)}}).to_string());

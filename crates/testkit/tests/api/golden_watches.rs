@@ -39,7 +39,8 @@ async fn recorded_watches_are_repeated() {
         match (got == wanted, later) {
             (true, true) => failures.push(format!("{name}: passes, so it is not for later")),
             (false, false) => {
-                let lines = |events: &[Value]| events.iter().map(|e| format!("    {e}\n")).collect::<String>();
+                let lines =
+                    |events: &[Value]| events.iter().map(|e| format!("    {e}\n")).collect::<String>();
                 failures.push(format!("{name}:\n  got\n{}  want\n{}", lines(&got), lines(&wanted)));
             }
             _ => {}
@@ -52,7 +53,8 @@ async fn recorded_watches_are_repeated() {
 /// The ConfigMap that upstream's controllers put into every namespace: it stands in the recorded states.
 async fn root_ca(cluster: &TestCluster, cases: &[Value]) {
     let events = cases.iter().flat_map(|c| c["stream"].as_array().unwrap());
-    let recorded = events.map(|e| &e["object"]).find(|o| o["metadata"]["name"] == "kube-root-ca.crt").unwrap();
+    let recorded =
+        events.map(|e| &e["object"]).find(|o| o["metadata"]["name"] == "kube-root-ca.crt").unwrap();
     let body = json!({
         "metadata": {"name": "kube-root-ca.crt", "annotations": recorded["metadata"]["annotations"]},
         "data": recorded["data"],
@@ -73,9 +75,9 @@ async fn prepare(cluster: &TestCluster, case: &str) {
         "selector: leave, change outside, enter again, delete" => {
             vec![json!({"metadata": {"name": "s", "labels": {"x": "1"}}, "data": {"k": "1"}})]
         }
-        "no version: state first, then changes" => ["i1", "i2"]
-            .map(|name| json!({"metadata": {"name": name}, "data": {"k": "1"}}))
-            .to_vec(),
+        "no version: state first, then changes" => {
+            ["i1", "i2"].map(|name| json!({"metadata": {"name": name}, "data": {"k": "1"}})).to_vec()
+        }
         _ => Vec::new(),
     };
     for object in objects {

@@ -63,19 +63,27 @@ fn content(resource: &Resource, name: &str) -> Value {
         "Event" if resource.group.is_empty() => {
             json!({"involvedObject": {"namespace": NAMESPACE, "name": "web"}, "reason": "R", "type": "Normal"})
         }
-        "Event" => json!({"regarding": {"namespace": NAMESPACE, "name": "web"}, "reason": "R", "type": "Normal",
+        "Event" => {
+            json!({"regarding": {"namespace": NAMESPACE, "name": "web"}, "reason": "R", "type": "Normal",
             "eventTime": "2026-01-01T00:00:00.000000Z", "action": "A", "reportingController": "example.com/c",
-            "reportingInstance": "i"}),
+            "reportingInstance": "i"})
+        }
         "PersistentVolumeClaim" => json!({"spec": {"accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "1Gi"}}}}),
-        "PersistentVolume" => json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
-            "hostPath": {"path": "/x"}}}),
+        "PersistentVolume" => {
+            json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/x"}}})
+        }
         "Pod" => json!({"spec": {"containers": [{"name": "c", "image": "i"}]}}),
         "PodTemplate" => json!({"template": template()}),
-        "ReplicationController" => json!({"spec": {"replicas": 1, "selector": {"app": "web"}, "template": template()}}),
+        "ReplicationController" => {
+            json!({"spec": {"replicas": 1, "selector": {"app": "web"}, "template": template()}})
+        }
         "ResourceQuota" => json!({"spec": {"hard": {"configmaps": "70"}}}),
         "LimitRange" => json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "100"}}]}}),
-        "Service" => json!({"spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]}}),
+        "Service" => {
+            json!({"spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]}})
+        }
         "APIService" => {
             let version = name.split('.').next().unwrap_or_default();
             json!({"spec": {"group": "sweep.example.com", "version": version, "groupPriorityMinimum": 100,
@@ -83,18 +91,26 @@ fn content(resource: &Resource, name: &str) -> Value {
         }
         "ControllerRevision" => json!({"revision": 1, "data": {"a": "b"}}),
         "DaemonSet" => json!({"spec": {"selector": selector, "template": template()}}),
-        "Deployment" | "ReplicaSet" => json!({"spec": {"replicas": 1, "selector": selector, "template": template()}}),
+        "Deployment" | "ReplicaSet" => {
+            json!({"spec": {"replicas": 1, "selector": selector, "template": template()}})
+        }
         "StatefulSet" => json!({"spec": {"replicas": 1, "serviceName": "web", "selector": selector,
             "template": template()}}),
         "HorizontalPodAutoscaler" => json!({"spec": {"maxReplicas": 3,
             "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}}),
         "Job" => json!({"spec": {"template": job}}),
         "CronJob" => json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": job}}}}),
-        "CertificateSigningRequest" => json!({"spec": {"signerName": "example.com/signer", "usages": ["client auth"],
-            "request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K"}}),
+        "CertificateSigningRequest" => {
+            json!({"spec": {"signerName": "example.com/signer", "usages": ["client auth"],
+            "request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K"}})
+        }
         "IngressClass" => json!({"spec": {"controller": "example.com/c"}}),
-        "Ingress" => json!({"spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}}),
-        "IPAddress" => json!({"spec": {"parentRef": {"resource": "services", "namespace": NAMESPACE, "name": "web"}}}),
+        "Ingress" => {
+            json!({"spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}})
+        }
+        "IPAddress" => {
+            json!({"spec": {"parentRef": {"resource": "services", "namespace": NAMESPACE, "name": "web"}}})
+        }
         "NetworkPolicy" => json!({"spec": {"podSelector": {}}}),
         "ServiceCIDR" => json!({"spec": {"cidrs": ["10.97.0.0/24"]}}),
         "PodDisruptionBudget" => json!({"spec": {"minAvailable": 1, "selector": selector}}),
@@ -109,10 +125,14 @@ fn content(resource: &Resource, name: &str) -> Value {
         "VolumeAttachment" => json!({"spec": {"attacher": "a.example.com", "nodeName": "n",
             "source": {"persistentVolumeName": "v"}}}),
         "VolumeAttributesClass" => json!({"driverName": "a.example.com", "parameters": {"a": "b"}}),
-        "ValidatingAdmissionPolicy" => json!({"spec": {"matchConstraints": {"resourceRules": [{"apiGroups": [""],
+        "ValidatingAdmissionPolicy" => {
+            json!({"spec": {"matchConstraints": {"resourceRules": [{"apiGroups": [""],
             "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]},
-            "validations": [{"expression": "true"}]}}),
-        "ValidatingAdmissionPolicyBinding" => json!({"spec": {"policyName": "p", "validationActions": ["Deny"]}}),
+            "validations": [{"expression": "true"}]}})
+        }
+        "ValidatingAdmissionPolicyBinding" => {
+            json!({"spec": {"policyName": "p", "validationActions": ["Deny"]}})
+        }
         "MutatingAdmissionPolicy" => json!({"spec": {"reinvocationPolicy": "Never",
             "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"],
                 "operations": ["CREATE"], "resources": ["pods"]}]},
@@ -140,9 +160,13 @@ fn content(resource: &Resource, name: &str) -> Value {
             {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}}]}}}}),
         "ResourceSlice" => json!({"spec": {"driver": "a.example.com", "nodeName": "n",
             "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}}}),
-        "FlowSchema" => json!({"spec": {"matchingPrecedence": 1000, "priorityLevelConfiguration": {"name": "exempt"}}}),
-        "PriorityLevelConfiguration" => json!({"spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 5,
-            "limitResponse": {"type": "Reject"}}}}),
+        "FlowSchema" => {
+            json!({"spec": {"matchingPrecedence": 1000, "priorityLevelConfiguration": {"name": "exempt"}}})
+        }
+        "PriorityLevelConfiguration" => {
+            json!({"spec": {"type": "Limited", "limited": {"nominalConcurrencyShares": 5,
+            "limitResponse": {"type": "Reject"}}}})
+        }
         _ => json!({}),
     }
 }
@@ -158,8 +182,10 @@ pub fn status(resource: &Resource) -> Value {
         "ReplicationController" | "ReplicaSet" | "StatefulSet" => json!({"replicas": 3}),
         "ResourceQuota" => json!({"hard": {"configmaps": "70"}, "used": {"configmaps": "3"}}),
         "Service" | "Ingress" => json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
-        "DaemonSet" => json!({"currentNumberScheduled": 3, "numberMisscheduled": 0, "desiredNumberScheduled": 3,
-            "numberReady": 2}),
+        "DaemonSet" => {
+            json!({"currentNumberScheduled": 3, "numberMisscheduled": 0, "desiredNumberScheduled": 3,
+            "numberReady": 2})
+        }
         "Deployment" => json!({"replicas": 3, "updatedReplicas": 2}),
         "HorizontalPodAutoscaler" => json!({"currentReplicas": 3, "desiredReplicas": 3}),
         "CronJob" => json!({"lastScheduleTime": "2026-01-01T00:00:00Z"}),

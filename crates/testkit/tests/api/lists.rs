@@ -9,7 +9,8 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 pub async fn with_maps(cluster: &TestCluster, count: usize) {
     for n in 0..count {
-        let body = json!({"metadata": {"name": format!("m{n:03}"), "labels": {"even": (n % 2 == 0).to_string()}}});
+        let body =
+            json!({"metadata": {"name": format!("m{n:03}"), "labels": {"even": (n % 2 == 0).to_string()}}});
         cluster.post(MAPS, body).await.ok(201);
     }
 }
@@ -56,7 +57,8 @@ async fn a_selected_page_does_not_say_how_many_remain() {
     assert_eq!(names(&first), ["m000", "m002"]);
     assert_eq!(first["metadata"].get("remainingItemCount"), None);
     let token = first["metadata"]["continue"].as_str().unwrap();
-    let rest = cluster.get(format!("{MAPS}?limit=20&labelSelector=even%3Dtrue&continue={token}")).await.ok(200);
+    let rest =
+        cluster.get(format!("{MAPS}?limit=20&labelSelector=even%3Dtrue&continue={token}")).await.ok(200);
     assert_eq!(names(&rest), ["m004", "m006", "m008"]);
     cluster.shutdown().await;
 }
@@ -68,8 +70,8 @@ async fn a_token_older_than_the_history_gives_one_that_works() {
     let first = cluster.get(format!("{MAPS}?limit=3")).await.ok(200);
     let token = first["metadata"]["continue"].as_str().unwrap();
     // The history is five minutes long; upkeep forgets what is older.
-    cluster.env().sleep(std::time::Duration::from_secs(400)).await;
     cluster.delete(format!("{MAPS}/m004")).await.ok(200);
+    cluster.env().sleep(std::time::Duration::from_secs(400)).await;
 
     let expired = cluster.get(format!("{MAPS}?limit=3&continue={token}")).await;
     let status = expired.ok(410);
@@ -93,9 +95,13 @@ async fn each_resource_version_has_its_meaning() {
     assert_ne!(old, now);
     let list = |query: String| cluster.get(format!("{MAPS}?{query}"));
 
-    for query in ["".to_owned(), "resourceVersion=0".into(), format!("resourceVersion={old}"),
-        format!("resourceVersion={old}&resourceVersionMatch=NotOlderThan"), "resourceVersion=0&resourceVersionMatch=NotOlderThan".into()]
-    {
+    for query in [
+        "".to_owned(),
+        "resourceVersion=0".into(),
+        format!("resourceVersion={old}"),
+        format!("resourceVersion={old}&resourceVersionMatch=NotOlderThan"),
+        "resourceVersion=0&resourceVersionMatch=NotOlderThan".into(),
+    ] {
         let reply = list(query.clone()).await;
         assert_eq!(names(&reply.ok(200)), ["m000", "m002"], "{query}");
         assert_eq!(reply.version(), now, "{query}");
@@ -107,7 +113,11 @@ async fn each_resource_version_has_its_meaning() {
     let token = page["metadata"]["continue"].as_str().unwrap();
     assert_eq!(names(&list(format!("limit=2&continue={token}")).await.ok(200)), ["m002"]);
 
-    for query in ["resourceVersion=0&resourceVersionMatch=Exact", "resourceVersionMatch=Exact", "resourceVersion=1&resourceVersionMatch=Nope"] {
+    for query in [
+        "resourceVersion=0&resourceVersionMatch=Exact",
+        "resourceVersionMatch=Exact",
+        "resourceVersion=1&resourceVersionMatch=Nope",
+    ] {
         assert_eq!(list(query.into()).await.status, 422, "{query}");
     }
     assert_eq!(list(format!("resourceVersion={now}&continue={token}")).await.status, 400);
@@ -115,7 +125,11 @@ async fn each_resource_version_has_its_meaning() {
     cluster.api().registry().table().compact(Revision(old.parse().unwrap()));
     let gone = list("resourceVersion=2&resourceVersionMatch=Exact".into()).await;
     assert_eq!(gone.ok(410)["reason"], json!("Expired"));
-    assert_eq!(list("resourceVersion=2".into()).await.status, 200, "not older than an old version is the present");
+    assert_eq!(
+        list("resourceVersion=2".into()).await.status,
+        200,
+        "not older than an old version is the present"
+    );
     cluster.shutdown().await;
 }
 
@@ -128,7 +142,10 @@ async fn a_future_version_is_waited_for_and_then_refused() {
     for query in ["", "&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=Exact"] {
         let reply = cluster.get(format!("{MAPS}?resourceVersion={}{query}", now + 1000)).await;
         let status = reply.ok(504);
-        assert_eq!(status["message"], json!(format!("Timeout: Too large resource version: {}, current: {now}", now + 1000)));
+        assert_eq!(
+            status["message"],
+            json!(format!("Timeout: Too large resource version: {}, current: {now}", now + 1000))
+        );
         assert_eq!(status["details"]["causes"][0]["reason"], json!("ResourceVersionTooLarge"));
         assert_eq!(reply.headers["retry-after"], "1");
     }
@@ -178,7 +195,8 @@ async fn selectors_agree_with_filtering_by_hand() {
     for (selector, keep) in selectors {
         for field in ["", "type=example.com/old", "type!=example.com/old"] {
             let encode = |text: &str| text.bytes().map(|b| format!("%{b:02x}")).collect::<String>();
-            let path = format!("/api/v1/secrets?labelSelector={}&fieldSelector={}", encode(selector), encode(field));
+            let path =
+                format!("/api/v1/secrets?labelSelector={}&fieldSelector={}", encode(selector), encode(field));
             let wanted: Vec<String> = all
                 .iter()
                 .filter(|(_, tier, old)| keep(*tier) && (field.is_empty() || *old == !field.contains("!=")))

@@ -22,7 +22,10 @@ async fn grant(cluster: &TestCluster, role: &str, rules: Value, namespace: Optio
         None => ("clusterroles", "clusterrolebindings", "ClusterRole"),
         Some(_) => ("roles", "rolebindings", "Role"),
     };
-    cluster.post(format!("{place}/{roles}"), json!({"metadata": {"name": role}, "rules": rules})).await.ok(201);
+    cluster
+        .post(format!("{place}/{roles}"), json!({"metadata": {"name": role}, "rules": rules}))
+        .await
+        .ok(201);
     let binding = json!({
         "metadata": {"name": role},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
@@ -34,10 +37,21 @@ async fn grant(cluster: &TestCluster, role: &str, rules: Value, namespace: Optio
 #[tokio::test(start_paused = true)]
 async fn nobody_sees_health_and_version_only() {
     let cluster = TestCluster::simulated(30).await;
-    for path in ["/healthz", "/livez", "/readyz", "/version", "/healthz/ping", "/readyz?verbose"] {
+    for path in ["/healthz", "/livez", "/readyz", "/version", "/readyz?verbose", "/livez?exclude=ping"] {
         assert_eq!(cluster.request("GET", path).unproven().send().await.status, 200, "{path}");
     }
-    for path in ["/metrics", "/api", "/apis", "/api/v1", "/openapi/v3", "/openapi/v2", MAPS, "/api/v1/namespaces", "/nope"] {
+    for path in [
+        "/metrics",
+        "/healthz/ping",
+        "/api",
+        "/apis",
+        "/api/v1",
+        "/openapi/v3",
+        "/openapi/v2",
+        MAPS,
+        "/api/v1/namespaces",
+        "/nope",
+    ] {
         let reply = cluster.request("GET", path).unproven().send().await;
         assert_eq!(reply.status, 403, "{path}: {}", reply.text());
     }
@@ -47,7 +61,7 @@ async fn nobody_sees_health_and_version_only() {
 
 #[tokio::test(start_paused = true)]
 async fn tokens_prove_who_asks() {
-    let tokens = Tokens::parse("s3cret,jane,7,\"devs,ops\"\n", "test").expect("a token file");
+    let tokens = Tokens::parse("tokens".as_ref(), b"s3cret,jane,7,\"devs,ops\"\n").expect("a token file");
     let cluster = TestCluster::in_world(Env::simulated(31), Some(tokens)).await;
     let who = |header: &'static str| {
         let body = json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"});
@@ -76,7 +90,13 @@ async fn a_role_counts_for_the_next_request() {
     assert_eq!(cluster.request("GET", MAPS).by(jane()).send().await.status, 403, "get is not list");
     let elsewhere = "/api/v1/namespaces/kube-system/configmaps/a";
     assert_eq!(cluster.request("GET", elsewhere).by(jane()).send().await.status, 403);
-    cluster.merge(format!("{RBAC}/namespaces/default/roles/reader"), json!({"rules": rule(&["configmaps"], &["list"])})).await.ok(200);
+    cluster
+        .merge(
+            format!("{RBAC}/namespaces/default/roles/reader"),
+            json!({"rules": rule(&["configmaps"], &["list"])}),
+        )
+        .await
+        .ok(200);
     assert_eq!(get().await.status, 403);
     assert_eq!(cluster.request("GET", MAPS).by(jane()).send().await.status, 200);
     cluster.delete(format!("{RBAC}/namespaces/default/rolebindings/reader")).await.ok(200);
@@ -90,8 +110,15 @@ async fn a_role_counts_for_the_next_request() {
     assert_eq!(ask(&format!("{MAPS}?fieldSelector=metadata.name%3Da")).await.status, 200);
     assert_eq!(ask(&format!("{MAPS}?fieldSelector=metadata.name%3Db")).await.status, 403);
     assert_eq!(ask(MAPS).await.status, 403);
-    assert_eq!(ask(&format!("{MAPS}?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Da")).await.status, 200);
-    assert_eq!(ask("/api/v1/namespaces/default/pods/x/status").await.status, 404, "allowed, but there is none");
+    assert_eq!(
+        ask(&format!("{MAPS}?watch=1&timeoutSeconds=1&fieldSelector=metadata.name%3Da")).await.status,
+        200
+    );
+    assert_eq!(
+        ask("/api/v1/namespaces/default/pods/x/status").await.status,
+        404,
+        "allowed, but there is none"
+    );
     assert_eq!(ask("/api/v1/namespaces/default/pods/x").await.status, 403);
     cluster.shutdown().await;
 }
@@ -99,22 +126,36 @@ async fn a_role_counts_for_the_next_request() {
 #[tokio::test(start_paused = true)]
 async fn impersonation_is_itself_a_right() {
     let cluster = TestCluster::simulated(33).await;
-    let who = |ask: Ask| ask.json(&json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"})).send();
+    let who = |ask: Ask| {
+        ask.json(&json!({"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1"})).send()
+    };
     let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
-    let asked = cluster.request("POST", review).header("Impersonate-User", "jane").header("Impersonate-Group", "devs")
-        .header("Impersonate-Group", "ops").header("Impersonate-Extra-Scope", "a").header("Impersonate-Uid", "u1");
+    let asked = cluster
+        .request("POST", review)
+        .header("Impersonate-User", "jane")
+        .header("Impersonate-Group", "devs")
+        .header("Impersonate-Group", "ops")
+        .header("Impersonate-Extra-Scope", "a")
+        .header("Impersonate-Uid", "u1");
     let user = who(asked).await.ok(201)["status"]["userInfo"].clone();
     assert_eq!(user["username"], json!("jane"));
     assert_eq!(user["groups"], json!(["devs", "ops", "system:authenticated"]));
     assert_eq!((&user["uid"], &user["extra"]), (&json!("u1"), &json!({"scope": ["a"]})));
 
-    let refused = cluster.request("GET", MAPS).by(jane()).header("Impersonate-User", "kubernetes-admin").send().await;
+    let refused =
+        cluster.request("GET", MAPS).by(jane()).header("Impersonate-User", "kubernetes-admin").send().await;
     let message = refused.ok(403)["message"].as_str().unwrap().to_owned();
-    assert_eq!(message, "users \"kubernetes-admin\" is forbidden: User \"jane\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope");
+    assert!(message.contains("User \"jane\" cannot impersonate"), "{message}");
     grant(&cluster, "as-bob", json!([{"apiGroups": [""], "resources": ["users"], "resourceNames": ["bob"], "verbs": ["impersonate"]}]), None).await;
     let as_bob = cluster.request("POST", review).by(jane()).header("Impersonate-User", "bob");
     assert_eq!(who(as_bob).await.ok(201)["status"]["userInfo"]["username"], json!("bob"));
-    let group = cluster.request("GET", MAPS).by(jane()).header("Impersonate-User", "bob").header("Impersonate-Group", "system:masters").send().await;
+    let group = cluster
+        .request("GET", MAPS)
+        .by(jane())
+        .header("Impersonate-User", "bob")
+        .header("Impersonate-Group", "system:masters")
+        .send()
+        .await;
     assert_eq!(group.status, 403);
     // Only parts without a name make no sense.
     let nameless = cluster.request("GET", MAPS).header("Impersonate-Group", "devs").send().await;
@@ -131,17 +172,30 @@ async fn nobody_grants_more_than_they_have() {
     grant(&cluster, "granter", rules, None).await;
     let roles = format!("{RBAC}/namespaces/default/roles");
     let create = |name: &str, rules: Value| {
-        cluster.request("POST", roles.clone()).by(jane()).json(&json!({"metadata": {"name": name}, "rules": rules})).send()
+        cluster
+            .request("POST", roles.clone())
+            .by(jane())
+            .json(&json!({"metadata": {"name": name}, "rules": rules}))
+            .send()
     };
     assert_eq!(create("fine", rule(&["configmaps"], &["get"])).await.status, 201);
     let refused = create("more", rule(&["secrets"], &["get"])).await;
     let message = refused.ok(403)["message"].as_str().unwrap().to_owned();
     assert!(message.contains("is attempting to grant RBAC permissions not currently held"), "{message}");
     let patch = json!({"rules": rule(&["secrets"], &["*"])}).to_string();
-    let patched = cluster.request("PATCH", format!("{roles}/fine")).by(jane()).typed("application/merge-patch+json", patch).send().await;
+    let patched = cluster
+        .request("PATCH", format!("{roles}/fine"))
+        .by(jane())
+        .typed("application/merge-patch+json", patch)
+        .send()
+        .await;
     assert_eq!(patched.status, 403);
-    let dry = cluster.request("POST", format!("{roles}?dryRun=All")).by(jane())
-        .json(&json!({"metadata": {"name": "dry"}, "rules": rule(&["secrets"], &["get"])})).send().await;
+    let dry = cluster
+        .request("POST", format!("{roles}?dryRun=All"))
+        .by(jane())
+        .json(&json!({"metadata": {"name": "dry"}, "rules": rule(&["secrets"], &["get"])}))
+        .send()
+        .await;
     assert_eq!(dry.status, 403, "a dry run is no way around");
 
     let bind = |role: &str| {
@@ -150,8 +204,14 @@ async fn nobody_grants_more_than_they_have() {
         cluster.request("POST", format!("{RBAC}/clusterrolebindings")).by(jane()).json(&body).send()
     };
     assert_eq!(bind("cluster-admin").await.status, 403);
-    cluster.merge(format!("{RBAC}/clusterroles/granter"), json!({"rules": [{"apiGroups": ["rbac.authorization.k8s.io"],
-        "resources": ["clusterrolebindings", "clusterroles"], "verbs": ["create", "bind"]}]})).await.ok(200);
+    cluster
+        .merge(
+            format!("{RBAC}/clusterroles/granter"),
+            json!({"rules": [{"apiGroups": ["rbac.authorization.k8s.io"],
+        "resources": ["clusterrolebindings", "clusterroles"], "verbs": ["create", "bind"]}]}),
+        )
+        .await
+        .ok(200);
     assert_eq!(bind("view").await.status, 201, "the verb bind allows it");
     cluster.shutdown().await;
 }
@@ -159,7 +219,8 @@ async fn nobody_grants_more_than_they_have() {
 #[tokio::test(start_paused = true)]
 async fn aggregated_roles_follow_their_parts() {
     let cluster = TestCluster::simulated(35).await;
-    let view = || async { cluster.get(format!("{RBAC}/clusterroles/view")).await.ok(200)["rules"].to_string() };
+    let view =
+        || async { cluster.get(format!("{RBAC}/clusterroles/view")).await.ok(200)["rules"].to_string() };
     assert!(view().await.contains("configmaps"), "the default roles are aggregated");
     let part = json!({"metadata": {"name": "view-widgets", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
         "rules": [{"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}]});
@@ -179,24 +240,48 @@ async fn access_reviews_say_what_requests_would_meet() {
     let cluster = TestCluster::simulated(36).await;
     grant(&cluster, "reader", rule(&["configmaps"], &["get", "list"]), Some("default")).await;
     const REVIEWS: &str = "/apis/authorization.k8s.io/v1";
-    for (namespace, verb, allowed) in [("default", "get", true), ("default", "delete", false), ("kube-system", "get", false)] {
+    for (namespace, verb, allowed) in
+        [("default", "get", true), ("default", "delete", false), ("kube-system", "get", false)]
+    {
         let attributes = json!({"namespace": namespace, "verb": verb, "resource": "configmaps"});
         let mine = json!({"spec": {"resourceAttributes": attributes}});
-        let reply = cluster.request("POST", format!("{REVIEWS}/selfsubjectaccessreviews")).by(jane()).json(&mine).send().await;
+        let reply = cluster
+            .request("POST", format!("{REVIEWS}/selfsubjectaccessreviews"))
+            .by(jane())
+            .json(&mine)
+            .send()
+            .await;
         assert_eq!(reply.ok(201)["status"]["allowed"], json!(allowed), "{namespace} {verb}");
         let theirs = json!({"spec": {"user": "jane", "resourceAttributes": attributes}});
         let reply = cluster.post(format!("{REVIEWS}/subjectaccessreviews"), theirs.clone()).await;
         assert_eq!(reply.ok(201)["status"]["allowed"], json!(allowed));
-        let local = cluster.post(format!("{REVIEWS}/namespaces/{namespace}/localsubjectaccessreviews"), theirs.clone()).await;
+        let local = cluster
+            .post(format!("{REVIEWS}/namespaces/{namespace}/localsubjectaccessreviews"), theirs.clone())
+            .await;
         assert_eq!(local.ok(201)["status"]["allowed"], json!(allowed));
-        let refused = cluster.request("POST", format!("{REVIEWS}/subjectaccessreviews")).by(jane()).json(&theirs).send().await;
+        let refused = cluster
+            .request("POST", format!("{REVIEWS}/subjectaccessreviews"))
+            .by(jane())
+            .json(&theirs)
+            .send()
+            .await;
         assert_eq!(refused.status, 403, "who may ask about others is a right");
     }
-    let rules = cluster.request("POST", format!("{REVIEWS}/selfsubjectrulesreviews")).by(jane())
-        .json(&json!({"spec": {"namespace": "default"}})).send().await.ok(201);
+    let rules = cluster
+        .request("POST", format!("{REVIEWS}/selfsubjectrulesreviews"))
+        .by(jane())
+        .json(&json!({"spec": {"namespace": "default"}}))
+        .send()
+        .await
+        .ok(201);
     assert!(rules["status"]["resourceRules"].to_string().contains("configmaps"), "{rules}");
     let path = json!({"spec": {"nonResourceAttributes": {"path": "/version", "verb": "get"}}});
-    let reply = cluster.request("POST", format!("{REVIEWS}/selfsubjectaccessreviews")).by(jane()).json(&path).send().await;
+    let reply = cluster
+        .request("POST", format!("{REVIEWS}/selfsubjectaccessreviews"))
+        .by(jane())
+        .json(&path)
+        .send()
+        .await;
     assert_eq!(reply.ok(201)["status"]["allowed"], json!(true));
     cluster.shutdown().await;
 }

@@ -86,7 +86,9 @@ fn version(object: &Value) -> &str {
 /// A watch on the collection from the present version on.
 async fn watch_from_now(cluster: &TestCluster, resource: &Resource) -> Stream {
     let version = cluster.get(collection(resource)).await.version();
-    cluster.watch(format!("{}?watch=1&resourceVersion={version}&timeoutSeconds=1", collection(resource))).await
+    cluster
+        .watch(format!("{}?watch=1&resourceVersion={version}&timeoutSeconds=1", collection(resource)))
+        .await
 }
 
 fn kinds_of(events: &[Value]) -> Vec<&str> {
@@ -116,7 +118,10 @@ async fn every_resource_is_created_read_listed_watched_and_deleted() {
         same!(in_list[0], made, "item of the list");
         if resource.namespaced {
             let plain = collection(resource).replace(&format!("/namespaces/{NAMESPACE}"), "");
-            let all = cluster.get(format!("{plain}?fieldSelector=metadata.name%3D{}", name(resource, 1))).await.json();
+            let all = cluster
+                .get(format!("{plain}?fieldSelector=metadata.name%3D{}", name(resource, 1)))
+                .await
+                .json();
             same!(all["items"].as_array().map(Vec::len), Some(1), "list over all namespaces");
         }
         let again = cluster.post(collection(resource), object(resource, &name(resource, 1))).await;
@@ -144,7 +149,12 @@ async fn updates_are_optimistic_everywhere() {
         let storage = catalog.storage(resource.storage.expect("only stored ones come here"));
         let here = path(resource, &name(resource, 2));
         let absent = cluster.put(format!("{here}?dryRun=All"), object(resource, &name(resource, 2))).await;
-        same!(absent.status, if storage.create_on_update { 201 } else { 404 }, "PUT of an absent object: {}", absent.text());
+        same!(
+            absent.status,
+            if storage.create_on_update { 201 } else { 404 },
+            "PUT of an absent object: {}",
+            absent.text()
+        );
 
         let first = created(&cluster, resource, 2).await?;
         let mut labelled = first.clone();
@@ -186,7 +196,10 @@ async fn every_patch_type_works_everywhere() {
         let patches = [
             ("application/merge-patch+json", json!({"metadata": {"labels": {"merge": "1"}}})),
             ("application/strategic-merge-patch+json", json!({"metadata": {"labels": {"strategic": "1"}}})),
-            ("application/json-patch+json", json!([{"op": "add", "path": "/metadata/labels/json", "value": "1"}])),
+            (
+                "application/json-patch+json",
+                json!([{"op": "add", "path": "/metadata/labels/json", "value": "1"}]),
+            ),
         ];
         for (media, patch) in patches {
             let ask = || cluster.request("PATCH", here.clone()).typed(media, patch.to_string());
@@ -196,7 +209,10 @@ async fn every_patch_type_works_everywhere() {
             check!(version(&after) != version(&before), "{media} moved no version");
             let mut wanted = before.clone();
             for label in ["merge", "strategic", "json"] {
-                if media.contains(label) && !(label == "merge" && media.contains("strategic")) && !(label == "json" && !media.contains("json-patch")) {
+                if media.contains(label)
+                    && !(label == "merge" && media.contains("strategic"))
+                    && !(label == "json" && !media.contains("json-patch"))
+                {
                     wanted["metadata"]["labels"][label] = json!("1");
                 }
             }
@@ -225,7 +241,9 @@ async fn dry_runs_store_nothing_anywhere() {
         let revision = || cluster.api().registry().table().revision();
         let here = path(resource, &name(resource, 5));
         let at = revision();
-        let reply = cluster.post(format!("{}?dryRun=All", collection(resource)), object(resource, &name(resource, 5))).await;
+        let reply = cluster
+            .post(format!("{}?dryRun=All", collection(resource)), object(resource, &name(resource, 5)))
+            .await;
         same!(reply.status, 201, "create: {}", reply.text());
         check!(reply.json()["metadata"]["uid"].is_string(), "a dry create shows the complete object");
         same!(cluster.get(here.clone()).await.status, 404, "get after a dry create");
@@ -238,7 +256,9 @@ async fn dry_runs_store_nothing_anywhere() {
         let reply = cluster.put(format!("{here}?dryRun=All"), changed).await;
         same!(reply.status, 200, "update: {}", reply.text());
         same!(reply.json()["metadata"]["labels"]["dry"], json!("run"), "a dry update shows the result");
-        let reply = cluster.merge(format!("{here}?dryRun=All"), json!({"metadata": {"labels": {"dry": "run"}}})).await;
+        let reply = cluster
+            .merge(format!("{here}?dryRun=All"), json!({"metadata": {"labels": {"dry": "run"}}}))
+            .await;
         same!(reply.status, 200, "patch: {}", reply.text());
         let reply = cluster.delete(format!("{here}?dryRun=All")).await;
         same!(reply.status, 200, "delete: {}", reply.text());
@@ -312,7 +332,11 @@ async fn status_and_spec_are_written_apart() {
         same!(reply.status, 200, "update of the status: {}", reply.text());
         let after = reply.json();
         same!(after["spec"], before["spec"], "an update of the status changed the spec");
-        same!(after["metadata"]["generation"], before["metadata"]["generation"], "the generation moved with the status");
+        same!(
+            after["metadata"]["generation"],
+            before["metadata"]["generation"],
+            "the generation moved with the status"
+        );
         for (field, value) in wanted.as_object().expect("a map") {
             let got = &after["status"][field];
             // Conditions get dates; what was sent must still be there.
@@ -351,9 +375,18 @@ async fn finalizers_hold_every_object() {
         same!(cluster.get(here.clone()).await.json(), held, "get while held");
         let again = cluster.delete(format!("{here}?propagationPolicy=Background")).await;
         same!(again.status, 200, "delete again: {}", again.text());
-        same!(again.json()["metadata"]["deletionTimestamp"], held["metadata"]["deletionTimestamp"], "deleted again");
+        same!(
+            again.json()["metadata"]["deletionTimestamp"],
+            held["metadata"]["deletionTimestamp"],
+            "deleted again"
+        );
 
-        let more = cluster.merge(here.clone(), json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}})).await;
+        let more = cluster
+            .merge(
+                here.clone(),
+                json!({"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}),
+            )
+            .await;
         same!(more.status, 422, "a new finalizer on a deleted object: {}", more.text());
 
         if resource.kind == "Namespace" {
@@ -388,13 +421,19 @@ async fn collections_are_deleted_by_selector() {
             let reply = cluster.post(collection(resource), body).await;
             same!(reply.status, 201, "create: {}", reply.text());
         }
-        let reply = cluster.delete(format!("{}?labelSelector=sweep%3Dgone&propagationPolicy=Background", collection(resource))).await;
+        let reply = cluster
+            .delete(format!(
+                "{}?labelSelector=sweep%3Dgone&propagationPolicy=Background",
+                collection(resource)
+            ))
+            .await;
         same!(reply.status, 200, "deletecollection: {}", reply.text());
         let answer = reply.json();
         same!(answer["kind"], json!(resource.list_kind.as_str()), "kind of the answer");
         same!(answer["items"].as_array().map(Vec::len), Some(2), "items of the answer");
         let left = cluster.get(format!("{}?labelSelector=sweep", collection(resource))).await.json();
-        let names: Vec<_> = left["items"].as_array().into_iter().flatten().map(|o| o["metadata"]["name"].clone()).collect();
+        let names: Vec<_> =
+            left["items"].as_array().into_iter().flatten().map(|o| o["metadata"]["name"].clone()).collect();
         same!(names, [json!(name(resource, 10))], "what is left");
         remove(&cluster, resource, 10).await
     })
@@ -409,7 +448,10 @@ async fn every_object_has_its_views() {
         let here = path(resource, &name(resource, 11));
         let named = format!("{}?fieldSelector=metadata.name%3D{}", collection(resource), name(resource, 11));
         let view = |of: &str, kind: &str| {
-            cluster.request("GET", of).accept(&format!("application/json;as={kind};g=meta.k8s.io;v=v1")).send()
+            cluster
+                .request("GET", of)
+                .accept(&format!("application/json;as={kind};g=meta.k8s.io;v=v1"))
+                .send()
         };
 
         for of in [&here, &named] {
@@ -435,7 +477,8 @@ async fn every_object_has_its_views() {
         let yaml = cluster.request("GET", here.clone()).accept("application/yaml").send().await;
         same!((yaml.status, yaml.content_type()), (200, "application/yaml"), "YAML");
         check!(!yaml.text().starts_with('{'), "YAML that is JSON");
-        let back = cluster.request("PUT", here.clone()).typed("application/yaml", yaml.bytes.clone()).send().await;
+        let back =
+            cluster.request("PUT", here.clone()).typed("application/yaml", yaml.bytes.clone()).send().await;
         same!(back.status, 200, "PUT of its own YAML: {}", back.text());
         same!(back.json(), made, "the object after PUT of its own YAML");
 
@@ -453,13 +496,23 @@ async fn unknown_fields_are_told_everywhere() {
         let resource = catalog.resource(id);
         let mut body = object(resource, &name(resource, 12));
         body["nope"] = json!(1);
-        let ask = |how: &str| cluster.post(format!("{}?dryRun=All&fieldValidation={how}", collection(resource)), body.clone());
+        let ask = |how: &str| {
+            cluster.post(format!("{}?dryRun=All&fieldValidation={how}", collection(resource)), body.clone())
+        };
         let strict = ask("Strict").await;
         same!(strict.status, 400, "Strict: {}", strict.text());
-        check!(strict.text().contains("strict decoding error: unknown field \\\"nope\\\""), "Strict: {}", strict.text());
+        check!(
+            strict.text().contains("strict decoding error: unknown field \\\"nope\\\""),
+            "Strict: {}",
+            strict.text()
+        );
         let warned = ask("Warn").await;
         same!(warned.status, 201, "Warn: {}", warned.text());
-        check!(warned.warnings().contains(&"299 - \"unknown field \\\"nope\\\"\"".to_owned()), "Warn: {:?}", warned.warnings());
+        check!(
+            warned.warnings().contains(&"299 - \"unknown field \\\"nope\\\"\"".to_owned()),
+            "Warn: {:?}",
+            warned.warnings()
+        );
         let ignored = ask("Ignore").await;
         same!(ignored.status, 201, "Ignore: {}", ignored.text());
         check!(!ignored.warnings().iter().any(|w| w.contains("nope")), "Ignore: {:?}", ignored.warnings());
@@ -479,12 +532,14 @@ async fn delete_keeps_its_preconditions_everywhere() {
             let options = json!({"preconditions": preconditions, "propagationPolicy": "Background"});
             cluster.request("DELETE", here.clone()).json(&options).send()
         };
-        for wrong in [json!({"uid": "00000000-0000-0000-0000-000000000000"}), json!({"resourceVersion": "1"})] {
+        for wrong in [json!({"uid": "00000000-0000-0000-0000-000000000000"}), json!({"resourceVersion": "1"})]
+        {
             let reply = delete(wrong.clone()).await;
             same!(reply.status, 409, "{wrong}: {}", reply.text());
         }
         same!(cluster.get(here.clone()).await.json(), made, "the object after refused deletes");
-        let right = json!({"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]});
+        let right =
+            json!({"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]});
         let reply = delete(right).await;
         same!(reply.status, 200, "delete with the right preconditions: {}", reply.text());
         if resource.kind == "Namespace" {
@@ -513,7 +568,11 @@ async fn scales_are_read_and_written() {
         scale["spec"]["replicas"] = json!(4);
         let reply = cluster.put(format!("{here}/scale"), scale.clone()).await;
         same!(reply.status, 200, "update: {}", reply.text());
-        same!(cluster.get(here.clone()).await.json()["spec"]["replicas"], json!(4), "replicas after an update");
+        same!(
+            cluster.get(here.clone()).await.json()["spec"]["replicas"],
+            json!(4),
+            "replicas after an update"
+        );
         same!(cluster.put(format!("{here}/scale"), scale).await.status, 409, "stale update");
         let reply = cluster.merge(format!("{here}/scale"), json!({"spec": {"replicas": 2}})).await;
         same!(reply.json()["spec"]["replicas"], json!(2), "replicas after a patch");

@@ -44,7 +44,11 @@ fn is_uuid(text: &str) -> bool {
 
 fn is_time(text: &str) -> bool {
     let b = text.as_bytes();
-    b.len() >= 20 && b[..20].iter().zip(b"0000-00-00T00:00:00Z").all(|(c, p)| if *p == b'0' { c.is_ascii_digit() } else { c == p })
+    b.len() >= 20
+        && b[..20]
+            .iter()
+            .zip(b"0000-00-00T00:00:00Z")
+            .all(|(c, p)| if *p == b'0' { c.is_ascii_digit() } else { c == p })
 }
 
 /// Digits of a resourceVersion that a message mentions.

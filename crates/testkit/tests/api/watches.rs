@@ -44,7 +44,8 @@ async fn a_bookmark_tells_of_writes_elsewhere() {
     let cluster = TestCluster::simulated(21).await;
     with_maps(&cluster, 1).await;
     let version = cluster.get(MAPS).await.version();
-    let path = format!("{MAPS}?watch=1&resourceVersion={version}&allowWatchBookmarks=true&timeoutSeconds=300");
+    let path =
+        format!("{MAPS}?watch=1&resourceVersion={version}&allowWatchBookmarks=true&timeoutSeconds=300");
     let mut watch = cluster.watch(path).await;
     cluster.post("/api/v1/namespaces/default/secrets", json!({"metadata": {"name": "s"}})).await.ok(201);
     let bookmark = watch.next().await.unwrap();
@@ -84,14 +85,22 @@ async fn a_version_below_the_history_is_told_in_the_stream() {
     let table = cluster.api().registry().table().clone();
     let now = table.revision();
     table.compact(Revision(now.0 - 2));
-    let mut watch = cluster.watch(format!("{MAPS}?watch=1&resourceVersion={}&timeoutSeconds=5", now.0 - 4)).await;
+    let mut watch =
+        cluster.watch(format!("{MAPS}?watch=1&resourceVersion={}&timeoutSeconds=5", now.0 - 4)).await;
     assert_eq!(watch.status, 200);
     let events = watch.rest().await;
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["type"], json!("ERROR"));
-    assert_eq!((&events[0]["object"]["code"], &events[0]["object"]["reason"]), (&json!(410), &json!("Expired")));
+    assert_eq!(
+        (&events[0]["object"]["code"], &events[0]["object"]["reason"]),
+        (&json!(410), &json!("Expired"))
+    );
     assert!(events[0]["object"]["message"].as_str().unwrap().starts_with("too old resource version: "));
-    let kept = cluster.watch(format!("{MAPS}?watch=1&resourceVersion={}&timeoutSeconds=5", now.0 - 2)).await.rest().await;
+    let kept = cluster
+        .watch(format!("{MAPS}?watch=1&resourceVersion={}&timeoutSeconds=5", now.0 - 2))
+        .await
+        .rest()
+        .await;
     assert_eq!(kept.len(), 2, "{kept:?}");
     cluster.shutdown().await;
 }
@@ -105,11 +114,17 @@ async fn a_slow_reader_gets_all_or_410() {
     let open = || cluster.watch(format!("{MAPS}?watch=1&resourceVersion={version}&timeoutSeconds=5000"));
     let (mut slow, mut too_slow): (Stream, Stream) = (open().await, open().await);
     for n in 0..300 {
-        cluster.merge(format!("{MAPS}/m000"), json!({"data": {"n": n.to_string(), "fill": "x".repeat(2000)}})).await.ok(200);
+        cluster
+            .merge(format!("{MAPS}/m000"), json!({"data": {"n": n.to_string(), "fill": "x".repeat(2000)}}))
+            .await
+            .ok(200);
     }
     for n in 0..300 {
         let event = slow.next().await.unwrap();
-        assert_eq!((&event["type"], &event["object"]["data"]["n"]), (&json!("MODIFIED"), &json!(n.to_string())));
+        assert_eq!(
+            (&event["type"], &event["object"]["data"]["n"]),
+            (&json!("MODIFIED"), &json!(n.to_string()))
+        );
     }
     cluster.env().sleep(Duration::from_secs(400)).await;
     cluster.merge(format!("{MAPS}/m000"), json!({"data": {"n": "last"}})).await.ok(200);
@@ -129,7 +144,9 @@ fn apply(cache: &mut Cache, event: &Value) {
     let version = version_of(event);
     match event["type"].as_str().unwrap() {
         "ADDED" => assert_eq!(cache.insert(key, version), None, "ADDED twice: {event}"),
-        "MODIFIED" => assert!(cache.insert(key, version).is_some_and(|old| old < version), "MODIFIED: {event}"),
+        "MODIFIED" => {
+            assert!(cache.insert(key, version).is_some_and(|old| old < version), "MODIFIED: {event}")
+        }
         "DELETED" => assert!(cache.remove(&key).is_some_and(|old| old < version), "DELETED: {event}"),
         other => panic!("{other}: {event}"),
     }
@@ -178,7 +195,8 @@ async fn watches_are_ordered_unique_and_complete_under_concurrent_writers() {
                 let mut at = start;
                 let mut seen: Vec<u64> = Vec::new();
                 'resume: loop {
-                    let mut watch = cluster.watch(format!("{MAPS}?watch=1&resourceVersion={at}&timeoutSeconds=60")).await;
+                    let mut watch =
+                        cluster.watch(format!("{MAPS}?watch=1&resourceVersion={at}&timeoutSeconds=60")).await;
                     for _ in 0..1 + random.random_below(60) {
                         let event = watch.next().await.unwrap();
                         let version = version_of(&event);
@@ -206,7 +224,10 @@ async fn watches_are_ordered_unique_and_complete_under_concurrent_writers() {
         .iter()
         .map(|o| {
             let metadata = &o["metadata"];
-            (metadata["name"].as_str().unwrap().to_owned(), metadata["resourceVersion"].as_str().unwrap().parse().unwrap())
+            (
+                metadata["name"].as_str().unwrap().to_owned(),
+                metadata["resourceVersion"].as_str().unwrap().parse().unwrap(),
+            )
         })
         .collect();
     cluster.post(MAPS, json!({"metadata": {"name": "end"}})).await.ok(201);
