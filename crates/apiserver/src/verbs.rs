@@ -9,7 +9,7 @@ use catalog::Verbs;
 use codec::json;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use http::request::Parts;
-use kinds::{DeleteOptions, Operation};
+use kinds::{DeleteOptions, Operation, columns};
 use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
@@ -23,7 +23,7 @@ use crate::list_body::{ListBody, WriteItem};
 use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate};
 use crate::respond::{self, Answer};
 use crate::reviews;
-use crate::views::{self, Include};
+use crate::views::{self, Include, TableView};
 use crate::watch_body::{WatchBody, WatchSettings, WriteObject, error_event};
 
 /// Answers smaller than this are not worth compressing.
@@ -138,19 +138,16 @@ impl Call<'_> {
         Ok(self.list_answer(list, wanted))
     }
 
-    fn list_answer(&self, list: List, wanted: Wanted) -> Answer {
+    fn list_answer(&self, mut list: List, wanted: Wanted) -> Answer {
         let resource = self.request.resource;
         let metadata = views::list_metadata(list.revision.0, list.continue_token.as_deref(), list.remaining);
-        let include = include(self.query);
         let (head, write_item): (Vec<u8>, WriteItem) = match wanted.view {
             View::Table => {
-                let api = self.api.clone();
-                let id = resource.id;
-                let write: WriteItem = Box::new(move |obj, out| {
-                    let catalog = api.registry.catalog();
-                    views::table_row(obj, &served_body(catalog, catalog.resource(id), obj), include, out)
-                });
-                (views::table_head(&metadata), write)
+                let view = self.table_view();
+                view.sort(&mut list.items);
+                // One moment for the whole list, however long it takes to write.
+                let now = self.api.registry.env().now_seconds();
+                (view.head(&metadata), Box::new(move |obj, out| view.row(obj, now, out)))
             }
             View::Metadata => {
                 let head = format!(
@@ -253,21 +250,21 @@ impl Call<'_> {
             gauge: self.api.metrics.long_running(&counted),
         };
         let resource = request.resource;
-        let (api, id, include) = (self.api.clone(), resource.id, include(self.query));
-        let mut first = true;
         let write_object: WriteObject = match wanted.view {
             View::Object => {
-                let catalog = api.registry.catalog().clone();
+                let (catalog, id) = (self.api.registry.catalog().clone(), resource.id);
                 Box::new(move |obj, out| {
                     out.extend_from_slice(&served_body(&catalog, catalog.resource(id), obj))
                 })
             }
             View::Metadata => Box::new(views::metadata_of),
-            View::Table => Box::new(move |obj, out| {
-                let catalog = api.registry.catalog();
-                let body = served_body(catalog, catalog.resource(id), obj);
-                views::table_of_one(obj, &body, include, std::mem::take(&mut first), out);
-            }),
+            View::Table => {
+                let (view, env) = (self.table_view(), self.api.registry.env().clone());
+                let mut first = true;
+                Box::new(move |obj, out| {
+                    view.one(obj, env.now_seconds(), std::mem::take(&mut first), out);
+                })
+            }
         };
         let (kind, api_version) = match wanted.view {
             View::Metadata => ("PartialObjectMetadata".to_owned(), "meta.k8s.io/v1".to_owned()),
@@ -320,7 +317,7 @@ impl Call<'_> {
     async fn get_scale(&self) -> Result<Answer, Status> {
         let wanted = self.wanted(false)?;
         let scale = self.api.registry.get_scale(&self.request, self.query.get("resourceVersion")).await?;
-        Ok(respond::value(200, &scale, wanted))
+        Ok(self.scale(&scale, wanted))
     }
 
     async fn update_scale(&self, body: RequestBody) -> Result<Answer, Status> {
@@ -330,7 +327,7 @@ impl Call<'_> {
         let ty = catalog.schema().find("autoscaling.v1.Scale");
         let value = decode(catalog, &self.parts.headers, &body.read().await?, "Scale", ty)?.value;
         let (scale, warnings) = self.api.registry.update_scale(&self.request, value, options).await?;
-        let mut answer = respond::value(200, &scale, wanted);
+        let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
         Ok(answer)
     }
@@ -341,7 +338,7 @@ impl Call<'_> {
         let options = self.write_options(Operation::Patch)?;
         let patch = kind.read(&body.read().await?)?;
         let (scale, warnings) = self.api.registry.patch_scale(&self.request, patch, options).await?;
-        let mut answer = respond::value(200, &scale, wanted);
+        let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
         Ok(answer)
     }
@@ -407,9 +404,8 @@ impl Call<'_> {
 
     /// An object in the shape the client wants.
     fn object(&self, code: u16, obj: &Obj, wanted: Wanted, may_compress: bool) -> Answer {
-        let body = served_body(self.api.registry.catalog(), self.request.resource, obj);
         let bytes = match wanted.view {
-            View::Object => body,
+            View::Object => served_body(self.api.registry.catalog(), self.request.resource, obj),
             View::Metadata => {
                 let mut out = Vec::new();
                 views::metadata_of(obj, &mut out);
@@ -417,7 +413,7 @@ impl Call<'_> {
             }
             View::Table => {
                 let mut out = Vec::new();
-                views::table_of_one(obj, &body, include(self.query), true, &mut out);
+                self.table_view().one(obj, self.api.registry.env().now_seconds(), true, &mut out);
                 out.into()
             }
         };
@@ -429,6 +425,20 @@ impl Call<'_> {
             return answer;
         }
         respond::encoded(code, bytes, wanted)
+    }
+
+    fn table_view(&self) -> TableView {
+        TableView::new(self.api.registry.catalog(), self.request.resource, include(self.query))
+    }
+
+    /// A scale in the shape the client wants.
+    fn scale(&self, scale: &Value, wanted: Wanted) -> Answer {
+        if wanted.view != View::Table {
+            return respond::value(200, scale, wanted);
+        }
+        let now = self.api.registry.env().now_seconds();
+        let table = views::table_of_value(columns::scale_printer(), scale, include(self.query), now);
+        respond::encoded(200, table.into(), wanted)
     }
 
     fn written(&self, written: Written, wanted: Wanted) -> Answer {

@@ -1,9 +1,16 @@
 //! Other shapes of an object: Table rows, metadata only, another encoding.
 
-use std::fmt::Write as _;
+#[cfg(test)]
+mod tests;
 
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use catalog::{Catalog, Resource, ResourceId};
 use codec::{json, yaml};
-use object::{Value, time};
+use kinds::columns::{self, Printer};
+use object::{Map, Value, time};
+use registry::served_body;
 use table::Obj;
 
 use crate::negotiate::Encoding;
@@ -16,60 +23,124 @@ pub enum Include {
     Object,
 }
 
-/// The columns every kind has; each kind's own come with its folder.
-const COLUMNS: &str = r#"[{"name":"Name","type":"string","format":"name","description":"Name of the object, unique within its namespace.","priority":0},{"name":"Created At","type":"date","format":"","description":"When the server created the object.","priority":0}]"#;
-
-/// `{"kind":"Table",...,"columnDefinitions":[..],"rows":[` for a list.
-pub fn table_head(metadata: &str) -> Vec<u8> {
-    format!("{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\"columnDefinitions\":{COLUMNS},\"rows\":[")
-        .into_bytes()
+/// How the objects of one resource become rows.
+#[derive(Clone)]
+pub struct TableView {
+    printer: &'static Printer,
+    include: Include,
+    catalog: Arc<Catalog>,
+    resource: ResourceId,
 }
 
-/// A Table of one object, as a GET or a watch event shows it. Column definitions come with the first event only.
-pub fn table_of_one(obj: &Obj, body: &[u8], include: Include, with_columns: bool, out: &mut Vec<u8>) {
-    let columns = if with_columns { COLUMNS } else { "null" };
-    out.extend_from_slice(
-        format!(
-            "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{{\"resourceVersion\":\"{}\"}},\"columnDefinitions\":{columns},\"rows\":[",
-            obj.revision()
-        )
-        .as_bytes(),
-    );
-    table_row(obj, body, include, out);
-    out.extend_from_slice(b"]}");
+impl TableView {
+    pub fn new(catalog: &Arc<Catalog>, resource: &Resource, include: Include) -> TableView {
+        let printer = columns::printer(resource);
+        TableView { printer, include, catalog: catalog.clone(), resource: resource.id }
+    }
+
+    /// `{"kind":"Table",...,"columnDefinitions":[..],"rows":[`.
+    pub fn head(&self, metadata: &str) -> Vec<u8> {
+        let mut out = Vec::with_capacity(2048);
+        table_head(metadata, Some(self.printer), &mut out);
+        out
+    }
+
+    /// A Table of one object, as a GET or a watch event shows it. Columns come with the first event only.
+    pub fn one(&self, obj: &Obj, now: u64, with_columns: bool, out: &mut Vec<u8>) {
+        let metadata = format!("{{\"resourceVersion\":\"{}\"}}", obj.revision());
+        table_head(&metadata, with_columns.then_some(self.printer), out);
+        self.row(obj, now, out);
+        out.extend_from_slice(b"]}");
+    }
+
+    /// Cells come from the stored form, whatever version is asked for: upstream too prints one form of all.
+    pub fn row(&self, obj: &Obj, now: u64, out: &mut Vec<u8>) {
+        table_row(self.printer, &self.tree(obj), now, out);
+        match self.include {
+            Include::None => out.extend_from_slice(b"null"),
+            Include::Metadata => metadata_of(obj, out),
+            Include::Object => {
+                let resource = self.catalog.resource(self.resource);
+                out.extend_from_slice(&served_body(&self.catalog, resource, obj));
+            }
+        }
+        out.push(b'}');
+    }
+
+    /// Most kinds come by name, as they are; flow schemas in the order they are tried.
+    pub fn sort(&self, items: &mut [Arc<Obj>]) {
+        if let Some(order) = self.printer.order() {
+            items.sort_by_cached_key(|obj| order(&self.tree(obj)));
+        }
+    }
+
+    fn tree(&self, obj: &Obj) -> Value {
+        let resource = self.catalog.resource(self.resource);
+        let ty = resource.storage.map_or(resource.ty, |id| self.catalog.storage(id).ty);
+        // The table only holds bodies that parse; if one ever did not, a row of absent values is the best answer.
+        json::parse(obj.body(), Some((self.catalog.schema(), ty))).unwrap_or(Value::Null)
+    }
+}
+
+/// A Table of an object that is made for the answer (`scale`).
+pub fn table_of_value(printer: &Printer, value: &Value, include: Include, now: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut metadata = Map::default();
+    metadata.set("resourceVersion", value.str_at(&["metadata", "resourceVersion"]).unwrap_or(""));
+    let metadata = String::from_utf8(json::to_vec(&Value::Map(metadata))).unwrap_or_default();
+    table_head(&metadata, Some(printer), &mut out);
+    table_row(printer, value, now, &mut out);
+    match include {
+        Include::None => out.extend_from_slice(b"null"),
+        Include::Metadata => {
+            out.extend_from_slice(PARTIAL_METADATA);
+            json::write(value.get("metadata").unwrap_or(&Value::Null), &mut out);
+            out.push(b'}');
+        }
+        Include::Object => json::write(value, &mut out),
+    }
+    out.extend_from_slice(b"}]}");
+    out
 }
 
 /// An empty Table, for a bookmark.
 pub fn table_bookmark(metadata: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(
-        format!(
-            "{{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\"columnDefinitions\":null,\"rows\":[]}}"
-        )
-        .as_bytes(),
-    );
+    table_head(metadata, None, out);
+    out.extend_from_slice(b"]}");
 }
 
-pub fn table_row(obj: &Obj, body: &[u8], include: Include, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"cells\":[");
-    json::write_string(obj.name(), out);
-    out.push(b',');
-    let created = json::parse(obj.metadata(), None).ok();
-    let created = created.as_ref().and_then(|m| m.str_at(&["creationTimestamp"])).unwrap_or("");
-    json::write_string(created, out);
-    out.extend_from_slice(b"],\"object\":");
-    match include {
-        Include::None => out.extend_from_slice(b"null"),
-        Include::Metadata => metadata_of(obj, out),
-        Include::Object => out.extend_from_slice(body),
+/// Up to the first row; without a printer the columns are null.
+fn table_head(metadata: &str, printer: Option<&Printer>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":");
+    out.extend_from_slice(metadata.as_bytes());
+    out.extend_from_slice(b",\"columnDefinitions\":");
+    match printer {
+        Some(printer) => columns::write_definitions(printer.columns, out),
+        None => out.extend_from_slice(b"null"),
     }
-    out.push(b'}');
+    out.extend_from_slice(b",\"rows\":[");
 }
+
+/// A row up to its object.
+fn table_row(printer: &Printer, value: &Value, now: u64, out: &mut Vec<u8>) {
+    let mut cells = Vec::with_capacity(printer.columns.len());
+    printer.cells(value, i64::try_from(now).unwrap_or(i64::MAX), &mut cells);
+    out.extend_from_slice(b"{\"cells\":[");
+    columns::write_cells(&cells, out);
+    out.push(b']');
+    if let Some(conditions) = printer.conditions(value) {
+        out.extend_from_slice(b",\"conditions\":");
+        out.extend_from_slice(conditions.as_bytes());
+    }
+    out.extend_from_slice(b",\"object\":");
+}
+
+const PARTIAL_METADATA: &[u8] =
+    b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":";
 
 /// PartialObjectMetadata.
 pub fn metadata_of(obj: &Obj, out: &mut Vec<u8>) {
-    out.extend_from_slice(
-        b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":",
-    );
+    out.extend_from_slice(PARTIAL_METADATA);
     out.extend_from_slice(obj.metadata());
     out.push(b'}');
 }

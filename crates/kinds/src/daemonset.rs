@@ -1,7 +1,11 @@
 //! Daemon sets: an annotation of the v1 API still carries the old template generation.
 
-use object::Value;
+mod validation;
 
+use catalog::Storage;
+use object::{FieldError, Value};
+
+use crate::checked::{Write, run};
 use crate::kind::{Context, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::same;
@@ -26,6 +30,16 @@ impl Kind for DaemonSet {
         let before = template_generation(old);
         let moved = ctx.is_object() && !same(new.at(&["spec", "template"]), old.at(&["spec", "template"]));
         set(new, if moved { before.saturating_add(1) } else { before });
+    }
+
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
     }
 }
 

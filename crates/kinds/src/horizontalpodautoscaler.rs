@@ -8,14 +8,16 @@
 
 mod behavior;
 mod metrics;
+mod validation;
 
 #[cfg(test)]
 mod tests;
 
-use catalog::Resource;
-use object::{Map, Status, Value};
+use catalog::{Resource, Storage};
+use object::{FieldError, Map, Status, Value};
 
-use crate::kind::Kind;
+use crate::checked::{Write, run};
+use crate::kind::{Context, Kind};
 use crate::rules::{Rules, StatusMeta};
 use crate::strategy::map_mut;
 
@@ -47,6 +49,16 @@ impl Kind for HorizontalPodAutoscaler {
         }
         drop_round_trip_annotations(value);
         Ok(())
+    }
+
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
     }
 
     fn from_storage(&self, value: &mut Value, to: &Resource) {

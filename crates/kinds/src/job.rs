@@ -1,10 +1,17 @@
 //! Jobs: unless the user manages it, the selector is the job's own uid, and the template carries the labels it needs.
 
-use object::{Map, Value};
+mod validation;
 
+use catalog::Storage;
+use object::{FieldError, Map, Value};
+
+use crate::checked::{Write, run};
+use crate::defaults::take_template_labels;
 use crate::kind::{Context, Kind};
 use crate::metadata::meta;
 use crate::rules::{Generation, Rules, StatusMeta};
+
+pub(crate) use validation::check_spec;
 
 pub(crate) struct Job;
 pub(crate) static KIND: Job = Job;
@@ -18,18 +25,36 @@ impl Kind for Job {
     }
 
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
-        if new.at(&["spec", "manualSelector"]).and_then(Value::as_bool) == Some(true) {
-            return;
+        if new.at(&["spec", "manualSelector"]).and_then(Value::as_bool) != Some(true) {
+            select_own_pods(new);
         }
-        let own = |member| meta(new, member).cloned().unwrap_or_else(|| Value::from(""));
-        let (name, uid) = (own("name"), own("uid"));
-        let labels = new.map_at(&["spec", "template", "metadata", "labels"]);
-        set_if_absent(labels, "job-name", &name);
-        set_if_absent(labels, "batch.kubernetes.io/job-name", &name);
-        set_if_absent(labels, "controller-uid", &uid);
-        set_if_absent(labels, CONTROLLER_UID, &uid);
-        set_if_absent(new.map_at(&["spec", "selector", "matchLabels"]), CONTROLLER_UID, &uid);
+        take_template_labels(new.make_map());
     }
+
+    fn prepare_update(&self, new: &mut Value, _old: &Value, _ctx: &Context<'_>) {
+        take_template_labels(new.make_map());
+    }
+
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    }
+}
+
+fn select_own_pods(new: &mut Value) {
+    let own = |member| meta(new, member).cloned().unwrap_or_else(|| Value::from(""));
+    let (name, uid) = (own("name"), own("uid"));
+    let labels = new.map_at(&["spec", "template", "metadata", "labels"]);
+    set_if_absent(labels, "job-name", &name);
+    set_if_absent(labels, "batch.kubernetes.io/job-name", &name);
+    set_if_absent(labels, "controller-uid", &uid);
+    set_if_absent(labels, CONTROLLER_UID, &uid);
+    set_if_absent(new.map_at(&["spec", "selector", "matchLabels"]), CONTROLLER_UID, &uid);
 }
 
 /// A label of the user's stays, and validation will say what it thinks of it.

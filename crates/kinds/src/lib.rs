@@ -16,34 +16,61 @@
 
 mod apiservice;
 mod certificatesigningrequest;
+mod check;
+mod checked;
+pub mod columns;
 mod configmap;
+mod cronjob;
 mod customresourcedefinition;
 mod daemonset;
+pub mod defaults;
 mod deletion;
+mod deployment;
+mod endpoints;
+mod endpointslice;
 mod equal;
 mod event;
 mod horizontalpodautoscaler;
+mod ingress;
 mod ipaddress;
 mod job;
 mod kind;
+mod lease;
 mod limitrange;
 mod list;
 mod metadata;
 mod namespace;
+mod networkpolicy;
+mod node;
 mod options;
 mod persistentvolume;
 mod persistentvolumeclaim;
 mod pod;
+mod poddisruptionbudget;
+mod podtemplate;
+mod priorityclass;
+mod rbac;
+mod replicaset;
+mod replicationcontroller;
+mod resourcequota;
+mod resourceslice;
 mod rules;
 mod scale;
 mod secret;
+mod service;
 mod serviceaccount;
+mod statefulset;
+mod storageclass;
 mod strategy;
 mod validation;
+mod workload;
 
+#[cfg(test)]
+mod samples;
 #[cfg(test)]
 mod tests;
 
+pub use cronjob::Schedule;
 pub use deletion::{Decision, decide, should_remove_after_update};
 pub use equal::same;
 pub use kind::{Context, Kind, Requester};

@@ -1,7 +1,11 @@
 //! LimitRanges: one without a name gets one.
 
-use object::Value;
+mod validation;
 
+use catalog::Storage;
+use object::{FieldError, Value};
+
+use crate::checked::{Write, run};
 use crate::kind::{Context, Kind};
 use crate::metadata::meta;
 use crate::rules::Rules;
@@ -21,5 +25,15 @@ impl Kind for LimitRange {
         {
             new.map_at(&["metadata"]).set("name", uid);
         }
+    }
+
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(validation::check, &Write { rules: &Rules::PLAIN, storage, new, old, ctx })
     }
 }

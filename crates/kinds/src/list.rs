@@ -4,11 +4,12 @@ use catalog::Storage;
 
 use crate::kind::Kind;
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
-use crate::scale::{self, ScalePaths};
 use crate::{
-    apiservice, certificatesigningrequest, configmap, customresourcedefinition, daemonset, event,
-    horizontalpodautoscaler, job, limitrange, namespace, persistentvolume, persistentvolumeclaim, pod,
-    secret, serviceaccount,
+    apiservice, certificatesigningrequest, configmap, cronjob, customresourcedefinition, daemonset,
+    deployment, endpoints, endpointslice, event, horizontalpodautoscaler, ingress, job, lease, limitrange,
+    namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod, poddisruptionbudget,
+    podtemplate, priorityclass, rbac, replicaset, replicationcontroller, resourcequota, resourceslice,
+    secret, service, serviceaccount, statefulset, storageclass,
 };
 
 /// The kind of what a storage keeps. Lives as long as the program: look it up once per storage, not per request.
@@ -20,20 +21,16 @@ pub fn kind_of(storage: &Storage) -> &'static dyn Kind {
 /// A kind that is data only.
 struct Plain {
     rules: Rules,
-    scale: Option<&'static ScalePaths>,
 }
 
 impl Kind for Plain {
     fn rules(&self) -> &Rules {
         &self.rules
     }
-    fn scale(&self) -> Option<&'static ScalePaths> {
-        self.scale
-    }
 }
 
 const fn plain(rules: Rules) -> Plain {
-    Plain { rules, scale: None }
+    Plain { rules }
 }
 
 /// What no row names: a kind that came later.
@@ -41,11 +38,8 @@ static CUSTOM: Plain = plain(SPEC.with_finalizers(Finalizers::Qualified));
 
 const PLAIN: Rules = Rules::PLAIN;
 const SPEC: Rules = PLAIN.with_generation(Generation::SPEC);
-const STATUS: Rules = PLAIN.with_status(StatusMeta::Free);
-const SPEC_AND_STATUS: Rules = SPEC.with_status(StatusMeta::Free);
 /// Admission configuration and leases: any qualified finalizer will do.
 const LENIENT: Rules = PLAIN.with_finalizers(Finalizers::Qualified);
-const RBAC: Rules = PLAIN.with_name(NameRule::PathSegment);
 
 type Row = (&'static str, &'static str, &'static dyn Kind);
 
@@ -59,21 +53,20 @@ const STORAGE: &str = "storage.k8s.io";
 #[rustfmt::skip]
 static KINDS: &[Row] = &[
     ("", "configmaps", &configmap::KIND),
-    ("", "endpoints", &plain(PLAIN)),
+    ("", "endpoints", &endpoints::KIND),
     ("", "events", &event::KIND),
     ("", "limitranges", &limitrange::KIND),
     ("", "namespaces", &namespace::KIND),
-    // A node may be born with a status: kubelets register that way.
-    ("", "nodes", &plain(Rules { keep_status_on_update: true, ..PLAIN })),
+    ("", "nodes", &node::KIND),
     ("", "persistentvolumeclaims", &persistentvolumeclaim::KIND),
     ("", "persistentvolumes", &persistentvolume::KIND),
     ("", "pods", &pod::KIND),
-    ("", "podtemplates", &plain(PLAIN.with_generation(Generation::Of("template")))),
-    ("", "replicationcontrollers", &Plain { rules: SPEC_AND_STATUS.without_generate_name(), scale: Some(&scale::REPLICATION_CONTROLLER) }),
-    ("", "resourcequotas", &plain(STATUS)),
+    ("", "podtemplates", &podtemplate::KIND),
+    ("", "replicationcontrollers", &replicationcontroller::KIND),
+    ("", "resourcequotas", &resourcequota::KIND),
     ("", "secrets", &secret::KIND),
     ("", "serviceaccounts", &serviceaccount::KIND),
-    ("", "services", &plain(STATUS.with_name(NameRule::Label))),
+    ("", "services", &service::KIND),
 
     (ADMISSION, "mutatingadmissionpolicies", &plain(LENIENT.with_generation(Generation::SPEC))),
     (ADMISSION, "mutatingadmissionpolicybindings", &plain(LENIENT.with_generation(Generation::SPEC))),
@@ -87,46 +80,46 @@ static KINDS: &[Row] = &[
 
     ("apps", "controllerrevisions", &plain(PLAIN)),
     ("apps", "daemonsets", &daemonset::KIND),
-    ("apps", "deployments", &Plain { rules: PLAIN.with_generation(Generation::SpecOrAnnotations).with_status(StatusMeta::KeepLabels), scale: Some(&scale::WORKLOAD) }),
-    ("apps", "replicasets", &Plain { rules: SPEC_AND_STATUS, scale: Some(&scale::WORKLOAD) }),
-    ("apps", "statefulsets", &Plain { rules: SPEC_AND_STATUS.with_name(NameRule::Label), scale: Some(&scale::WORKLOAD) }),
+    ("apps", "deployments", &deployment::KIND),
+    ("apps", "replicasets", &replicaset::KIND),
+    ("apps", "statefulsets", &statefulset::KIND),
 
     ("autoscaling", "horizontalpodautoscalers", &horizontalpodautoscaler::KIND),
-    ("batch", "cronjobs", &plain(SPEC_AND_STATUS)),
+    ("batch", "cronjobs", &cronjob::KIND),
     ("batch", "jobs", &job::KIND),
     ("certificates.k8s.io", "certificatesigningrequests", &certificatesigningrequest::KIND),
-    ("coordination.k8s.io", "leases", &plain(LENIENT)),
-    ("discovery.k8s.io", "endpointslices", &plain(PLAIN.with_generation(Generation::Content))),
+    ("coordination.k8s.io", "leases", &lease::KIND),
+    ("discovery.k8s.io", "endpointslices", &endpointslice::KIND),
 
     (FLOW, "flowschemas", &plain(SPEC.with_status(StatusMeta::KeepWhole))),
     (FLOW, "prioritylevelconfigurations", &plain(SPEC.with_status(StatusMeta::KeepWhole))),
 
     (NETWORKING, "ingressclasses", &plain(SPEC)),
-    (NETWORKING, "ingresses", &plain(SPEC_AND_STATUS)),
+    (NETWORKING, "ingresses", &ingress::KIND),
     (NETWORKING, "ipaddresses", &plain(PLAIN.with_name(NameRule::IpAddress))),
-    (NETWORKING, "networkpolicies", &plain(SPEC)),
+    (NETWORKING, "networkpolicies", &networkpolicy::KIND),
     (NETWORKING, "servicecidrs", &plain(PLAIN.with_status(StatusMeta::KeepAll))),
 
     ("node.k8s.io", "runtimeclasses", &plain(LENIENT)),
-    ("policy", "poddisruptionbudgets", &plain(SPEC_AND_STATUS.without_metadata())),
+    ("policy", "poddisruptionbudgets", &poddisruptionbudget::KIND),
 
-    (RBAC_GROUP, "clusterrolebindings", &plain(RBAC)),
-    (RBAC_GROUP, "clusterroles", &plain(RBAC)),
-    (RBAC_GROUP, "rolebindings", &plain(RBAC)),
-    (RBAC_GROUP, "roles", &plain(RBAC)),
+    (RBAC_GROUP, "clusterrolebindings", &rbac::CLUSTER_ROLE_BINDING),
+    (RBAC_GROUP, "clusterroles", &rbac::CLUSTER_ROLE),
+    (RBAC_GROUP, "rolebindings", &rbac::ROLE_BINDING),
+    (RBAC_GROUP, "roles", &rbac::ROLE),
 
     (RESOURCE, "deviceclasses", &plain(SPEC.without_generate_name())),
     (RESOURCE, "resourceclaims", &plain(PLAIN.with_status(StatusMeta::KeepAll))),
     (RESOURCE, "resourceclaimtemplates", &plain(PLAIN)),
-    (RESOURCE, "resourceslices", &plain(SPEC)),
+    (RESOURCE, "resourceslices", &resourceslice::KIND),
 
-    ("scheduling.k8s.io", "priorityclasses", &plain(PLAIN.with_generation(Generation::Once))),
+    ("scheduling.k8s.io", "priorityclasses", &priorityclass::KIND),
 
     // The first change of a driver's spec gives it generation 1.
     (STORAGE, "csidrivers", &plain(PLAIN.with_generation(Generation::SpecFromNothing))),
     (STORAGE, "csinodes", &plain(PLAIN)),
     (STORAGE, "csistoragecapacities", &plain(PLAIN)),
-    (STORAGE, "storageclasses", &plain(PLAIN)),
+    (STORAGE, "storageclasses", &storageclass::KIND),
     (STORAGE, "volumeattachments", &plain(PLAIN.with_status(StatusMeta::KeepAll))),
     (STORAGE, "volumeattributesclasses", &plain(PLAIN)),
 ];

@@ -1,7 +1,11 @@
 //! Persistent volumes: born pending, and every change of phase is dated.
 
-use object::Value;
+mod validation;
 
+use catalog::Storage;
+use object::{FieldError, Value};
+
+use crate::checked::{Write, run};
 use crate::kind::{Context, Kind};
 use crate::rules::{Rules, StatusMeta};
 
@@ -36,5 +40,15 @@ impl Kind for PersistentVolume {
         } else if after.is_none() || after == before {
             new.map_at(&["status"]).set(SINCE, ctx.timestamp());
         }
+    }
+
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
     }
 }

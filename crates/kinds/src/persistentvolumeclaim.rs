@@ -1,9 +1,16 @@
 //! Persistent volume claims: born pending.
 
-use object::Value;
+mod validation;
 
+use catalog::Storage;
+use object::{FieldError, Value};
+
+use crate::check::{Errors, Path};
+use crate::checked::{Write, run};
 use crate::kind::{Context, Kind};
 use crate::rules::{Rules, StatusMeta};
+
+pub(crate) use validation::{check_access_modes, check_basic, check_spec};
 
 pub(crate) struct PersistentVolumeClaim;
 pub(crate) static KIND: PersistentVolumeClaim = PersistentVolumeClaim;
@@ -18,5 +25,29 @@ impl Kind for PersistentVolumeClaim {
     /// Upstream stores no phase and fills it in on every read; what is stored here is what is read.
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
         new.map_at(&["status"]).set("phase", "Pending");
+    }
+
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(check, &Write { rules: &RULES, storage, new, old, ctx })
+    }
+}
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    if write.old.is_some() {
+        write.check_metadata(errors);
+    }
+    if write.is_status() {
+        return validation::check_status(write.new, errors);
+    }
+    write.check_whole_metadata(errors);
+    check_spec(write.spec(), write.old_spec(), &Path::Root("spec"), errors);
+    if let Some(old) = write.old {
+        validation::check_update(write.new, old, errors);
     }
 }

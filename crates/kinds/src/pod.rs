@@ -1,8 +1,10 @@
 //! Pods: born pending, going gracefully, and changed through narrow doors.
 
 mod qos;
+pub(crate) mod validation;
 
-use object::{Map, Value};
+use catalog::Storage;
+use object::{FieldError, Map, Value};
 
 use crate::kind::{Context, Kind};
 use crate::options::DeleteOptions;
@@ -46,6 +48,16 @@ impl Kind for Pod {
             Some("resize") => keep_all_but_resources(new, old),
             _ => {}
         }
+    }
+
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        validation::validate(&RULES, storage, new, old, ctx)
     }
 
     /// A pod that never reached a node, or has finished, has nothing to wind down.

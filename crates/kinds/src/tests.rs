@@ -4,6 +4,7 @@ use catalog::{Catalog, Storage};
 use object::normalise::{Strict, normalise};
 use object::{FieldError, Value};
 
+use crate::samples::minimal;
 use crate::{
     Context, DeleteOptions, Generation, Kind, Operation, WriteOptions, apply_scale, dedup_owner_references,
     invalid, kind_of, prepare_create, prepare_update, same, to_scale, validate_create, validate_update,
@@ -26,24 +27,6 @@ pub(crate) fn storage<'c>(catalog: &'c Catalog, plural: &str) -> &'c Storage {
 
 pub(crate) fn lines(errors: &[FieldError]) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
-}
-
-/// An object of any kind with nothing but what the registry fills in.
-fn minimal(storage: &Storage) -> Value {
-    let (name, spec) = match &*storage.plural {
-        "apiservices" => ("v1.example.com", r#","spec":{"group":"example.com","version":"v1"}"#),
-        "customresourcedefinitions" => {
-            ("things.example.com", r#","spec":{"group":"example.com","names":{"plural":"things"}}"#)
-        }
-        "ipaddresses" => ("10.0.0.1", ""),
-        _ => ("x", ""),
-    };
-    let namespace = if storage.namespaced { r#""namespace":"default","# } else { "" };
-    json(&format!(
-        r#"{{"apiVersion":"{}","kind":"{}","metadata":{{"name":"{name}",{namespace}"uid":"u","creationTimestamp":"{NOW_TEXT}"}}{spec}}}"#,
-        storage.api_version(),
-        storage.kind
-    ))
 }
 
 fn normalised(catalog: &Catalog, storage: &Storage, value: &mut Value) {
@@ -73,6 +56,7 @@ fn a_minimal_object_of_every_kind_is_created_and_updated() {
         let mut new = minimal(storage);
         new.make_map().set("status", json(r#"{"phase":"Forged"}"#));
         new.map_at(&["metadata"]).set("annotations", json(r#"{"a":"1"}"#));
+        crate::defaults::apply_kind(&storage.group, &storage.version, &storage.kind, &mut new);
         prepare_create(kind, &mut new, &ctx);
         normalised(&catalog, storage, &mut new);
         kind.canonicalise(&mut new);
@@ -315,7 +299,7 @@ fn kinds_fill_in_what_the_server_owns() {
             "jobs",
             r#"{"metadata":{"name":"j","uid":"u"},"spec":{"template":{"metadata":{"labels":{"job-name":"mine"}}}}}"#
         ),
-        r#"{"metadata":{"name":"j","uid":"u","generation":1},"spec":{"template":{"metadata":{"labels":{"job-name":"mine","batch.kubernetes.io/job-name":"j","controller-uid":"u","batch.kubernetes.io/controller-uid":"u"}}},"selector":{"matchLabels":{"batch.kubernetes.io/controller-uid":"u"}}},"status":{}}"#
+        r#"{"metadata":{"name":"j","uid":"u","generation":1,"labels":{"job-name":"mine","batch.kubernetes.io/job-name":"j","controller-uid":"u","batch.kubernetes.io/controller-uid":"u"}},"spec":{"template":{"metadata":{"labels":{"job-name":"mine","batch.kubernetes.io/job-name":"j","controller-uid":"u","batch.kubernetes.io/controller-uid":"u"}}},"selector":{"matchLabels":{"batch.kubernetes.io/controller-uid":"u"}}},"status":{}}"#
     );
     assert_eq!(
         created(

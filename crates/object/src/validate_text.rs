@@ -31,10 +31,24 @@ pub fn dns1123_label(value: &str) -> Vec<String> {
 /// `example.com`.
 pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     let mut errors = too_long(value, DNS1123_SUBDOMAIN_MAX);
-    if !is_subdomain(value) {
-        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+    errors.extend(not_a_subdomain(value));
+    errors
+}
+
+/// `_dmarc.example.com`: search paths of a resolver.
+pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
+    let mut errors = too_long(value, DNS1123_SUBDOMAIN_MAX);
+    let label = |part: &str| {
+        let bytes = part.strip_prefix('_').unwrap_or(part).as_bytes();
+        let edge = |c: Option<&u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+        let inner = |c: &u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(*c, b'-' | b'_');
+        edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner)
+    };
+    if !value.split('.').all(label) {
+        let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', \
                     and must start and end with an alphanumeric character";
-        errors.push(regex_error(rule, DNS1123_SUBDOMAIN, &["example.com"]));
+        let regex = r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*";
+        errors.push(regex_error(rule, regex, &["example.com"]));
     }
     errors
 }
@@ -76,15 +90,19 @@ pub fn path_segment_prefix(value: &str) -> Vec<String> {
 
 /// Keys of labels and annotations, names of extended resources: `name` or `example.com/name`.
 pub fn qualified_name(value: &str) -> Vec<String> {
-    let rule = "must consist of alphanumeric characters, '-', '_' or '.', \
-                and must start and end with an alphanumeric character";
-    let rule = regex_error(rule, LABEL_KEY, &["MyName", "my.name", "123-abc"]);
+    // Most keys are fine, and a message costs more than looking: words are made only for what is wrong.
+    let rule = || {
+        let rule = "must consist of alphanumeric characters, '-', '_' or '.', \
+                    and must start and end with an alphanumeric character";
+        regex_error(rule, LABEL_KEY, &["MyName", "my.name", "123-abc"])
+    };
     let mut errors = Vec::new();
     let name = match value.split_once('/') {
         None => value,
         Some((_, rest)) if rest.contains('/') => {
             return vec![format!(
-                "a valid label key {rule} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+                rule()
             )];
         }
         Some(("", name)) => {
@@ -92,24 +110,27 @@ pub fn qualified_name(value: &str) -> Vec<String> {
             name
         }
         Some((prefix, name)) => {
-            errors.extend(dns1123_subdomain(prefix).into_iter().map(|e| format!("prefix part {e}")));
+            let too_long = too_many_bytes(prefix, DNS1123_SUBDOMAIN_MAX);
+            errors.extend(
+                too_long.into_iter().chain(not_a_subdomain(prefix)).map(|e| format!("prefix part {e}")),
+            );
             name
         }
     };
     if name.is_empty() {
         errors.push("name part must be non-empty".to_owned());
     } else {
-        errors.extend(too_long(name, 63).into_iter().map(|e| format!("name part {e}")));
+        errors.extend(too_many_bytes(name, 63).map(|e| format!("name part {e}")));
     }
     if !is_label_word(name) {
-        errors.push(format!("name part {rule}"));
+        errors.push(format!("name part {}", rule()));
     }
     errors
 }
 
 /// May be empty.
 pub fn label_value(value: &str) -> Vec<String> {
-    let mut errors = too_long(value, LABEL_VALUE_MAX);
+    let mut errors: Vec<String> = too_many_bytes(value, LABEL_VALUE_MAX).into_iter().collect();
     if !(value.is_empty() || is_label_word(value)) {
         let rule = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', \
                     and must start and end with an alphanumeric character";
@@ -207,6 +228,17 @@ pub fn regex_error(rule: &str, regex: &str, examples: &[&str]) -> String {
 
 pub fn max_len_error(length: usize) -> String {
     format!("must be no more than {length} characters")
+}
+
+fn not_a_subdomain(value: &str) -> Option<String> {
+    let rule = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', \
+                and must start and end with an alphanumeric character";
+    (!is_subdomain(value)).then(|| regex_error(rule, DNS1123_SUBDOMAIN, &["example.com"]))
+}
+
+/// Upstream's newer rules (label keys and values) say "bytes" where its older ones say "characters".
+fn too_many_bytes(value: &str, length: usize) -> Option<String> {
+    (value.len() > length).then(|| format!("must be no more than {length} bytes"))
 }
 
 /// Lengths are in bytes, as Go counts them.

@@ -47,5 +47,5 @@ fn label_keys_name_the_part_that_is_wrong() {
     );
     let value = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
     assert_eq!(label_value("a b"), [value]);
-    assert_eq!(label_value(&"a".repeat(64)), ["must be no more than 63 characters"]);
+    assert_eq!(label_value(&"a".repeat(64)), ["must be no more than 63 bytes"]);
 }

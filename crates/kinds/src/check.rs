@@ -1,0 +1,231 @@
+//! What rules are written with: a field's path, the list of broken rules, and reading members of a tree.
+//!
+//! A path is a chain of borrowed steps on the stack and becomes text only for an error: a valid object pays nothing.
+
+pub(crate) mod text;
+
+use std::fmt;
+
+use object::quantity::{Format, Quantity};
+use object::{FieldError, FieldErrorKind, Value, quote};
+
+use crate::metadata::shown;
+
+pub(crate) const NEGATIVE: &str = "must be greater than or equal to 0";
+pub(crate) const IMMUTABLE: &str = "field is immutable";
+
+/// `spec.containers[0].resources.limits[cpu]`.
+#[derive(Clone, Copy)]
+pub(crate) enum Path<'p> {
+    Root(&'p str),
+    Child(&'p Path<'p>, &'p str),
+    Index(&'p Path<'p>, usize),
+    Key(&'p Path<'p>, &'p str),
+}
+
+impl<'p> Path<'p> {
+    pub(crate) fn child(&'p self, name: &'p str) -> Path<'p> {
+        Path::Child(self, name)
+    }
+    pub(crate) fn index(&'p self, index: usize) -> Path<'p> {
+        Path::Index(self, index)
+    }
+    pub(crate) fn key(&'p self, key: &'p str) -> Path<'p> {
+        Path::Key(self, key)
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Path::Root(name) => f.write_str(name),
+            Path::Child(parent, name) => write!(f, "{parent}.{name}"),
+            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
+            Path::Key(parent, key) => write!(f, "{parent}[{key}]"),
+        }
+    }
+}
+
+/// A value as an error message shows it.
+pub(crate) trait Shown {
+    fn shown(self) -> String;
+}
+impl Shown for &str {
+    fn shown(self) -> String {
+        quote(self)
+    }
+}
+impl Shown for i64 {
+    fn shown(self) -> String {
+        self.to_string()
+    }
+}
+impl Shown for bool {
+    fn shown(self) -> String {
+        self.to_string()
+    }
+}
+impl Shown for &Value {
+    fn shown(self) -> String {
+        shown(self)
+    }
+}
+impl Shown for Option<&Value> {
+    fn shown(self) -> String {
+        self.map_or_else(|| "null".to_owned(), shown)
+    }
+}
+/// Text that is already what the message shows.
+pub(crate) struct Raw<'a>(pub(crate) &'a str);
+impl Shown for Raw<'_> {
+    fn shown(self) -> String {
+        self.0.to_owned()
+    }
+}
+
+/// All broken rules so far, in the order they were found.
+#[derive(Default)]
+pub(crate) struct Errors {
+    pub(crate) list: Vec<FieldError>,
+}
+
+impl Errors {
+    pub(crate) fn new(list: Vec<FieldError>) -> Errors {
+        Errors { list }
+    }
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+    pub(crate) fn required(&mut self, at: &Path<'_>, detail: &str) {
+        self.list.push(FieldError::required(at.to_string(), detail));
+    }
+    pub(crate) fn forbidden(&mut self, at: &Path<'_>, detail: impl Into<String>) {
+        self.list.push(FieldError::forbidden(at.to_string(), detail));
+    }
+    pub(crate) fn invalid(&mut self, at: &Path<'_>, bad: impl Shown, detail: impl Into<String>) {
+        self.list.push(FieldError::invalid(at.to_string(), bad.shown(), detail));
+    }
+    /// One error for each problem with `bad`.
+    pub(crate) fn each(&mut self, at: &Path<'_>, bad: &str, problems: Vec<String>) {
+        for problem in problems {
+            self.invalid(at, bad, problem);
+        }
+    }
+    /// `supported` in the order upstream lists them.
+    pub(crate) fn not_supported(&mut self, at: &Path<'_>, bad: impl Shown, supported: &[&str]) {
+        self.list.push(FieldError::not_supported(at.to_string(), bad.shown(), supported));
+    }
+    pub(crate) fn duplicate(&mut self, at: &Path<'_>, bad: impl Shown) {
+        self.push(FieldErrorKind::Duplicate, at, bad.shown(), String::new());
+    }
+    pub(crate) fn duplicate_because(&mut self, at: &Path<'_>, bad: impl Shown, detail: &str) {
+        self.push(FieldErrorKind::Duplicate, at, bad.shown(), detail.to_owned());
+    }
+    pub(crate) fn not_found(&mut self, at: &Path<'_>, bad: impl Shown, detail: impl Into<String>) {
+        self.push(FieldErrorKind::NotFound, at, bad.shown(), detail.into());
+    }
+    pub(crate) fn too_long(&mut self, at: &Path<'_>, bytes: usize) {
+        self.list.push(FieldError::too_long(at.to_string(), bytes));
+    }
+    pub(crate) fn too_many(&mut self, at: &Path<'_>, actual: usize, most: usize) {
+        let items = if most == 1 { "item" } else { "items" };
+        let detail = format!("must have at most {most} {items}");
+        self.push(FieldErrorKind::TooMany, at, actual.to_string(), detail);
+    }
+    /// An empty value is required, another one than these is not supported.
+    pub(crate) fn choice(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
+        if value.is_empty() {
+            self.required(at, "");
+        } else {
+            self.one_of(at, value, supported);
+        }
+    }
+    pub(crate) fn one_of(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
+        if !supported.contains(&value) {
+            self.not_supported(at, value, supported);
+        }
+    }
+    /// As [`Errors::one_of`] of a member that may be absent.
+    pub(crate) fn one_of_member(&mut self, at: &Path<'_>, of: &Value, name: &str, supported: &[&str]) {
+        if let Some(value) = member(of, name) {
+            self.one_of(&at.child(name), value.as_str().unwrap_or_default(), supported);
+        }
+    }
+    /// The member must be a text that is not empty.
+    pub(crate) fn need(&mut self, at: &Path<'_>, of: &Value, name: &str) {
+        if text(of, name).is_empty() {
+            self.required(&at.child(name), "");
+        }
+    }
+    pub(crate) fn nonnegative(&mut self, at: &Path<'_>, of: &Value, name: &str) {
+        let value = int(of, name).unwrap_or(0);
+        if value < 0 {
+            self.invalid(&at.child(name), value, NEGATIVE);
+        }
+    }
+    pub(crate) fn positive(&mut self, at: &Path<'_>, value: i64) {
+        if value <= 0 {
+            self.invalid(at, value, "must be greater than zero");
+        }
+    }
+    /// The member is what it was. Absent members are shown as `null`.
+    pub(crate) fn immutable(&mut self, at: &Path<'_>, new: Option<&Value>, old: Option<&Value>) {
+        if !crate::same(new, old) {
+            self.invalid(at, new, IMMUTABLE);
+        }
+    }
+
+    fn push(&mut self, kind: FieldErrorKind, at: &Path<'_>, bad_value: String, detail: String) {
+        self.list.push(FieldError { kind, field: at.to_string(), bad_value, detail });
+    }
+}
+
+/// A member that is there and not null.
+pub(crate) fn member<'v>(of: &'v Value, name: &str) -> Option<&'v Value> {
+    of.get(name).filter(|v| !v.is_null())
+}
+
+/// A text; empty when absent.
+pub(crate) fn text<'v>(of: &'v Value, name: &str) -> &'v str {
+    of.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(crate) fn int(of: &Value, name: &str) -> Option<i64> {
+    of.get(name).and_then(Value::as_int)
+}
+
+/// A boolean; false when absent.
+pub(crate) fn flag(of: &Value, name: &str) -> bool {
+    of.get(name).and_then(Value::as_bool) == Some(true)
+}
+
+pub(crate) fn items<'v>(of: &'v Value, name: &str) -> &'v [Value] {
+    of.get(name).and_then(Value::as_list).unwrap_or_default()
+}
+
+/// The texts of a list.
+pub(crate) fn texts<'v>(of: &'v Value, name: &str) -> impl Iterator<Item = &'v str> {
+    items(of, name).iter().map(|v| v.as_str().unwrap_or_default())
+}
+
+/// The entries of a map.
+pub(crate) fn entries<'v>(of: &'v Value, name: &str) -> impl Iterator<Item = (&'v str, &'v Value)> {
+    of.get(name).and_then(Value::as_map).into_iter().flat_map(|m| m.iter()).map(|(k, v)| (&**k, v))
+}
+
+/// A quantity; what cannot be read (normalising would have refused it) counts as zero.
+pub(crate) fn quantity(value: &Value) -> Quantity {
+    match value {
+        Value::Str(text) => Quantity::parse(text).unwrap_or(Quantity::ZERO),
+        Value::Int(number) => Quantity::from_i64(*number, Format::DecimalSi),
+        _ => Quantity::ZERO,
+    }
+}
+
+/// The text of a quantity as it was written.
+pub(crate) fn quantity_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| shown(value), str::to_owned)
+}

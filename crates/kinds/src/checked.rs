@@ -1,0 +1,92 @@
+//! A kind that is data and one function: its rules of writing as a row, its rules of content as code.
+
+use catalog::Storage;
+use object::{FieldError, Value};
+
+use crate::check::Errors;
+use crate::kind::{Context, Kind};
+use crate::metadata;
+use crate::rules::Rules;
+use crate::scale::ScalePaths;
+
+pub(crate) struct Checked {
+    rules: Rules,
+    scale: Option<&'static ScalePaths>,
+    check: fn(&Write<'_>, &mut Errors),
+}
+
+impl Checked {
+    pub(crate) const fn new(rules: Rules, check: fn(&Write<'_>, &mut Errors)) -> Checked {
+        Checked { rules, scale: None, check }
+    }
+    pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> Checked {
+        self.scale = Some(scale);
+        self
+    }
+}
+
+impl Kind for Checked {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+    fn scale(&self) -> Option<&'static ScalePaths> {
+        self.scale
+    }
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(self.check, &Write { rules: &self.rules, storage, new, old, ctx })
+    }
+}
+
+/// All that a kind's function finds wrong.
+pub(crate) fn run(check: fn(&Write<'_>, &mut Errors), write: &Write<'_>) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    check(write, &mut errors);
+    errors.list
+}
+
+/// A write that is being judged.
+pub(crate) struct Write<'a> {
+    pub rules: &'a Rules,
+    pub storage: &'a Storage,
+    pub new: &'a Value,
+    /// What is stored; `None` for a create.
+    pub old: Option<&'a Value>,
+    pub ctx: &'a Context<'a>,
+}
+
+static NULL: Value = Value::Null;
+
+impl<'a> Write<'a> {
+    /// The metadata as most kinds check it: in full on create, what may change on update.
+    pub(crate) fn check_metadata(&self, errors: &mut Errors) {
+        match self.old {
+            None => self.check_whole_metadata(errors),
+            Some(old) => errors.list.extend(metadata::check_update(self.rules, self.new, old)),
+        }
+    }
+    /// In full, whatever the write.
+    pub(crate) fn check_whole_metadata(&self, errors: &mut Errors) {
+        errors.list.extend(metadata::check(self.rules, self.storage, self.new));
+    }
+    pub(crate) fn is_status(&self) -> bool {
+        self.ctx.is_status()
+    }
+    pub(crate) fn spec(&self) -> &'a Value {
+        self.new.get("spec").unwrap_or(&NULL)
+    }
+    pub(crate) fn status(&self) -> &'a Value {
+        self.new.get("status").unwrap_or(&NULL)
+    }
+    pub(crate) fn old_spec(&self) -> Option<&'a Value> {
+        self.old.map(|old| old.get("spec").unwrap_or(&NULL))
+    }
+    pub(crate) fn old_status(&self) -> Option<&'a Value> {
+        self.old.map(|old| old.get("status").unwrap_or(&NULL))
+    }
+}

@@ -1,0 +1,46 @@
+//! Durations for people: two or three significant figures, `5m30s`, `3h`, `12d`.
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+const YEAR: i64 = 365 * DAY;
+
+/// A scale is used for durations below its end; its second unit is shown where one is given and not zero.
+struct Scale {
+    below: i64,
+    unit: (i64, char),
+    rest: Option<(i64, char)>,
+}
+
+const fn scale(below: i64, unit: (i64, char), rest: Option<(i64, char)>) -> Scale {
+    Scale { below, unit, rest }
+}
+
+const SCALES: [Scale; 9] = [
+    scale(2 * MINUTE, (1, 's'), None),
+    scale(10 * MINUTE, (MINUTE, 'm'), Some((1, 's'))),
+    scale(3 * HOUR, (MINUTE, 'm'), None),
+    scale(8 * HOUR, (HOUR, 'h'), Some((MINUTE, 'm'))),
+    scale(2 * DAY, (HOUR, 'h'), None),
+    scale(8 * DAY, (DAY, 'd'), Some((HOUR, 'h'))),
+    scale(2 * YEAR, (DAY, 'd'), None),
+    scale(8 * YEAR, (YEAR, 'y'), Some((DAY, 'd'))),
+    scale(i64::MAX, (YEAR, 'y'), None),
+];
+
+/// The words kubectl's users know. A second in the future is a clock a little behind; more is `<invalid>`.
+pub fn human_duration(seconds: i64) -> String {
+    if seconds < -1 {
+        return "<invalid>".to_owned();
+    }
+    let seconds = seconds.max(0);
+    let at = SCALES.iter().position(|s| seconds < s.below).unwrap_or(SCALES.len() - 1);
+    let Scale { unit: (size, letter), rest, .. } = &SCALES[at];
+    let whole = seconds / size;
+    match rest {
+        Some((part_size, part)) if seconds % size >= *part_size => {
+            format!("{whole}{letter}{}{part}", seconds % size / part_size)
+        }
+        _ => format!("{whole}{letter}"),
+    }
+}

@@ -1,0 +1,154 @@
+//! An object on its way into a row: reading a tree the way Go reads a struct, where what is absent is zero.
+
+use object::{Value, time};
+
+use super::{Cell, human_duration};
+
+/// An object and the moment it is shown at.
+pub(super) struct Row<'a> {
+    pub object: &'a Value,
+    /// Unix seconds.
+    pub now: i64,
+}
+
+impl<'a> Row<'a> {
+    pub fn name(&self) -> Cell {
+        self.text(&["metadata", "name"]).into()
+    }
+    pub fn age(&self) -> Cell {
+        self.since(self.at(&["metadata", "creationTimestamp"])).into()
+    }
+    pub fn is_deleted(&self) -> bool {
+        is_deleted(self.object)
+    }
+    pub fn annotation(&self, name: &str) -> Option<&'a str> {
+        self.object.str_at(&["metadata", "annotations", name])
+    }
+
+    pub fn at(&self, path: &[&str]) -> Option<&'a Value> {
+        at(self.object, path)
+    }
+    pub fn text(&self, path: &[&str]) -> &'a str {
+        text(self.object, path)
+    }
+    pub fn text_or(&self, path: &[&str], absent: &'a str) -> &'a str {
+        text_or(self.object, path, absent)
+    }
+    pub fn optional(&self, path: &[&str], absent: &'a str) -> &'a str {
+        self.object.str_at(path).unwrap_or(absent)
+    }
+    pub fn int(&self, path: &[&str]) -> i64 {
+        int(self.object, path)
+    }
+    pub fn flag(&self, path: &[&str]) -> Option<bool> {
+        self.at(path)?.as_bool()
+    }
+    pub fn list(&self, path: &[&str]) -> &'a [Value] {
+        list(self.object, path)
+    }
+    pub fn count(&self, path: &[&str]) -> i64 {
+        self.at(path).map_or(0, len)
+    }
+
+    /// How long ago a time was.
+    pub fn since(&self, then: Option<&Value>) -> String {
+        match seconds_of(then) {
+            Some(then) => self.elapsed(then),
+            None => "<unknown>".to_owned(),
+        }
+    }
+
+    /// The time from a moment to now. Now is cut to the second, so a moment ahead is nearer than it seems: Go,
+    /// which rounds towards zero, sees a second less.
+    pub fn elapsed(&self, then: i64) -> String {
+        let seconds = self.now.saturating_sub(then);
+        human_duration(if seconds < 0 { seconds + 1 } else { seconds })
+    }
+}
+
+/// A value deep inside; null is absent.
+pub(super) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    value.at(path).filter(|v| !v.is_null())
+}
+pub(super) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    value.str_at(path).unwrap_or("")
+}
+/// For strings with a word for nothing: an empty text is nothing too, unlike with [`Row::optional`].
+pub(super) fn text_or<'a>(value: &'a Value, path: &[&str], absent: &'a str) -> &'a str {
+    value.str_at(path).filter(|t| !t.is_empty()).unwrap_or(absent)
+}
+pub(super) fn int(value: &Value, path: &[&str]) -> i64 {
+    value.at(path).and_then(Value::as_int).unwrap_or(0)
+}
+pub(super) fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    value.at(path).and_then(Value::as_list).unwrap_or(&[])
+}
+pub(super) fn is_deleted(object: &Value) -> bool {
+    seconds_of(at(object, &["metadata", "deletionTimestamp"])).is_some()
+}
+
+/// Entries of a list or a map.
+pub(super) fn len(value: &Value) -> i64 {
+    let n = match value {
+        Value::List(list) => list.len(),
+        Value::Map(map) => map.len(),
+        _ => 0,
+    };
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// Unix seconds; `None` where Go's time would be zero.
+pub(super) fn seconds_of(value: Option<&Value>) -> Option<i64> {
+    let (seconds, _) = time::parse(value?.as_str()?)?;
+    (seconds != time::ZERO_SECONDS).then_some(seconds)
+}
+
+/// A number or a text (quantities, `maxUnavailable`) as it is shown.
+pub(super) fn scalar(value: &Value) -> String {
+    match value {
+        Value::Str(text) => text.clone(),
+        Value::Int(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// A quantity in a struct: absent is zero.
+pub(super) fn quantity(value: &Value, path: &[&str]) -> String {
+    at(value, path).map_or_else(|| "0".to_owned(), scalar)
+}
+
+/// The strings of a list.
+pub(super) fn strings(list: &[Value]) -> Vec<&str> {
+    list.iter().filter_map(Value::as_str).collect()
+}
+
+/// The first condition of a type.
+pub(super) fn condition<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
+    conditions.iter().find(|c| text(c, &["type"]) == kind)
+}
+pub(super) fn is_true(condition: &Value) -> bool {
+    text(condition, &["status"]) == "True"
+}
+
+/// Names and images of the containers of the pod spec at `path`.
+pub(super) fn containers(object: &Value, path: &[&str]) -> [Cell; 2] {
+    let containers = at(object, path).map_or(&[][..], |spec| list(spec, &["containers"]));
+    let joined = |member| containers.iter().map(|c| text(c, &[member])).collect::<Vec<_>>().join(",").into();
+    [joined("name"), joined("image")]
+}
+
+/// At most `max` of `all` and how many more there are.
+pub(super) fn some_of(shown: &[impl AsRef<str>], all: usize, max: usize, separator: &str) -> String {
+    let mut out = String::new();
+    for (i, item) in shown.iter().take(max).enumerate() {
+        if i > 0 {
+            out.push_str(separator);
+        }
+        out.push_str(item.as_ref());
+    }
+    if all > max {
+        out.push_str(&format!(" + {} more...", all - max));
+    }
+    out
+}

@@ -1,0 +1,14 @@
+//! Cron jobs.
+
+mod schedule;
+mod validation;
+
+pub use schedule::Schedule;
+
+use crate::checked::Checked;
+use crate::rules::{Generation, Rules, StatusMeta};
+
+pub(crate) static KIND: Checked = Checked::new(
+    Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free),
+    validation::check,
+);

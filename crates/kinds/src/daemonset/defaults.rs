@@ -1,0 +1,27 @@
+//! Daemon sets: rolled one node at a time.
+
+use object::Map;
+
+use super::fill::Literal::{Empty, Int, Text};
+use super::fill::{Default, at, fill, inside, plain, pointer, text};
+use super::pod_spec;
+
+const SPEC: &[Default] = &[pointer("revisionHistoryLimit", Int(10))];
+const STRATEGY: &[Default] = &[plain("type", Text("RollingUpdate"))];
+const ROLLING: &[Default] = &[pointer("rollingUpdate", Empty)];
+const ONE_BY_ONE: &[Default] = &[pointer("maxUnavailable", Int(1)), pointer("maxSurge", Int(0))];
+
+pub(crate) fn apply(set: &mut Map) {
+    let Some(spec) = inside(set, "spec") else { return };
+    fill(spec, SPEC);
+    if let Some(strategy) = inside(spec, "updateStrategy") {
+        fill(strategy, STRATEGY);
+        if text(strategy, "type") == "RollingUpdate" {
+            fill(strategy, ROLLING);
+            if let Some(rolling) = at(strategy, "rollingUpdate") {
+                fill(rolling, ONE_BY_ONE);
+            }
+        }
+    }
+    pod_spec::template(spec);
+}

@@ -1,0 +1,13 @@
+//! Deployments.
+
+mod validation;
+
+use crate::checked::Checked;
+use crate::rules::{Generation, Rules, StatusMeta};
+use crate::scale::WORKLOAD;
+
+pub(crate) static KIND: Checked = Checked::new(
+    Rules::PLAIN.with_generation(Generation::SpecOrAnnotations).with_status(StatusMeta::KeepLabels),
+    validation::check,
+)
+.with_scale(&WORKLOAD);

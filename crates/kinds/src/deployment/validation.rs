@@ -1,0 +1,88 @@
+//! The rules of deployments: a template its selector finds, and a strategy that can make progress.
+
+use object::Value;
+
+use crate::check::text::count_or_percent;
+use crate::check::{Errors, Path, Raw, int, member, text};
+use crate::checked::Write;
+use crate::metadata::shown;
+use crate::workload::{
+    SPEC, check_at_most, check_collisions, check_counts, check_replica_template, check_selector, options,
+};
+
+pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
+    write.check_metadata(errors);
+    if write.is_status() {
+        return check_status(write, errors);
+    }
+    let spec = write.spec();
+    errors.nonnegative(&SPEC, spec, "replicas");
+    check_selector(spec, "deployment", &SPEC, errors);
+    check_replica_template(spec, &SPEC, &options(write), "ReplicaSet", errors);
+    let none = Value::Null;
+    check_strategy(spec.get("strategy").unwrap_or(&none), &SPEC.child("strategy"), errors);
+    errors.nonnegative(&SPEC, spec, "minReadySeconds");
+    errors.nonnegative(&SPEC, spec, "revisionHistoryLimit");
+    if let Some(deadline) = int(spec, "progressDeadlineSeconds") {
+        errors.nonnegative(&SPEC, spec, "progressDeadlineSeconds");
+        if deadline <= int(spec, "minReadySeconds").unwrap_or(0) {
+            let at = SPEC.child("progressDeadlineSeconds");
+            errors.invalid(&at, deadline, "must be greater than minReadySeconds");
+        }
+    }
+    if let Some(old) = write.old_spec() {
+        errors.immutable(&SPEC.child("selector"), spec.get("selector"), old.get("selector"));
+    }
+}
+
+fn check_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let rolling = member(strategy, "rollingUpdate");
+    let rolling_at = at.child("rollingUpdate");
+    match (text(strategy, "type"), rolling) {
+        ("Recreate", Some(_)) => {
+            errors.forbidden(&rolling_at, "may not be specified when strategy `type` is 'Recreate'");
+        }
+        ("Recreate", None) => {}
+        ("RollingUpdate", None) => errors.required(&rolling_at, "this should be defaulted and never be nil"),
+        ("RollingUpdate", Some(rolling)) => check_rolling(rolling, &rolling_at, errors),
+        (other, rolling) => {
+            let part = |name: &str| rolling.and_then(|r| r.get(name)).map_or("0".to_owned(), shown);
+            let rolling = rolling.map_or("null".to_owned(), |_| {
+                let (most, surge) = (part("maxUnavailable"), part("maxSurge"));
+                format!(r#"{{"MaxUnavailable":{most},"MaxSurge":{surge}}}"#)
+            });
+            let shown = format!(r#"{{"Type":{},"RollingUpdate":{rolling}}}"#, object::quote(other));
+            errors.not_supported(at, Raw(&shown), &["Recreate", "RollingUpdate"]);
+        }
+    }
+}
+
+/// Somewhere there must be room to move.
+fn check_rolling(rolling: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let (most, surge) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
+    let most_at = at.child("maxUnavailable");
+    errors.count_or_percent(&most_at, most);
+    errors.count_or_percent(&at.child("maxSurge"), surge);
+    if count_or_percent(most) == 0 && count_or_percent(surge) == 0 {
+        errors.invalid(&most_at, most, "may not be 0 when `maxSurge` is 0");
+    }
+    errors.at_most_100_percent(&most_at, most);
+}
+
+fn check_status(write: &Write<'_>, errors: &mut Errors) {
+    let status = write.status();
+    let counts = [
+        "observedGeneration",
+        "replicas",
+        "updatedReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "unavailableReplicas",
+        "terminatingReplicas",
+        "collisionCount",
+    ];
+    check_counts(status, &counts, errors);
+    check_at_most(status, &counts[2..5], "replicas", "status.replicas", errors);
+    check_at_most(status, &["availableReplicas"], "readyReplicas", "readyReplicas", errors);
+    check_collisions(write, errors);
+}

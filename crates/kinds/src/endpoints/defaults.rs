@@ -1,0 +1,12 @@
+//! Endpoints: ports speak TCP.
+
+use object::Map;
+
+use super::fill::Literal::Text;
+use super::fill::{Default, each, fill, plain};
+
+const PORT: &[Default] = &[plain("protocol", Text("TCP"))];
+
+pub(crate) fn apply(endpoints: &mut Map) {
+    each(endpoints, "subsets", |subset| each(subset, "ports", |port| fill(port, PORT)));
+}

@@ -1,0 +1,9 @@
+//! Endpoint slices.
+
+mod validation;
+
+use crate::checked::Checked;
+use crate::rules::{Generation, Rules};
+
+pub(crate) static KIND: Checked =
+    Checked::new(Rules::PLAIN.with_generation(Generation::Content), validation::check);

@@ -1,0 +1,12 @@
+//! Endpoint slices: ports have the empty name and speak TCP.
+
+use object::Map;
+
+use super::fill::Literal::Text;
+use super::fill::{Default, each, fill, pointer};
+
+const PORT: &[Default] = &[pointer("name", Text("")), pointer("protocol", Text("TCP"))];
+
+pub(crate) fn apply(slice: &mut Map) {
+    each(slice, "ports", |port| fill(port, PORT));
+}

@@ -1,0 +1,14 @@
+//! Flow schemas: a middling precedence.
+
+use object::Map;
+
+use super::fill::Literal::Int;
+use super::fill::{Default, fill, inside, plain};
+
+const SPEC: &[Default] = &[plain("matchingPrecedence", Int(1000))];
+
+pub(crate) fn apply(schema: &mut Map) {
+    if let Some(spec) = inside(schema, "spec") {
+        fill(spec, SPEC);
+    }
+}

@@ -1,0 +1,14 @@
+//! Ingress classes: parameters are an object of the cluster.
+
+use object::Map;
+
+use super::fill::Literal::Text;
+use super::fill::{Default, at, fill, pointer};
+
+const PARAMETERS: &[Default] = &[pointer("scope", Text("Cluster"))];
+
+pub(crate) fn apply(class: &mut Map) {
+    if let Some(parameters) = at(class, "spec").and_then(|spec| at(spec, "parameters")) {
+        fill(parameters, PARAMETERS);
+    }
+}

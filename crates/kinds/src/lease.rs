@@ -1,0 +1,30 @@
+//! Leases: a holder, for a time.
+
+use object::{Value, validate_text};
+
+use crate::check::{Errors, int, member, text};
+use crate::checked::{Checked, Write};
+use crate::rules::{Finalizers, Rules};
+use crate::workload::SPEC;
+
+pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    write.check_metadata(errors);
+    let spec = write.spec();
+    if let Some(seconds) = int(spec, "leaseDurationSeconds").filter(|s| *s <= 0) {
+        errors.invalid(&SPEC.child("leaseDurationSeconds"), seconds, "must be greater than 0");
+    }
+    errors.nonnegative(&SPEC, spec, "leaseTransitions");
+    if let Some(strategy) = member(spec, "strategy").and_then(Value::as_str) {
+        let at = SPEC.child("strategy");
+        match strategy.contains('/') {
+            true => errors.each(&at.child("strategy"), strategy, validate_text::qualified_name(strategy)),
+            false => errors.one_of(&at.child("strategy"), strategy, &["OldestEmulationVersion"]),
+        }
+    }
+    if !text(spec, "preferredHolder").is_empty() && text(spec, "strategy").is_empty() {
+        let detail = "may only be specified if `strategy` is defined";
+        errors.forbidden(&SPEC.child("preferredHolder"), detail);
+    }
+}

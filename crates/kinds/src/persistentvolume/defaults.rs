@@ -1,0 +1,22 @@
+//! Persistent volumes: pending, retained, a file system.
+
+use object::Map;
+
+use super::fill::Literal::Text;
+use super::fill::{Default, fill, inside, plain, pointer};
+use super::{amounts, volume};
+
+const STATUS: &[Default] = &[plain("phase", Text("Pending"))];
+const SPEC: &[Default] =
+    &[plain("persistentVolumeReclaimPolicy", Text("Retain")), pointer("volumeMode", Text("Filesystem"))];
+
+pub(crate) fn apply(object: &mut Map) {
+    if let Some(status) = inside(object, "status") {
+        fill(status, STATUS);
+    }
+    if let Some(spec) = inside(object, "spec") {
+        fill(spec, SPEC);
+        amounts::round(spec, "capacity");
+        volume::persistent_source(spec);
+    }
+}

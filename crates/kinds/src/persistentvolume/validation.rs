@@ -1,0 +1,265 @@
+//! The rules of persistent volumes: one source, an amount, and a source that stays.
+
+use object::Value;
+
+use crate::check::{Errors, Path, entries, items, member, quantity, quantity_text, text};
+use crate::checked::Write;
+use crate::persistentvolumeclaim::{check_access_modes, check_basic};
+use crate::pod::validation::{
+    csi_driver_name, has_bad_values, iscsi_name_too_long, no_backsteps, node_selector, source,
+};
+use crate::same;
+use crate::workload::SPEC;
+
+/// Member, its name in the refusal of a second one, and where its own faults stand.
+#[rustfmt::skip]
+const SOURCES: [(&str, &str, &str); 21] = [
+    ("hostPath", "hostPath", "hostPath"), ("gcePersistentDisk", "gcePersistentDisk", "persistentDisk"),
+    ("awsElasticBlockStore", "awsElasticBlockStore", "awsElasticBlockStore"), ("glusterfs", "glusterfs", "glusterfs"),
+    ("flocker", "flocker", "flocker"), ("nfs", "nfs", "nfs"), ("rbd", "rbd", "rbd"), ("quobyte", "quobyte", "quobyte"),
+    ("cephfs", "cephFS", "cephfs"), ("iscsi", "iscsi", "iscsi"), ("cinder", "cinder", "cinder"), ("fc", "fc", "fc"),
+    ("flexVolume", "flexVolume", "flexVolume"), ("azureFile", "azureFile", "azureFile"),
+    ("vsphereVolume", "vsphereVolume", "vsphereVolume"),
+    ("photonPersistentDisk", "photonPersistentDisk", "photonPersistentDisk"),
+    ("portworxVolume", "portworxVolume", "portworxVolume"), ("azureDisk", "azureDisk", "azureDisk"),
+    ("scaleIO", "scaleIO", "scaleIO"), ("local", "local", "local"), ("storageos", "storageos", "storageos"),
+];
+const BETA_TO_STABLE: [(&str, &str); 5] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+];
+
+pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
+    if write.is_status() {
+        return write.check_metadata(errors);
+    }
+    // An update is judged as a whole volume; what every update may not do is checked before.
+    write.check_whole_metadata(errors);
+    let name = write.new.str_at(&["metadata", "name"]).unwrap_or_default();
+    let spec = write.spec();
+    check_spec(spec, name, write.old_spec(), errors);
+    if let Some(old) = write.old_spec() {
+        check_update(spec, old, errors);
+    }
+}
+
+fn check_spec(spec: &Value, name: &str, old: Option<&Value>, errors: &mut Errors) {
+    if items(spec, "accessModes").is_empty() {
+        errors.required(&SPEC.child("accessModes"), "");
+    }
+    check_access_modes(spec, &SPEC, errors);
+    check_capacity(spec, errors);
+    let policy = text(spec, "persistentVolumeReclaimPolicy");
+    if !policy.is_empty() {
+        let at = SPEC.child("persistentVolumeReclaimPolicy");
+        errors.one_of(&at, policy, &["Delete", "Recycle", "Retain"]);
+    }
+    if let Some(affinity) = member(spec, "nodeAffinity") {
+        let at = SPEC.child("nodeAffinity");
+        let at = at.child("required");
+        let bad = old.and_then(|old| old.at(&["nodeAffinity", "required"])).is_some_and(has_bad_values);
+        match member(affinity, "required") {
+            Some(required) => node_selector(required, bad, &at, errors),
+            None => errors.required(&at, "must specify required node constraints"),
+        }
+    }
+    check_sources(spec, name, errors);
+    let root = spec.at(&["hostPath", "path"]).and_then(Value::as_str).is_some_and(is_root);
+    if root && policy == "Recycle" {
+        let at = SPEC.child("persistentVolumeReclaimPolicy");
+        errors.forbidden(&at, "may not be 'recycle' for a hostPath mount of '/'");
+    }
+    let class = text(spec, "storageClassName");
+    if !class.is_empty() {
+        errors.subdomain(&SPEC.child("storageClassName"), class);
+    }
+    errors.one_of_member(&SPEC, spec, "volumeMode", &["Block", "Filesystem"]);
+    if let Some(class) = member(spec, "volumeAttributesClassName").and_then(Value::as_str) {
+        let at = SPEC.child("volumeAttributesClassName");
+        match class {
+            "" => errors.required(&at, "an empty string is disallowed"),
+            _ => errors.subdomain(&at, class),
+        }
+        if member(spec, "csi").is_none() {
+            let detail = "has to be specified when using volumeAttributesClassName";
+            errors.required(&SPEC.child("csi"), detail);
+        }
+    }
+}
+
+/// `/`, `//`, `/.`, `/a/..`: all the root.
+fn is_root(path: &str) -> bool {
+    let mut depth = 0usize;
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => depth = depth.saturating_sub(1),
+            _ => depth += 1,
+        }
+    }
+    path.starts_with('/') && depth == 0
+}
+
+fn check_capacity(spec: &Value, errors: &mut Errors) {
+    let at = SPEC.child("capacity");
+    let count = entries(spec, "capacity").count();
+    if count == 0 {
+        errors.required(&at, "");
+    }
+    if count != 1 || spec.at(&["capacity", "storage"]).is_none() {
+        errors.not_supported(&at, spec.get("capacity"), &["storage"]);
+    }
+    for (name, value) in entries(spec, "capacity") {
+        check_basic(value, &at.key(name), errors);
+        if quantity(value).sign() <= 0 {
+            errors.invalid(&at.key(name), quantity_text(value).as_str(), "must be greater than zero");
+        }
+    }
+}
+
+fn check_sources(spec: &Value, name: &str, errors: &mut Errors) {
+    let mut count = 0;
+    let all = SOURCES.iter().copied().chain([("csi", "csi", "csi")]);
+    for (kind, second, path) in all {
+        let Some(own) = member(spec, kind) else { continue };
+        // Upstream counts a second flexVolume without a word.
+        if count > 0 && kind != "flexVolume" {
+            errors.forbidden(&SPEC.child(second), "may not specify more than 1 volume type");
+            continue;
+        }
+        count += 1;
+        let at = SPEC.child(path);
+        match kind {
+            "glusterfs" => {
+                source::check(kind, own, &at, errors);
+                check_endpoints_namespace(own, &at, errors);
+            }
+            "iscsi" => check_iscsi(own, name, &at, errors),
+            "cinder" | "storageos" => {
+                source::check(kind, own, &at, errors);
+                if let Some(secret) = member(own, "secretRef") {
+                    errors.need(&at.child("secretRef"), secret, "namespace");
+                }
+            }
+            "azureFile" => {
+                source::check(kind, own, &at, errors);
+                if member(own, "secretNamespace").and_then(Value::as_str) == Some("") {
+                    errors.required(&at.child("secretNamespace"), "");
+                }
+            }
+            "local" => {
+                let path = text(own, "path");
+                match path {
+                    "" => errors.required(&at.child("path"), ""),
+                    _ => no_backsteps(path, &at.child("path"), errors),
+                }
+                if member(spec, "nodeAffinity").is_none() {
+                    let detail = "Local volume requires node affinity";
+                    errors.required(&SPEC.child("nodeAffinity"), detail);
+                }
+            }
+            "csi" => check_csi(own, &at, errors),
+            _ => source::check(kind, own, &at, errors),
+        }
+    }
+    if count == 0 {
+        errors.required(&SPEC, "must specify a volume type");
+    }
+}
+
+fn check_endpoints_namespace(own: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let Some(namespace) = member(own, "endpointsNamespace").and_then(Value::as_str) else { return };
+    let at = at.child("endpointsNamespace");
+    match namespace {
+        "" => {
+            let detail = "if the endpointnamespace is set, it must be a valid namespace name";
+            errors.invalid(&at, namespace, detail);
+        }
+        _ => errors.dns_label(&at, namespace),
+    }
+}
+
+fn check_iscsi(own: &Value, name: &str, at: &Path<'_>, errors: &mut Errors) {
+    if iscsi_name_too_long(name, own) {
+        errors.invalid(&at.child("targetportal"), text(own, "targetPortal"), source::ISCSI_NAME);
+    }
+    source::check_iscsi(own, "must be valid format", at, errors);
+    if let Some(secret) = member(own, "secretRef") {
+        errors.need(&at.child("secretRef"), secret, "name");
+    }
+    source::check_iscsi_initiator(own, "must be valid format", at, errors);
+}
+
+fn check_csi(own: &Value, at: &Path<'_>, errors: &mut Errors) {
+    csi_driver_name(text(own, "driver"), &at.child("driver"), errors);
+    errors.need(at, own, "volumeHandle");
+    for name in [
+        "controllerPublishSecretRef",
+        "controllerExpandSecretRef",
+        "nodePublishSecretRef",
+        "nodeExpandSecretRef",
+    ] {
+        let Some(secret) = member(own, name) else { continue };
+        let at = at.child(name);
+        errors.need_subdomain(&at.child("name"), text(secret, "name"));
+        errors.need_label(&at.child("namespace"), text(secret, "namespace"));
+    }
+}
+
+fn check_update(spec: &Value, old: &Value, errors: &mut Errors) {
+    let expand = "controllerExpandSecretRef";
+    let given = old.at(&["csi", expand]).is_none() && old.get("csi").is_some();
+    let changed = SOURCES.iter().map(|(kind, _, _)| *kind).any(|kind| !same(spec.get(kind), old.get(kind)))
+        || match (spec.get("csi"), old.get("csi")) {
+            (Some(now), Some(before)) if given => !crate::equal::same_but(now, before, &[expand]),
+            (now, before) => !same(now, before),
+        };
+    if changed {
+        let detail = "spec.persistentvolumesource is immutable after creation\n";
+        errors.forbidden(&SPEC.child("persistentvolumesource"), detail);
+    }
+    errors.immutable(&Path::Root("volumeMode"), spec.get("volumeMode"), old.get("volumeMode"));
+    if let Some(before) = member(old, "nodeAffinity") {
+        let now = member(spec, "nodeAffinity");
+        if !same(now, Some(before)) && !only_newer_labels(now, before) {
+            let detail = "field is immutable, except for updating from beta label to GA";
+            errors.invalid(&Path::Root("nodeAffinity"), now, detail);
+        }
+    }
+    let class = "volumeAttributesClassName";
+    if member(old, class).is_some() && member(spec, class).is_none() {
+        errors.forbidden(&SPEC.child(class), "update from non-nil value to nil is forbidden");
+    }
+}
+
+/// Whether nothing changed but labels that got their final names.
+fn only_newer_labels(now: Option<&Value>, before: &Value) -> bool {
+    let Some(now) = now else { return false };
+    let mut renamed = before.clone();
+    let terms = |v: &mut Value| -> Option<Vec<Value>> {
+        v.at(&["required", "nodeSelectorTerms"]).and_then(Value::as_list).map(<[Value]>::to_vec)
+    };
+    let (Some(mut old_terms), Some(new_terms)) = (terms(&mut renamed), terms(&mut now.clone())) else {
+        return false;
+    };
+    for (old, new) in old_terms.iter_mut().zip(&new_terms) {
+        for list in ["matchExpressions", "matchFields"] {
+            let wanted = items(new, list).to_vec();
+            let Some(Value::List(requirements)) = old.as_map_mut().and_then(|m| m.get_mut(list)) else {
+                continue;
+            };
+            for (requirement, new) in requirements.iter_mut().zip(&wanted) {
+                let key = text(requirement, "key").to_owned();
+                let newer = BETA_TO_STABLE.iter().find(|(beta, _)| *beta == key).map(|(_, stable)| *stable);
+                if let Some(stable) = newer.filter(|s| *s == text(new, "key")) {
+                    requirement.make_map().set("key", stable);
+                }
+            }
+        }
+    }
+    renamed.map_at(&["required"]).set("nodeSelectorTerms", old_terms);
+    same(Some(now), Some(&renamed))
+}

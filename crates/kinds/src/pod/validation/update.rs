@@ -1,0 +1,197 @@
+//! What an update may change of a pod: images, deadlines, tolerations, gates; while gated also where it may run.
+
+use object::{Value, validate_text};
+
+use super::{Options, SPEC, scheduling};
+use crate::check::{Errors, Path, entries, int, items, text};
+use crate::equal::same;
+
+const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
+    `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
+    `spec.tolerations` (only additions to existing tolerations),\
+    `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+pub(super) fn check(new: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+    let none = Value::Null;
+    let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
+    for list in ["containers", "initContainers"] {
+        if items(new, list).len() != items(old, list).len() {
+            errors.forbidden(&SPEC.child(list), "pod updates may not add or remove containers");
+            return;
+        }
+        for (i, container) in items(new, list).iter().enumerate() {
+            let at = SPEC.child(list);
+            let at = at.index(i);
+            errors.need(&at, container, "image");
+            super::container::check_image_spaces(container, &at, errors);
+        }
+    }
+    if !check_deadline(new, old, errors) {
+        return;
+    }
+    check_tolerations(new, old, options, errors);
+    check_gates(new, old, errors);
+    if same(Some(new), Some(old)) {
+        return;
+    }
+    let gated = !items(old, "schedulingGates").is_empty();
+    if gated {
+        check_node_selector(new, old, errors);
+        check_node_affinity(new, old, errors);
+    }
+    if changes_more(new, old, gated) {
+        errors.forbidden(&SPEC, UPDATABLE);
+    }
+}
+
+/// Whether checking goes on.
+fn check_deadline(new: &Value, old: &Value, errors: &mut Errors) -> bool {
+    let at = SPEC.child("activeDeadlineSeconds");
+    let before = int(old, "activeDeadlineSeconds");
+    let Some(seconds) = int(new, "activeDeadlineSeconds") else {
+        if before.is_some() {
+            errors.invalid(&at, None, "must not update from a positive integer to nil value");
+        }
+        return true;
+    };
+    let problems = validate_text::in_range(seconds, 0, i64::from(i32::MAX));
+    if let Some(problem) = problems.into_iter().next() {
+        errors.invalid(&at, seconds, problem);
+        return false;
+    }
+    if before.is_some_and(|before| before < seconds) {
+        errors.invalid(&at, seconds, "must be less than or equal to previous value");
+        return false;
+    }
+    true
+}
+
+fn check_tolerations(new: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+    let (now, before) = (items(new, "tolerations"), items(old, "tolerations"));
+    let at = SPEC.child("tolerations");
+    let kept = |old: &Value| {
+        now.iter().any(|new| {
+            ["key", "operator", "value", "effect"].iter().all(|name| text(new, name) == text(old, name))
+        })
+    };
+    if !before.iter().all(kept) {
+        errors.forbidden(&at, "existing toleration can not be modified except its tolerationSeconds");
+        return;
+    }
+    scheduling::tolerations(now, &at, options.comparison_operators, errors);
+}
+
+fn check_gates(new: &Value, old: &Value, errors: &mut Errors) {
+    let before = items(old, "schedulingGates");
+    for (i, gate) in items(new, "schedulingGates").iter().enumerate() {
+        let name = text(gate, "name");
+        if !before.iter().any(|g| text(g, "name") == name) {
+            let at = SPEC.child("schedulingGates");
+            let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errors.forbidden(&at.index(i).child("name"), detail);
+        }
+    }
+}
+
+/// While a pod is gated its choice of nodes may become narrower.
+fn check_node_selector(new: &Value, old: &Value, errors: &mut Errors) {
+    let now = new.get("nodeSelector");
+    if entries(old, "nodeSelector").any(|(key, value)| now.and_then(|s| s.get(key)) != Some(value)) {
+        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
+        errors.invalid(&SPEC.child("nodeSelector"), now, detail);
+    }
+}
+
+fn check_node_affinity(new: &Value, old: &Value, errors: &mut Errors) {
+    let path = ["affinity", "nodeAffinity", REQUIRED];
+    let Some(before) = old.at(&path).filter(|v| !v.is_null()) else { return };
+    let none = Value::Null;
+    let now = new.at(&path).unwrap_or(&none);
+    let (before, after) = (items(before, "nodeSelectorTerms"), items(now, "nodeSelectorTerms"));
+    let affinity = SPEC.child("affinity");
+    let node = affinity.child("nodeAffinity");
+    let required = node.child(REQUIRED);
+    let at = required.child("nodeSelectorTerms");
+    if !before.is_empty() && before.len() != after.len() {
+        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        errors.invalid(&at, now.get("nodeSelectorTerms"), detail);
+        return;
+    }
+    for (i, (old, new)) in before.iter().zip(after).enumerate() {
+        if !only_adds(new, old) {
+            errors.invalid(&at.index(i), new, "only additions are allowed (no mutations or deletions)");
+        }
+    }
+}
+
+fn only_adds(new: &Value, old: &Value) -> bool {
+    let lists = ["matchExpressions", "matchFields"];
+    // An empty term matches nothing: adding to it would widen, not narrow.
+    let empty = lists.iter().all(|list| items(old, list).is_empty());
+    if empty && lists.iter().any(|list| !items(new, list).is_empty()) {
+        return false;
+    }
+    lists.iter().all(|list| {
+        let (now, before) = (items(new, list), items(old, list));
+        now.len() >= before.len() && before.iter().zip(now).all(|(a, b)| same(Some(a), Some(b)))
+    })
+}
+
+/// Whether anything but what may change is different.
+fn changes_more(new: &Value, old: &Value, gated: bool) -> bool {
+    let mut names: Vec<&str> = Vec::new();
+    for spec in [new, old] {
+        for (name, _) in spec.as_map().into_iter().flat_map(|m| m.iter()) {
+            if !names.contains(&&**name) {
+                names.push(name);
+            }
+        }
+    }
+    names.into_iter().any(|name| match name {
+        "activeDeadlineSeconds" | "tolerations" | "schedulingGates" => false,
+        "terminationGracePeriodSeconds"
+            if int(old, name).is_some_and(|s| s < 0) && int(new, name) == Some(1) =>
+        {
+            false
+        }
+        "containers" | "initContainers" => {
+            let pairs = items(new, name).iter().zip(items(old, name));
+            pairs.into_iter().any(|(new, old)| !crate::equal::same_but(new, old, &["image"]))
+        }
+        "nodeSelector" if gated => false,
+        "affinity" if gated => {
+            let of = |spec: &Value, kind: &str| spec.at(&["affinity", kind]).cloned();
+            ["podAffinity", "podAntiAffinity"]
+                .iter()
+                .any(|kind| !same(of(new, kind).as_ref(), of(old, kind).as_ref()))
+        }
+        _ => !same(new.get(name), old.get(name)),
+    })
+}
+
+/// Ephemeral containers are added and then stay.
+pub(super) fn check_ephemeral_containers(new: &Value, old: &Value, errors: &mut Errors) {
+    if old.at(&["metadata", "annotations", super::annotations::MIRROR]).is_some() {
+        errors.list.clear();
+        errors.forbidden(&Path::Root(""), "static pods do not support ephemeral containers");
+        return;
+    }
+    let of = |pod: &'_ Value| {
+        pod.get("spec").map(|s| items(s, "ephemeralContainers").to_vec()).unwrap_or_default()
+    };
+    let now = of(new);
+    let at = SPEC.child("ephemeralContainers");
+    for before in of(old) {
+        let name = object::quote(text(&before, "name"));
+        match now.iter().rev().find(|c| text(c, "name") == text(&before, "name")) {
+            None => {
+                errors.forbidden(&at, format!("existing ephemeral containers {name} may not be removed\n"));
+            }
+            Some(after) if !same(Some(after), Some(&before)) => {
+                errors.forbidden(&at, format!("existing ephemeral containers {name} may not be changed\n"));
+            }
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Pod disruption budgets: one bound, and the pods it protects.
+
+use object::Value;
+
+use crate::check::{Errors, member};
+use crate::checked::{Checked, Write};
+use crate::rules::{Generation, Rules, StatusMeta};
+use crate::workload::{SPEC, check_counts};
+
+pub(crate) static KIND: Checked = Checked::new(
+    Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free).without_metadata(),
+    check,
+);
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    if write.is_status() {
+        let counts = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
+        return check_counts(write.status(), &counts, errors);
+    }
+    let spec = write.spec();
+    let bounds = ["minAvailable", "maxUnavailable"];
+    if bounds.iter().all(|name| member(spec, name).is_some()) {
+        errors.invalid(&SPEC, spec, "minAvailable and maxUnavailable cannot be both set");
+    }
+    for name in bounds {
+        if let Some(bound) = member(spec, name) {
+            errors.count_or_percent(&SPEC.child(name), Some(bound));
+            errors.at_most_100_percent(&SPEC.child(name), Some(bound));
+        }
+    }
+    let bad_values = write.old_spec().is_some_and(has_bad_selector);
+    errors.label_selector_with(&SPEC.child("selector"), spec.get("selector"), bad_values);
+    errors.one_of_member(&SPEC, spec, "unhealthyPodEvictionPolicy", &["AlwaysAllow", "IfHealthyBudget"]);
+}
+
+fn has_bad_selector(old: &Value) -> bool {
+    let mut errors = Errors::default();
+    errors.label_selector(&SPEC, old.get("selector"));
+    !errors.is_empty()
+}

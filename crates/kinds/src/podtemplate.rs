@@ -1,0 +1,19 @@
+//! Pod templates.
+
+use object::Value;
+
+use crate::check::{Errors, Path};
+use crate::checked::{Checked, Write};
+use crate::pod::validation::{self, Options};
+use crate::rules::{Generation, Rules};
+
+pub(crate) static KIND: Checked =
+    Checked::new(Rules::PLAIN.with_generation(Generation::Of("template")), check);
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    write.check_metadata(errors);
+    let options = Options::for_template(write.old.and_then(|old| old.get("template")));
+    let none = Value::Null;
+    let template = write.new.get("template").unwrap_or(&none);
+    validation::template(template, &Path::Root("template"), &options, errors);
+}

@@ -1,0 +1,13 @@
+//! Replica sets.
+
+mod validation;
+
+use crate::checked::Checked;
+use crate::rules::{Generation, Rules, StatusMeta};
+use crate::scale::WORKLOAD;
+
+pub(crate) static KIND: Checked = Checked::new(
+    Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free),
+    validation::check,
+)
+.with_scale(&WORKLOAD);

@@ -1,0 +1,13 @@
+//! Replication controllers.
+
+mod validation;
+
+use crate::checked::Checked;
+use crate::rules::{Generation, Rules, StatusMeta};
+use crate::scale::REPLICATION_CONTROLLER;
+
+pub(crate) static KIND: Checked = Checked::new(
+    Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free).without_generate_name(),
+    validation::check,
+)
+.with_scale(&REPLICATION_CONTROLLER);

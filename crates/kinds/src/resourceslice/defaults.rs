@@ -1,0 +1,22 @@
+//! Resource slices: a device maps to its node's resources one to one.
+//!
+//! When a taint was added is the strategy's to say: defaulting knows no time.
+
+use object::{Map, Value};
+
+use super::fill::Literal::Text;
+use super::fill::{Default, at, each, fill, pointer};
+
+const MAPPING: &[Default] = &[pointer("allocationMultiplier", Text("1"))];
+
+pub(crate) fn apply(slice: &mut Map) {
+    let Some(spec) = at(slice, "spec") else { return };
+    each(spec, "devices", |device| {
+        let Some(mappings) = at(device, "nodeAllocatableResourceMappings") else { return };
+        for (_, mapping) in mappings.iter_mut() {
+            if let Value::Map(mapping) = mapping {
+                fill(mapping, MAPPING);
+            }
+        }
+    });
+}

@@ -1,0 +1,13 @@
+//! Storage classes: volumes go with their claims and are bound at once.
+
+use object::Map;
+
+use super::fill::Literal::Text;
+use super::fill::{Default, fill, pointer};
+
+const CLASS: &[Default] =
+    &[pointer("reclaimPolicy", Text("Delete")), pointer("volumeBindingMode", Text("Immediate"))];
+
+pub(crate) fn apply(class: &mut Map) {
+    fill(class, CLASS);
+}

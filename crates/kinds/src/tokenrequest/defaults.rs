@@ -1,0 +1,14 @@
+//! Token requests: good for an hour.
+
+use object::Map;
+
+use super::fill::Literal::Int;
+use super::fill::{Default, fill, inside, pointer};
+
+const SPEC: &[Default] = &[pointer("expirationSeconds", Int(3600))];
+
+pub(crate) fn apply(request: &mut Map) {
+    if let Some(spec) = inside(request, "spec") {
+        fill(spec, SPEC);
+    }
+}
