@@ -13,7 +13,9 @@ use kinds::{DeleteOptions, Operation};
 use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
-use registry::{FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, served_body};
+use registry::{
+    FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, served_body, shared_body,
+};
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
@@ -406,8 +408,8 @@ impl Call<'_> {
     }
 
     /// An object in the shape the client wants.
-    fn object(&self, code: u16, obj: &Obj, wanted: Wanted, may_compress: bool) -> Answer {
-        let body = served_body(self.api.registry.catalog(), self.request.resource, obj);
+    fn object(&self, code: u16, obj: &Arc<Obj>, wanted: Wanted, may_compress: bool) -> Answer {
+        let body = shared_body(self.api.registry.catalog(), self.request.resource, obj);
         let bytes = match wanted.view {
             View::Object => body,
             View::Metadata => {
