@@ -312,7 +312,11 @@ fn attributes<'a>(
     }
 }
 
-pub(crate) fn counted<'a>(resource: &'a Resource, info: &'a RequestInfo<'_>, query: &Query<'_>) -> Counted<'a> {
+pub(crate) fn counted<'a>(
+    resource: &'a Resource,
+    info: &'a RequestInfo<'_>,
+    query: &Query<'_>,
+) -> Counted<'a> {
     let verb = match info.verb {
         "get" => "GET",
         "list" => "LIST",
@@ -331,13 +335,7 @@ pub(crate) fn counted<'a>(resource: &'a Resource, info: &'a RequestInfo<'_>, que
     } else {
         "cluster"
     };
-    Counted {
-        resource,
-        subresource: &info.subresource,
-        verb,
-        scope,
-        dry_run: query.find("dryRun").is_some(),
-    }
+    Counted { resource, subresource: &info.subresource, verb, scope, dry_run: query.find("dryRun").is_some() }
 }
 
 fn qualified(storage: &catalog::Storage) -> String {

@@ -13,7 +13,9 @@ use kinds::{DeleteOptions, Operation, columns};
 use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
-use registry::{FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, served_body};
+use registry::{
+    FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, served_body, shared_body,
+};
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
@@ -403,9 +405,9 @@ impl Call<'_> {
     }
 
     /// An object in the shape the client wants.
-    fn object(&self, code: u16, obj: &Obj, wanted: Wanted, may_compress: bool) -> Answer {
+    fn object(&self, code: u16, obj: &Arc<Obj>, wanted: Wanted, may_compress: bool) -> Answer {
         let bytes = match wanted.view {
-            View::Object => served_body(self.api.registry.catalog(), self.request.resource, obj),
+            View::Object => shared_body(self.api.registry.catalog(), self.request.resource, obj),
             View::Metadata => {
                 let mut out = Vec::new();
                 views::metadata_of(obj, &mut out);

@@ -1,5 +1,8 @@
 //! Between the version a client speaks and the version that is stored.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use bytes::Bytes;
 use catalog::{Catalog, Resource, Storage};
 use codec::json;
@@ -34,17 +37,30 @@ pub(crate) fn from_storage(catalog: &Catalog, resource: &Resource, storage: &Sto
     let _ = normalise(catalog.schema(), resource.ty, value, &mut Strict::off());
 }
 
-/// The object's body as the resource serves it; made once per revision where that is not the stored version.
-pub fn served_body(catalog: &Catalog, resource: &Resource, obj: &Obj) -> Bytes {
-    let Some(storage) = resource.storage.map(|id| catalog.storage(id)) else { return obj.body().clone() };
-    if is_storage_version(resource, storage) {
-        return obj.body().clone();
+/// The object's body as the resource serves it, to copy from.
+pub fn served_body<'o>(catalog: &Catalog, resource: &Resource, obj: &'o Obj) -> Cow<'o, [u8]> {
+    match converted(catalog, resource, obj) {
+        None => Cow::Borrowed(obj.body()),
+        Some(bytes) => Cow::Owned(bytes.to_vec()),
     }
-    obj.form(resource.id.0, |obj| Bytes::from(json::to_vec(&body_in(catalog, resource, storage, obj))))
+}
+
+/// The object's body as the resource serves it, to hand over without a copy.
+pub fn shared_body(catalog: &Catalog, resource: &Resource, obj: &Arc<Obj>) -> Bytes {
+    converted(catalog, resource, obj).unwrap_or_else(|| obj.shared_body())
+}
+
+/// `None` where the resource serves what is stored; otherwise made once per revision.
+fn converted(catalog: &Catalog, resource: &Resource, obj: &Obj) -> Option<Bytes> {
+    let storage = catalog.storage(resource.storage?);
+    if is_storage_version(resource, storage) {
+        return None;
+    }
+    Some(obj.form(resource.id.0, |obj| Bytes::from(json::to_vec(&body_in(catalog, resource, storage, obj)))))
 }
 
 /// The object's tree as the resource serves it.
-pub fn body_in(catalog: &Catalog, resource: &Resource, storage: &Storage, obj: &Obj) -> Value {
+fn body_in(catalog: &Catalog, resource: &Resource, storage: &Storage, obj: &Obj) -> Value {
     let mut value = tree(catalog, storage, obj);
     from_storage(catalog, resource, storage, &mut value);
     value

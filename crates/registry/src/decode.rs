@@ -6,7 +6,7 @@ use object::{Status, Value};
 
 use crate::{FieldValidation, Request};
 
-/// Checks kind and apiVersion, prunes, and reports what strict clients want to hear.
+/// Checks kind and apiVersion, prunes, reports what strict clients want to hear, and fills in the defaults.
 pub(crate) fn object(
     catalog: &Catalog,
     resource: &Resource,
@@ -15,6 +15,7 @@ pub(crate) fn object(
 ) -> Result<(Value, Vec<String>), Status> {
     check_type(catalog, resource, &resource.kind, &resource.api_version(), &body)?;
     let warnings = canonical(catalog, resource.ty, &resource.kind, &resource.version, &mut body, validation)?;
+    kinds::defaults::apply(resource, &mut body);
     Ok((body, warnings))
 }
 

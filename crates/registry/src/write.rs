@@ -76,6 +76,14 @@ pub(crate) struct ChangeRules {
     pub may_create: bool,
 }
 
+/// An update that may be committed.
+struct Step {
+    new: Value,
+    old_tree: Value,
+    encoded: Vec<u8>,
+    warnings: Vec<String>,
+}
+
 impl Registry {
     pub async fn create(
         &self,
@@ -160,6 +168,7 @@ impl Registry {
         if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
             return Err(Status::bad_request(format!("strict decoding error: {}", messages.join(", "))));
         }
+        kinds::defaults::apply(resource, &mut new);
         decode::check_place(request, &mut new)?;
         Ok((new, messages))
     }
@@ -293,8 +302,8 @@ impl Registry {
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
-            let step = self.changed(request, storage, rules, &old, verb);
-            let (mut new, old_tree, warnings) = match step {
+            let now = self.env().now_seconds() as i64;
+            let step = match self.step(request, storage, rules, &old, verb, now) {
                 Ok(step) => step,
                 Err(_) if !fresh => {
                     self.freshen().await?;
@@ -303,22 +312,7 @@ impl Registry {
                 }
                 Err(status) => return Err(status),
             };
-            let now = self.env().now_seconds() as i64;
-            let extra = extra_of(request);
-            let context = context(request, now, &extra);
-            kinds::prepare_update(kind, &mut new, &old_tree, &context);
-            let encoded = self.complete(storage, &mut new, Some(&old_tree), &context)?;
-            self.admit(&Attempt {
-                user: request.user,
-                operation: Operation::Update,
-                resource: request.resource,
-                storage,
-                subresource: request.subresource,
-                namespace: request.namespace,
-                name: request.name,
-                new: Some(&new),
-                old: Some(&old_tree),
-            })?;
+            let Step { new, old_tree, encoded, warnings } = step;
             let remove = kinds::should_remove_after_update(kind, &new, &old_tree);
             if !remove && old.is_stored_as(&encoded) {
                 if !fresh {
@@ -353,6 +347,35 @@ impl Registry {
                 Err(error) => return Err(store_failed(error)),
             }
         }
+    }
+
+    /// Everything between the object that stands there and the bytes to commit.
+    fn step(
+        &self,
+        request: &Request<'_>,
+        storage: &Storage,
+        rules: ChangeRules,
+        old: &Obj,
+        verb: &mut Verb<'_>,
+        now: i64,
+    ) -> Result<Step, Status> {
+        let (mut new, old_tree, warnings) = self.changed(request, storage, rules, old, verb)?;
+        let extra = extra_of(request);
+        let context = context(request, now, &extra);
+        kinds::prepare_update(kinds::kind_of(storage), &mut new, &old_tree, &context);
+        let encoded = self.complete(storage, &mut new, Some(&old_tree), &context)?;
+        self.admit(&Attempt {
+            user: request.user,
+            operation: Operation::Update,
+            resource: request.resource,
+            storage,
+            subresource: request.subresource,
+            namespace: request.namespace,
+            name: request.name,
+            new: Some(&new),
+            old: Some(&old_tree),
+        })?;
+        Ok(Step { new, old_tree, encoded, warnings })
     }
 
     /// What `verb` makes of `old`, in the storage version, with the identity and version checks of an update;

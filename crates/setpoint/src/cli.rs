@@ -1,6 +1,6 @@
 //! The command line: one place for every flag, its default and its help.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -106,7 +106,9 @@ pub fn data_dir_of(matches: &ArgMatches) -> PathBuf {
     }
     let home = std::env::var_os("HOME").map(PathBuf::from);
     match home {
-        Some(home) if home != "/root" && home.is_dir() => home.join(".local/share/setpoint"),
+        Some(home) if home.as_path() != Path::new("/root") && home.is_dir() => {
+            home.join(".local/share/setpoint")
+        }
         _ => PathBuf::from("/var/lib/setpoint"),
     }
 }

@@ -92,7 +92,13 @@ async fn serve(settings: Settings) -> Result<()> {
     // The store before anything is written: its lock keeps a second server away.
     let catalog = Arc::new(Catalog::builtin());
     let table = Table::new(catalog.clone(), env.clone());
-    let engine = settings.store.open(&settings.data_dir, &env, &table).await?;
+    let engine = tokio::select! {
+        biased;
+        // An etcd that does not answer is waited for, but not by somebody who has changed their mind.
+        _ = terminate.recv() => return Ok(()),
+        _ = interrupt.recv() => return Ok(()),
+        engine = settings.store.open(&settings.data_dir, &env, &table) => engine?,
+    };
     kubeconfig::check(&settings.kubeconfig)?;
 
     let address: SocketAddr = settings.listen.parse().context("--listen")?;

@@ -76,16 +76,16 @@ impl Cursor {
                 return Ok(false);
             }
             self.next += 1;
-            if event.revision <= self.caught_up && self.starting {
+            if event.revision() <= self.caught_up && self.starting {
                 continue;
             }
-            let before = event.prev.as_ref().is_some_and(|p| self.selection.matches(p));
-            let after = !event.deleted && self.selection.matches(&event.obj);
+            let before = event.past.as_ref().is_some_and(|p| self.selection.matches(&p.prev));
+            let after = !event.deleted() && self.selection.matches(&event.obj);
             let (kind, obj) = match (before, after) {
                 (false, false) => continue,
                 (false, true) => (EventKind::Added, event.obj.clone()),
                 (true, true) => (EventKind::Modified, event.obj.clone()),
-                (true, false) if event.deleted => (EventKind::Deleted, event.obj.clone()),
+                (true, false) if event.deleted() => (EventKind::Deleted, event.obj.clone()),
                 (true, false) => match event.left(storage) {
                     Some(left) => (EventKind::Deleted, left),
                     None => continue,

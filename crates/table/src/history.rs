@@ -10,57 +10,72 @@ pub const HISTORY_SECONDS: u64 = 300;
 /// Superseded versions and log entries together never weigh more.
 pub const HISTORY_BYTES: usize = 64 << 20;
 
-/// What one log entry costs by itself: the event, its place here, its share of the chain.
-const ENTRY_BYTES: usize = 112;
+/// What one log entry costs by itself: the event, and its share of the chain.
+const ENTRY_BYTES: usize = 64;
 
-/// All log entries of all shards, oldest first: who goes next when room is needed.
+/// All log entries of all shards, oldest first: who goes next when room is needed. Entries that follow each other
+/// in one shard within a second are one stretch.
 #[derive(Default)]
 pub(crate) struct History {
-    entries: VecDeque<Past>,
+    stretches: VecDeque<Stretch>,
     bytes: usize,
 }
 
-struct Past {
+struct Stretch {
+    /// Of its last entry.
     revision: Revision,
+    bytes: u64,
     /// Seconds of the table's clock.
     at: u32,
-    bytes: u32,
+    entries: u32,
     storage: StorageId,
 }
 
+/// The oldest entries, to be forgotten together.
+pub(crate) struct Due {
+    pub revision: Revision,
+    pub storage: StorageId,
+    pub entries: u32,
+}
+
+/// A stretch is forgotten as a whole, so it must stay small beside the bound.
+const STRETCH_ENTRIES: u32 = 256;
+
 impl History {
     pub fn push(&mut self, revision: Revision, storage: StorageId, at: u32, superseded_bytes: usize) {
-        let bytes = (superseded_bytes + ENTRY_BYTES).min(u32::MAX as usize) as u32;
-        self.bytes += bytes as usize;
-        self.entries.push_back(Past { revision, at, bytes, storage });
+        let bytes = superseded_bytes + ENTRY_BYTES;
+        self.bytes += bytes;
+        if let Some(last) = self.stretches.back_mut()
+            && (last.storage, last.at) == (storage, at)
+            && last.entries < STRETCH_ENTRIES
+        {
+            last.revision = revision;
+            last.bytes += bytes as u64;
+            last.entries += 1;
+            return;
+        }
+        self.stretches.push_back(Stretch { revision, bytes: bytes as u64, at, entries: 1, storage });
     }
 
-    /// The next entry that is too old or too much, if any.
-    pub fn pop_due(&mut self, now: u32, max_bytes: usize) -> Option<(Revision, StorageId)> {
-        let oldest = self.entries.front()?;
+    /// The next entries that are too old or too much, if any.
+    pub fn pop_due(&mut self, now: u32, max_bytes: usize) -> Option<Due> {
+        let oldest = self.stretches.front()?;
         let due = self.bytes > max_bytes || u64::from(now.saturating_sub(oldest.at)) > HISTORY_SECONDS;
-        if !due {
-            return None;
-        }
-        let oldest = self.entries.pop_front()?;
-        self.bytes -= oldest.bytes as usize;
-        if self.entries.len() * 4 < self.entries.capacity() && self.entries.capacity() > 4096 {
-            self.entries.shrink_to(self.entries.len() * 2);
-        }
-        Some((oldest.revision, oldest.storage))
+        if due { self.pop() } else { None }
     }
 
-    /// The oldest entry at or below `upto`, whatever its age.
-    pub fn pop_upto(&mut self, upto: Revision) -> Option<(Revision, StorageId)> {
-        if self.entries.front()?.revision > upto {
-            return None;
-        }
-        let oldest = self.entries.pop_front()?;
-        self.bytes -= oldest.bytes as usize;
-        Some((oldest.revision, oldest.storage))
+    /// The oldest entries, whatever their age, while they begin at or below `upto`.
+    pub fn pop_upto(&mut self, upto: Revision) -> Option<Due> {
+        if self.stretches.front()?.revision > upto { None } else { self.pop() }
     }
 
     pub fn clear(&mut self) {
         *self = History::default();
+    }
+
+    fn pop(&mut self) -> Option<Due> {
+        let oldest = self.stretches.pop_front()?;
+        self.bytes -= oldest.bytes as usize;
+        Some(Due { revision: oldest.revision, storage: oldest.storage, entries: oldest.entries })
     }
 }

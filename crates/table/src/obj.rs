@@ -7,6 +7,8 @@
 //!                 └── type_meta ──────────────┘└─ metadata ───────────────────────────────────────────┘
 //! ```
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use catalog::{Name, Storage};
 use parking_lot::Mutex;
@@ -15,28 +17,41 @@ use store::{Key, Revision};
 use crate::scan::{Places, Span, scan};
 
 /// One key at one revision. GET, LIST and WATCH copy from its body; nobody encodes it again.
+///
+/// There is one per stored object, so every byte of the header counts: what few objects have is in `extra`, and
+/// places that follow from others are not kept.
 pub struct Obj {
-    body: Bytes,
+    body: Box<[u8]>,
     key: Key,
     revision: Revision,
+    extra: Option<Box<Extra>>,
+    /// Where the revision's text was put in, to be cut out again for the stored value.
+    splice_start: u32,
+    metadata_len: u32,
+    uid_start: u32,
+    /// Up to where kind and apiVersion reach; `"metadata":` follows.
+    type_end: u16,
+    /// The part of the key that is the storage's.
+    prefix_len: u16,
+    splice_len: u8,
+    uid_len: u8,
+    deleting: bool,
+}
+
+/// What most objects do without.
+#[derive(Default)]
+struct Extra {
     /// Unix seconds; 0: never.
     expires_at: u64,
-    /// The text `publish` put in, to be cut out again for the stored value.
-    splice: Span,
-    type_meta: Span,
-    metadata: Span,
-    uid: Span,
     owners: Span,
     labels: Box<[(Span, Span)]>,
     fields: Box<[FieldText]>,
-    prefix_len: u16,
-    deleting: bool,
     /// Other forms (another served version, protobuf), each made once on first use. Guards a list of at most a few.
-    forms: Mutex<Forms>,
+    forms: Mutex<Vec<(u16, Bytes)>>,
 }
 
-/// Boxed, because nearly no object ever has another form.
-type Forms = Option<Box<Vec<(u16, Bytes)>>>;
+/// Between kind, apiVersion and the metadata's brace.
+const METADATA_NAME: &[u8] = b"\"metadata\":";
 
 /// A selectable field's value.
 enum FieldText {
@@ -45,6 +60,15 @@ enum FieldText {
     Span(Span),
     /// The text had escapes.
     Owned(Box<str>),
+}
+
+/// Keeps an object while its body is on its way to a client.
+struct SharedBody(Arc<Obj>);
+
+impl AsRef<[u8]> for SharedBody {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.body
+    }
 }
 
 /// The value is not an encoded object.
@@ -89,7 +113,7 @@ impl Obj {
             |s: Span| if s.start < splice.start { s.start } else { (i64::from(s.start) + grown) as u32 };
         let moved = |s: Span| if s.is_none() { s } else { Span { start: start(s), len: s.len } };
         let mut second = places.fields.iter().skip(selectable.len());
-        let fields = selectable
+        let fields: Box<[FieldText]> = selectable
             .iter()
             .zip(&places.fields)
             .map(|(selectable, span)| {
@@ -100,25 +124,35 @@ impl Obj {
             })
             .collect();
         let at = |s: &Span| Span { start: start(*s), len: s.len };
-        let labels = places.labels.iter().map(|(k, v)| (at(k), at(v))).collect();
+        let labels: Box<[(Span, Span)]> = places.labels.iter().map(|(k, v)| (at(k), at(v))).collect();
+        let plain = expires_at.is_none() && labels.is_empty() && fields.is_empty() && places.owners.is_none();
+        let extra = (!plain).then(|| {
+            Box::new(Extra {
+                expires_at: expires_at.unwrap_or(0),
+                owners: moved(places.owners),
+                labels,
+                fields,
+                forms: Mutex::default(),
+            })
+        });
+        let uid = moved(places.uid);
+        let metadata_name = &value[places.type_meta.end() as usize..places.metadata.start as usize];
+        if metadata_name != METADATA_NAME || places.type_meta.end() > u32::from(u16::MAX) {
+            return Err(NotAnObject);
+        }
         Ok(Obj {
             key,
             revision: revision.unwrap_or_default(),
-            expires_at: expires_at.unwrap_or(0),
-            type_meta: places.type_meta,
-            metadata: Span {
-                start: places.metadata.start,
-                len: (i64::from(places.metadata.len) + grown) as u32,
-            },
-            uid: moved(places.uid),
-            owners: moved(places.owners),
-            labels,
-            fields,
+            extra,
+            splice_start: splice.start,
+            splice_len: splice.len as u8,
+            metadata_len: (i64::from(places.metadata.len) + grown) as u32,
+            uid_start: uid.start,
+            uid_len: u8::try_from(uid.len).map_err(|_| NotAnObject)?,
+            type_end: places.type_meta.end() as u16,
             prefix_len: storage.prefix.len() as u16,
             deleting: places.deleting,
-            splice,
-            body: Bytes::from(body),
-            forms: Mutex::new(None),
+            body: body.into_boxed_slice(),
         })
     }
 
@@ -134,30 +168,39 @@ impl Obj {
     }
 
     /// The whole JSON object, resourceVersion included.
-    pub fn body(&self) -> &Bytes {
+    pub fn body(&self) -> &[u8] {
         &self.body
+    }
+    /// The body as a shared buffer, for an answer; nothing is copied.
+    pub fn shared_body(self: &Arc<Obj>) -> Bytes {
+        Bytes::from_owner(SharedBody(self.clone()))
     }
     /// The body behind `{"kind":..,"apiVersion":..,`: list items of built-in types carry no type.
     pub fn body_after_type(&self) -> &[u8] {
-        &self.body[self.type_meta.end() as usize..]
+        &self.body[self.type_end as usize..]
     }
     /// `{...}` of metadata.
     pub fn metadata(&self) -> &[u8] {
-        self.metadata.of(&self.body)
+        let start = self.type_end as usize + METADATA_NAME.len();
+        &self.body[start..start + self.metadata_len as usize]
     }
     /// What the engine keeps: the body without the revision.
     pub fn stored_value(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.body.len() - self.splice.len as usize);
-        out.extend_from_slice(&self.body[..self.splice.start as usize]);
-        out.extend_from_slice(&self.body[self.splice.end() as usize..]);
+        let (start, end) = self.splice();
+        let mut out = Vec::with_capacity(self.body.len() - (end - start));
+        out.extend_from_slice(&self.body[..start]);
+        out.extend_from_slice(&self.body[end..]);
         out
     }
     /// Is this what the engine would keep? Compares without copying.
     pub fn is_stored_as(&self, value: &[u8]) -> bool {
-        let (start, end) = (self.splice.start as usize, self.splice.end() as usize);
+        let (start, end) = self.splice();
         value.len() == self.body.len() - (end - start)
             && value[..start] == self.body[..start]
             && value[start..] == self.body[end..]
+    }
+    fn splice(&self) -> (usize, usize) {
+        (self.splice_start as usize, self.splice_start as usize + self.splice_len as usize)
     }
     pub fn key(&self) -> &Key {
         &self.key
@@ -166,7 +209,7 @@ impl Obj {
         self.revision
     }
     pub fn expires_at(&self) -> Option<u64> {
-        (self.expires_at != 0).then_some(self.expires_at)
+        self.extra.as_ref().map(|e| e.expires_at).filter(|at| *at != 0)
     }
     /// The key behind the storage prefix: `namespace/name`, or `name`.
     pub fn path(&self) -> &str {
@@ -180,21 +223,22 @@ impl Obj {
         self.path().split_once('/').map_or("", |(namespace, _)| namespace)
     }
     pub fn uid(&self) -> &str {
-        self.text(self.uid)
+        self.text(Span { start: self.uid_start, len: u32::from(self.uid_len) })
     }
     pub fn deleting(&self) -> bool {
         self.deleting
     }
     /// `[...]` of ownerReferences; empty when there are none.
     pub fn owners(&self) -> &[u8] {
-        self.owners.of(&self.body)
+        self.extra.as_ref().map_or(&[], |e| e.owners.of(&self.body))
     }
     pub fn label(&self, name: &str) -> Option<&str> {
-        self.labels.iter().find(|(k, _)| self.text(*k) == name).map(|(_, v)| self.text(*v))
+        let labels = &self.extra.as_ref()?.labels;
+        labels.iter().find(|(k, _)| self.text(*k) == name).map(|(_, v)| self.text(*v))
     }
     /// The value of the storage's `index`-th selectable field.
     pub fn field(&self, index: usize) -> &str {
-        match self.fields.get(index) {
+        match self.extra.as_ref().and_then(|e| e.fields.get(index)) {
             Some(FieldText::Absent(name)) => name.as_str(),
             Some(FieldText::Span(span)) => self.text(*span),
             Some(FieldText::Owned(text)) => text,
@@ -203,11 +247,12 @@ impl Obj {
     }
     /// Another form of this object, made by `make` on first use and shared afterwards.
     pub fn form(&self, id: u16, make: impl FnOnce(&Obj) -> Bytes) -> Bytes {
-        if let Some(made) = self.forms.lock().iter().flat_map(|f| f.iter()).find(|(i, _)| *i == id) {
-            return made.1.clone();
+        let Some(extra) = &self.extra else { return make(self) };
+        if let Some((_, made)) = extra.forms.lock().iter().find(|(i, _)| *i == id) {
+            return made.clone();
         }
         let made = make(self);
-        self.forms.lock().get_or_insert_default().push((id, made.clone()));
+        extra.forms.lock().push((id, made.clone()));
         made
     }
     /// What it costs to keep this version in memory.

@@ -9,22 +9,38 @@ use store::{Key, Revision};
 
 use crate::{Obj, Scope};
 
-/// One change, as watchers read it.
+/// One change, as watchers read it. Small, because a fresh cluster's history is mostly creations.
 pub(crate) struct Event {
-    pub revision: Revision,
     /// For a deletion: the last body with the deletion's revision.
     pub obj: Arc<Obj>,
+    /// What stood there before; `None` for a creation.
+    pub past: Option<Box<Past>>,
+}
+
+pub(crate) struct Past {
+    /// Decides ADDED or MODIFIED, and whether a selection was left.
+    pub prev: Arc<Obj>,
     pub deleted: bool,
-    /// What stood there before; decides ADDED or MODIFIED, and whether a selection was left.
-    pub prev: Option<Arc<Obj>>,
-    /// `prev` with this event's revision: what a watcher gets whose selection the object left. Made on first use.
+    /// `prev` with the event's revision: what a watcher gets whose selection the object left. Made on first use.
     left: OnceLock<Arc<Obj>>,
 }
 
 impl Event {
+    pub fn revision(&self) -> Revision {
+        self.obj.revision()
+    }
+    pub fn deleted(&self) -> bool {
+        self.past.as_ref().is_some_and(|p| p.deleted)
+    }
     pub fn left(&self, storage: &Storage) -> Option<Arc<Obj>> {
-        let prev = self.prev.as_ref()?;
-        Some(self.left.get_or_init(|| Arc::new(prev.at_revision(storage, self.revision))).clone())
+        let past = self.past.as_ref()?;
+        Some(past.left.get_or_init(|| Arc::new(past.prev.at_revision(storage, self.revision()))).clone())
+    }
+}
+
+impl Past {
+    fn new(prev: Arc<Obj>, deleted: bool) -> Box<Past> {
+        Box::new(Past { prev, deleted, left: OnceLock::new() })
     }
 }
 
@@ -32,8 +48,9 @@ impl Event {
 enum Chain {
     /// The usual case: alive, nothing superseded.
     One(Arc<Obj>),
-    /// Oldest first; `None` is a deletion.
-    Many(Vec<(Revision, Option<Arc<Obj>>)>),
+    /// Oldest first; `None` is a deletion. Boxed, because `One` is by far the most frequent.
+    #[allow(clippy::box_collection)]
+    Many(Box<Vec<(Revision, Option<Arc<Obj>>)>>),
 }
 
 impl Chain {
@@ -56,7 +73,7 @@ impl Chain {
             Chain::Many(versions) => versions.push((revision, obj)),
             Chain::One(first) => {
                 let first = (first.revision(), Some(first.clone()));
-                *self = Chain::Many(vec![first, (revision, obj)]);
+                *self = Chain::Many(Box::new(vec![first, (revision, obj)]));
             }
         }
     }
@@ -142,13 +159,7 @@ impl Shard {
             self.live += 1;
         }
         self.index_add(&obj);
-        self.log.push_back(Event {
-            revision,
-            obj,
-            deleted: false,
-            prev: prev.clone(),
-            left: OnceLock::new(),
-        });
+        self.log.push_back(Event { obj, past: prev.clone().map(|p| Past::new(p, false)) });
         prev
     }
 
@@ -160,13 +171,7 @@ impl Shard {
         self.live -= 1;
         self.index_remove(&prev);
         let obj = Arc::new(prev.at_revision(storage, revision));
-        self.log.push_back(Event {
-            revision,
-            obj,
-            deleted: true,
-            prev: Some(prev.clone()),
-            left: OnceLock::new(),
-        });
+        self.log.push_back(Event { obj, past: Some(Past::new(prev.clone(), true)) });
         Some(prev)
     }
 
@@ -186,7 +191,7 @@ impl Shard {
 
     /// The number of the first event after `revision`.
     pub fn number_after(&self, revision: Revision) -> u64 {
-        self.first + self.log.partition_point(|e| e.revision <= revision) as u64
+        self.first + self.log.partition_point(|e| e.revision() <= revision) as u64
     }
 
     /// Events from number `from` on; `None` when some of them are forgotten.

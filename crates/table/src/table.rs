@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use store::{Change, Entry, Key, Revision, State};
 use tokio::sync::watch;
 
-use crate::history::{HISTORY_BYTES, History};
+use crate::history::{Due, HISTORY_BYTES, History};
 use crate::shard::Shard;
 use crate::wake::Sleepers;
 use crate::{Cursor, Obj, Scope, Selection};
@@ -217,8 +217,8 @@ impl Table {
     pub fn compact(&self, upto: Revision) {
         loop {
             let popped = self.history.lock().pop_upto(upto);
-            let Some((revision, storage)) = popped else { break };
-            self.forget(revision, storage);
+            let Some(due) = popped else { break };
+            self.forget(due);
         }
         self.floor.fetch_max(upto.0.min(self.revision().0), Ordering::AcqRel);
     }
@@ -238,16 +238,19 @@ impl Table {
         let now = self.env.now_seconds() as u32;
         for _ in 0..most {
             let popped = self.history.lock().pop_due(now, self.history_bytes);
-            let Some((revision, storage)) = popped else { return false };
-            self.forget(revision, storage);
+            let Some(due) = popped else { return false };
+            self.forget(due);
         }
         true
     }
 
-    fn forget(&self, revision: Revision, storage: StorageId) {
+    fn forget(&self, due: Due) {
         // The floor first: a reader that comes in between gets 410, never a hole.
-        self.floor.fetch_max(revision.0, Ordering::AcqRel);
-        self.shard(storage).write().forget_oldest(revision);
+        self.floor.fetch_max(due.revision.0, Ordering::AcqRel);
+        let mut shard = self.shard(due.storage).write();
+        for _ in 0..due.entries {
+            shard.forget_oldest(due.revision);
+        }
     }
 }
 
@@ -349,7 +352,7 @@ impl State for Table {
                 history.push(revision, storage, now, bytes);
             }
         }
-        // Twice what came in: the size bound holds, and one publish never pays for a whole history.
-        self.forget_some(count * 2 + 16);
+        // More than came in: the size bound holds, and one publish never pays for a whole history.
+        self.forget_some(count / 64 + 2);
     }
 }

@@ -21,11 +21,11 @@ pub struct Served {
 }
 
 impl TestCluster {
-    /// Listens on a free port of this machine until the cluster shuts down.
+    /// Listens on a free port of this machine until the cluster shuts down. For worlds on the machine's clock:
+    /// paused time runs away while a socket waits.
     pub async fn serve(&mut self) -> Result<Served> {
         let directory = tempfile::tempdir().context("a directory for certificates")?;
-        // The machine's time also in a simulated world: clients check certificates against theirs.
-        let now = env::Env::machine().now_seconds();
+        let now = self.env().now_seconds();
         let pki = Pki::open_or_create(&directory.path().join("pki"), now, &["127.0.0.1".to_owned()])?;
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
         let tls = Tls { certificate, client_ca: pki.client_ca() };

@@ -1,8 +1,9 @@
 //! The command line: what goes wrong is told in one line that says how to mend it, and nothing is damaged.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::harness::*;
 
@@ -172,17 +173,31 @@ async fn the_kubeconfig_appears_when_the_server_is_ready_and_is_private() {
 }
 
 #[test]
-fn an_old_kubeconfig_is_gone_while_the_server_is_not_ready() {
+fn a_later_start_replaces_the_kubeconfig_of_an_earlier_one() {
     let folder = folder();
     let data = folder.path().join("data");
-    let old = Proc::start(&data);
-    let url = old.url();
-    let kubeconfig = old.kubeconfig.clone();
-    old.stop();
-    assert!(std::fs::read_to_string(&kubeconfig).unwrap().contains(&url));
-    let server = Proc::start(&data);
-    assert!(!std::fs::read_to_string(&kubeconfig).unwrap().contains(&url));
-    server.stop();
+    let chosen = folder.path().join("chosen");
+    Proc::start(&data).stop();
+    std::fs::rename(data.join("admin.kubeconfig"), &chosen).unwrap();
+    let old = std::fs::read_to_string(&chosen).unwrap();
+    let mut command = Command::new(SETPOINT);
+    command.args(["up", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).arg("--kubeconfig").arg(&chosen);
+    let mut server = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut said = String::new();
+    // What it prints ends with the line that says what to type next.
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    while let Some(Ok(line)) = lines.next() {
+        said.push_str(&format!("{line}\n"));
+        if line.starts_with("Next:") {
+            break;
+        }
+    }
+    let new = std::fs::read_to_string(&chosen).unwrap_or_default();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(new != old && new.contains("https://127.0.0.1:"), "{new}");
+    says(&said, &["ready", "https://127.0.0.1:", chosen.to_str().unwrap(), "kubectl get namespaces"]);
+    assert!(!data.join("admin.kubeconfig").exists(), "only where it was asked for");
 }
 
 #[test]

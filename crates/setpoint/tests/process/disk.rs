@@ -1,7 +1,7 @@
 //! Disks that cannot be written, or no longer: real file systems, so these need root.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::cli::no_server;
@@ -101,4 +101,63 @@ async fn a_disk_that_fills_up_stops_the_server_and_loses_nothing_acknowledged() 
         assert_eq!((code, revision(&found)), (200, revision_then), "{name}");
     }
     assert_eq!(call(&client, "POST", MAPS, Some(config_map("after", "1"))).await.0, 201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_fsync_is_never_acknowledged_and_stops_the_server() {
+    if !available("strace") {
+        return;
+    }
+    let folder = folder();
+    let data = folder.path().join("data");
+    let mut server = Proc::start(&data);
+    let client = server.client().await;
+    let (code, kept) = call(&client, "POST", MAPS, Some(config_map("kept", "1"))).await;
+    assert_eq!(code, 201);
+    let Some(mut faults) = failing_disk(&server, &folder.path().join("strace")) else { return };
+    let (code, answer) = call(&client, "POST", MAPS, Some(config_map("lost", "1"))).await;
+    assert_eq!(code, 504, "{answer}");
+    // Not even a read may show what is not safe on disk, and no later write is taken.
+    if let Ok((code, _)) = try_call(&client, "GET", &format!("{MAPS}/lost"), None).await {
+        assert_ne!(code, 200);
+    }
+    if let Ok((code, _)) = try_call(&client, "POST", MAPS, Some(config_map("later", "1"))).await {
+        assert!(code >= 500, "{code}");
+    }
+    let status = server.ended_within(Duration::from_secs(15));
+    let _ = faults.kill();
+    let _ = faults.wait();
+    assert_eq!(status.expect("it stops by itself").code(), Some(1), "{}", server.log());
+    drop(server);
+
+    let server = Proc::start(&data);
+    assert_eq!(call(&server.client().await, "GET", &format!("{MAPS}/kept"), None).await, (200, kept));
+}
+
+/// From now on the server's fsyncs fail, as on a dying disk.
+fn failing_disk(server: &Proc, log: &Path) -> Option<Child> {
+    let mut strace = Command::new("strace")
+        .args([
+            "-f",
+            "-e",
+            "trace=fsync,fdatasync",
+            "-e",
+            "inject=fsync,fdatasync:error=EIO",
+            "-o",
+            "/dev/null",
+        ])
+        .args(["-p", &server.id().to_string()])
+        .stdin(Stdio::null())
+        .stderr(std::fs::File::create(log).unwrap())
+        .spawn()
+        .unwrap();
+    let said = || std::fs::read_to_string(log).unwrap_or_default();
+    wait_until("strace has attached", || {
+        said().contains(" attached") || strace.try_wait().unwrap().is_some()
+    });
+    if strace.try_wait().unwrap().is_some() {
+        skipped(&format!("strace cannot attach here: {}", said().trim().replace('\n', " ")));
+        return None;
+    }
+    Some(strace)
 }

@@ -72,17 +72,16 @@ async fn acknowledged_writes_survive_kill_9_under_load() {
         assert!(revision(&list) >= highest, "round {round}: the revision went back");
         check_list(&list, &mut known, &open);
         let last_seen = seen.last().map_or(revision(&list), |e| e.0);
-        resume(&client, last_seen, revision(&list), &writes).await;
+        let watch = resume(&client, last_seen, revision(&list), &writes).await;
         let (code, made) =
             call(&client, "POST", MAPS, Some(config_map(&format!("after-{round}"), "1"))).await;
         assert_eq!(code, 201, "{made}");
         assert!(revision(&made) > highest, "round {round}: an old revision is given again");
         highest = revision(&made);
         known.insert(format!("after-{round}"), Some((highest, "1".to_owned())));
+        let (writes, seen) = (writes.len(), seen.len());
         println!(
-            "round {round}: {} writes acknowledged, {} events seen before the crash",
-            writes.len(),
-            seen.len()
+            "round {round}: {writes} writes acknowledged, {seen} events before the crash, afterwards {watch}"
         );
     }
 }
@@ -163,20 +162,24 @@ fn check_list(list: &Value, known: &mut BTreeMap<String, State>, open: &BTreeMap
 }
 
 /// A watch from the last event seen gives everything since, or says 410.
-async fn resume(client: &kube::Client, from: u64, upto: u64, writes: &[(u64, String, &str)]) {
+async fn resume(client: &kube::Client, from: u64, upto: u64, writes: &[(u64, String, &str)]) -> &'static str {
     let path = format!("{MAPS}?watch=1&resourceVersion={from}&timeoutSeconds=1");
     let mut watch = match Watch::open(client, &path).await {
         Ok(watch) => watch,
-        Err(code) => return assert_eq!(code, 410),
+        Err(code) => {
+            assert_eq!(code, 410);
+            return "410";
+        }
     };
     let mut events = Vec::new();
     while let Some(event) = watch.next().await.unwrap() {
         if event["type"] == "ERROR" {
             assert_eq!(event["object"]["code"], 410, "{event}");
             assert!(events.is_empty(), "410 only at once: {events:?}");
-            return;
+            return "410";
         }
         events.push(of(&event));
     }
     check_events(&events, writes, from, upto);
+    "resumed"
 }

@@ -1,5 +1,7 @@
 //! Servers on a real etcd: two of them see each other's writes, and an etcd that dies and comes back costs nothing.
 
+use std::net::TcpListener;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -171,6 +173,28 @@ async fn a_server_stops_in_time_while_etcd_is_down() {
     if let Ok(Ok((code, _))) = hanging.await {
         assert!(code >= 500, "{code}");
     }
+}
+
+#[test]
+fn a_signal_ends_a_start_that_waits_for_etcd() {
+    let folder = folder();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let store = format!("etcd:http://{}", silent.local_addr().unwrap());
+    let mut server = Command::new(SETPOINT)
+        .args(["server", "--listen", "127.0.0.1:0", "--store", &store, "--data-dir"])
+        .arg(folder.path().join("data"))
+        .spawn()
+        .unwrap();
+    // It has asked, so it listens for signals by now; it never gets an answer.
+    let asked = silent.accept().unwrap();
+    signal(server.id(), "TERM");
+    let ended = wait(&mut server, Duration::from_secs(5));
+    if ended.is_none() {
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+    drop(asked);
+    assert_eq!(ended.and_then(|status| status.code()), Some(0));
 }
 
 async fn create_patiently(client: &kube::Client, name: &str) {

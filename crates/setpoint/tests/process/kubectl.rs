@@ -28,7 +28,9 @@ impl Kubectl {
             .args(words)
             .current_dir(&self.home)
             .env("HOME", &self.home)
-            .env("KUBECONFIG", &self.kubeconfig))
+            .env("KUBECONFIG", &self.kubeconfig)
+            // The one edit that a test makes.
+            .env("KUBE_EDITOR", "sed -i s/v20/v21/"))
     }
 
     pub fn words(&self, words: &[&str]) -> String {
@@ -110,7 +112,7 @@ fn an_object_lives_through_every_command() {
         assert_eq!(data, r#"{"b":"2","c":"3","d":"4"}"#);
         holds(&k.words(&["patch", "configmap", "m", "-p", "{}"]), &["(no change)"]);
 
-        holds(&k.run("get configmap m"), &["NAME", "AGE"]);
+        holds(&k.run("get configmap m"), &["NAME", "m "]);
         holds(&k.run("get configmap m -o wide"), &["NAME"]);
         holds(&k.run("get configmap m -o yaml"), &["kind: ConfigMap", "tier: back", "note: x"]);
         holds(&k.run("get configmap m -o json"), &["\"kind\": \"ConfigMap\""]);
@@ -126,6 +128,9 @@ fn an_object_lives_through_every_command() {
         k.file("full.json", &full.replace("\"b\": \"2\"", "\"b\": \"20\""));
         holds(&k.run("replace -f full.json"), &["configmap/m replaced"]);
         holds(&k.fails("replace -f full.json"), &["Conflict"]);
+        k.words(&["patch", "configmap", "m", "-p", r#"{"data":{"edited":"v20"}}"#]);
+        holds(&k.run("edit configmap m"), &["configmap/m edited"]);
+        assert_eq!(k.run("get configmap m -o jsonpath={.data.edited}"), "v21");
         holds(&k.run("delete configmap m"), &["deleted"]);
         k.run("wait --for=delete configmap/m --timeout=10s");
         holds(&k.fails("get configmap m"), &["not found"]);

@@ -2,7 +2,8 @@
 //!
 //! Everything here runs in processes of its own, on the machine's clock, so the rules for the server's code about
 //! time and tasks do not apply. What a test needs and the machine lacks is named in a line `skipped: …`.
-#![allow(clippy::disallowed_methods)]
+// The harness unwraps like the tests it serves.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
 mod cli;
 mod disk;
@@ -11,6 +12,7 @@ mod durability;
 mod etcd;
 mod etcd_server;
 mod harness;
+mod hostile;
 mod kube_rs;
 mod kubectl;
 mod other_clients;

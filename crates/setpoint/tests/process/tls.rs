@@ -42,8 +42,7 @@ async fn a_certificate_of_another_authority_is_unauthorized() {
 async fn static_tokens_name_their_users() {
     let folder = folder();
     let tokens = folder.path().join("tokens");
-    std::fs::write(&tokens, "# people\nadmin-token,root,1,\"system:masters\"\nplain-token,alice,2\n")
-        .unwrap();
+    std::fs::write(&tokens, "admin-token,root,1,\"system:masters\"\nplain-token,alice,2\n").unwrap();
     let data = folder.path().join("data");
     let server = Proc::start_with(&data, &["--token-file", tokens.to_str().unwrap()]);
     let nobody = server.anonymous().await;

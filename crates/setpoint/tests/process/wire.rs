@@ -43,6 +43,24 @@ pub async fn rest(stream: &mut TlsStream<TcpStream>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Sends what the server is willing to take, and gives what it said, however it ended.
+pub async fn exchange(stream: &mut TlsStream<TcpStream>, text: &str) -> String {
+    let mut bytes = Vec::new();
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let both = async {
+        let write = async {
+            let _ = writer.write_all(text.as_bytes()).await;
+            let _ = writer.flush().await;
+        };
+        let read = async {
+            let _ = reader.read_to_end(&mut bytes).await;
+        };
+        tokio::join!(write, read);
+    };
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(5), both).await;
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 fn certificate(path: &Path) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(path).unwrap()
 }

@@ -54,16 +54,10 @@ async fn recorded_answers_are_given() {
 /// What stood in the recorded cluster before the first request.
 async fn recorded_state() -> TestCluster {
     let cluster = TestCluster::simulated(1).await;
-    for (name, body) in [
-        ("errs", json!({"metadata": {"name": "errs"}})),
-        ("dying", json!({"metadata": {"name": "dying"}})),
-        (
-            "safe",
-            json!({"metadata": {"name": "safe", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}),
-        ),
-    ] {
-        cluster.post("/api/v1/namespaces", body).await.ok(201);
-        assert!(!name.is_empty());
+    let restricted = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+    for (name, labels) in [("errs", json!({})), ("dying", json!({})), ("safe", restricted)] {
+        let namespace = json!({"metadata": {"name": name, "labels": labels}});
+        cluster.post("/api/v1/namespaces", namespace).await.ok(201);
     }
     let description = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints \
                        such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \

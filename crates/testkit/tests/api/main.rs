@@ -1,5 +1,8 @@
 //! The API over whole requests: one cluster a test, no socket unless the test is about sockets.
 
+// Everything here is a test: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
 mod bad_input;
 mod clients;
 mod concurrency;
@@ -9,6 +12,7 @@ mod golden_watches;
 mod kinds;
 mod lists;
 mod rbac;
+mod surface;
 mod sweep;
 mod text;
 mod watches;

@@ -194,28 +194,26 @@ async fn every_patch_type_works_everywhere() {
         let mut before = created(&cluster, resource, 3).await?;
         let here = path(resource, &name(resource, 3));
         let patches = [
-            ("application/merge-patch+json", json!({"metadata": {"labels": {"merge": "1"}}})),
-            ("application/strategic-merge-patch+json", json!({"metadata": {"labels": {"strategic": "1"}}})),
+            ("merge", "application/merge-patch+json", json!({"metadata": {"labels": {"merge": "1"}}})),
             (
+                "strategic",
+                "application/strategic-merge-patch+json",
+                json!({"metadata": {"labels": {"strategic": "1"}}}),
+            ),
+            (
+                "json",
                 "application/json-patch+json",
                 json!([{"op": "add", "path": "/metadata/labels/json", "value": "1"}]),
             ),
         ];
-        for (media, patch) in patches {
+        for (label, media, patch) in patches {
             let ask = || cluster.request("PATCH", here.clone()).typed(media, patch.to_string());
             let reply = ask().send().await;
             same!(reply.status, 200, "{media}: {}", reply.text());
             let after = reply.json();
             check!(version(&after) != version(&before), "{media} moved no version");
             let mut wanted = before.clone();
-            for label in ["merge", "strategic", "json"] {
-                if media.contains(label)
-                    && !(label == "merge" && media.contains("strategic"))
-                    && !(label == "json" && !media.contains("json-patch"))
-                {
-                    wanted["metadata"]["labels"][label] = json!("1");
-                }
-            }
+            wanted["metadata"]["labels"][label] = json!("1");
             for field in ["resourceVersion", "generation"] {
                 wanted["metadata"][field] = after["metadata"][field].clone();
             }
