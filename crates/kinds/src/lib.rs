@@ -20,6 +20,7 @@ mod check;
 mod checked;
 pub mod columns;
 mod configmap;
+mod controllerrevision;
 mod cronjob;
 mod customresourcedefinition;
 mod daemonset;

@@ -5,11 +5,11 @@ use catalog::Storage;
 use crate::kind::Kind;
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
 use crate::{
-    apiservice, certificatesigningrequest, configmap, cronjob, customresourcedefinition, daemonset,
-    deployment, endpoints, endpointslice, event, horizontalpodautoscaler, ingress, job, lease, limitrange,
-    namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod, poddisruptionbudget,
-    podtemplate, priorityclass, rbac, replicaset, replicationcontroller, resourcequota, resourceslice,
-    secret, service, serviceaccount, statefulset, storageclass,
+    apiservice, certificatesigningrequest, configmap, controllerrevision, cronjob, customresourcedefinition,
+    daemonset, deployment, endpoints, endpointslice, event, horizontalpodautoscaler, ingress, job, lease,
+    limitrange, namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod,
+    poddisruptionbudget, podtemplate, priorityclass, rbac, replicaset, replicationcontroller, resourcequota,
+    resourceslice, secret, service, serviceaccount, statefulset, storageclass,
 };
 
 /// The kind of what a storage keeps. Lives as long as the program: look it up once per storage, not per request.
@@ -78,7 +78,7 @@ static KINDS: &[Row] = &[
     ("apiextensions.k8s.io", "customresourcedefinitions", &customresourcedefinition::KIND),
     ("apiregistration.k8s.io", "apiservices", &apiservice::KIND),
 
-    ("apps", "controllerrevisions", &plain(PLAIN)),
+    ("apps", "controllerrevisions", &controllerrevision::KIND),
     ("apps", "daemonsets", &daemonset::KIND),
     ("apps", "deployments", &deployment::KIND),
     ("apps", "replicasets", &replicaset::KIND),

@@ -33,6 +33,7 @@ pub(crate) fn content(plural: &str) -> (&'static str, String) {
         "cronjobs" => {
             format!(r#""spec":{{"schedule":"*/5 * * * *","jobTemplate":{{"spec":{{"template":{JOB_TEMPLATE}}}}}}}"#)
         }
+        "controllerrevisions" => r#""revision":1,"data":{"a":"b"}"#.to_owned(),
         "services" => r#""spec":{"ports":[{"port":80}]}"#.to_owned(),
         "persistentvolumeclaims" => {
             r#""spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}"#.to_owned()

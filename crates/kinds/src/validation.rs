@@ -1,5 +1,8 @@
 //! All broken rules of an object, in the order upstream reports them.
 
+#[cfg(test)]
+mod tests;
+
 use catalog::Storage;
 use object::{FieldError, Status, Value};
 

@@ -18,7 +18,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     }
     let (spec, old) = (write.spec(), write.old_spec());
     // Zero is off by default, but an autoscaler that has it keeps it.
-    let lowest = i64::from(!old.is_some_and(|old| int(old, "minReplicas") == Some(0)));
+    let lowest = i64::from(old.is_none_or(|old| int(old, "minReplicas") != Some(0)));
     let (min, max) = (int(spec, "minReplicas"), int(spec, "maxReplicas").unwrap_or(0));
     if let Some(min) = min.filter(|min| *min < lowest) {
         let detail = format!("must be greater than or equal to {lowest}");

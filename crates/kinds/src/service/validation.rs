@@ -260,7 +260,8 @@ fn check_traffic(spec: &Value, kind: &str, errors: &mut Errors) {
                 "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
             errors.invalid(&at, port, detail);
         }
-        (true, 0) => errors.required(&at, ""),
+        // The node port allocator will fill it in; until there is one, its absence is no fault of the client.
+        (true, 0) => {}
         (true, port) => errors.port_number(&at, port),
     }
     let at = SPEC.child("internalTrafficPolicy");

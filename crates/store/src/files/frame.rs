@@ -40,9 +40,11 @@ pub(super) fn finish(buffer: &mut Vec<u8>, start: usize) {
     let length = u32::try_from(payload.len()).expect("commits are bounded far below 4 GiB");
     let checksum = crc32c::crc32c(payload);
     let first = if start == 0 { FIRST } else { 0 };
-    let whole_sectors = buffer[(start + HEADER).next_multiple_of(SECTOR).min(buffer.len())..].chunks_exact(SECTOR);
+    let whole_sectors =
+        buffer[(start + HEADER).next_multiple_of(SECTOR).min(buffer.len())..].chunks_exact(SECTOR);
     // One byte that is not zero does not count: it could be the one that flips.
-    let blank = whole_sectors.filter(|sector| sector.iter().filter(|byte| **byte != 0).nth(1).is_none()).count();
+    let blank =
+        whole_sectors.filter(|sector| sector.iter().filter(|byte| **byte != 0).nth(1).is_none()).count();
     let mut header = [0; HEADER];
     header[..4].copy_from_slice(&length.to_le_bytes());
     header[4..8].copy_from_slice(&checksum.to_le_bytes());
@@ -68,8 +70,8 @@ struct Header {
 impl Header {
     /// `None` when its own checksum is wrong, as that of zeros is.
     fn decode(bytes: &[u8; HEADER]) -> Option<Header> {
-        let [length, checksum, marks, own] =
-            [0, 4, 8, 12].map(|at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+        let [length, checksum, marks, own] = [0, 4, 8, 12]
+            .map(|at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
         let header = Header { length, checksum, first: marks & FIRST != 0, blank: marks & !FIRST };
         (crc32c::crc32c(&bytes[..12]) == own).then_some(header)
     }

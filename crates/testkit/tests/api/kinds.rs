@@ -181,7 +181,11 @@ pub fn status(resource: &Resource) -> Value {
         "Pod" => json!({"phase": "Running", "message": "m"}),
         "ReplicationController" | "ReplicaSet" | "StatefulSet" => json!({"replicas": 3}),
         "ResourceQuota" => json!({"hard": {"configmaps": "70"}, "used": {"configmaps": "3"}}),
-        "Service" | "Ingress" => json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
+        "Ingress" => json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}),
+        "Service" => {
+            json!({"loadBalancer": {}, "conditions": [{"type": "Ready", "status": "True", "reason": "R",
+            "message": "m", "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+        }
         "DaemonSet" => {
             json!({"currentNumberScheduled": 3, "numberMisscheduled": 0, "desiredNumberScheduled": 3,
             "numberReady": 2})

@@ -457,10 +457,13 @@ async fn every_object_has_its_views() {
             same!(table.status, 200, "table: {}", table.text());
             let table = table.json();
             same!(table["kind"], json!("Table"), "kind of a table");
-            same!(table["columnDefinitions"][0]["name"], json!("Name"), "first column");
+            let columns = table["columnDefinitions"].as_array().cloned().unwrap_or_default();
+            // The first column of nearly every kind; events are read by time and carry theirs last.
+            let at = columns.iter().position(|c| c["name"] == "Name").unwrap_or(columns.len());
+            same!(columns.get(at).map(|c| &c["format"]), Some(&json!("name")), "format of the name's column");
             same!(table["rows"].as_array().map(Vec::len), Some(1), "rows");
-            let (row, columns) = (&table["rows"][0], table["columnDefinitions"].as_array().map(Vec::len));
-            same!(row["cells"][0], json!(name(resource, 11)), "first cell");
+            let (row, columns) = (&table["rows"][0], Some(columns.len()));
+            same!(row["cells"][at], json!(name(resource, 11)), "cell of the name");
             same!(row["cells"].as_array().map(Vec::len), columns, "cells");
             same!(row["object"]["kind"], json!("PartialObjectMetadata"), "object of a row");
         }

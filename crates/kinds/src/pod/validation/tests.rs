@@ -147,6 +147,8 @@ fn resources_are_known_amounts_within_limits() {
                     "spec.containers[0].resources.limits[disk]: Invalid value: \"disk\": must be a standard resource type or fully qualified",
                     "spec.containers[0].resources.limits[disk]: Invalid value: \"disk\": must be a standard resource for containers",
                     "spec.containers[0].resources.requests: Invalid value: \"2\": must be less than or equal to cpu limit of 1",
+                    "spec.containers[0].resources.requests[disk]: Invalid value: \"disk\": must be a standard resource type or fully qualified",
+                    "spec.containers[0].resources.requests[disk]: Invalid value: \"disk\": must be a standard resource for containers",
                     "spec.containers[0].resources.requests[memory]: Invalid value: \"-1\": must be greater than or equal to 0",
                 ],
             ),
@@ -154,8 +156,8 @@ fn resources_are_known_amounts_within_limits() {
                 &resources(r#"{"requests":{"example.com/gpu":"1"},"limits":{"hugepages-2Mi":"3Mi"}}"#),
                 &[
                     "spec.containers[0].resources.limits[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple of hugepages-2Mi",
-                    "spec.containers[0].resources.requests[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple of hugepages-2Mi",
                     "spec.containers[0].resources.limits: Required value: Limit must be set for non overcommitable resources",
+                    "spec.containers[0].resources.requests[hugepages-2Mi]: Invalid value: \"3Mi\": 3Mi is not positive integer multiple of hugepages-2Mi",
                     "spec.containers[0].resources: Forbidden: HugePages require cpu or memory",
                 ],
             ),
