@@ -16,11 +16,8 @@ pub(super) struct Chain {
     pub snapshot_bytes: u64,
     /// In all segments together.
     pub log_bytes: u64,
-    /// Of the last segment: the end of its last good frame.
     pub tail_bytes: u64,
-    /// Of the last segment, with padding and space that is not used yet.
-    pub tail_length: u64,
-    /// Bytes of an interrupted write (and such space) after the good part.
+    /// Bytes of an interrupted write after the good part.
     pub torn_bytes: u64,
 }
 
@@ -36,7 +33,7 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
         (revision, snapshot_bytes) = (at, reader.frames.length());
     }
     let mut newer: BTreeMap<Key, Option<Entry>> = BTreeMap::new();
-    let (mut log_bytes, mut tail_bytes, mut tail_length, mut torn_bytes) = (0, 0, 0, 0);
+    let (mut log_bytes, mut tail_bytes, mut torn_bytes) = (0, 0, 0);
     for (i, first) in manifest.segments.iter().enumerate() {
         let last = i + 1 == manifest.segments.len();
         let path = directory::segment(dir, *first);
@@ -47,7 +44,7 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
         }
         let mut reader = SegmentReader::open(path, *first)?;
         loop {
-            let read = reader.next(|at, change, _, payload| {
+            let read = reader.next(|at, change, payload| {
                 newer.insert(Key::from(change.key), change.to_entry(payload, at));
             });
             match read {
@@ -64,11 +61,11 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
             }
         }
         revision = reader.revision;
-        (tail_bytes, tail_length) = (reader.frames.offset(), reader.frames.length());
+        tail_bytes = reader.frames.offset();
         log_bytes += tail_bytes;
     }
     let loaded = Loaded { revision, entries: merge(entries, newer) };
-    Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, tail_length, torn_bytes })
+    Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, torn_bytes })
 }
 
 /// Both in key order; `newer` wins.
@@ -104,18 +101,18 @@ impl SegmentReader {
         Ok(SegmentReader { frames, path, revision: Revision(first.0 - 1) })
     }
 
-    /// Hands out the changes of one record with its payload and where that begins; `false` at the end.
+    /// Hands out the changes of one record with its payload; `false` at the end.
     pub(super) fn next(
         &mut self,
-        mut each: impl FnMut(Revision, &RawChange<'_>, u64, &[u8]),
+        mut each: impl FnMut(Revision, &RawChange<'_>, &[u8]),
     ) -> Result<bool, Fault> {
         let offset = self.frames.offset();
         let damaged = |what| Fault { offset, kind: FaultKind::Damaged(what) };
-        let Some((start, payload)) = self.frames.next()? else { return Ok(false) };
+        let Some((_, payload)) = self.frames.next()? else { return Ok(false) };
         let expected = Revision(self.revision.0 + 1);
         let read = record::decode_record(payload, |revision, change| {
             if revision == expected {
-                each(revision, &change, start, payload);
+                each(revision, &change, payload);
             }
         });
         match read {
@@ -124,6 +121,11 @@ impl SegmentReader {
             None => return Err(damaged("the record has an unknown form")),
         }
         Ok(true)
+    }
+
+    /// Where the payload of the frame that `next` will read begins.
+    pub(super) fn next_payload(&self) -> u64 {
+        self.frames.offset() + super::frame::HEADER as u64
     }
 }
 
