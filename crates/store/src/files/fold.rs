@@ -127,8 +127,7 @@ impl Fold {
             let mut reader = SegmentReader::open(directory::segment(&self.dir, *first), *first)?;
             loop {
                 self.check_cancelled()?;
-                let start = reader.next_payload();
-                let more = reader.next(|revision, change, payload| {
+                let more = reader.next(|revision, change, start, payload| {
                     let place = change.value.clone().map(|range| Place {
                         segment,
                         offset: start + range.start as u64,

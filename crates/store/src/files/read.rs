@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::frame::{Fault, FaultKind, Frames};
+use super::frame::{Fault, FaultKind, Frames, SECTOR};
 use super::manifest::Manifest;
 use super::record::{self, RawChange, SnapshotFrame};
 use super::{OpenError, directory};
@@ -16,8 +16,11 @@ pub(super) struct Chain {
     pub snapshot_bytes: u64,
     /// In all segments together.
     pub log_bytes: u64,
+    /// Of the last segment: the end of its last good frame.
     pub tail_bytes: u64,
-    /// Bytes of an interrupted write after the good part.
+    /// Of the last segment, with padding and space that is not used yet.
+    pub tail_length: u64,
+    /// Bytes of an interrupted write (and such space) after the good part.
     pub torn_bytes: u64,
 }
 
@@ -33,7 +36,7 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
         (revision, snapshot_bytes) = (at, reader.frames.length());
     }
     let mut newer: BTreeMap<Key, Option<Entry>> = BTreeMap::new();
-    let (mut log_bytes, mut tail_bytes, mut torn_bytes) = (0, 0, 0);
+    let (mut log_bytes, mut tail_bytes, mut tail_length, mut torn_bytes) = (0, 0, 0, 0);
     for (i, first) in manifest.segments.iter().enumerate() {
         let last = i + 1 == manifest.segments.len();
         let path = directory::segment(dir, *first);
@@ -44,7 +47,7 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
         }
         let mut reader = SegmentReader::open(path, *first)?;
         loop {
-            let read = reader.next(|at, change, payload| {
+            let read = reader.next(|at, change, _, payload| {
                 newer.insert(Key::from(change.key), change.to_entry(payload, at));
             });
             match read {
@@ -61,11 +64,15 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
             }
         }
         revision = reader.revision;
-        tail_bytes = reader.frames.offset();
+        (tail_bytes, tail_length) = (reader.frames.offset(), reader.frames.length());
+        if !last && tail_length != tail_bytes.next_multiple_of(SECTOR as u64) {
+            let what = "it was closed, but does not end with its last batch";
+            return Err(OpenError::damaged(&reader.path, tail_bytes, what));
+        }
         log_bytes += tail_bytes;
     }
     let loaded = Loaded { revision, entries: merge(entries, newer) };
-    Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, torn_bytes })
+    Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, tail_length, torn_bytes })
 }
 
 /// Both in key order; `newer` wins.
@@ -101,18 +108,18 @@ impl SegmentReader {
         Ok(SegmentReader { frames, path, revision: Revision(first.0 - 1) })
     }
 
-    /// Hands out the changes of one record with its payload; `false` at the end.
+    /// Hands out the changes of one record with its payload and where that begins; `false` at the end.
     pub(super) fn next(
         &mut self,
-        mut each: impl FnMut(Revision, &RawChange<'_>, &[u8]),
+        mut each: impl FnMut(Revision, &RawChange<'_>, u64, &[u8]),
     ) -> Result<bool, Fault> {
         let offset = self.frames.offset();
         let damaged = |what| Fault { offset, kind: FaultKind::Damaged(what) };
-        let Some((_, payload)) = self.frames.next()? else { return Ok(false) };
+        let Some((start, payload)) = self.frames.next()? else { return Ok(false) };
         let expected = Revision(self.revision.0 + 1);
         let read = record::decode_record(payload, |revision, change| {
             if revision == expected {
-                each(revision, &change, payload);
+                each(revision, &change, start, payload);
             }
         });
         match read {
@@ -121,11 +128,6 @@ impl SegmentReader {
             None => return Err(damaged("the record has an unknown form")),
         }
         Ok(true)
-    }
-
-    /// Where the payload of the frame that `next` will read begins.
-    pub(super) fn next_payload(&self) -> u64 {
-        self.frames.offset() + super::frame::HEADER as u64
     }
 }
 

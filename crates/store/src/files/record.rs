@@ -17,9 +17,9 @@ use super::frame;
 use crate::contract::{Change, Entry, Key, Revision};
 
 /// What a log segment begins with; the revision is its first record's.
-pub(super) const SEGMENT_MAGIC: &[u8; 16] = b"setpoint log 1\r\n";
+pub(super) const SEGMENT_MAGIC: &[u8; 16] = b"setpoint log 2\r\n";
 /// What a snapshot begins with; the revision is the store's.
-pub(super) const SNAPSHOT_MAGIC: &[u8; 16] = b"setpoint snap 1\n";
+pub(super) const SNAPSHOT_MAGIC: &[u8; 16] = b"setpoint snap 2\n";
 
 const DELETE: u8 = 0;
 const PUT: u8 = 1;
@@ -42,7 +42,7 @@ pub(super) fn decode_start(payload: &[u8], magic: &[u8; 16]) -> Option<Revision>
     reader.done().then_some(revision)
 }
 
-/// Adds one frame per revision.
+/// One frame per revision. The buffer is empty, for it becomes whole sectors of a log.
 pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &[Change]) {
     for record in batch.chunk_by(|a, b| a.revision == b.revision) {
         let start = frame::begin(buffer);
@@ -53,6 +53,7 @@ pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &[Change]) {
         }
         frame::finish(buffer, start);
     }
+    frame::pad(buffer);
 }
 
 pub(super) fn encode_entry(
