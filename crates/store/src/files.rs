@@ -11,7 +11,7 @@
 //! Opening either gives every acknowledged commit or refuses and says what is wrong with which file. The one
 //! thing dropped (with a warning) is an interrupted write at the very end: see [`frame`].
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +24,7 @@ use crate::contract::{Change, Revision};
 use crate::durable::{Durable, DurableError, FIRST_REVISION, Loaded};
 use directory::{Lock, Name};
 use manifest::Manifest;
+use tail::Tail;
 
 mod directory;
 mod error;
@@ -32,13 +33,14 @@ mod frame;
 mod manifest;
 mod read;
 mod record;
+mod tail;
 #[cfg(test)]
 mod tests;
 
 pub use error::OpenError;
 
 /// The layout this program writes, and the only one it reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// The write buffer is kept between batches up to this size.
 const KEPT_BUFFER: usize = 4 << 20;
 
@@ -47,8 +49,7 @@ pub struct Files {
     lock: Option<Lock>,
     loaded: Option<Loaded>,
     /// The segment that is written to.
-    tail: File,
-    tail_path: PathBuf,
+    tail: Tail,
     /// Of the last record.
     revision: Revision,
     /// Log bytes since the last snapshot was begun.
@@ -94,11 +95,12 @@ impl Files {
             let (offset, bytes) = (chain.tail_bytes, chain.torn_bytes);
             tracing::warn!(file = %tail_path.display(), offset, bytes, "dropped an interrupted, never acknowledged write");
         }
-        if chain.torn_bytes > 0 || !lock.closed {
+        // What a proper close leaves: batches, to the end.
+        let whole = chain.tail_length == chain.tail_bytes.next_multiple_of(frame::SECTOR as u64);
+        if chain.torn_bytes > 0 || !whole || !lock.closed {
             rewrite(&tail_path, chain.tail_bytes).map_err(|e| OpenError::io(&tail_path, e))?;
         }
-        let tail =
-            OpenOptions::new().append(true).open(&tail_path).map_err(|e| OpenError::io(&tail_path, e))?;
+        let tail = Tail::open(tail_path.clone()).map_err(|e| OpenError::io(&tail_path, e))?;
         let shared = Shared { manifest, snapshot_bytes: chain.snapshot_bytes, failure: None };
         Ok(Files {
             dir: dir.to_owned(),
@@ -106,7 +108,6 @@ impl Files {
             revision: chain.loaded.revision,
             loaded: Some(chain.loaded),
             tail,
-            tail_path,
             since_snapshot: chain.log_bytes,
             snapshot_log_bytes,
             buffer: Vec::new(),
@@ -120,8 +121,7 @@ impl Files {
     fn write(&mut self, batch: &[Change]) -> io::Result<()> {
         self.buffer.clear();
         record::encode_batch(&mut self.buffer, batch);
-        self.tail.write_all(&self.buffer)?;
-        self.tail.sync_data()?;
+        self.tail.append(&self.buffer)?;
         self.since_snapshot += self.buffer.len() as u64;
         if self.buffer.capacity() > KEPT_BUFFER {
             self.buffer = Vec::new();
@@ -139,9 +139,10 @@ impl Files {
     fn begin_snapshot(&mut self) -> io::Result<()> {
         // The last one has ended; this only looks whether by a panic.
         self.finish_snapshot();
+        // Before a manifest says that it is closed: nothing but batches may be in it then.
+        self.tail.cut()?;
         let first = Revision(self.revision.0 + 1);
-        let path = create_segment(&self.dir, first)?;
-        let tail = OpenOptions::new().append(true).open(&path)?;
+        let tail = Tail::open(create_segment(&self.dir, first)?)?;
         let (old, segments) = {
             let mut shared = self.shared.lock();
             let mut manifest = shared.manifest.clone();
@@ -151,7 +152,7 @@ impl Files {
             shared.manifest = manifest;
             (shared.manifest.snapshot, closed)
         };
-        (self.tail, self.tail_path, self.since_snapshot) = (tail, path, 0);
+        (self.tail, self.since_snapshot) = (tail, 0);
         let fold = fold::Fold {
             dir: self.dir.clone(),
             old,
@@ -176,7 +177,7 @@ impl Files {
     }
 
     fn explain(&self, error: &io::Error) -> String {
-        let path = self.tail_path.display();
+        let path = self.tail.path.display();
         let mend = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "free some space",
             _ => "check the disk",
@@ -216,6 +217,7 @@ impl Durable for Files {
         if let Some(lock) = self.lock.take()
             && !self.failed
             && self.shared.lock().failure.is_none()
+            && self.tail.cut().is_ok()
         {
             lock.mark_closed();
         }
@@ -257,21 +259,21 @@ fn create_segment(dir: &Path, first: Revision) -> io::Result<PathBuf> {
     let path = directory::segment(dir, first);
     let mut start = Vec::new();
     record::encode_start(&mut start, record::SEGMENT_MAGIC, first);
+    frame::pad(&mut start);
     directory::write_whole(&path, &start)?;
     Ok(path)
 }
 
-fn empty_segment_bytes() -> u64 {
-    let mut start = Vec::new();
-    record::encode_start(&mut start, record::SEGMENT_MAGIC, FIRST_REVISION);
-    start.len() as u64
+/// Its start takes a sector of its own, as every batch does.
+const fn empty_segment_bytes() -> u64 {
+    frame::SECTOR as u64
 }
 
 /// Writes the good part of the last segment anew.
 ///
 /// After a failed fsync the kernel may show, from its cache, bytes that never reached the disk, and reports no
 /// further error. So unless the last user closed the store properly, what was read is written once more, to
-/// a new file with an fsync of its own; that also cuts off a torn end without touching the original.
+/// a new file with an fsync of its own; that also cuts off a torn end (and unused space) without touching the original.
 fn rewrite(path: &Path, bytes: u64) -> io::Result<()> {
     let (mut file, temporary) = directory::temporary(path)?;
     let copied = io::copy(&mut io::Read::take(File::open(path)?, bytes), &mut file)?;
@@ -281,6 +283,7 @@ fn rewrite(path: &Path, bytes: u64) -> io::Result<()> {
             "the file became shorter while it was read",
         ));
     }
+    file.write_all(&frame::padding(bytes))?;
     directory::replace(&file, &temporary, path)
 }
 

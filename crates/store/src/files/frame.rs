@@ -40,9 +40,11 @@ pub(super) fn finish(buffer: &mut Vec<u8>, start: usize) {
     let length = u32::try_from(payload.len()).expect("commits are bounded far below 4 GiB");
     let checksum = crc32c::crc32c(payload);
     let first = if start == 0 { FIRST } else { 0 };
-    let whole_sectors = buffer[(start + HEADER).next_multiple_of(SECTOR).min(buffer.len())..].chunks_exact(SECTOR);
+    let whole_sectors =
+        buffer[(start + HEADER).next_multiple_of(SECTOR).min(buffer.len())..].chunks_exact(SECTOR);
     // One byte that is not zero does not count: it could be the one that flips.
-    let blank = whole_sectors.filter(|sector| sector.iter().filter(|byte| **byte != 0).nth(1).is_none()).count();
+    let blank =
+        whole_sectors.filter(|sector| sector.iter().filter(|byte| **byte != 0).nth(1).is_none()).count();
     let mut header = [0; HEADER];
     header[..4].copy_from_slice(&length.to_le_bytes());
     header[4..8].copy_from_slice(&checksum.to_le_bytes());
@@ -58,6 +60,11 @@ pub(super) fn pad(buffer: &mut Vec<u8>) {
     buffer.resize(buffer.len().next_multiple_of(SECTOR), PAD);
 }
 
+/// The same for a file of this length.
+pub(super) fn padding(length: u64) -> Vec<u8> {
+    vec![PAD; (length.next_multiple_of(SECTOR as u64) - length) as usize]
+}
+
 struct Header {
     length: u32,
     checksum: u32,
@@ -68,8 +75,8 @@ struct Header {
 impl Header {
     /// `None` when its own checksum is wrong, as that of zeros is.
     fn decode(bytes: &[u8; HEADER]) -> Option<Header> {
-        let [length, checksum, marks, own] =
-            [0, 4, 8, 12].map(|at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+        let [length, checksum, marks, own] = [0, 4, 8, 12]
+            .map(|at| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
         let header = Header { length, checksum, first: marks & FIRST != 0, blank: marks & !FIRST };
         (crc32c::crc32c(&bytes[..12]) == own).then_some(header)
     }
@@ -94,6 +101,9 @@ pub(super) enum FaultKind {
     Damaged(&'static str),
     Io(io::Error),
 }
+
+/// A payload, and the offset it begins at.
+type Frame<'a> = (u64, &'a [u8]);
 
 /// Reads a file frame by frame.
 pub(super) struct Frames {
@@ -123,15 +133,15 @@ impl Frames {
         self.length
     }
 
-    /// The next payload and the offset it begins at; `None` at the end, or when only zeros follow. Not to be
+    /// The next payload; `None` at the end, or when only zeros follow. Not to be
     /// called after a fault.
-    pub(super) fn next(&mut self) -> Result<Option<(u64, &[u8])>, Fault> {
+    pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, Fault> {
         let at = self.offset;
         self.read_next().map_err(|error| Fault { offset: at, kind: FaultKind::Io(error) })?
     }
 
     /// The outer error is one of reading.
-    fn read_next(&mut self) -> io::Result<Result<Option<(u64, &[u8])>, Fault>> {
+    fn read_next(&mut self) -> io::Result<Result<Option<Frame<'_>>, Fault>> {
         let mut start = self.offset;
         let mut found = self.header(start)?;
         if found.is_none() && self.is_padding(start)? {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::frame::{Fault, FaultKind, Frames};
+use super::frame::{Fault, FaultKind, Frames, SECTOR};
 use super::manifest::Manifest;
 use super::record::{self, RawChange, SnapshotFrame};
 use super::{OpenError, directory};
@@ -65,6 +65,10 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
         }
         revision = reader.revision;
         (tail_bytes, tail_length) = (reader.frames.offset(), reader.frames.length());
+        if !last && tail_length != tail_bytes.next_multiple_of(SECTOR as u64) {
+            let what = "it was closed, but does not end with its last batch";
+            return Err(OpenError::damaged(&reader.path, tail_bytes, what));
+        }
         log_bytes += tail_bytes;
     }
     let loaded = Loaded { revision, entries: merge(entries, newer) };

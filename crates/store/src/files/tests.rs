@@ -1,6 +1,7 @@
 //! Files that were cut, flipped, lost, or written by others: refused, or harmless, never served.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -77,12 +78,20 @@ fn open(dir: &Path) -> Result<Loaded, OpenError> {
 
 const LAST: u64 = 18;
 
+/// Bytes after the record's end mark, in a batch of its own.
+fn padding_of(revision: u64) -> usize {
+    let mut buffer = Vec::new();
+    super::record::encode_batch(&mut buffer, &record(revision));
+    let end = buffer.windows(frame::END.len()).rposition(|bytes| bytes == frame::END).unwrap();
+    buffer.len() - end - frame::END.len()
+}
+
 /// A snapshot, a closed segment that is not folded yet, and a last segment with several records.
 fn small_store(dir: &Path) -> Contents {
     let mut files = Files::open(dir, 1 << 30).unwrap();
-    let mut write = |revisions: std::ops::RangeInclusive<u64>, snapshot: bool| {
-        for revision in revisions {
-            files.append(&record(revision)).unwrap();
+    let mut write = |batches: &[std::ops::RangeInclusive<u64>], snapshot: bool| {
+        for batch in batches {
+            files.append(&batch.clone().flat_map(record).collect::<Vec<_>>()).unwrap();
         }
         if snapshot {
             files.begin_snapshot().unwrap();
@@ -92,9 +101,9 @@ fn small_store(dir: &Path) -> Contents {
         // The next one is given up at once, as if the process had been killed.
         files.cancelled.store(true, Ordering::Relaxed);
     };
-    write(2..=9, true);
-    write(10..=14, true);
-    write(15..=LAST, false);
+    write(&[2..=9], true);
+    write(&[10..=13, 14..=14], true);
+    write(&[15..=16, 17..=LAST - 1, LAST..=LAST], false);
     drop(files);
     let files = contents(dir);
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
@@ -159,7 +168,9 @@ fn a_cut_file_loses_at_most_the_end_of_the_log() {
             match open(dir.path()) {
                 Ok(loaded) if *name == tail => {
                     // A prefix, record by record.
-                    assert!((14..LAST).contains(&loaded.revision.0), "{length}");
+                    let cut_in_padding = length + padding_of(LAST) >= bytes.len();
+                    assert_eq!(loaded.revision.0 == LAST, cut_in_padding, "{length}");
+                    assert!((14..=LAST).contains(&loaded.revision.0), "{length}");
                     assert_eq!(loaded, expected(loaded.revision.0), "{length}");
                     // And it stays that prefix: the torn end is gone from the disk.
                     assert_eq!(open(dir.path()).unwrap(), loaded);
@@ -208,19 +219,110 @@ fn zeros_at_the_end_are_an_interrupted_write() {
             bytes[from..].fill(0);
             bytes.resize(length + more, 0);
             lay_out(dir.path(), &torn);
+            let end = length - padding_of(LAST);
             match open(dir.path()) {
+                Ok(loaded) if from >= end => assert_eq!(loaded, expected(LAST), "zeros from {from}"),
                 Ok(loaded) => assert_eq!(loaded, expected(LAST - 1), "zeros from {from}"),
-                Err(_) => assert!(from > length - frame::END.len(), "zeros from {from} of {length}"),
+                Err(_) => assert!(from > end - frame::END.len(), "zeros from {from} of {length}"),
             }
         }
     }
     // Zeros that begin in an earlier record, and zeros followed by anything else, are damage.
     let mut damaged = good.clone();
-    damaged.get_mut(&tail).unwrap()[last_record - 20..last_record + 4].fill(0);
+    let end = last_record - padding_of(LAST - 1);
+    damaged.get_mut(&tail).unwrap()[end - 20..last_record + 4].fill(0);
     lay_out(dir.path(), &damaged);
     let message = open(dir.path()).unwrap_err().to_string();
     assert!(message.contains("truncate -s "), "{message}");
     assert!(message.contains(&format!("after revision {}", LAST - 2)), "{message}");
+}
+
+/// One commit with a value that has whole sectors of zeros, and one without.
+fn long_batch(first: u64) -> Vec<Change> {
+    vec![change(first, "/zeros", Some(&[0; 1500])), change(first + 1, "/ones", Some(&[1; 900]))]
+}
+
+/// What a killed process leaves: two long batches (revisions 2 to 5) and the space written ahead, of which `keep`
+/// bytes are kept so that the tests are quick.
+fn killed_store(dir: &Path, keep: usize) -> (Contents, [std::ops::Range<usize>; 2]) {
+    let mut files = Files::open(dir, 1 << 30).unwrap();
+    files.append(&long_batch(2)).unwrap();
+    files.append(&long_batch(4)).unwrap();
+    let mut left = contents(dir);
+    drop(files);
+    let mut batch = Vec::new();
+    super::record::encode_batch(&mut batch, &long_batch(2));
+    let begin = empty_segment_bytes() as usize;
+    let [middle, end] = [begin + batch.len(), begin + 2 * batch.len()];
+    let log = left.get_mut(&segment(2)).unwrap();
+    assert!(log.len() >= 64 << 10 && log[end..].iter().all(|byte| *byte == 0));
+    log.truncate(end + keep);
+    assert_eq!(contents(dir)[&segment(2)], log[..end], "a proper close gives the space back");
+    (left, [begin..middle, middle..end])
+}
+
+fn loaded_revision(dir: &Path) -> Option<u64> {
+    open(dir).ok().map(|loaded| loaded.revision.0)
+}
+
+#[test]
+fn space_written_ahead_is_no_loss_and_no_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let (left, [_, last]) = killed_store(dir.path(), 60 << 10);
+    lay_out(dir.path(), &left);
+    let chain = read::chain(dir.path(), &Manifest::read(dir.path()).unwrap()).unwrap();
+    assert_eq!((chain.torn_bytes, chain.loaded.revision.0), (0, 5));
+    let mut files = Files::open(dir.path(), 1 << 30).unwrap();
+    assert_eq!(std::fs::metadata(dir.path().join(segment(2))).unwrap().len(), last.end as u64);
+    files.append(&long_batch(6)).unwrap();
+    drop(files);
+    assert_eq!(loaded_revision(dir.path()), Some(7));
+}
+
+#[test]
+fn whichever_sectors_of_the_last_batch_arrived_the_store_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    let (left, [first, last]) = killed_store(dir.path(), 2 * frame::SECTOR);
+    for batch in [first.clone(), last] {
+        let sectors = batch.len() / frame::SECTOR;
+        for missing in 1u32..1 << sectors {
+            let mut torn = left.clone();
+            let log = torn.get_mut(&segment(2)).unwrap();
+            for sector in (0..sectors).filter(|sector| missing & (1 << sector) != 0) {
+                let at = batch.start + sector * frame::SECTOR;
+                log[at..at + frame::SECTOR].fill(0);
+            }
+            let changed = *log != left[&segment(2)];
+            lay_out(dir.path(), &torn);
+            match loaded_revision(dir.path()) {
+                Some(5) => assert!(!changed, "{missing:b}"),
+                // Of the last batch only, and no more than what is cut by the first gap.
+                Some(revision) => {
+                    assert!(changed && batch != first && (3..5).contains(&revision), "{missing:b}")
+                }
+                None => assert!(changed && batch == first, "{missing:b} of {batch:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flipped_byte_in_what_a_killed_process_left_never_hides_a_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let (left, [first, last]) = killed_store(dir.path(), 2 * frame::SECTOR);
+    for at in 0..left[&segment(2)].len() {
+        let byte = left[&segment(2)][at];
+        for flipped in [byte ^ 0xff, 0].into_iter().filter(|flipped| *flipped != byte) {
+            let mut bad = left.clone();
+            bad.get_mut(&segment(2)).unwrap()[at] = flipped;
+            lay_out(dir.path(), &bad);
+            let found = loaded_revision(dir.path());
+            // Behind the last end mark it may be harmless.
+            let padding = at >= last.end - frame::SECTOR;
+            assert!(found.is_none() || (padding && found == Some(5)), "byte {at}: {found:?}");
+            assert!(at >= first.start || found.is_none(), "byte {at}");
+        }
+    }
 }
 
 #[test]
@@ -245,7 +347,7 @@ fn after_a_torn_write_the_log_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let mut good = small_store(dir.path());
     let bytes = good.get_mut(&segment(15)).unwrap();
-    bytes.truncate(bytes.len() - 3);
+    bytes.truncate(bytes.len() - padding_of(LAST) - 3);
     lay_out(dir.path(), &good);
     let mut files = Files::open(dir.path(), 1 << 30).unwrap();
     for revision in LAST..LAST + 10 {
@@ -388,10 +490,10 @@ fn a_new_directory_is_private_and_an_interrupted_creation_is_repeated() {
 fn other_formats_and_other_directories_are_refused_with_the_way_to_mend_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut good = small_store(dir.path());
-    good.insert("FORMAT".into(), b"2\n".to_vec());
+    good.insert("FORMAT".into(), b"1\n".to_vec());
     lay_out(dir.path(), &good);
     let message = open(dir.path()).unwrap_err().to_string();
-    assert!(message.contains("written in format 2, and this program knows 1 only"), "{message}");
+    assert!(message.contains("written in format 1, and this program knows 2 only"), "{message}");
 
     let foreign = tempfile::tempdir().unwrap();
     std::fs::write(foreign.path().join("thesis.tex"), "important").unwrap();

@@ -181,6 +181,18 @@ async fn a_failed_fdatasync_stops_the_store_for_good() {
 }
 
 #[tokio::test]
+async fn a_failed_write_stops_the_store_for_good() {
+    for (error, words) in [("EIO", "check the disk"), ("ENOSPC", "free some space")] {
+        if let Some(said) = inject("pwrite64", error, "30+", 1 << 30).await {
+            assert!(said.other.last().unwrap().contains(words), "{said:?}");
+            assert!(said.acks() >= 20, "{said:?}");
+        }
+    }
+    // The thread's second write is the first of the zeros; a broken disk is one there too.
+    inject("pwrite64", "EIO", "2", 1 << 30).await;
+}
+
+#[tokio::test]
 async fn a_failed_fsync_of_a_snapshot_or_segment_stops_the_store() {
     // Counted per thread: new segments and manifests on the log's, snapshots and manifests on the other.
     for when in ["1", "2", "3", "4", "6"] {
