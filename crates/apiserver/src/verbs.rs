@@ -189,8 +189,7 @@ impl Call<'_> {
             respond::answer(200, wanted.content_type(), Body::List(Box::new(body)))
         };
         if gzip {
-            answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+            mark_gzip(&mut answer);
         }
         answer
     }
@@ -422,8 +421,7 @@ impl Call<'_> {
         let big = bytes.len() >= GZIP_FROM && wanted.encoding == Encoding::Json;
         if may_compress && big && accepts_gzip(&self.parts.headers) {
             let mut answer = respond::answer(code, wanted.content_type(), gzip(&bytes).into());
-            answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+            mark_gzip(&mut answer);
             return answer;
         }
         respond::encoded(code, bytes, wanted)
@@ -568,6 +566,11 @@ fn include(query: &Query<'_>) -> Include {
         "Object" => Include::Object,
         _ => Include::Metadata,
     }
+}
+
+fn mark_gzip(answer: &mut Answer) {
+    answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
 fn gzip(bytes: &Bytes) -> Vec<u8> {

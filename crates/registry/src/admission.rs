@@ -70,13 +70,10 @@ pub(crate) fn namespace_for_create(
     Ok(Some((namespace.key().clone(), namespace.revision())))
 }
 
-/// Namespaces without which the cluster does not work.
-const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
-
 /// The system's own namespaces may not be deleted.
 pub(crate) fn namespace_may_be_deleted(attempt: &Attempt<'_>) -> Result<(), Status> {
     let is_namespace = attempt.storage.group.is_empty() && attempt.storage.plural == "namespaces";
-    if is_namespace && IMMORTAL.contains(&attempt.name) {
+    if is_namespace && kinds::is_immortal_namespace(attempt.name) {
         return Err(Status::forbidden(attempt.about(), attempt.name, "this namespace may not be deleted"));
     }
     Ok(())

@@ -32,13 +32,7 @@ impl Registry {
         let ty = self.scale_type()?;
         self.change_scale(request, options, &mut |old| {
             let mut scale = old.clone();
-            match &patch {
-                Patch::Json(patch) => patch.apply(&mut scale)?,
-                Patch::Merge(patch) => object::patch::merge::apply(&mut scale, patch.clone())?,
-                Patch::Strategic(patch) => {
-                    object::patch::strategic::apply(self.catalog().schema(), ty, &mut scale, patch.clone())?
-                }
-            }
+            patch.apply(self.catalog().schema(), ty, &mut scale)?;
             Ok(scale)
         })
         .await

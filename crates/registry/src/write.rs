@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use catalog::Storage;
+use catalog::{Schema, Storage, TypeId};
 use codec::json;
 use kinds::{Context, Requester};
 use object::normalise::{Strict, normalise};
@@ -55,6 +55,17 @@ pub enum Patch {
     Json(JsonPatch),
     Merge(Value),
     Strategic(Value),
+}
+
+impl Patch {
+    /// Changes an object of that type; after a refusal the object is half changed and of no use.
+    pub(crate) fn apply(&self, schema: &Schema, ty: TypeId, object: &mut Value) -> Result<(), Status> {
+        match self {
+            Patch::Json(patch) => patch.apply(object),
+            Patch::Merge(patch) => patch::merge::apply(object, patch.clone()),
+            Patch::Strategic(patch) => patch::strategic::apply(schema, ty, object, patch.clone()),
+        }
+    }
 }
 
 /// What a write led to.
@@ -148,14 +159,14 @@ impl Registry {
     ) -> Result<(Value, Vec<String>), Status> {
         let resource = request.resource;
         let mut new = old.clone();
-        self.apply_patch(request, patch, &mut new)?;
+        patch.apply(self.catalog().schema(), resource.ty, &mut new)?;
         decode::check_type(self.catalog(), resource, &resource.kind, &resource.api_version(), &new)?;
         let mut strict =
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
         if let Err(error) = normalise(self.catalog().schema(), resource.ty, &mut new, &mut strict) {
             // The pass left half a tree; the refusal shows the whole patched object.
             let mut shown = old.clone();
-            self.apply_patch(request, patch, &mut shown)?;
+            patch.apply(self.catalog().schema(), resource.ty, &mut shown)?;
             let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
             return Err(Status::invalid(
                 "",
@@ -171,16 +182,6 @@ impl Registry {
         kinds::defaults::apply(resource, &mut new);
         decode::check_place(request, &mut new)?;
         Ok((new, messages))
-    }
-
-    fn apply_patch(&self, request: &Request<'_>, patch: &Patch, object: &mut Value) -> Result<(), Status> {
-        match patch {
-            Patch::Json(patch) => patch.apply(object),
-            Patch::Merge(patch) => patch::merge::apply(object, patch.clone()),
-            Patch::Strategic(patch) => {
-                patch::strategic::apply(self.catalog().schema(), request.resource.ty, object, patch.clone())
-            }
-        }
     }
 
     /// Stores a new object of the request's version.
