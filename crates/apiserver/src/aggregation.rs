@@ -10,19 +10,19 @@ use registry::{Patch, Request, WriteOptions};
 use table::{Scope, Selection};
 
 use crate::chain::Api;
+use crate::follow::Follow;
 
 const IDENTITY: &str = "system:serviceaccount:kube-system:clusterrole-aggregation-controller";
 
 /// Runs until shutdown: looks at all ClusterRoles whenever one of them changed.
 pub async fn run(api: Arc<Api>) {
-    let mut shutdown = api.shutdown();
-    let catalog = api.registry().catalog();
-    let Some(resource) = catalog.find("rbac.authorization.k8s.io", "v1", "clusterroles") else { return };
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    let Some(resource) = api.registry().catalog().find(GROUP, "v1", "clusterroles") else { return };
     let Some(storage) = resource.storage else { return };
-    let table = api.registry().table().clone();
-    loop {
+    let mut follow = Follow::new(&api, &[(GROUP, "clusterroles")]);
+    while follow.changes(None).await.is_some() {
         let everything = Selection::everything(Scope::All);
-        let Ok(page) = table.list(storage, &everything, None, None, 0) else { return };
+        let Ok(page) = api.registry().table().list(storage, &everything, None, None, 0) else { continue };
         let roles: Vec<(String, Value)> = page
             .items
             .iter()
@@ -31,21 +31,6 @@ pub async fn run(api: Arc<Api>) {
         for (name, role) in &roles {
             if let Err(status) = reconcile(&api, resource, name, role, &roles).await {
                 tracing::warn!(role = name, error = status.message, "could not aggregate a cluster role");
-            }
-        }
-        // Right after what was read: changes made meanwhile, our own too, wake us at once.
-        let Ok(cursor) = table.watch_from(storage, everything, page.revision) else { continue };
-        let mut cursor = cursor;
-        let mut events = Vec::new();
-        while events.is_empty() {
-            match cursor.pull(&mut events, usize::MAX) {
-                Ok(_) if events.is_empty() => {}
-                _ => break,
-            }
-            tokio::select! {
-                biased;
-                () = shutdown.begun() => return,
-                () = cursor.changed() => {}
             }
         }
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use admission::{Attempt, Effects, Operation, Plugin, Refusal};
 use auth::{Attributes, Decision, Policy, UserInfo, groups, rbac};
 use catalog::StorageId;
 use codec::json;
-use object::Status;
+use object::{Status, Value};
 use parking_lot::{Mutex, RwLock};
-use registry::{Admission, Attempt, Operation};
 use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
 /// The rules in force, kept in step with the table by pulling from its log.
@@ -115,20 +115,28 @@ pub struct NoEscalation {
     pub authorizer: Arc<Authorizer>,
 }
 
-impl Admission for NoEscalation {
-    fn admit(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+impl Plugin for NoEscalation {
+    fn name(&self) -> &'static str {
+        "NoEscalation"
+    }
+
+    fn validate(
+        &self,
+        attempt: &Attempt<'_>,
+        new: Option<&Value>,
+        _effects: &mut Effects,
+    ) -> Result<(), Refusal> {
         let is_rbac = attempt.storage.group == "rbac.authorization.k8s.io";
-        let Some(new) = attempt.new.filter(|_| is_rbac && attempt.operation != Operation::Delete) else {
-            return Ok(());
-        };
+        let Some(new) = new.filter(|_| is_rbac) else { return Ok(()) };
         let (resource, name, namespace) = (attempt.storage.plural.as_str(), attempt.name, attempt.namespace);
         // A create is authorised without a name: its path had none.
         let name = if attempt.operation == Operation::Create { "" } else { name };
-        self.authorizer.with_policy(|policy| match resource {
+        let checked = self.authorizer.with_policy(|policy| match resource {
             "roles" | "clusterroles" => {
                 rbac::check_role_write(policy, attempt.user, resource, namespace, name, new, attempt.old)
             }
             _ => rbac::check_binding_write(policy, attempt.user, resource, namespace, new, attempt.old),
-        })
+        });
+        Ok(checked?)
     }
 }

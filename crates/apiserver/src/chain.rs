@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use admission::{Chain, Choice, UnknownPlugin};
 use auth::{Attributes, Tokens, UserInfo, groups, impersonation};
 use catalog::{Catalog, Resource};
 use env::Env;
@@ -48,6 +49,8 @@ pub struct ApiConfig {
     pub engine: Arc<dyn Engine>,
     pub env: Env,
     pub tokens: Option<Tokens>,
+    /// Which admission plugins run beside the default ones, and which don't.
+    pub admission: Choice,
 }
 
 /// The whole API without its sockets: give it requests, it gives answers.
@@ -66,13 +69,16 @@ pub struct Api {
 }
 
 impl Api {
-    pub fn new(config: ApiConfig) -> Arc<Api> {
+    pub fn new(config: ApiConfig) -> Result<Arc<Api>, UnknownPlugin> {
         let authorizer = Arc::new(Authorizer::new(config.table.clone()));
-        let admission: Vec<Box<dyn registry::Admission>> =
-            vec![Box::new(NoEscalation { authorizer: authorizer.clone() })];
+        let admission = {
+            let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });
+            let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
+            Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
+        };
         let started = config.env.now_nanos() as f64 / 1e9;
         let (trigger, shutdown) = Trigger::new();
-        Arc::new(Api {
+        Ok(Arc::new(Api {
             registry: Registry::new(config.catalog, config.table, config.engine, config.env, admission),
             authorizer,
             metrics: Metrics::default(),
@@ -83,7 +89,7 @@ impl Api {
             loops_started: AtomicBool::new(false),
             trigger,
             tokens: config.tokens,
-        })
+        }))
     }
 
     pub fn registry(&self) -> &Registry {

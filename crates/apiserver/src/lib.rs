@@ -9,6 +9,7 @@ mod body;
 mod bootstrap;
 mod chain;
 mod discovery;
+mod follow;
 mod health;
 mod info;
 mod list_body;
@@ -24,6 +25,7 @@ mod verbs;
 mod views;
 mod watch_body;
 
+pub use admission::Choice as AdmissionChoice;
 pub use body::{Body, RequestBody};
 pub use chain::{Api, ApiConfig, Caller};
 pub use server::{Server, ServerError, Tls};

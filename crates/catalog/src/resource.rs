@@ -133,6 +133,15 @@ pub struct Storage {
 }
 
 impl Storage {
+    /// `/registry/pods/` + `default/web`; `namespace` counts only where there are namespaces.
+    pub fn key(&self, namespace: &str, name: &str) -> String {
+        if self.namespaced {
+            format!("{}{namespace}/{name}", self.prefix)
+        } else {
+            format!("{}{name}", self.prefix)
+        }
+    }
+
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use admission::{Effects, Operation};
 use catalog::Storage;
 use codec::json;
 use kinds::{Decision, DeleteOptions};
@@ -10,8 +11,7 @@ use object::{Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
-use crate::admission::{Attempt, Operation, namespace_may_be_deleted};
-use crate::{ListOptions, Registry, Request, convert, key_of, store_failed};
+use crate::{ListOptions, Registry, Request, convert, store_failed};
 
 /// What a deletion led to.
 pub struct Deleted {
@@ -24,7 +24,7 @@ pub struct Deleted {
 impl Registry {
     pub async fn delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
         let storage = self.storage_of(request.resource)?;
-        let key: Key = key_of(storage, request.namespace, request.name).into();
+        let key: Key = storage.key(request.namespace, request.name).into();
         let mut options = options.clone();
         let mut fresh = false;
         loop {
@@ -36,19 +36,11 @@ impl Registry {
                 return Err(Status::not_found(request.about(), request.name));
             };
             let old_tree = convert::tree(self.catalog(), storage, &old);
-            let attempt = Attempt {
-                user: request.user,
-                operation: Operation::Delete,
-                resource: request.resource,
-                storage,
-                subresource: request.subresource,
-                namespace: request.namespace,
-                name: request.name,
-                new: None,
-                old: Some(&old_tree),
-            };
-            namespace_may_be_deleted(&attempt)?;
-            self.admit(&attempt)?;
+            let mut attempt =
+                self.attempt(request, storage, Operation::Delete, request.name, options.is_dry_run());
+            attempt.old = Some(&old_tree);
+            let mut effects = Effects::default();
+            self.admission.validate(&attempt, None, &mut effects).map_err(|refusal| refusal.status)?;
 
             let now = self.env().now_seconds() as i64;
             let version = old.revision().to_string();
@@ -78,8 +70,16 @@ impl Registry {
             if options.is_dry_run() {
                 return Ok(Deleted { removed: answer.is_none(), obj: old });
             }
-            let guards = vec![(key.clone(), Guard::At(old.revision()))];
-            match self.engine().commit(Commit { guards, ops: vec![(key.clone(), op)] }).await {
+            if answer.is_none()
+                && let Some(allotter) = self.admission.allotter(storage)
+            {
+                allotter.released(&attempt, &old_tree, &mut effects);
+            }
+            let mut guards = vec![(key.clone(), Guard::At(old.revision()))];
+            guards.append(&mut effects.guards);
+            let mut ops = vec![(key.clone(), op)];
+            ops.append(&mut effects.ops);
+            match self.engine().commit(Commit { guards, ops }).await {
                 Ok(_) if answer.is_none() => return Ok(Deleted { obj: old, removed: true }),
                 Ok(revision) => {
                     let value = answer.unwrap_or_default();

@@ -6,10 +6,10 @@
 //! ```
 //! Every change of state, whoever wants it, goes through `write.rs`.
 
-mod admission;
 mod convert;
 mod decode;
 mod delete;
+mod lanes;
 mod read;
 mod subresource;
 mod token;
@@ -18,6 +18,7 @@ mod write;
 
 use std::sync::Arc;
 
+use admission::{Attempt, Chain, Operation};
 use auth::UserInfo;
 use catalog::{Catalog, Resource, Storage};
 use env::Env;
@@ -25,7 +26,8 @@ use object::{About, Status};
 use store::{CommitError, Engine};
 use table::Table;
 
-pub use admission::{Admission, Attempt, Operation};
+use lanes::Lanes;
+
 pub use convert::{served_body, shared_body};
 pub use delete::Deleted;
 pub use read::{List, ListOptions, Match};
@@ -38,7 +40,8 @@ pub struct Registry {
     table: Arc<Table>,
     engine: Arc<dyn Engine>,
     env: Env,
-    admission: Vec<Box<dyn Admission>>,
+    admission: Chain,
+    lanes: Lanes,
 }
 
 /// Who wants what: the part of a request that all verbs share.
@@ -65,9 +68,9 @@ impl Registry {
         table: Arc<Table>,
         engine: Arc<dyn Engine>,
         env: Env,
-        admission: Vec<Box<dyn Admission>>,
+        admission: Chain,
     ) -> Registry {
-        Registry { catalog, table, engine, env, admission }
+        Registry { catalog, table, engine, env, admission, lanes: Lanes::default() }
     }
 
     pub fn catalog(&self) -> &Arc<Catalog> {
@@ -83,6 +86,30 @@ impl Registry {
         &self.env
     }
 
+    /// A write as admission sees it.
+    pub(crate) fn attempt<'a>(
+        &'a self,
+        request: &Request<'a>,
+        storage: &'a Storage,
+        operation: Operation,
+        name: &'a str,
+        dry_run: bool,
+    ) -> Attempt<'a> {
+        Attempt {
+            user: request.user,
+            operation,
+            resource: request.resource,
+            storage,
+            subresource: request.subresource,
+            namespace: request.namespace,
+            name,
+            old: None,
+            dry_run,
+            table: &self.table,
+            env: &self.env,
+        }
+    }
+
     /// The storage behind a resource; resources that are only answered have none.
     pub(crate) fn storage_of(&self, resource: &Resource) -> Result<&Storage, Status> {
         let id = resource.storage.ok_or_else(Status::method_not_allowed)?;
@@ -95,15 +122,6 @@ impl Registry {
             Ok(_) => Ok(()),
             Err(error) => Err(store_failed(error)),
         }
-    }
-}
-
-/// `/registry/pods/` + `default/web`.
-pub(crate) fn key_of(storage: &Storage, namespace: &str, name: &str) -> String {
-    if storage.namespaced {
-        format!("{}{namespace}/{name}", storage.prefix)
-    } else {
-        format!("{}{name}", storage.prefix)
     }
 }
 

@@ -10,7 +10,7 @@ use store::Revision;
 use table::{Obj, Page, ReadError, Scope, Selection};
 
 use crate::token::Token;
-use crate::{Registry, Request, key_of};
+use crate::{Registry, Request};
 
 /// How long a read waits for a revision that has not come yet.
 const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
@@ -53,7 +53,7 @@ impl Registry {
             Some(0) => {}
             Some(n) => self.wait_until(Revision(n)).await?,
         }
-        let key = key_of(storage, request.namespace, request.name);
+        let key = storage.key(request.namespace, request.name);
         self.table().get(storage.id, &key).ok_or_else(|| Status::not_found(request.about(), request.name))
     }
 

@@ -2,12 +2,16 @@
 //!
 //! ```text
 //! create   decode ─ place ─ to storage version ─ system fields ─┐
-//! update   old ─ decoded body ─┐                                 ├─ strategy ─ canonical ─ validate ─ admission ─ encode ─ commit
-//! patch    old ─ patched, decoded ─ place, version, uid ─────────┘        same bytes? answer old.  dry run? stop.   │ conflict: again
+//! update   old ─ decoded body ─┐                                 ├─ mutate ─ reserve ─ strategy ─ canonical ─ validate ─┐
+//! patch    old ─ patched, decoded ─ place, version, uid ─────────┘                                                     │
+//!            commit with the effects ─ same bytes? answer old.  dry run? stop. ─ encode ─ validating admission ────────┘
+//!              └ conflict: again
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use admission::{Effects, Operation, Refusal};
 use catalog::{Schema, Storage, TypeId};
 use codec::json;
 use kinds::{Context, Requester};
@@ -17,13 +21,15 @@ use object::{FieldError, Status, Value, quote, time};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
-use crate::admission::{self, Attempt, Operation};
-use crate::{Registry, Request, convert, decode, key_of, store_failed};
+use crate::{Registry, Request, convert, decode, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
 const GENERATED_NAME_TRIES: usize = 8;
 /// generateName keeps this much of its base, so that the suffix always fits a label.
 const GENERATED_BASE: usize = 58;
+/// How often, and how far apart, a create looks again for what is about to come.
+const SOON_TRIES: u32 = 40;
+const SOON_PAUSE: Duration = Duration::from_millis(25);
 /// What a client cannot set on a new object.
 const OURS_ON_CREATE: [&str; 6] = [
     "deletionTimestamp",
@@ -93,6 +99,25 @@ struct Step {
     old_tree: Value,
     encoded: Vec<u8>,
     warnings: Vec<String>,
+    effects: Effects,
+}
+
+/// Why a create does not go on.
+enum Halt {
+    Refused(Refusal),
+    Final(Status),
+}
+
+impl From<Refusal> for Halt {
+    fn from(refusal: Refusal) -> Halt {
+        Halt::Refused(refusal)
+    }
+}
+
+impl From<Status> for Halt {
+    fn from(status: Status) -> Halt {
+        Halt::Final(status)
+    }
 }
 
 impl Registry {
@@ -194,11 +219,7 @@ impl Registry {
         options: WriteOptions,
     ) -> Result<Written, Status> {
         convert::to_storage(request.resource, storage, &mut new)?;
-        let kind = kinds::kind_of(storage);
         let now = self.env().now_seconds() as i64;
-        let extra = extra_of(request);
-        let context = context(request, now, &extra);
-
         let metadata = new.map_at(&["metadata"]);
         for ours in OURS_ON_CREATE {
             metadata.remove(ours);
@@ -209,42 +230,40 @@ impl Registry {
         let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or("");
         let base: String = base.chars().take(GENERATED_BASE).collect();
         let generated = !named && !base.is_empty();
-        // Another name must be prepared from the same start: kinds derive labels from it.
-        let unnamed = generated.then(|| new.clone());
+        // Another name, or another address, must be prepared from the same start.
+        let allotted = self.admission.allotter(storage).is_some();
+        let start = (generated || allotted).then(|| new.clone());
 
-        let mut tries = 0;
+        let (mut names_tried, mut fresh, mut waited) = (0, false, 0);
+        let mut turn = None;
         loop {
-            if let Some(unnamed) = &unnamed {
-                new = unnamed.clone();
+            if let Some(start) = &start {
+                new = start.clone();
+            }
+            if generated {
                 new.map_at(&["metadata"]).set("name", format!("{base}{}", self.env().name_suffix()));
             }
-            if tries == 0 || generated {
-                kinds::prepare_create(kind, &mut new, &context);
-            }
-            let encoded = self.complete(storage, &mut new, None, &context)?;
             let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
-            let key: Key = key_of(storage, request.namespace, &name).into();
-            let attempt = Attempt {
-                user: request.user,
-                operation: Operation::Create,
-                resource: request.resource,
-                storage,
-                subresource: request.subresource,
-                namespace: request.namespace,
-                name: &name,
-                new: Some(&new),
-                old: None,
-            };
-            let namespace = match admission::namespace_for_create(self.table(), &attempt) {
-                Ok(namespace) => namespace,
-                // Another server may just have created it.
-                Err(_) if tries == 0 => {
-                    self.freshen().await?;
-                    admission::namespace_for_create(self.table(), &attempt)?
-                }
-                Err(status) => return Err(status),
-            };
-            self.admit(&attempt)?;
+            let (encoded, mut effects) =
+                match self.fresh_step(request, storage, &mut new, &name, options, now) {
+                    Ok(ready) => ready,
+                    Err(Halt::Final(status)) => return Err(status),
+                    // Another server may just have created what is missing.
+                    Err(Halt::Refused(_)) if !fresh => {
+                        self.freshen().await?;
+                        fresh = true;
+                        continue;
+                    }
+                    Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
+                        self.env().sleep(SOON_PAUSE).await;
+                        waited += 1;
+                        continue;
+                    }
+                    Err(Halt::Refused(refusal)) => return Err(refusal.status),
+                };
+            let key: Key = storage.key(request.namespace, &name).into();
+            let mut warnings = warnings.clone();
+            warnings.append(&mut effects.warnings);
             if options.dry_run {
                 self.freshen().await?;
                 if self.table().get(storage.id, &key).is_some() {
@@ -254,26 +273,55 @@ impl Registry {
                 return Ok(Written { obj: Arc::new(obj), created: true, warnings });
             }
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
-            let mut guards = vec![(key.clone(), Guard::Absent)];
-            guards.extend(namespace.map(|(key, revision)| (key, Guard::At(revision))));
             let value = bytes::Bytes::from(encoded);
-            let ops = vec![(key.clone(), Op::Put { value: value.clone(), expires_at })];
+            let mut guards = vec![(key.clone(), Guard::Absent)];
+            guards.append(&mut effects.guards);
+            let mut ops = vec![(key.clone(), Op::Put { value: value.clone(), expires_at })];
+            ops.append(&mut effects.ops);
             match self.engine().commit(Commit { guards, ops }).await {
                 Ok(revision) => {
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
                     return Ok(Written { obj, created: true, warnings });
                 }
                 Err(CommitError::Conflict { key: lost }) if lost == key => {
-                    tries += 1;
-                    if !generated || tries >= GENERATED_NAME_TRIES {
+                    names_tried += 1;
+                    if !generated || names_tried >= GENERATED_NAME_TRIES {
                         return Err(Status::already_exists(request.about(), &name));
                     }
                 }
-                // The namespace changed meanwhile: look at it again.
-                Err(CommitError::Conflict { .. }) => tries += 1,
+                // Something the object depends on changed meanwhile: look at it again, in turn.
+                Err(CommitError::Conflict { key: lost }) => {
+                    drop(turn.take());
+                    turn = Some(self.lanes.turn(&lost).await);
+                }
                 Err(error) => return Err(store_failed(error)),
             }
         }
+    }
+
+    /// Everything between a new object and the bytes to commit.
+    fn fresh_step(
+        &self,
+        request: &Request<'_>,
+        storage: &Storage,
+        new: &mut Value,
+        name: &str,
+        options: WriteOptions,
+        now: i64,
+    ) -> Result<(Vec<u8>, Effects), Halt> {
+        let kind = kinds::kind_of(storage);
+        let extra = extra_of(request);
+        let context = context(request, now, &extra);
+        let attempt = self.attempt(request, storage, Operation::Create, name, options.dry_run);
+        let mut effects = Effects::default();
+        self.admission.mutate(&attempt, new, &mut effects)?;
+        if let Some(allotter) = self.admission.allotter(storage) {
+            allotter.reserve(&attempt, new, &mut effects)?;
+        }
+        kinds::prepare_create(kind, new, &context);
+        let encoded = self.complete(storage, new, None, &context)?;
+        self.admission.validate(&attempt, Some(new), &mut effects)?;
+        Ok((encoded, effects))
     }
 
     /// Replaces the object the request names by what `verb` makes of it.
@@ -285,10 +333,11 @@ impl Registry {
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
         let storage = self.storage_of(request.resource)?;
-        let key: Key = key_of(storage, request.namespace, request.name).into();
+        let key: Key = storage.key(request.namespace, request.name).into();
         let kind = kinds::kind_of(storage);
         // A refusal counts only when it was based on the newest state; the first look may be at an older one.
         let mut fresh = false;
+        let mut turn = None;
         loop {
             let Some(old) = self.table().get(storage.id, &key) else {
                 if !fresh {
@@ -304,7 +353,7 @@ impl Registry {
                 return Err(Status::not_found(request.about(), request.name));
             };
             let now = self.env().now_seconds() as i64;
-            let step = match self.step(request, storage, rules, &old, verb, now) {
+            let step = match self.step(request, storage, rules, &old, verb, options, now) {
                 Ok(step) => step,
                 Err(_) if !fresh => {
                     self.freshen().await?;
@@ -313,7 +362,8 @@ impl Registry {
                 }
                 Err(status) => return Err(status),
             };
-            let Step { new, old_tree, encoded, warnings } = step;
+            let Step { new, old_tree, encoded, mut warnings, mut effects } = step;
+            warnings.append(&mut effects.warnings);
             let remove = kinds::should_remove_after_update(kind, &new, &old_tree);
             if !remove && old.is_stored_as(&encoded) {
                 if !fresh {
@@ -337,20 +387,35 @@ impl Registry {
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
             let value = bytes::Bytes::from(encoded);
             let op = if remove { Op::Delete } else { Op::Put { value: value.clone(), expires_at } };
-            let guards = vec![(key.clone(), Guard::At(old.revision()))];
-            match self.engine().commit(Commit { guards, ops: vec![(key.clone(), op)] }).await {
+            if remove && let Some(allotter) = self.admission.allotter(storage) {
+                let attempt = self.attempt(request, storage, Operation::Delete, request.name, false);
+                effects = Effects::default();
+                allotter.released(&attempt, &old_tree, &mut effects);
+            }
+            let mut guards = vec![(key.clone(), Guard::At(old.revision()))];
+            guards.append(&mut effects.guards);
+            let mut ops = vec![(key.clone(), op)];
+            ops.append(&mut effects.ops);
+            match self.engine().commit(Commit { guards, ops }).await {
                 Ok(revision) => {
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
                     return Ok(Written { obj, created: false, warnings });
                 }
                 // The state shows who won: look again. A version the client named will no longer fit.
-                Err(CommitError::Conflict { .. }) => fresh = true,
+                Err(CommitError::Conflict { key: lost }) => {
+                    fresh = true;
+                    if lost != key {
+                        drop(turn.take());
+                        turn = Some(self.lanes.turn(&lost).await);
+                    }
+                }
                 Err(error) => return Err(store_failed(error)),
             }
         }
     }
 
     /// Everything between the object that stands there and the bytes to commit.
+    #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn step(
         &self,
         request: &Request<'_>,
@@ -358,25 +423,23 @@ impl Registry {
         rules: ChangeRules,
         old: &Obj,
         verb: &mut Verb<'_>,
+        options: WriteOptions,
         now: i64,
     ) -> Result<Step, Status> {
         let (mut new, old_tree, warnings) = self.changed(request, storage, rules, old, verb)?;
+        let mut attempt = self.attempt(request, storage, Operation::Update, request.name, options.dry_run);
+        attempt.old = Some(&old_tree);
+        let mut effects = Effects::default();
+        self.admission.mutate(&attempt, &mut new, &mut effects).map_err(|refusal| refusal.status)?;
+        if let Some(allotter) = self.admission.allotter(storage) {
+            allotter.reserve(&attempt, &mut new, &mut effects).map_err(|refusal| refusal.status)?;
+        }
         let extra = extra_of(request);
         let context = context(request, now, &extra);
         kinds::prepare_update(kinds::kind_of(storage), &mut new, &old_tree, &context);
         let encoded = self.complete(storage, &mut new, Some(&old_tree), &context)?;
-        self.admit(&Attempt {
-            user: request.user,
-            operation: Operation::Update,
-            resource: request.resource,
-            storage,
-            subresource: request.subresource,
-            namespace: request.namespace,
-            name: request.name,
-            new: Some(&new),
-            old: Some(&old_tree),
-        })?;
-        Ok(Step { new, old_tree, encoded, warnings })
+        self.admission.validate(&attempt, Some(&new), &mut effects).map_err(|refusal| refusal.status)?;
+        Ok(Step { new, old_tree, encoded, warnings, effects })
     }
 
     /// What `verb` makes of `old`, in the storage version, with the identity and version checks of an update;
@@ -476,10 +539,6 @@ impl Registry {
             )));
         }
         Ok(encoded)
-    }
-
-    pub(crate) fn admit(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
-        self.admission.iter().try_for_each(|plugin| plugin.admit(attempt))
     }
 
     /// The object as committed at `revision`: the table's, or, when others wrote since, the same made again.

@@ -69,6 +69,22 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .help("Users who prove themselves with a static token: lines of token,user,uid,\"group1,group2\""),
         )
         .arg(
+            Arg::new("enable-admission-plugins")
+                .long("enable-admission-plugins")
+                .value_name("NAMES")
+                .value_delimiter(',')
+                .action(ArgAction::Append)
+                .help("Admission plugins to run beside the default ones, by name, with commas between them"),
+        )
+        .arg(
+            Arg::new("disable-admission-plugins")
+                .long("disable-admission-plugins")
+                .value_name("NAMES")
+                .value_delimiter(',')
+                .action(ArgAction::Append)
+                .help("Default admission plugins not to run"),
+        )
+        .arg(
             Arg::new("log")
                 .long("log")
                 .value_name("FILTER")

@@ -31,12 +31,17 @@ pub struct Settings {
     store: StoreChoice,
     kubeconfig: PathBuf,
     token_file: Option<PathBuf>,
+    admission: apiserver::AdmissionChoice,
     log: String,
 }
 
 impl Settings {
     pub fn from_matches(matches: &ArgMatches) -> Result<Settings> {
         let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+        let list = |name: &str| -> Vec<String> {
+            let values = matches.get_many::<String>(name).into_iter().flatten();
+            values.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).collect()
+        };
         let data_dir = cli::data_dir_of(matches);
         let listen = text("listen");
         listen.parse::<SocketAddr>().map_err(|_| {
@@ -46,6 +51,10 @@ impl Settings {
         Ok(Settings {
             kubeconfig: kubeconfig.unwrap_or_else(|| kubeconfig::default_path(&data_dir)),
             store: StoreChoice::parse(&text("store"))?,
+            admission: apiserver::AdmissionChoice {
+                enable: list("enable-admission-plugins"),
+                disable: list("disable-admission-plugins"),
+            },
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
             log: text("log"),
             data_dir,
@@ -106,7 +115,11 @@ async fn serve(settings: Settings) -> Result<()> {
     let mut pki = Pki::open_or_create(&settings.data_dir.join("pki"), env.now_seconds(), &names)?;
     let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
 
-    let api = Api::new(ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens });
+    let admission = settings.admission.clone();
+    let config = ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens, admission };
+    let api = Api::new(config).map_err(|error| {
+        anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
+    })?;
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     let bound = server.address().context("the listening socket has no address")?;

@@ -26,7 +26,7 @@ pub use cursor::{Cursor, EventKind, Gone, WatchEvent};
 pub use history::{HISTORY_BYTES, HISTORY_SECONDS};
 pub use obj::{NotAnObject, Obj};
 pub use select::{Scope, Selection};
-pub use table::{Page, ReadError, Table};
+pub use table::{Page, ReadError, Table, Version};
 
 #[cfg(test)]
 mod tests;

@@ -102,6 +102,8 @@ pub(crate) struct Shard {
     log: VecDeque<Event>,
     first: u64,
     live: usize,
+    /// When anything here changed last.
+    changed: Revision,
     /// Keys by value of the storage's indexed field, of the newest state.
     index: HashMap<Box<str>, BTreeSet<Key>>,
     indexed: Option<usize>,
@@ -116,6 +118,7 @@ impl Shard {
             log: VecDeque::new(),
             first: 0,
             live: 0,
+            changed: Revision(0),
             index: HashMap::new(),
             indexed,
         }
@@ -133,15 +136,21 @@ impl Shard {
         self.live
     }
 
+    pub fn changed(&self) -> Revision {
+        self.changed
+    }
+
     /// Inserts a fresh object without an event: the first load.
     pub fn load(&mut self, obj: Arc<Obj>) {
         self.index_add(&obj);
         self.live += 1;
+        self.changed = self.changed.max(obj.revision());
         self.keys.insert(obj.key().clone(), Chain::One(obj));
     }
 
     /// A put. Returns what it superseded.
     pub fn put(&mut self, revision: Revision, obj: Arc<Obj>) -> Option<Arc<Obj>> {
+        self.changed = revision;
         let prev = match self.keys.get_mut(obj.key()) {
             None => {
                 self.keys.insert(obj.key().clone(), Chain::One(obj.clone()));
@@ -168,6 +177,7 @@ impl Shard {
         let chain = self.keys.get_mut(key)?;
         let prev = chain.newest().cloned()?;
         chain.push(revision, None);
+        self.changed = revision;
         self.live -= 1;
         self.index_remove(&prev);
         let obj = Arc::new(prev.at_revision(storage, revision));

@@ -53,6 +53,13 @@ pub struct Page {
     pub remaining: Option<usize>,
 }
 
+/// A state of one storage resource, to compare with a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    epoch: u64,
+    changed: Revision,
+}
+
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// The revision is below the history kept.
@@ -103,6 +110,12 @@ impl Table {
     /// How many objects a storage resource holds.
     pub fn count(&self, storage: StorageId) -> usize {
         self.shard(storage).read().live()
+    }
+
+    /// Changes whenever anything of a storage resource does: what was derived from it can be kept until then.
+    pub fn version(&self, storage: StorageId) -> Version {
+        let changed = self.shard(storage).read().changed();
+        Version { epoch: self.epoch(), changed }
     }
 
     /// The newest object of a key.

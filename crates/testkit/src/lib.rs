@@ -51,7 +51,9 @@ impl TestCluster {
         let catalog = Arc::new(Catalog::builtin());
         let table = Table::new(catalog.clone(), env.clone());
         let engine = MemoryEngine::open(table.clone());
-        let api = Api::new(ApiConfig { catalog, table, engine, env, tokens });
+        let admission = Default::default();
+        let api = Api::new(ApiConfig { catalog, table, engine, env, tokens, admission })
+            .expect("the default plugins exist");
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
         }

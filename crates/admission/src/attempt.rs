@@ -1,0 +1,92 @@
+//! One write, as plugins see it, and what they may read of the cluster around it.
+
+use std::sync::Arc;
+
+use auth::UserInfo;
+use catalog::{Resource, Storage};
+use codec::json;
+use env::Env;
+use object::{About, Status, Value};
+use table::{Obj, Scope, Selection, Table};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+impl Operation {
+    /// Upstream's word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Create => "CREATE",
+            Operation::Update => "UPDATE",
+            Operation::Delete => "DELETE",
+        }
+    }
+}
+
+/// One write, about to be committed.
+pub struct Attempt<'a> {
+    pub user: &'a UserInfo,
+    pub operation: Operation,
+    pub resource: &'a Resource,
+    pub storage: &'a Storage,
+    pub subresource: Option<&'a str>,
+    pub namespace: &'a str,
+    pub name: &'a str,
+    /// In the storage version; absent for creations.
+    pub old: Option<&'a Value>,
+    pub dry_run: bool,
+    pub table: &'a Table,
+    pub env: &'a Env,
+}
+
+impl<'a> Attempt<'a> {
+    pub fn about(&self) -> About<'a> {
+        About { group: &self.resource.group, resource: &self.resource.plural }
+    }
+
+    /// Is it about this stored resource, and about the object itself?
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.subresource.is_none() && self.is_or_below(group, plural)
+    }
+
+    /// Is it about this stored resource or one of its subresources?
+    pub fn is_or_below(&self, group: &str, plural: &str) -> bool {
+        self.storage.plural == plural && self.storage.group == group
+    }
+
+    /// The 403 of a plugin.
+    pub fn forbidden(&self, reason: impl AsRef<str>) -> Status {
+        Status::forbidden(self.about(), self.name, reason)
+    }
+
+    /// Another object of the cluster; `namespace` is empty for cluster-scoped ones.
+    pub fn find(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Arc<Obj>> {
+        let storage = self.stored(group, plural)?;
+        self.table.get(storage.id, &storage.key(namespace, name))
+    }
+
+    /// All objects of a resource, in one namespace or (empty) in all.
+    pub fn all(&self, group: &str, plural: &str, namespace: &str) -> Vec<Arc<Obj>> {
+        let Some(storage) = self.stored(group, plural) else { return Vec::new() };
+        let scope = if namespace.is_empty() { Scope::All } else { Scope::Namespace(namespace.into()) };
+        // The newest revision is never below the history.
+        self.table
+            .list(storage.id, &Selection::everything(scope), None, None, 0)
+            .map(|page| page.items)
+            .unwrap_or_default()
+    }
+
+    /// An object of the table as a tree of its storage version.
+    pub fn tree(&self, obj: &Obj) -> Value {
+        // The table only holds bodies its scanner accepted; what still fails to parse is an empty object.
+        json::parse(obj.body(), None).unwrap_or_else(|_| Value::map())
+    }
+
+    pub fn stored(&self, group: &str, plural: &str) -> Option<&'a Storage> {
+        self.table.catalog().storages().iter().find(|s| s.plural == plural && s.group == group)
+    }
+}

@@ -1,0 +1,106 @@
+//! What stands between a verb and its commit: plugins that complete an object, refuse it, or add to its commit.
+//!
+//! ```text
+//! verb ─ mutate (each plugin in order) ─ reserve ─ strategy ─ validate the object ─ validate (each plugin) ─ commit
+//!                                                                                       effects join the commit
+//! removal of an object ─ released ─ commit
+//! ```
+//! A plugin reads the table through its [`Attempt`] and never waits. What it wants written together with the
+//! object (a quota's new usage, a service's address) it puts into [`Effects`]: guarded, in the same commit, so
+//! that it happens exactly when the object does. A guard that no longer holds makes the write start again.
+
+mod attempt;
+mod chain;
+mod memo;
+mod namespace_lifecycle;
+
+pub use attempt::{Attempt, Operation};
+pub use chain::{Authorize, Chain, Choice, UnknownPlugin};
+pub use memo::Memo;
+
+use object::{Status, Value};
+use store::{Guard, Key, Op};
+
+/// One thing a cluster insists on. Every method may run more than once for one request: each starts from what
+/// the attempt shows and must be idempotent on the object.
+pub trait Plugin: Send + Sync {
+    /// Upstream's name, as the flags use it.
+    fn name(&self) -> &'static str;
+
+    /// Completes or refuses a new object (in the storage version) before its strategy and validation see it.
+    fn mutate(
+        &self,
+        _attempt: &Attempt<'_>,
+        _new: &mut Value,
+        _effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// The last word on a write, its object complete and valid; `None` for a deletion.
+    fn validate(
+        &self,
+        _attempt: &Attempt<'_>,
+        _new: Option<&Value>,
+        _effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// Gives objects of one kind something that only one object may have, such as an address.
+pub trait Allotter: Send + Sync {
+    /// After mutation, before the strategy: sets what is missing in `new` and reserves it in `effects`.
+    fn reserve(&self, attempt: &Attempt<'_>, new: &mut Value, effects: &mut Effects) -> Result<(), Refusal>;
+
+    /// The object goes away with this commit, and what it held becomes free.
+    fn released(&self, attempt: &Attempt<'_>, old: &Value, effects: &mut Effects);
+}
+
+/// What a write brings along: it joins the object's commit.
+#[derive(Debug, Default)]
+pub struct Effects {
+    pub guards: Vec<(Key, Guard)>,
+    pub ops: Vec<(Key, Op)>,
+    pub warnings: Vec<String>,
+}
+
+impl Effects {
+    /// `key` must still be as it was when it was read.
+    pub fn unchanged(&mut self, obj: &table::Obj) {
+        self.guards.push((obj.key().clone(), Guard::At(obj.revision())));
+    }
+
+    /// Writes another object with this one, provided that it is still as it was read.
+    pub fn replace(&mut self, obj: &table::Obj, value: Vec<u8>) {
+        self.unchanged(obj);
+        self.ops.push((obj.key().clone(), Op::Put { value: value.into(), expires_at: obj.expires_at() }));
+    }
+
+    /// Creates another object with this one.
+    pub fn create(&mut self, key: Key, value: Vec<u8>) {
+        self.guards.push((key.clone(), Guard::Absent));
+        self.ops.push((key, Op::Put { value: value.into(), expires_at: None }));
+    }
+
+    /// Deletes another object with this one.
+    pub fn remove(&mut self, obj: &table::Obj) {
+        self.unchanged(obj);
+        self.ops.push((obj.key().clone(), Op::Delete));
+    }
+}
+
+/// A plugin's no.
+#[derive(Debug)]
+pub struct Refusal {
+    pub status: Status,
+    /// What was missing is about to come (the default service account of a new namespace): the write waits for
+    /// it a little while before it is refused.
+    pub may_pass_soon: bool,
+}
+
+impl From<Status> for Refusal {
+    fn from(status: Status) -> Refusal {
+        Refusal { status, may_pass_soon: false }
+    }
+}

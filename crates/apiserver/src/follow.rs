@@ -1,0 +1,67 @@
+//! Following resources of the table: what a loop of the server's own is woken by.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use catalog::StorageId;
+use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
+
+use crate::chain::Api;
+use crate::shutdown::Shutdown;
+
+/// Sees every object of some resources once, then their changes, until the server goes down.
+pub struct Follow {
+    table: Arc<Table>,
+    env: env::Env,
+    shutdown: Shutdown,
+    places: Vec<(StorageId, Option<Cursor>)>,
+}
+
+impl Follow {
+    /// Resources by group and plural.
+    pub fn new(api: &Api, resources: &[(&str, &str)]) -> Follow {
+        let table = api.registry().table().clone();
+        let stored = |(group, plural): &(&str, &str)| {
+            table.catalog().storages().iter().find(|s| s.group == *group && s.plural == *plural)
+        };
+        let places = resources.iter().filter_map(stored).map(|s| (s.id, None)).collect();
+        Follow { table, env: api.registry().env().clone(), shutdown: api.shutdown(), places }
+    }
+
+    /// What changed, at least one event; everything there is, as added, first and after history was lost.
+    /// With `at_most`, an empty answer after that time: to look at what only time changes. `None`: going down.
+    pub async fn changes(&mut self, at_most: Option<Duration>) -> Option<Vec<WatchEvent>> {
+        let mut events = Vec::new();
+        loop {
+            if self.shutdown.has_begun() {
+                return None;
+            }
+            for (storage, cursor) in &mut self.places {
+                if cursor.as_mut().is_none_or(|cursor| cursor.pull(&mut events, usize::MAX).is_err()) {
+                    let everything = Selection::everything(Scope::All);
+                    let Ok(page) = self.table.list(*storage, &everything, None, None, 0) else { continue };
+                    let added = |obj| WatchEvent { kind: EventKind::Added, obj };
+                    events.extend(page.items.into_iter().map(added));
+                    // Right after what was read: changes made meanwhile wake us at once.
+                    *cursor = self.table.watch_from(*storage, everything, page.revision).ok();
+                }
+            }
+            if !events.is_empty() {
+                return Some(events);
+            }
+            let places = &self.places;
+            let changed = std::future::poll_fn(|cx| {
+                let any = places.iter().flat_map(|(_, c)| c).any(|cursor| cursor.poll_changed(cx).is_ready());
+                if any { Poll::Ready(()) } else { Poll::Pending }
+            });
+            let wait = at_most.unwrap_or(Duration::from_secs(3600));
+            tokio::select! {
+                biased;
+                () = self.shutdown.begun() => return None,
+                () = changed => {}
+                () = self.env.sleep(wait) => if at_most.is_some() { return Some(events) },
+            }
+        }
+    }
+}
