@@ -8,6 +8,7 @@ mod authorize;
 mod body;
 mod bootstrap;
 mod chain;
+mod connect;
 mod discovery;
 mod follow;
 mod health;

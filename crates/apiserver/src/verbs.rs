@@ -14,12 +14,14 @@ use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
 use registry::{
-    FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, served_body, shared_body,
+    Evicted, FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, served_body,
+    shared_body,
 };
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
 use crate::chain::{Api, counted};
+use crate::connect;
 use crate::info::{Query, RequestInfo};
 use crate::list_body::{ListBody, WriteItem};
 use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate};
@@ -33,6 +35,8 @@ const GZIP_FROM: usize = 128 * 1024;
 /// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
 /// back at once.
 const WATCH_SECONDS: u64 = 1800;
+const TOO_MANY_BUDGETS: &str =
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
 pub async fn serve(
     api: &Arc<Api>,
@@ -67,6 +71,9 @@ pub async fn serve(
     };
     let call = Call { api, parts, query, info, request };
     if resource.storage.is_none() {
+        if resource.kind == "Binding" {
+            return call.bind_by_body(body).await;
+        }
         return reviews::serve(api, user, parts, body, query, &request).await;
     }
     match (request.subresource, verb) {
@@ -87,6 +94,11 @@ pub async fn serve(
         (Some("scale"), Verbs::GET) => call.get_scale().await,
         (Some("scale"), Verbs::UPDATE) => call.update_scale(body).await,
         (Some("scale"), Verbs::PATCH) => call.patch_scale(body).await,
+        (Some("binding"), Verbs::CREATE) => call.bind(body).await,
+        (Some("eviction"), Verbs::CREATE) => call.evict(body).await,
+        (Some("log" | "exec" | "attach" | "portforward" | "proxy"), _) => {
+            connect::serve(api, user, query, &request).await
+        }
         (Some(other), _) => Err(Status::unavailable(format!(
             "the subresource {other} of {} is not served by this version of setpoint yet",
             resource.plural
@@ -313,6 +325,67 @@ impl Call<'_> {
         let patch = kind.read(&body.read().await?)?;
         let written = self.api.registry.patch(&self.request, patch, options).await?;
         Ok(self.written(written, wanted))
+    }
+
+    async fn bind(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let options = self.write_options(Operation::Create)?;
+        let value = self.subresource_body(body, "Binding", "core.v1.Binding").await?;
+        let warnings = self.api.registry.bind(&self.request, value, options).await?;
+        Ok(self.carried_out(wanted, &warnings))
+    }
+
+    /// The old resource `bindings`: the name of the pod stands in the body.
+    pub async fn bind_by_body(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let options = self.write_options(Operation::Create)?;
+        let value = self.subresource_body(body, "Binding", "core.v1.Binding").await?;
+        let catalog = self.api.registry.catalog();
+        let pods = catalog.find("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
+        let name = value.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
+        let request = Request { resource: pods, subresource: Some("binding"), name: &name, ..self.request };
+        let warnings = self.api.registry.bind(&request, value, options).await?;
+        Ok(self.carried_out(wanted, &warnings))
+    }
+
+    async fn evict(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(false)?;
+        let options = self.write_options(Operation::Create)?;
+        let value = self.subresource_body(body, "Eviction", "policy.v1.Eviction").await?;
+        let (evicted, warnings) = self.api.registry.evict(&self.request, value, options).await?;
+        match evicted {
+            Evicted::Done => Ok(self.carried_out(wanted, &warnings)),
+            Evicted::TooManyBudgets => {
+                let mut failure = Map::default();
+                failure.set("kind", "Status");
+                failure.set("apiVersion", "v1");
+                failure.set("metadata", Value::map());
+                failure.set("status", "Failure");
+                failure.set("message", TOO_MANY_BUDGETS);
+                failure.set("code", 500i64);
+                Ok(respond::value(201, &Value::Map(failure), wanted))
+            }
+        }
+    }
+
+    /// The answer to a create that leaves no object behind.
+    fn carried_out(&self, wanted: Wanted, warnings: &[String]) -> Answer {
+        let mut success = Map::default();
+        success.set("kind", "Status");
+        success.set("apiVersion", "v1");
+        success.set("metadata", Value::map());
+        success.set("status", "Success");
+        success.set("code", 201i64);
+        let mut answer = respond::value(201, &Value::Map(success), wanted);
+        respond::warn(&mut answer, warnings);
+        answer
+    }
+
+    /// A body whose type is not the resource's own.
+    async fn subresource_body(&self, body: RequestBody, kind: &str, ty: &str) -> Result<Value, Status> {
+        let catalog = self.api.registry.catalog();
+        let ty = catalog.schema().find(ty);
+        Ok(decode(catalog, &self.parts.headers, &body.read().await?, kind, ty)?.value)
     }
 
     async fn get_scale(&self) -> Result<Answer, Status> {

@@ -86,7 +86,8 @@ pub(crate) fn decide_generally(
     })
 }
 
-fn check_preconditions(
+/// What the client said must still hold.
+pub fn check_preconditions(
     storage: &Storage,
     old: &Value,
     version: &str,

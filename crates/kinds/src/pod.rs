@@ -1,5 +1,7 @@
 //! Pods: born pending, going gracefully, and changed through narrow doors.
 
+pub mod binding;
+pub mod eviction;
 mod qos;
 pub(crate) mod validation;
 

@@ -41,8 +41,9 @@ pub fn prepare_update(kind: &dyn Kind, new: &mut Value, old: &Value, ctx: &Conte
         }
         kind.prepare_update(new, old, ctx);
     }
-    // A status write cannot move it: the spec is the old one, and annotations count for the object only.
-    if !ctx.is_status() && rules.generation.moved(new, old) {
+    // A status write cannot move it: the spec is the old one, and annotations count for the object only. Nor
+    // does a binding: it says where the spec is carried out, not what it is.
+    if !matches!(ctx.subresource, Some("status" | "binding")) && rules.generation.moved(new, old) {
         let next = old.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0).saturating_add(1);
         new.map_at(&["metadata"]).set("generation", next);
     }

@@ -6,9 +6,11 @@
 //! ```
 //! Every change of state, whoever wants it, goes through `write.rs`.
 
+mod bind;
 mod convert;
 mod decode;
 mod delete;
+mod evict;
 mod lanes;
 mod read;
 mod subresource;
@@ -30,6 +32,7 @@ use lanes::Lanes;
 
 pub use convert::{served_body, shared_body};
 pub use delete::Deleted;
+pub use evict::Evicted;
 pub use read::{List, ListOptions, Match};
 pub use watch::{Watch, WatchStart};
 pub use write::{FieldValidation, Patch, WriteOptions, Written};

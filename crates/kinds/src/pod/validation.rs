@@ -63,6 +63,10 @@ pub(super) fn validate(
     old: Option<&Value>,
     ctx: &Context<'_>,
 ) -> Vec<FieldError> {
+    // A binding changes what it changes and was checked as a binding.
+    if ctx.subresource == Some("binding") {
+        return Vec::new();
+    }
     let options = Options::for_pod(old);
     let Some(old) = old else { return create(rules, storage, new, &options) };
     let mut errors = Errors::new(metadata::check_update(rules, new, old));

@@ -1,0 +1,81 @@
+//! `pods/binding`: a pod gets its node, once.
+
+use admission::{Effects, Operation};
+use kinds::pod::binding;
+use object::{About, Status, Value};
+
+use crate::write::ChangeRules;
+use crate::{FieldValidation, Registry, Request, WriteOptions, decode};
+
+const ABOUT: About<'_> = About { group: "", resource: "pods/binding" };
+
+impl Registry {
+    /// Binds the pod the request names; `body` is a raw Binding. Answers with warnings.
+    pub async fn bind(
+        &self,
+        request: &Request<'_>,
+        mut body: Value,
+        options: WriteOptions,
+    ) -> Result<Vec<String>, Status> {
+        let storage = self.storage_of(request.resource)?;
+        decode::check_type(self.catalog(), request.resource, "Binding", "v1", &body)?;
+        let warnings = self.canonical(&mut body, "core.v1.Binding", options.field_validation)?;
+        let named = body.str_at(&["metadata", "name"]).unwrap_or("");
+        if named != request.name {
+            return Err(Status::bad_request("name in URL does not match name in Binding object"));
+        }
+        decode::check_place(request, &mut body)?;
+        let errors = binding::check(&body);
+        if !errors.is_empty() {
+            let texts: Vec<String> = errors.iter().map(|e| e.to_string()).collect();
+            // Upstream answers these as no API error at all.
+            return Err(Status::unknown(match texts.as_slice() {
+                [one] => one.clone(),
+                many => format!("[{}]", many.join(", ")),
+            }));
+        }
+        let attempt = self.attempt(request, storage, Operation::Create, request.name, options.dry_run);
+        let mut effects = Effects::default();
+        self.admission.mutate(&attempt, &mut body, &mut effects).map_err(|refusal| refusal.status)?;
+        self.admission.validate(&attempt, Some(&body), &mut effects).map_err(|refusal| refusal.status)?;
+
+        let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
+        let (uid, version) = (text("uid"), text("resourceVersion"));
+        let now = self.env().now_seconds() as i64;
+        let rules = ChangeRules { needs_version: false, may_create: false };
+        self.change(request, rules, options, &mut |old| {
+            let meets = |member: &str| old.str_at(&["metadata", member]).unwrap_or("").to_owned();
+            let key = storage.key(request.namespace, request.name);
+            for (member, label, wanted) in [("uid", "UID", &uid), ("resourceVersion", "ResourceVersion", &version)] {
+                if let Some(wanted) = wanted
+                    && *wanted != meets(member)
+                {
+                    let why = format!(
+                        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: \
+                         Precondition failed: {label} in precondition: {wanted}, {label} in object meta: {}",
+                        meets(member)
+                    );
+                    return Err(Status::conflict(request.about(), request.name, why));
+                }
+            }
+            let mut pod = old.clone();
+            binding::apply(&mut pod, &body, now).map_err(|why| Status::conflict(ABOUT, request.name, why))?;
+            Ok((pod, Vec::new()))
+        })
+        .await?;
+        Ok(warnings)
+    }
+
+    /// Normalises the body of a subresource whose type is not its parent's.
+    pub(crate) fn canonical(
+        &self,
+        body: &mut Value,
+        ty: &str,
+        validation: FieldValidation,
+    ) -> Result<Vec<String>, Status> {
+        let id = self.catalog().schema().find(ty).ok_or_else(Status::no_such_resource)?;
+        let mut parts = ty.rsplit('.');
+        let (kind, version) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+        decode::canonical(self.catalog(), id, kind, version, body, validation)
+    }
+}

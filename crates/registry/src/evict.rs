@@ -1,0 +1,183 @@
+//! `pods/eviction`: a deletion that asks the pod's disruption budget first.
+
+use admission::{Effects, Operation};
+use auth::{UserInfo, groups, names};
+use kinds::DeleteOptions;
+use kinds::pod::eviction;
+use object::normalise::{Strict, normalise};
+use object::selector::LabelSelector;
+use object::{FieldError, Status, Value};
+
+use crate::write::ChangeRules;
+use crate::{ListOptions, Registry, Request, WriteOptions, convert, decode};
+
+/// How often an eviction that loses to other writers starts again.
+const TRIES: usize = 20;
+const RULES: ChangeRules = ChangeRules { needs_version: false, may_create: false };
+
+/// What came of an eviction that was not refused.
+pub enum Evicted {
+    Done,
+    /// Upstream's odd answer: created, but a failure inside.
+    TooManyBudgets,
+}
+
+impl Registry {
+    /// Evicts the pod the request names; `body` is a raw Eviction.
+    pub async fn evict(
+        &self,
+        request: &Request<'_>,
+        mut body: Value,
+        options: WriteOptions,
+    ) -> Result<(Evicted, Vec<String>), Status> {
+        let storage = self.storage_of(request.resource)?;
+        // Both versions say the same.
+        if body.str_at(&["apiVersion"]) == Some("policy/v1beta1") {
+            body.make_map().set("apiVersion", "policy/v1");
+        }
+        decode::check_type(self.catalog(), request.resource, "Eviction", "policy/v1", &body)?;
+        let warnings = self.canonical(&mut body, "policy.v1.Eviction", options.field_validation)?;
+        if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
+            return Err(Status::bad_request("name in URL does not match name in Eviction object"));
+        }
+        let wanted = self.delete_options(request, &body, options)?;
+        let attempt = self.attempt(request, storage, Operation::Create, request.name, wanted.is_dry_run());
+        let mut effects = Effects::default();
+        self.admission.mutate(&attempt, &mut body, &mut effects).map_err(|refusal| refusal.status)?;
+        self.admission.validate(&attempt, Some(&body), &mut effects).map_err(|refusal| refusal.status)?;
+
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let pod = self.get(request, "").await?;
+            let (version, pod) = (pod.revision().to_string(), convert::tree(self.catalog(), storage, &pod));
+            let named_version = wanted.preconditions.resource_version.is_some();
+            let mut exact = wanted.clone();
+            exact.preconditions.resource_version.get_or_insert(version);
+            if eviction::needs_no_budget(&pod) {
+                // A pod that may still become healthy must be the one that was looked at.
+                let options = if eviction::is_over(&pod) { &wanted } else { &exact };
+                match self.mark_and_delete(request, options).await {
+                    Err(status) if status.code == 409 && !named_version && tries < TRIES => continue,
+                    done => return done.map(|()| (Evicted::Done, warnings)),
+                }
+            }
+            let budgets = self.budgets_of(request, &pod).await?;
+            let Some(budget) = budgets.first() else {
+                return self.mark_and_delete(request, &wanted).await.map(|()| (Evicted::Done, warnings));
+            };
+            if budgets.len() > 1 {
+                return Ok((Evicted::TooManyBudgets, warnings));
+            }
+            let name = budget.str_at(&["metadata", "name"]).unwrap_or("");
+            if eviction::may_go_unhealthy(&pod, budget) {
+                return match self.mark_and_delete(request, &exact).await {
+                    Err(status) if status.code == 409 && !named_version => {
+                        Err(eviction::still_processed(name))
+                    }
+                    done => done.map(|()| (Evicted::Done, warnings)),
+                };
+            }
+            self.take_disruption(request, name, wanted.is_dry_run()).await?;
+            return self.mark_and_delete(request, &wanted).await.map(|()| (Evicted::Done, warnings));
+        }
+    }
+
+    fn delete_options(
+        &self,
+        request: &Request<'_>,
+        body: &Value,
+        options: WriteOptions,
+    ) -> Result<DeleteOptions, Status> {
+        let mut value = body.get("deleteOptions").cloned().unwrap_or_else(Value::map);
+        if let Some(ty) = self.catalog().schema().find("meta.v1.DeleteOptions") {
+            normalise(self.catalog().schema(), ty, &mut value, &mut Strict::off())
+                .map_err(|e| Status::bad_request(e.to_string()))?;
+        }
+        let unsafe_read = "ignoreStoreReadErrorWithClusterBreakingPotential";
+        if value.get(unsafe_read).and_then(Value::as_bool) == Some(true) {
+            let broken = FieldError::invalid(
+                format!("deleteOptions.{unsafe_read}"),
+                "true",
+                "can not be set for pod eviction, try after removing the option",
+            );
+            return Err(Status::invalid("policy", "Eviction", request.name, vec![broken]));
+        }
+        let mut wanted = DeleteOptions::from_value(&value)?;
+        if options.dry_run && wanted.dry_run.is_empty() {
+            wanted.dry_run.push("All".to_owned());
+        }
+        Ok(wanted)
+    }
+
+    /// The budgets that speak for a pod.
+    async fn budgets_of(&self, request: &Request<'_>, pod: &Value) -> Result<Vec<Value>, Status> {
+        let Some(resource) = self.catalog().find("policy", "v1", "poddisruptionbudgets") else {
+            return Ok(Vec::new());
+        };
+        let storage = self.storage_of(resource)?;
+        let of_all = Request { resource, subresource: None, name: "", ..*request };
+        let list = self.list(&of_all, &ListOptions::default()).await?;
+        let labels = pod.at(&["metadata", "labels"]);
+        let trees = list.items.iter().map(|obj| convert::tree(self.catalog(), storage, obj));
+        let matching = trees.filter(|budget| {
+            let selector = budget.at(&["spec", "selector"]).map(LabelSelector::from_label_selector);
+            // Without a selector a budget chooses nothing; nor does one that cannot be read.
+            selector.is_some_and(|s| s.is_ok_and(|s| s.matches_map(labels)))
+        });
+        Ok(matching.collect())
+    }
+
+    /// Counts the eviction in the budget, as the server itself: the client may evict, not write budgets.
+    async fn take_disruption(
+        &self,
+        request: &Request<'_>,
+        budget: &str,
+        dry_run: bool,
+    ) -> Result<(), Status> {
+        let resource = self.catalog().find("policy", "v1", "poddisruptionbudgets");
+        let resource = resource.ok_or_else(Status::no_such_resource)?;
+        let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
+        let status = Request {
+            user: &user,
+            resource,
+            subresource: Some("status"),
+            namespace: request.namespace,
+            name: budget,
+        };
+        let now = self.env().now_seconds() as i64;
+        let options = WriteOptions { dry_run, ..WriteOptions::default() };
+        // The change runs again whenever somebody else wrote the budget: no eviction is counted twice or not at all.
+        self.change(&status, RULES, options, &mut |old| {
+            let mut budget = old.clone();
+            eviction::take(&mut budget, request.name, now)?;
+            Ok((budget, Vec::new()))
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// Says in the pod's status why it goes, and deletes it.
+    async fn mark_and_delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<(), Status> {
+        let mut options = options.clone();
+        let storage = self.storage_of(request.resource)?;
+        let pod = Request { subresource: None, ..*request };
+        if !options.is_dry_run() {
+            let status = Request { subresource: Some("status"), ..*request };
+            let now = self.env().now_seconds() as i64;
+            let written = self
+                .change(&status, RULES, WriteOptions::default(), &mut |old| {
+                    let version = old.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
+                    kinds::check_preconditions(storage, old, version, &options)?;
+                    let mut pod = old.clone();
+                    eviction::mark(&mut pod, now);
+                    Ok((pod, Vec::new()))
+                })
+                .await?;
+            // Our own mark must not fail the version that was asked for.
+            let named = &mut options.preconditions.resource_version;
+            *named = named.take().map(|_| written.obj.revision().to_string());
+        }
+        self.delete(&pod, &options).await.map(|_| ())
+    }
+}

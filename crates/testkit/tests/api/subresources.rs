@@ -1,0 +1,222 @@
+//! Subresources of pods, services and nodes that change or reach something other than the object itself.
+
+use serde_json::{Value, json};
+use testkit::{Reply, TestCluster};
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+
+fn pod(name: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "nginx", "ports": [{"containerPort": 80}]}]},
+    })
+}
+
+fn binding(pod: &str, node: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"kind": "Node", "name": node}})
+}
+
+async fn bound(cluster: &TestCluster, name: &str) {
+    cluster.post(PODS, pod(name)).await.ok(201);
+    cluster.post(format!("{PODS}/{name}/binding"), binding(name, "n1")).await.ok(201);
+}
+
+/// What a node agent would report.
+async fn running(cluster: &TestCluster, name: &str, ready: bool) {
+    let ready = if ready { "True" } else { "False" };
+    let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}});
+    cluster.merge(format!("{PODS}/{name}/status"), status).await.ok(200);
+}
+
+async fn evict(cluster: &TestCluster, name: &str) -> Reply {
+    let body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+    cluster.post(format!("{PODS}/{name}/eviction"), body).await
+}
+
+async fn budget(cluster: &TestCluster, name: &str, allowed: i64, healthy: i64, desired: i64) {
+    let spec = json!({
+        "metadata": {"name": name},
+        "spec": {"minAvailable": desired, "selector": {"matchLabels": {"app": "web"}}},
+    });
+    cluster.post(BUDGETS, spec).await.ok(201);
+    let status = json!({"status": {
+        "observedGeneration": 1, "disruptionsAllowed": allowed, "currentHealthy": healthy,
+        "desiredHealthy": desired, "expectedPods": healthy,
+    }});
+    cluster.merge(format!("{BUDGETS}/{name}/status"), status).await.ok(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_gives_a_pod_its_node_once() {
+    let cluster = TestCluster::simulated(70).await;
+    let created = cluster.post(PODS, pod("a")).await.ok(201);
+    let mut with_labels = binding("a", "n1");
+    with_labels["metadata"]["annotations"] = json!({"by": "me"});
+    with_labels["metadata"]["labels"] = json!({"zone": "z"});
+    let answer = cluster.post(format!("{PODS}/a/binding"), with_labels).await.ok(201);
+    assert_eq!(answer["status"], "Success");
+    assert_eq!(answer["code"], 201);
+    let pod = cluster.get(format!("{PODS}/a")).await.ok(200);
+    assert_eq!(pod["spec"]["nodeName"], "n1");
+    assert_eq!(pod["metadata"]["annotations"]["by"], "me");
+    assert_eq!(pod["metadata"]["labels"], json!({"app": "web", "zone": "z"}));
+    assert_eq!(pod["metadata"]["generation"], created["metadata"]["generation"]);
+    let scheduled = &pod["status"]["conditions"][0];
+    assert_eq!((&scheduled["type"], &scheduled["status"]), (&json!("PodScheduled"), &json!("True")));
+
+    let again = cluster.post(format!("{PODS}/a/binding"), binding("a", "n2")).await.ok(409);
+    assert_eq!(
+        again["message"],
+        "Operation cannot be fulfilled on pods/binding \"a\": pod a is already assigned to node \"n1\""
+    );
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_does_not_fit_its_pod_is_refused() {
+    let cluster = TestCluster::simulated(71).await;
+    cluster.post(PODS, pod("a")).await.ok(201);
+    let mut gated = pod("gated");
+    gated["spec"]["schedulingGates"] = json!([{"name": "wait"}]);
+    cluster.post(PODS, gated).await.ok(201);
+    let refused = cluster.post(format!("{PODS}/gated/binding"), binding("gated", "n1")).await.ok(409);
+    assert!(refused["message"].as_str().unwrap().ends_with("pod gated has non-empty .spec.schedulingGates"));
+
+    let other = cluster.post(format!("{PODS}/a/binding"), binding("b", "n1")).await.ok(400);
+    assert_eq!(other["message"], "name in URL does not match name in Binding object");
+    cluster.post(format!("{PODS}/none/binding"), binding("none", "n1")).await.ok(404);
+    let nowhere = cluster.post(format!("{PODS}/a/binding"), binding("a", "")).await.ok(500);
+    assert_eq!(nowhere["message"], "target.name: Required value");
+
+    let mut wrong_uid = binding("a", "n1");
+    wrong_uid["metadata"]["uid"] = json!("00000000-0000-0000-0000-000000000000");
+    let conflict = cluster.post(format!("{PODS}/a/binding"), wrong_uid).await.ok(409);
+    assert!(conflict["message"].as_str().unwrap().contains("Precondition failed: UID in precondition"));
+    assert_eq!(cluster.get(format!("{PODS}/a")).await.json()["spec"].get("nodeName"), None);
+
+    let dry = cluster.post(format!("{PODS}/a/binding?dryRun=All"), binding("a", "n1")).await;
+    dry.ok(201);
+    assert_eq!(cluster.get(format!("{PODS}/a")).await.json()["spec"].get("nodeName"), None);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_old_bindings_resource_binds_too() {
+    let cluster = TestCluster::simulated(72).await;
+    cluster.post(PODS, pod("a")).await.ok(201);
+    cluster.post("/api/v1/namespaces/default/bindings", binding("a", "n1")).await.ok(201);
+    assert_eq!(cluster.get(format!("{PODS}/a")).await.json()["spec"]["nodeName"], "n1");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_binders_never_both_win() {
+    let cluster = TestCluster::simulated(73).await;
+    cluster.post(PODS, pod("a")).await.ok(201);
+    let one = cluster.post(format!("{PODS}/a/binding"), binding("a", "n1"));
+    let two = cluster.post(format!("{PODS}/a/binding"), binding("a", "n2"));
+    let (one, two) = tokio::join!(one, two);
+    let mut codes = [one.status, two.status];
+    codes.sort_unstable();
+    assert_eq!(codes, [201, 409]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_budget_an_eviction_is_a_deletion_that_says_why() {
+    let cluster = TestCluster::simulated(74).await;
+    bound(&cluster, "a").await;
+    running(&cluster, "a", true).await;
+    let answer = evict(&cluster, "a").await.ok(201);
+    assert_eq!((&answer["status"], &answer["code"]), (&json!("Success"), &json!(201)));
+    // It goes gracefully: the node agent has the last word.
+    let gone = cluster.get(format!("{PODS}/a")).await.ok(200);
+    assert!(gone["metadata"]["deletionTimestamp"].is_string());
+    let conditions = gone["status"]["conditions"].as_array().unwrap();
+    let target = conditions.iter().find(|c| c["type"] == "DisruptionTarget").unwrap();
+    assert_eq!(target["reason"], "EvictionByEvictionAPI");
+
+    cluster.post(PODS, pod("pending")).await.ok(201);
+    evict(&cluster, "pending").await.ok(201);
+    cluster.get(format!("{PODS}/pending")).await.ok(404);
+    evict(&cluster, "absent").await.ok(404);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_lets_as_many_go_as_it_allows() {
+    let cluster = TestCluster::simulated(75).await;
+    for name in ["a", "b", "c"] {
+        bound(&cluster, name).await;
+        running(&cluster, name, true).await;
+    }
+    budget(&cluster, "web", 1, 3, 2).await;
+    let dry = json!({"metadata": {"name": "a"}, "deleteOptions": {"dryRun": ["All"]}});
+    cluster.post(format!("{PODS}/a/eviction"), dry).await.ok(201);
+    assert_eq!(cluster.get(format!("{BUDGETS}/web")).await.json()["status"]["disruptionsAllowed"], 1);
+
+    // Three at once, one allowed.
+    let (a, b, c) = tokio::join!(evict(&cluster, "a"), evict(&cluster, "b"), evict(&cluster, "c"));
+    let mut codes = [a.status, b.status, c.status];
+    codes.sort_unstable();
+    assert_eq!(codes, [201, 429, 429]);
+    let status = cluster.get(format!("{BUDGETS}/web")).await.json()["status"].clone();
+    assert_eq!(status["disruptionsAllowed"], 0);
+    assert_eq!(status["disruptedPods"].as_object().unwrap().len(), 1);
+    assert_eq!(status["conditions"][0]["reason"], "InsufficientPods");
+    let refused = [a, b, c].into_iter().find(|r| r.status == 429).unwrap().json();
+    assert_eq!(refused["message"], "Cannot evict pod as it would violate the pod's disruption budget.");
+    assert_eq!(refused["details"]["causes"][0]["reason"], "DisruptionBudget");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_needs_all_its_pods_refuses_with_its_numbers() {
+    let cluster = TestCluster::simulated(76).await;
+    bound(&cluster, "a").await;
+    running(&cluster, "a", true).await;
+    budget(&cluster, "web", 0, 1, 1).await;
+    let refused = evict(&cluster, "a").await.ok(429);
+    assert_eq!(
+        refused["details"]["causes"][0]["message"],
+        "The disruption budget web needs 1 healthy pods and has 1 currently"
+    );
+    // A pod that is not ready may go as long as the others are enough.
+    running(&cluster, "a", false).await;
+    evict(&cluster, "a").await.ok(201);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_budgets_for_one_pod_are_not_supported() {
+    let cluster = TestCluster::simulated(77).await;
+    bound(&cluster, "a").await;
+    running(&cluster, "a", true).await;
+    budget(&cluster, "one", 1, 3, 2).await;
+    budget(&cluster, "two", 1, 3, 2).await;
+    let answer = evict(&cluster, "a").await.ok(201);
+    assert_eq!((&answer["status"], &answer["code"]), (&json!("Failure"), &json!(500)));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_needs_a_node_says_which_one_is_missing() {
+    let cluster = TestCluster::simulated(78).await;
+    cluster.post(PODS, pod("a")).await.ok(201);
+    assert_eq!(cluster.get(format!("{PODS}/a/log")).await.status, 204);
+    let exec = cluster.post(format!("{PODS}/a/exec?command=ls"), json!({})).await.ok(400);
+    assert_eq!(exec["message"], "pod a does not have a host assigned");
+    let container = cluster.get(format!("{PODS}/a/log?container=x")).await.ok(400);
+    assert_eq!(container["message"], "container x is not valid for pod a");
+    cluster.get(format!("{PODS}/a/log?tailLines=-1")).await.ok(422);
+    assert_eq!(cluster.get(format!("{PODS}/a/proxy/")).await.ok(400)["message"], "address not allowed");
+
+    cluster.post(format!("{PODS}/a/binding"), binding("a", "n1")).await.ok(201);
+    assert_eq!(cluster.get(format!("{PODS}/a/log")).await.ok(404)["message"], "nodes \"n1\" not found");
+    let attach = cluster.post(format!("{PODS}/a/attach"), json!({})).await.ok(404);
+    assert_eq!(attach["message"], "nodes \"n1\" not found");
+    cluster.get("/api/v1/nodes/n1/proxy/metrics").await.ok(404);
+    cluster.get("/api/v1/namespaces/default/services/none/proxy/").await.ok(404);
+    cluster.shutdown().await;
+}
