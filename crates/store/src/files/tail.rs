@@ -1,10 +1,11 @@
 //! The segment that is written to. Space is written ahead with zeros, so that an fdatasync has no new file size
-//! to make durable besides the data.
+//! to make durable besides the data; and batches go past the page cache where the file system allows it, so
+//! that there is one request to the disk to wait for instead of a write-back and then a flush.
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use super::frame;
 
@@ -12,9 +13,13 @@ use super::frame;
 /// commit that has to wait for the zeros waits a millisecond or two.
 const AHEAD: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 20);
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+/// Batches up to this size go past the page cache: they are copied once to where the disk can fetch them from.
+const DIRECT_BYTES: usize = 256 << 10;
 
 pub(super) struct Tail {
     file: File,
+    /// The same file, past the page cache; `None` where that cannot be.
+    direct: Option<Direct>,
     pub path: PathBuf,
     /// Where the next batch goes, at a sector boundary.
     end: u64,
@@ -30,13 +35,25 @@ impl Tail {
         if !length.is_multiple_of(frame::SECTOR as u64) {
             return Err(io::Error::other("the segment does not end with a sector"));
         }
-        Ok(Tail { file, path, end: length, length })
+        Ok(Tail { direct: Direct::open(&path), file, path, end: length, length })
     }
 
     /// Durable when it returns; after an error nothing is known, and it is not called again.
     pub(super) fn append(&mut self, batch: &[u8]) -> io::Result<()> {
+        let end = self.end + batch.len() as u64;
+        // Only over space that is there and clean: the file's size must not change under it.
+        if end <= self.length
+            && batch.len() <= DIRECT_BYTES
+            && let Some(direct) = &mut self.direct
+        {
+            if direct.write(batch, self.end)? {
+                self.end = end;
+                return Ok(());
+            }
+            self.direct = None;
+        }
         self.file.write_all_at(batch, self.end)?;
-        self.end += batch.len() as u64;
+        self.end = end;
         if self.end > self.length {
             self.length = self.end;
             self.write_ahead()?;
@@ -71,5 +88,45 @@ impl Tail {
             self.length = self.end;
         }
         Ok(())
+    }
+}
+
+/// Writes past the page cache that are durable when they return.
+struct Direct {
+    file: File,
+    /// Bytes for the disk stand in it at a sector boundary of memory.
+    buffer: Vec<u8>,
+}
+
+impl Direct {
+    fn open(path: &Path) -> Option<Direct> {
+        let flags = libc::O_DIRECT | libc::O_DSYNC;
+        let file = OpenOptions::new().write(true).custom_flags(flags).open(path).ok()?;
+        Some(Direct { file, buffer: Vec::new() })
+    }
+
+    /// `false`: nothing was written, it has to go the other way.
+    fn write(&mut self, batch: &[u8], at: u64) -> io::Result<bool> {
+        let needed = batch.len() + frame::SECTOR;
+        if self.buffer.len() < needed {
+            self.buffer.resize(needed.next_power_of_two(), 0);
+        }
+        let start = self.buffer.as_ptr().align_offset(frame::SECTOR);
+        let Some(aligned) = self.buffer.get_mut(start..start + batch.len()) else { return Ok(false) };
+        aligned.copy_from_slice(batch);
+        let mut written = 0;
+        while written < batch.len() {
+            match self.file.write_at(&aligned[written..], at + written as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => written += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The file system promised and does not keep it, or its sectors are larger than ours.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput && written == 0 => {
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
     }
 }

@@ -171,8 +171,9 @@ async fn inject(call: &str, error: &str, when: &str, snapshot_log_bytes: u64) ->
 #[tokio::test]
 async fn a_failed_fdatasync_stops_the_store_for_good() {
     for (error, words) in [("EIO", "check the disk"), ("ENOSPC", "free some space")] {
-        // strace counts calls per thread; only the log uses fdatasync here.
-        if let Some(said) = inject("fdatasync", error, "30", 1 << 30).await {
+        // strace counts calls per thread; only the log uses fdatasync here, and only when space is written ahead:
+        // most batches are durable by the write itself.
+        if let Some(said) = inject("fdatasync", error, "3", 1 << 30).await {
             assert!(said.other.last().unwrap().contains(words), "{said:?}");
             assert!(said.acks() >= 29, "{said:?}");
             assert!(said.errors.iter().any(|e| e.contains("outcome is unknown")), "{said:?}");
