@@ -17,8 +17,24 @@ use crate::site::Site;
 use crate::tally::Tally;
 
 pub const ALL: &[&dyn Scenario] = &[
-    &create::Create { name: "create", about: "1 KB ConfigMaps", sequential: false },
-    &create::Create { name: "create-sequential", about: "the same over one connection", sequential: true },
+    &create::Create {
+        name: "create",
+        about: "1 KB ConfigMaps",
+        sequential: false,
+        what: create::What::ConfigMaps,
+    },
+    &create::Create {
+        name: "create-sequential",
+        about: "the same over one connection",
+        sequential: true,
+        what: create::What::ConfigMaps,
+    },
+    &create::Create {
+        name: "create-pods",
+        about: "pods, through every admission plugin",
+        sequential: false,
+        what: create::What::Pods,
+    },
     &get::Get,
     &list::List,
     &watch::FanOut {

@@ -1,6 +1,6 @@
-//! create, create-sequential: new ConfigMaps of 1 KB, deleted again after each round.
+//! create, create-sequential, create-pods: new objects, deleted again after each round.
 
-use super::objects::config_map;
+use super::objects::{config_map, pod};
 use super::{Scenario, Settings};
 use crate::drive::Load;
 use crate::error::BenchError;
@@ -16,6 +16,15 @@ pub struct Create {
     pub name: &'static str,
     pub about: &'static str,
     pub sequential: bool,
+    pub what: What,
+}
+
+/// What is created.
+#[derive(Clone, Copy)]
+pub enum What {
+    ConfigMaps,
+    /// With defaults, validation and every admission plugin on their way, the token's volume included.
+    Pods,
 }
 
 impl Scenario for Create {
@@ -33,8 +42,16 @@ impl Scenario for Create {
         settings: &Settings,
         progress: &mut Progress,
     ) -> Result<Tally, BenchError> {
-        let text = config_map(&format!("c-{NUMBER}"));
-        let path = site.path("configmaps");
+        let name = format!("c-{NUMBER}");
+        let (plural, text) = match self.what {
+            What::ConfigMaps => ("configmaps", config_map(&name)),
+            What::Pods => {
+                site.create_one("pods", &pod("probe-pod0", "", true))?;
+                site.delete(&format!("{}/probe-pod0?gracePeriodSeconds=0", site.path("pods")))?;
+                ("pods", pod(&name, "", true))
+            }
+        };
+        let path = site.path(plural);
         let template = Template::new(site.endpoint(), "POST", &path, Some(Body::json(&text)), 1);
         let load = Load {
             template: &template,
@@ -47,7 +64,7 @@ impl Scenario for Create {
         let outcome = site.drive(&load, None, settings.phase(), progress)?;
         let made = site.next_number..outcome.next_number;
         site.next_number = made.end;
-        site.delete_numbers("configmaps", "c-", made, progress)?;
+        site.delete_numbers(plural, "c-", made, progress)?;
         Ok(outcome.tally)
     }
 }

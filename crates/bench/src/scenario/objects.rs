@@ -23,17 +23,17 @@ pub fn config_map(name: &str) -> String {
 /// Creates pods `pod-<slot>`, padded so that each has 2,540 bytes in this server's answers: servers differ in what they add
 /// (managedFields, defaults), and megabytes a second should not depend on it.
 pub fn create_pods(site: &mut Site<'_>, count: u64, progress: &mut Progress) -> Result<(), BenchError> {
-    let probe = site.create_one("pods", &pod("probe-pod0", ""))?;
+    let probe = site.create_one("pods", &pod("probe-pod0", "", false))?;
     let path = format!("{}/probe-pod0", site.path("pods"));
     let padding = POD_BYTES.saturating_sub(probe.trim_ascii().len());
     site.delete(&format!("{path}?gracePeriodSeconds=0"))?;
-    site.create_all("pods", &pod(&format!("pod-{SLOT}"), &"x".repeat(padding)), count, progress)
+    site.create_all("pods", &pod(&format!("pod-{SLOT}"), &"x".repeat(padding), false), count, progress)
 }
 
 /// It asks for a scheduler that does not exist, so that no node starts it where the server has nodes.
-fn pod(name: &str, padding: &str) -> String {
+pub fn pod(name: &str, padding: &str, token: bool) -> String {
     format!(
-        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"web","tier":"front","bench":"0000000000"}},"annotations":{{"setpoint-bench/padding":"{padding}"}}}},"spec":{{"automountServiceAccountToken":false,"schedulerName":"nobody","restartPolicy":"Always","containers":[{{"name":"web","image":"registry.example/web:1.2.3","command":["/bin/web","--listen=:8080"],"ports":[{{"name":"http","containerPort":8080,"protocol":"TCP"}}],"env":[{{"name":"MODE","value":"production"}},{{"name":"REGION","value":"north"}}],"resources":{{"requests":{{"cpu":"100m","memory":"64Mi"}},"limits":{{"cpu":"500m","memory":"128Mi"}}}},"readinessProbe":{{"httpGet":{{"path":"/ready","port":8080}},"periodSeconds":10}}}}]}}}}"#
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"web","tier":"front","bench":"0000000000"}},"annotations":{{"setpoint-bench/padding":"{padding}"}}}},"spec":{{"automountServiceAccountToken":{token},"schedulerName":"nobody","restartPolicy":"Always","containers":[{{"name":"web","image":"registry.example/web:1.2.3","command":["/bin/web","--listen=:8080"],"ports":[{{"name":"http","containerPort":8080,"protocol":"TCP"}}],"env":[{{"name":"MODE","value":"production"}},{{"name":"REGION","value":"north"}}],"resources":{{"requests":{{"cpu":"100m","memory":"64Mi"}},"limits":{{"cpu":"500m","memory":"128Mi"}}}},"readinessProbe":{{"httpGet":{{"path":"/ready","port":8080}},"periodSeconds":10}}}}]}}}}"#
     )
 }
 
@@ -51,6 +51,6 @@ mod tests {
 
     #[test]
     fn pod_leaves_room_for_what_servers_add() {
-        assert!(pod("pod-000000", "").len() < POD_BYTES / 2);
+        assert!(pod("pod-000000", "", false).len() < POD_BYTES / 2);
     }
 }

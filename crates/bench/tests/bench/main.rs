@@ -38,7 +38,8 @@ fn every_scenario_measures_without_failures_and_leaves_nothing_behind() {
     let pid = std::process::id().to_string();
     let figures =
         bench(folder.path(), &server.url(), &["--seconds", "1", "--warmup", "0", "--pids", &pid]).unwrap();
-    for name in ["create", "create-sequential", "get", "list", "watch", "watch-paced", "patch"] {
+    for name in ["create", "create-sequential", "create-pods", "get", "list", "watch", "watch-paced", "patch"]
+    {
         let row = figures.lines().find(|line| line.contains(&format!("\"scenario\":\"{name}\""))).unwrap();
         assert!(row.contains("\"failures\":{}"), "{row}");
         assert!(!row.contains("\"requests\":0,"), "{row}");
