@@ -165,6 +165,7 @@ fn answer(mut review: Value, user: &UserInfo, authorize: &Authorize<'_>) -> Valu
                 subresource: text("subresource"),
                 name: text("name"),
                 namespace: text("namespace"),
+                field_selector: spec.str_at(&["fieldSelector", "rawSelector"]).unwrap_or_default(),
                 path: None,
             };
             authorize(user, &wanted)
