@@ -478,6 +478,23 @@ impl Registry {
         Ok(encoded)
     }
 
+    /// Asks admission about a subresource that is answered and never stored, such as a token.
+    pub fn admit_answered(&self, request: &Request<'_>, new: &Value) -> Result<(), Status> {
+        let attempt = Attempt {
+            user: request.user,
+            operation: Operation::Create,
+            resource: request.resource,
+            storage: self.storage_of(request.resource)?,
+            subresource: request.subresource,
+            namespace: request.namespace,
+            name: request.name,
+            new: Some(new),
+            old: None,
+        };
+        admission::namespace_for_create(self.table(), &attempt)?;
+        self.admit(&attempt)
+    }
+
     pub(crate) fn admit(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
         self.admission.iter().try_for_each(|plugin| plugin.admit(attempt))
     }

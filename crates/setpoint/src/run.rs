@@ -15,6 +15,7 @@ use env::Env;
 use table::Table;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::identity::IdentitySettings;
 use crate::store_choice::StoreChoice;
 use crate::{cli, kubeconfig};
 
@@ -31,6 +32,7 @@ pub struct Settings {
     store: StoreChoice,
     kubeconfig: PathBuf,
     token_file: Option<PathBuf>,
+    identity: IdentitySettings,
     log: String,
 }
 
@@ -47,6 +49,7 @@ impl Settings {
             kubeconfig: kubeconfig.unwrap_or_else(|| kubeconfig::default_path(&data_dir)),
             store: StoreChoice::parse(&text("store"))?,
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
+            identity: IdentitySettings::from_matches(matches)?,
             log: text("log"),
             data_dir,
             listen,
@@ -103,10 +106,20 @@ async fn serve(settings: Settings) -> Result<()> {
 
     let address: SocketAddr = settings.listen.parse().context("--listen")?;
     let names = certificate_names(address.ip());
-    let mut pki = Pki::open_or_create(&settings.data_dir.join("pki"), env.now_seconds(), &names)?;
+    let pki_dir = settings.data_dir.join("pki");
+    let mut pki = Pki::open_or_create(&pki_dir, env.now_seconds(), &names)?;
+    let service_accounts = settings.identity.service_accounts(&pki_dir)?;
     let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
 
-    let api = Api::new(ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens });
+    let api = Api::new(ApiConfig {
+        catalog,
+        table,
+        engine: engine.clone(),
+        env: env.clone(),
+        tokens,
+        service_accounts,
+        bootstrap_tokens: settings.identity.bootstrap_tokens,
+    });
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     let bound = server.address().context("the listening socket has no address")?;
@@ -118,6 +131,7 @@ async fn serve(settings: Settings) -> Result<()> {
     })?;
 
     let url = server_url(bound);
+    api.set_external_address(url.trim_start_matches("https://"));
     kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
     announce(&settings, &url);
 
