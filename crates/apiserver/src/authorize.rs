@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::node_relations::NodeRelations;
 use auth::{Attributes, Decision, Policy, UserInfo, groups, node, rbac};
 use catalog::StorageId;
 use codec::json;
 use object::Status;
 use parking_lot::{Mutex, RwLock};
 use registry::{Admission, Attempt, Operation};
-use crate::node_relations::NodeRelations;
 use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
 /// The rules in force, kept in step with the table by pulling from its log.

@@ -64,8 +64,7 @@ impl Identity {
         {
             return Ok(Authenticated { user: Arc::new(user.authenticated()), audiences });
         }
-        let check =
-            || self.service_accounts.authenticate(token, wanted_audiences, now, &self.objects);
+        let check = || self.service_accounts.authenticate(token, wanted_audiences, now, &self.objects);
         let mut checked = check();
         // Another server may have made the account or the pod a moment ago: look again at a table that is as
         // new as any. Only bearers of good signatures can make us ask the store.

@@ -24,7 +24,9 @@ pub fn authenticate(token: &str, secret: &Value, now_nanos: u128) -> Option<User
     let (id, text) = split(token)?;
     let value = |key: &str| data(secret, key).unwrap_or_default();
     let says = |key: &str, wanted: &str| value(key) == wanted.as_bytes();
-    if secret.at(&["metadata", "deletionTimestamp"]).is_some() || secret.str_at(&["type"]) != Some(SECRET_TYPE) {
+    if secret.at(&["metadata", "deletionTimestamp"]).is_some()
+        || secret.str_at(&["type"]) != Some(SECRET_TYPE)
+    {
         return None;
     }
     if !same_text(&value("token-secret"), text.as_bytes()) || !says("token-id", id) {

@@ -29,9 +29,9 @@ use rustls_pki_types::CertificateDer;
 pub use certificate::CryptoError;
 pub(crate) use certificate::{COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, name_parts};
 use certificate::{Request, Signer, Usage};
-pub use service_account::service_account_key;
 pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
 pub use pem::{certificates as certificates_from_pem, private_key as private_key_from_pem};
+pub use service_account::service_account_key;
 
 use crate::x509::ClientCa;
 use crate::{groups, user};

@@ -179,7 +179,8 @@ mod tests {
         {
             assert_eq!(seconds(text), expected, "{text}");
         }
-        for odd in ["", "h", "1", "1d", "-1h", "1.5h", "99999999999999999999h", "9223372036854775807h", "1hé"] {
+        for odd in ["", "h", "1", "1d", "-1h", "1.5h", "99999999999999999999h", "9223372036854775807h", "1hé"]
+        {
             assert_eq!(seconds(odd), None, "{odd}");
         }
         assert!(max_expiration("59m").is_err());

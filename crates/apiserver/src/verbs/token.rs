@@ -17,7 +17,8 @@ impl Call<'_> {
         self.write_options(kinds::Operation::Create)?;
         let (api, request) = (self.api, &self.request);
         let catalog = api.registry.catalog();
-        let ty = catalog.schema().find("authentication.v1.TokenRequest").ok_or_else(Status::no_such_resource)?;
+        let ty =
+            catalog.schema().find("authentication.v1.TokenRequest").ok_or_else(Status::no_such_resource)?;
         let bytes = body.read().await?;
         let mut asked = decode(catalog, &self.parts.headers, &bytes, KIND, Some(ty))?.value;
         check_type(&asked)?;

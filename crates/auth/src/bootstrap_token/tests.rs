@@ -29,7 +29,10 @@ fn secret(changes: &[(&'static str, &str)]) -> Value {
 #[test]
 fn a_matching_secret_names_the_user_and_its_groups() {
     let user = authenticate(TOKEN, &secret(&[]), NOW).unwrap();
-    assert_eq!((user.name.as_str(), user.groups), ("system:bootstrap:abcdef", vec![DEFAULT_GROUP.to_owned()]));
+    assert_eq!(
+        (user.name.as_str(), user.groups),
+        ("system:bootstrap:abcdef", vec![DEFAULT_GROUP.to_owned()])
+    );
     let groups = "system:bootstrappers:b,system:bootstrappers:a,system:bootstrappers:b";
     let user = authenticate(TOKEN, &secret(&[("auth-extra-groups", groups)]), NOW).unwrap();
     assert_eq!(user.groups, [DEFAULT_GROUP, "system:bootstrappers:a", "system:bootstrappers:b"]);
@@ -63,7 +66,17 @@ fn a_secret_that_says_less_makes_no_token_good() {
 
 #[test]
 fn only_the_exact_shape_is_a_token() {
-    for odd in ["", ".", "abcdef", "abcdef.", "ABCDEF.0123456789abcdef", "abcdef.0123456789abcde", "abcdef.0123456789abcdef\n", "abcdé.0123456789abcdef", "../../.0123456789abcdef"] {
+    for odd in [
+        "",
+        ".",
+        "abcdef",
+        "abcdef.",
+        "ABCDEF.0123456789abcdef",
+        "abcdef.0123456789abcde",
+        "abcdef.0123456789abcdef\n",
+        "abcdé.0123456789abcdef",
+        "../../.0123456789abcdef",
+    ] {
         assert_eq!(secret_name(odd), None, "{odd:?}");
     }
 }

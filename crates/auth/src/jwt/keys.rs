@@ -183,10 +183,8 @@ impl KeySet {
 impl SigningKey {
     /// A new P-256 key in PKCS#8.
     pub fn generate_pkcs8() -> Result<Vec<u8>, KeyError> {
-        let key = EcdsaKeyPair::generate_pkcs8(
-            &signature::ECDSA_P256_SHA256_FIXED_SIGNING,
-            &SystemRandom::new(),
-        );
+        let key =
+            EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
         key.map(|k| k.as_ref().to_vec()).map_err(|_| KeyError::Crypto("generate a key"))
     }
 

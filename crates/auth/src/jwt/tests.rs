@@ -63,7 +63,9 @@ fn files_may_hold_several_keys_and_certificates() {
     let jwks = String::from_utf8(json::to_vec(&set.to_jwks())).unwrap();
     assert!(jwks.starts_with(r#"{"keys":[{"use":"sig","kty":"RSA","kid":"jjmaej"#), "{jwks}");
     assert!(jwks.contains(r#""alg":"RS256","n":""#) && jwks.contains(r#""e":"AQAB"}"#), "{jwks}");
-    assert!(jwks.contains(r#""kty":"EC","kid":"1Zyss9bChhI5jBGYl40382gXbqAe5oCI4iq9GRpXgQA","crv":"P-256","alg":"ES256","x":""#));
+    assert!(jwks.contains(
+        r#""kty":"EC","kid":"1Zyss9bChhI5jBGYl40382gXbqAe5oCI4iq9GRpXgQA","crv":"P-256","alg":"ES256","x":""#
+    ));
 }
 
 #[test]

@@ -71,7 +71,8 @@ pub fn volume_secrets(volume: &Value) -> Vec<(String, String)> {
         }
     };
     // Volumes of old name no namespace: their claim's was meant.
-    let or_claim = |namespace: &'_ str| if namespace.is_empty() { claim_namespace } else { namespace }.to_owned();
+    let or_claim =
+        |namespace: &'_ str| if namespace.is_empty() { claim_namespace } else { namespace }.to_owned();
     let azure = text(&["spec", "azureFile", "secretNamespace"]);
     add(&or_claim(azure), text(&["spec", "azureFile", "secretName"]));
     for source in ["cephfs", "flexVolume", "rbd", "scaleIO", "iscsi"] {

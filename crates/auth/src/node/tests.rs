@@ -33,7 +33,9 @@ fn ask(verb: &str, group: &str, resource: &str, namespace: &str, name: &str, sel
 #[test]
 fn only_nodes_are_asked_about() {
     let wanted = Attributes { verb: "get", resource: "pods", ..Attributes::default() };
-    for (name, group) in [("jane", groups::NODES), ("system:node:n1", "devs"), ("system:nodes", groups::NODES)] {
+    for (name, group) in
+        [("jane", groups::NODES), ("system:node:n1", "devs"), ("system:nodes", groups::NODES)]
+    {
         assert_eq!(authorize(&UserInfo::new(name, &[group]), &wanted, &Mine), None, "{name}");
     }
     let nameless = authorize(&UserInfo::new("system:node:", &[groups::NODES]), &wanted, &Mine).unwrap();
@@ -53,24 +55,80 @@ fn access_follows_the_pods() {
         ("list", "", "secrets", "", "", "", Err("can only read namespaced object of this type")),
         ("update", "", "secrets", "ns", "mine", "", Err("can only read resources of this type")),
         ("get", "", "configmaps", "ns", "mine", "", Ok(())),
-        ("list", "", "persistentvolumeclaims", "ns", "mine", "", Err("can only get individual resources of this type")),
+        (
+            "list",
+            "",
+            "persistentvolumeclaims",
+            "ns",
+            "mine",
+            "",
+            Err("can only get individual resources of this type"),
+        ),
         ("get", "", "persistentvolumes", "", "mine", "", Ok(())),
         ("patch", "", "persistentvolumeclaims/status", "ns", "mine", "", Ok(())),
-        ("get", "", "persistentvolumeclaims/status", "ns", "mine", "", Err("can only get/update/patch this type")),
+        (
+            "get",
+            "",
+            "persistentvolumeclaims/status",
+            "ns",
+            "mine",
+            "",
+            Err("can only get/update/patch this type"),
+        ),
         ("get", storage, "volumeattachments", "", "mine", "", Ok(())),
         ("get", resource, "resourceclaims", "ns", "other", "", Err(unrelated)),
         ("create", "", "serviceaccounts/token", "ns", "mine", "", Ok(())),
         ("create", "", "serviceaccounts/token", "ns", "other", "", Err(unrelated)),
-        ("create", "", "serviceaccounts", "ns", "", "", Err("can only create tokens for individual service accounts")),
+        (
+            "create",
+            "",
+            "serviceaccounts",
+            "ns",
+            "",
+            "",
+            Err("can only create tokens for individual service accounts"),
+        ),
         ("get", "", "serviceaccounts", "ns", "mine", "", Ok(())),
         ("update", "coordination.k8s.io", "leases", "kube-node-lease", "n1", "", Ok(())),
         ("create", "coordination.k8s.io", "leases", "kube-node-lease", "", "", Ok(())),
-        ("update", "coordination.k8s.io", "leases", "kube-node-lease", "n2", "", Err("can only access node lease with the same name as the requesting node")),
-        ("get", "coordination.k8s.io", "leases", "default", "n1", "", Err("can only access leases in the \"kube-node-lease\" system namespace")),
+        (
+            "update",
+            "coordination.k8s.io",
+            "leases",
+            "kube-node-lease",
+            "n2",
+            "",
+            Err("can only access node lease with the same name as the requesting node"),
+        ),
+        (
+            "get",
+            "coordination.k8s.io",
+            "leases",
+            "default",
+            "n1",
+            "",
+            Err("can only access leases in the \"kube-node-lease\" system namespace"),
+        ),
         ("delete", storage, "csinodes", "", "n1", "", Ok(())),
-        ("delete", storage, "csinodes", "", "n2", "", Err("can only access CSINode with the same name as the requesting node")),
+        (
+            "delete",
+            storage,
+            "csinodes",
+            "",
+            "n2",
+            "",
+            Err("can only access CSINode with the same name as the requesting node"),
+        ),
         ("list", resource, "resourceslices", "", "", "spec.nodeName=n1", Ok(())),
-        ("list", resource, "resourceslices", "", "", "spec.nodeName=n2", Err("can only list/watch/deletecollection resourceslices with nodeName field selector")),
+        (
+            "list",
+            resource,
+            "resourceslices",
+            "",
+            "",
+            "spec.nodeName=n2",
+            Err("can only list/watch/deletecollection resourceslices with nodeName field selector"),
+        ),
         ("get", "", "nodes", "", "n1", "", Ok(())),
         ("get", "", "nodes", "", "n2", "", Err("node 'n1' cannot read 'n2', only its own Node object")),
         ("list", "", "nodes", "", "", "", Err("node 'n1' cannot read all nodes, only its own Node object")),
@@ -78,7 +136,15 @@ fn access_follows_the_pods() {
         ("delete", "", "nodes", "", "n1", "", Err("")),
         ("list", "", "pods", "", "", "spec.nodeName=n1", Ok(())),
         ("watch", "", "pods", "", "", "status.phase!=x,spec.nodeName=n1", Ok(())),
-        ("list", "", "pods", "", "", "spec.nodeName!=n1", Err("can only list/watch pods with spec.nodeName field selector")),
+        (
+            "list",
+            "",
+            "pods",
+            "",
+            "",
+            "spec.nodeName!=n1",
+            Err("can only list/watch pods with spec.nodeName field selector"),
+        ),
         ("get", "", "pods", "ns", "mine", "", Ok(())),
         ("patch", "", "pods/status", "ns", "other", "", Ok(())),
         ("update", "", "pods", "ns", "mine", "", Err("")),
@@ -121,7 +187,11 @@ fn pods_refer_to_what_they_use() {
             assert!(!refers(&value, what, name), "{what:?} {name}");
         }
     }
-    let mirror = pod.replacen("\"name\":\"p\"", "\"name\":\"p\",\"annotations\":{\"kubernetes.io/config.mirror\":\"x\"}", 1);
+    let mirror = pod.replacen(
+        "\"name\":\"p\"",
+        "\"name\":\"p\",\"annotations\":{\"kubernetes.io/config.mirror\":\"x\"}",
+        1,
+    );
     assert!(!refers(&parse(&mirror), Related::Secret, "s1"), "a node's own pod opens nothing");
     let volume = parse(
         r#"{"spec":{"claimRef":{"namespace":"ns"},"rbd":{"secretRef":{"name":"a"}},"csi":{"nodeStageSecretRef":{"namespace":"x","name":"b"},"controllerExpandSecretRef":{"namespace":"x","name":"c"}}}}"#,

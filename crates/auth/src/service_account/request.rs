@@ -137,8 +137,7 @@ impl ServiceAccounts {
         };
         let uid = match (group, kind) {
             ("", "Pod") => {
-                let pod =
-                    objects.read(Kind::Pod, namespace, name).ok_or_else(|| not_found("pods", name))?;
+                let pod = objects.read(Kind::Pod, namespace, name).ok_or_else(|| not_found("pods", name))?;
                 if pod.str_at(&["spec", "serviceAccountName"]).unwrap_or_default() != account {
                     return Err(Status::bad_request(format!(
                         "cannot bind token for serviceaccount {} to pod running with different serviceaccount name.",

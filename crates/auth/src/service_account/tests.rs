@@ -46,7 +46,11 @@ impl Objects for World {
 fn world() -> World {
     World::default()
         .with("sa", "ns/robot", r#"{"metadata":{"uid":"sa-1"}}"#)
-        .with("pod", "ns/web", r#"{"metadata":{"uid":"pod-1"},"spec":{"serviceAccountName":"robot","nodeName":"n1"}}"#)
+        .with(
+            "pod",
+            "ns/web",
+            r#"{"metadata":{"uid":"pod-1"},"spec":{"serviceAccountName":"robot","nodeName":"n1"}}"#,
+        )
         .with("secret", "ns/s", r#"{"metadata":{"uid":"secret-1"}}"#)
         .with("node", "/n1", r#"{"metadata":{"uid":"node-1"}}"#)
 }
@@ -231,7 +235,8 @@ fn kubelets_tokens_are_extended_and_long_ones_shortened() {
     assert_eq!(claims(plain, request), (3607, None, Vec::new()));
     let unbound = r#"{"spec":{"expirationSeconds":3607}}"#;
     assert_eq!(claims(Settings::default(), unbound), (3607, None, Vec::new()));
-    let elsewhere = request.replace("\"expirationSeconds\"", "\"audiences\":[\"vault\"],\"expirationSeconds\"");
+    let elsewhere =
+        request.replace("\"expirationSeconds\"", "\"audiences\":[\"vault\"],\"expirationSeconds\"");
     assert_eq!(claims(Settings::default(), &elsewhere), (3607, None, Vec::new()));
     let short = Settings { max_expiration_seconds: 3600, ..Settings::default() };
     let warning = "requested expiration of 7200 seconds shortened to 3600 seconds".to_owned();
@@ -277,7 +282,9 @@ fn tokens_in_secrets_end_with_their_secret() {
     let token = issuer.legacy_token("ns", "robot", "sa-1", "robot-token").unwrap();
     let secret = |token: &str, more: &str| {
         let data = STANDARD.encode(token);
-        format!(r#"{{"metadata":{{"uid":"u"{more}}},"type":"kubernetes.io/service-account-token","data":{{"token":"{data}"}}}}"#)
+        format!(
+            r#"{{"metadata":{{"uid":"u"{more}}},"type":"kubernetes.io/service-account-token","data":{{"token":"{data}"}}}}"#
+        )
     };
     let with = |text: &str| world().with("secret", "ns/robot-token", text);
     let found = check(&issuer, &with(&secret(&token, "")), &token, NOW).unwrap().unwrap();
