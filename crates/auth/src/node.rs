@@ -36,9 +36,14 @@ pub trait Relations {
     fn relates(&self, node: &str, what: Related, namespace: &str, name: &str) -> bool;
 }
 
+/// The node a user is; empty where its name says none. `None` for users that are no nodes.
+pub fn name_of(user: &UserInfo) -> Option<&str> {
+    user.name.strip_prefix(names::NODE_PREFIX).filter(|_| user.is_in(groups::NODES))
+}
+
 /// `None` for users that are no nodes.
 pub fn authorize(user: &UserInfo, wanted: &Attributes<'_>, relations: &dyn Relations) -> Option<Decision> {
-    let node = user.name.strip_prefix(names::NODE_PREFIX).filter(|_| user.is_in(groups::NODES))?;
+    let node = name_of(user)?;
     if node.is_empty() {
         return Some(no(format!("unknown node for user {}", object::quote(&user.name))));
     }
