@@ -1,15 +1,17 @@
-//! May they: RBAC over the table. A changed role counts for the next request.
+//! May they: the nodes' rules, then RBAC, over the table. A changed role counts for the next request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use admission::{Attempt, Effects, Operation, Plugin, Refusal};
-use auth::{Attributes, Decision, Policy, UserInfo, groups, rbac};
+use auth::{Attributes, Decision, Policy, UserInfo, groups, node, rbac};
 use catalog::StorageId;
 use codec::json;
 use object::{Status, Value};
 use parking_lot::{Mutex, RwLock};
 use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
+
+use crate::node_relations::NodeRelations;
 
 /// The rules in force, kept in step with the table by pulling from its log.
 pub struct Authorizer {
@@ -19,6 +21,7 @@ pub struct Authorizer {
     /// Guards the places in the logs of the four RBAC resources.
     cursors: Mutex<Vec<Option<Cursor>>>,
     storages: Vec<StorageId>,
+    nodes: NodeRelations,
     /// The table's revision the policy is known to be right for.
     seen: AtomicU64,
 }
@@ -35,6 +38,7 @@ impl Authorizer {
             policy: RwLock::new(Policy::new()),
             cursors: Mutex::new(cursors),
             storages,
+            nodes: NodeRelations::new(table.clone()),
             seen: AtomicU64::new(u64::MAX),
             table,
         }
@@ -45,7 +49,16 @@ impl Authorizer {
         if user.is_in(groups::MASTERS) {
             return Decision { allowed: true, reason: String::new() };
         }
-        self.with_policy(|policy| policy.authorize(user, wanted))
+        let as_node = node::authorize(user, wanted, &self.nodes);
+        if as_node.as_ref().is_some_and(|d| d.allowed) {
+            return as_node.unwrap_or_default();
+        }
+        let mut decision = self.with_policy(|policy| policy.authorize(user, wanted));
+        if let Some(why) = as_node.filter(|d| !decision.allowed && !d.reason.is_empty()) {
+            let both = [why.reason.as_str(), decision.reason.as_str()];
+            decision.reason = both.into_iter().filter(|r| !r.is_empty()).collect::<Vec<_>>().join("\n");
+        }
+        decision
     }
 
     /// `Err` is the 403 to answer.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use admission::{Chain, Choice, UnknownPlugin};
-use auth::{Attributes, Tokens, UserInfo, groups, impersonation};
+use auth::{Attributes, ServiceAccounts, Tokens, UserInfo, groups, impersonation};
 use catalog::{Catalog, Resource};
 use env::Env;
 use futures_util::FutureExt;
@@ -20,11 +20,12 @@ use table::Table;
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::body::RequestBody;
 use crate::health::Health;
+use crate::identity::Identity;
 use crate::info::{Place, Query, RequestInfo, parse};
 use crate::metrics::{Counted, Metrics};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
-use crate::{aggregation, discovery, open_api, upkeep, verbs};
+use crate::{aggregation, discovery, open_api, openid, upkeep, verbs};
 
 /// Requests that are no watch must be answered within this.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -51,12 +52,16 @@ pub struct ApiConfig {
     pub tokens: Option<Tokens>,
     /// Which admission plugins run beside the default ones, and which don't.
     pub admission: Choice,
+    pub service_accounts: ServiceAccounts,
+    /// Whether Secrets of type `bootstrap.kubernetes.io/token` prove an identity.
+    pub bootstrap_tokens: bool,
 }
 
 /// The whole API without its sockets: give it requests, it gives answers.
 pub struct Api {
     pub(crate) registry: Registry,
     pub(crate) authorizer: Arc<Authorizer>,
+    pub(crate) identity: Identity,
     pub(crate) metrics: Metrics,
     pub(crate) health: Health,
     pub(crate) documents: open_api::Documents,
@@ -65,7 +70,6 @@ pub struct Api {
     /// The loops of this cluster run once, however many sockets it has.
     loops_started: AtomicBool,
     trigger: Trigger,
-    tokens: Option<Tokens>,
 }
 
 impl Api {
@@ -76,11 +80,18 @@ impl Api {
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
         };
+        let identity = Identity::new(
+            config.table.clone(),
+            config.tokens,
+            config.service_accounts,
+            config.bootstrap_tokens,
+        );
         let started = config.env.now_nanos() as f64 / 1e9;
         let (trigger, shutdown) = Trigger::new();
         Ok(Arc::new(Api {
             registry: Registry::new(config.catalog, config.table, config.engine, config.env, admission),
             authorizer,
+            identity,
             metrics: Metrics::default(),
             health: Health::default(),
             documents: open_api::Documents::default(),
@@ -88,12 +99,16 @@ impl Api {
             started,
             loops_started: AtomicBool::new(false),
             trigger,
-            tokens: config.tokens,
         }))
     }
 
     pub fn registry(&self) -> &Registry {
         &self.registry
+    }
+
+    /// Where others reach this server, as host:port: OpenID clients are sent there for our keys.
+    pub fn set_external_address(&self, address: impl Into<String>) {
+        self.identity.set_external_address(address.into());
     }
 
     /// Starts what runs without being asked (upkeep, role aggregation), once; it stops when a shutdown begins.
@@ -161,7 +176,7 @@ impl Api {
         info: Option<&RequestInfo<'_>>,
     ) -> Result<Answer, Status> {
         // Who: before anything is looked at in their name.
-        let user = self.authenticate(caller, parts)?;
+        let user = self.authenticate(caller, parts).await?;
         // As whom: after we know who asks, before their rights are looked at; it is itself a right.
         let wanted = attributes(parts, query, info);
         let user = self.impersonated(user, parts, &wanted)?;
@@ -204,6 +219,9 @@ impl Api {
         if let Some(answer) = open_api::serve(self, path, &parts.headers) {
             return Ok(answer);
         }
+        if let Some(answer) = openid::serve(self, path, &parts.method) {
+            return answer;
+        }
         match path {
             "/version" => Ok(discovery::version()),
             "/metrics" => {
@@ -224,7 +242,13 @@ impl Api {
         }
     }
 
-    fn authenticate(&self, caller: &Caller, parts: &http::request::Parts) -> Result<Arc<UserInfo>, Status> {
+    /// A certificate if there is one, then the tokens; who brings nothing is nobody, who brings what proves
+    /// nothing is refused.
+    async fn authenticate(
+        &self,
+        caller: &Caller,
+        parts: &http::request::Parts,
+    ) -> Result<Arc<UserInfo>, Status> {
         match caller {
             Caller::Known(user) => return Ok(user.clone()),
             Caller::Refused => return Err(Status::unauthorized()),
@@ -238,8 +262,15 @@ impl Api {
             .ok()
             .and_then(|h| h.split_once(' '))
             .filter(|(s, _)| s.eq_ignore_ascii_case("bearer"));
-        let user = bearer.and_then(|(_, token)| self.tokens.as_ref()?.authenticate(token.trim()));
-        user.map(|u| Arc::new(u.authenticated())).ok_or_else(Status::unauthorized)
+        let (_, token) = bearer.ok_or_else(Status::unauthorized)?;
+        let audiences = self.identity.service_accounts().audiences();
+        match self.identity.authenticate(&self.registry, token.trim(), audiences).await {
+            Ok(bearer) => Ok(bearer.user),
+            Err(why) => {
+                tracing::debug!(why, "a token was refused");
+                Err(Status::unauthorized())
+            }
+        }
     }
 
     fn impersonated(
@@ -314,6 +345,10 @@ fn attributes<'a>(
         subresource: &info.subresource,
         name,
         namespace: &info.namespace,
+        field_selector: match info.verb {
+            "list" | "watch" | "deletecollection" if !info.old_watch => query.get("fieldSelector"),
+            _ => "",
+        },
         path: None,
     }
 }

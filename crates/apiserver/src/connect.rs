@@ -84,6 +84,7 @@ impl Connect<'_> {
                 name: self.request.name,
                 namespace: self.request.namespace,
                 path: None,
+                field_selector: "",
             },
         )
     }

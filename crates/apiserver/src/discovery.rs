@@ -12,6 +12,7 @@ use crate::body::Body;
 use crate::chain::Api;
 use crate::info::Query;
 use crate::negotiate::{Offer, negotiate, ranges};
+use crate::openid;
 use crate::respond::{self, Answer};
 
 pub fn version() -> Answer {
@@ -89,6 +90,9 @@ fn root(catalog: &Catalog) -> Value {
     for group in catalog.groups().iter().filter(|g| !g.name.is_empty()) {
         paths.push(format!("/apis/{}", group.name));
         paths.extend(group.versions.iter().map(|v| format!("/apis/{}/{v}", group.name)));
+    }
+    for path in [openid::CONFIGURATION, openid::KEYS] {
+        paths.push(path.to_owned());
     }
     for path in ["/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz", "/version"] {
         paths.push(path.to_owned());

@@ -56,6 +56,7 @@ pub async fn serve(
             let rules_for = |user: &UserInfo, namespace: &str| policy.rules_for(user, namespace);
             reviews::self_subject_rules_review(&review, user, &rules_for)
         })?,
+        "tokenreviews" => token_review(api, review).await?,
         "selfsubjectreviews" => {
             let now = views::timestamp(api.registry.env().now_seconds());
             reviews::self_subject_review(user, &now)
@@ -69,6 +70,31 @@ pub async fn serve(
     // The answer in canonical order; ours always fits its type.
     let _ = normalise(catalog.schema(), resource.ty, &mut answer, &mut Strict::off());
     Ok(respond::value(201, &answer, wanted))
+}
+
+/// Who would the bearer of this token be? The question is repeated in the answer, the token too.
+async fn token_review(api: &Api, mut review: Value) -> Result<Value, Status> {
+    let token = review.str_at(&["spec", "token"]).unwrap_or_default().to_owned();
+    if token.is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
+    let asked = review.at(&["spec", "audiences"]).and_then(Value::as_list).unwrap_or_default();
+    let mut audiences: Vec<String> = asked.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    if audiences.is_empty() {
+        audiences = api.identity.service_accounts().audiences().to_vec();
+    }
+    let mut status = Map::default();
+    match api.identity.authenticate(&api.registry, token.trim(), &audiences).await {
+        Ok(bearer) => {
+            status.set("authenticated", true);
+            status.set("user", reviews::user_to_value(&bearer.user));
+            let audiences = bearer.audiences.into_iter().map(Value::from);
+            status.set("audiences", audiences.collect::<Vec<_>>());
+        }
+        Err(why) => status.set("error", why),
+    }
+    review.make_map().set("status", status);
+    Ok(review)
 }
 
 /// The deprecated resource upstream still serves; in one process there are no components to ask.

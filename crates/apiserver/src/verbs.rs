@@ -1,5 +1,7 @@
 //! The registry's verbs as HTTP: parameters in, answers out.
 
+mod token;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,6 +93,7 @@ pub async fn serve(
         (Some("approval" | "resize" | "ephemeralcontainers"), Verbs::GET) => call.get().await,
         (None, Verbs::DELETE) => call.delete(body).await,
         (None, Verbs::DELETE_COLLECTION) => call.delete_collection(body).await,
+        (Some("token"), Verbs::CREATE) => call.create_token(body).await,
         (Some("scale"), Verbs::GET) => call.get_scale().await,
         (Some("scale"), Verbs::UPDATE) => call.update_scale(body).await,
         (Some("scale"), Verbs::PATCH) => call.patch_scale(body).await,

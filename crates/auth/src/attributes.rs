@@ -15,6 +15,8 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// Empty at the cluster scope.
     pub namespace: &'a str,
+    /// As the query says it; only the node authorizer looks.
+    pub field_selector: &'a str,
     /// `Some` for a path that is no resource (`/metrics`); then only `verb` counts beside it.
     pub path: Option<&'a str>,
 }

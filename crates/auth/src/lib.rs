@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! TLS client certificate ─ x509::authenticate ─┐
-//! Authorization: Bearer ── Tokens::authenticate ├─ UserInfo ─ impersonation ─ UserInfo ─ rbac::Policy::authorize
+//! Authorization: Bearer ── Tokens ──────────────┤
+//!                          bootstrap_token ─────┼─ UserInfo ─ impersonation ─ UserInfo ─ node, rbac::Policy
+//!                          ServiceAccounts ─────┤
 //! neither ──────────────── UserInfo::anonymous ─┘
 //! ```
 //!
@@ -10,10 +12,14 @@
 //! and `tokens` touch files, when the program starts or a certificate is renewed.
 
 mod attributes;
+pub mod bootstrap_token;
 pub mod impersonation;
+pub mod jwt;
+pub mod node;
 pub mod pki;
 pub mod rbac;
 pub mod reviews;
+pub mod service_account;
 pub mod tokens;
 mod user;
 pub mod x509;
@@ -21,5 +27,6 @@ pub mod x509;
 pub use attributes::{Attributes, Decision, forbidden};
 pub use pki::{Pki, PkiError};
 pub use rbac::{Policy, Rule};
+pub use service_account::ServiceAccounts;
 pub use tokens::Tokens;
 pub use user::{UserInfo, groups, names};

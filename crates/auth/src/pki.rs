@@ -11,10 +11,11 @@
 //! certificate, while a lone certificate is a mistake somebody must look at.
 
 mod certificate;
-mod der;
+pub(crate) mod der;
 mod files;
 mod identity;
-mod pem;
+pub(crate) mod pem;
+mod service_account;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +31,7 @@ pub(crate) use certificate::{COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, 
 use certificate::{Request, Signer, Usage};
 pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
 pub use pem::{certificates as certificates_from_pem, private_key as private_key_from_pem};
+pub use service_account::service_account_key;
 
 use crate::x509::ClientCa;
 use crate::{groups, user};

@@ -11,7 +11,7 @@ pub use aggregation::{RoleForAggregation, Selector, aggregated_rules, selectors_
 pub use escalation::{check_binding_write, check_role_write, covers, escalation_message};
 pub use policy::{Policy, RoleKind};
 pub use rule::Rule;
-pub(crate) use rule::{list as string_list, strings};
+pub(crate) use rule::{list as string_list, quoted_list, strings};
 
 /// The API group of the four kinds, and of a subject that is a user or a group.
 pub const GROUP: &str = "rbac.authorization.k8s.io";

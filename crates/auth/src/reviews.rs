@@ -83,7 +83,12 @@ pub fn self_subject_rules_review(
     if namespace.is_empty() {
         return Err(Status::bad_request("no namespace on request"));
     }
-    let (rules, unresolved) = rules_for(user, namespace);
+    let (rules, mut unresolved) = rules_for(user, namespace);
+    // What a node may depends on its pods: no list of rules can say it.
+    let is_node = crate::node::name_of(user).is_some();
+    if is_node {
+        unresolved.insert(0, "node authorizer does not support user rule resolution".to_owned());
+    }
     let (mut on_resources, mut on_paths) = (Vec::new(), Vec::new());
     for rule in &rules {
         if !rule.resources.is_empty() {
@@ -97,7 +102,7 @@ pub fn self_subject_rules_review(
     let mut status = Map::default();
     status.set("resourceRules", on_resources);
     status.set("nonResourceRules", on_paths);
-    status.set("incomplete", false);
+    status.set("incomplete", is_node);
     match unresolved.as_slice() {
         [] => {}
         [one] => status.set("evaluationError", one.as_str()),
@@ -165,6 +170,7 @@ fn answer(mut review: Value, user: &UserInfo, authorize: &Authorize<'_>) -> Valu
                 subresource: text("subresource"),
                 name: text("name"),
                 namespace: text("namespace"),
+                field_selector: spec.str_at(&["fieldSelector", "rawSelector"]).unwrap_or_default(),
                 path: None,
             };
             authorize(user, &wanted)

@@ -28,6 +28,10 @@ pub mod names {
     pub const CREDENTIAL_ID_KEY: &str = "authentication.kubernetes.io/credential-id";
     /// Extra key: the node a service account's token is bound to.
     pub const NODE_NAME_KEY: &str = "authentication.kubernetes.io/node-name";
+    pub const NODE_UID_KEY: &str = "authentication.kubernetes.io/node-uid";
+    /// Extra keys: the pod a service account's token is bound to.
+    pub const POD_NAME_KEY: &str = "authentication.kubernetes.io/pod-name";
+    pub const POD_UID_KEY: &str = "authentication.kubernetes.io/pod-uid";
 }
 
 /// Who makes a request.

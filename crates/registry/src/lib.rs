@@ -120,7 +120,7 @@ impl Registry {
     }
 
     /// Makes the table at least as new as every write acknowledged anywhere before now.
-    pub(crate) async fn freshen(&self) -> Result<(), Status> {
+    pub async fn freshen(&self) -> Result<(), Status> {
         match self.engine.barrier().await {
             Ok(_) => Ok(()),
             Err(error) => Err(store_failed(error)),

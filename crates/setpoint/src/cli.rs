@@ -68,6 +68,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Users who prove themselves with a static token: lines of token,user,uid,\"group1,group2\""),
         )
+        .args(crate::identity::flags())
         .arg(
             Arg::new("enable-admission-plugins")
                 .long("enable-admission-plugins")

@@ -1,6 +1,7 @@
 //! `setpoint`: the Kubernetes control plane as one program. Parse, wire, run, drain.
 
 mod cli;
+mod identity;
 mod kubeconfig;
 mod reset;
 mod run;

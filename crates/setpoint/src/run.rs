@@ -15,6 +15,7 @@ use env::Env;
 use table::Table;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::identity::IdentitySettings;
 use crate::store_choice::StoreChoice;
 use crate::{cli, kubeconfig};
 
@@ -32,6 +33,7 @@ pub struct Settings {
     kubeconfig: PathBuf,
     token_file: Option<PathBuf>,
     admission: apiserver::AdmissionChoice,
+    identity: IdentitySettings,
     log: String,
 }
 
@@ -56,6 +58,7 @@ impl Settings {
                 disable: list("disable-admission-plugins"),
             },
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
+            identity: IdentitySettings::from_matches(matches)?,
             log: text("log"),
             data_dir,
             listen,
@@ -112,11 +115,21 @@ async fn serve(settings: Settings) -> Result<()> {
 
     let address: SocketAddr = settings.listen.parse().context("--listen")?;
     let names = certificate_names(address.ip());
-    let mut pki = Pki::open_or_create(&settings.data_dir.join("pki"), env.now_seconds(), &names)?;
+    let pki_dir = settings.data_dir.join("pki");
+    let mut pki = Pki::open_or_create(&pki_dir, env.now_seconds(), &names)?;
+    let service_accounts = settings.identity.service_accounts(&pki_dir)?;
     let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
 
-    let admission = settings.admission.clone();
-    let config = ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens, admission };
+    let config = ApiConfig {
+        catalog,
+        table,
+        engine: engine.clone(),
+        env: env.clone(),
+        tokens,
+        service_accounts,
+        bootstrap_tokens: settings.identity.bootstrap_tokens,
+        admission: settings.admission.clone(),
+    };
     let api = Api::new(config).map_err(|error| {
         anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
     })?;
@@ -131,6 +144,7 @@ async fn serve(settings: Settings) -> Result<()> {
     })?;
 
     let url = server_url(bound);
+    api.set_external_address(url.trim_start_matches("https://"));
     kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
     announce(&settings, &url);
 

@@ -17,6 +17,8 @@ mod socket;
 use std::sync::Arc;
 
 use apiserver::{Api, ApiConfig, Caller};
+use auth::jwt::SigningKey;
+use auth::service_account::{ServiceAccounts, Settings};
 use auth::{Tokens, UserInfo, groups};
 use catalog::Catalog;
 use env::Env;
@@ -51,9 +53,18 @@ impl TestCluster {
         let catalog = Arc::new(Catalog::builtin());
         let table = Table::new(catalog.clone(), env.clone());
         let engine = MemoryEngine::open(table.clone());
-        let admission = Default::default();
-        let api = Api::new(ApiConfig { catalog, table, engine, env, tokens, admission })
-            .expect("the default plugins exist");
+        let service_accounts = service_accounts(Settings::default());
+        let config = ApiConfig {
+            catalog,
+            table,
+            engine,
+            env,
+            tokens,
+            service_accounts,
+            bootstrap_tokens: true,
+            admission: Default::default(),
+        };
+        let api = Api::new(config).expect("the default plugins exist");
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
         }
@@ -103,6 +114,15 @@ impl Drop for TestCluster {
         self.api.begin_shutdown();
     }
 }
+
+/// The issuer of every test cluster. Its key is the same in all of them: a world under a seed must not draw
+/// keys from the machine, and the world's own random numbers are no stuff for keys.
+pub fn service_accounts(settings: Settings) -> ServiceAccounts {
+    let key = SigningKey::from_pem(SERVICE_ACCOUNT_KEY).expect("the key below is one");
+    ServiceAccounts::new(settings, key, Vec::new())
+}
+
+const SERVICE_ACCOUNT_KEY: &[u8] = include_bytes!("service_account.key");
 
 /// Who [`TestCluster::client`] and the raw requests are.
 pub fn admin() -> UserInfo {

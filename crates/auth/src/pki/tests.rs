@@ -178,3 +178,23 @@ fn leave_files_to_look_at() {
     fs::write(Path::new(&dir).join("admin.conf"), pki.admin_kubeconfig("https://localhost:6443"))
         .expect("written");
 }
+
+#[test]
+fn the_service_account_key_is_made_once_and_never_overwritten() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a folder");
+    let key = service_account_key(dir.path()).expect("a new key");
+    for name in ["sa.key", "sa.pub"] {
+        let mode = std::fs::metadata(dir.path().join(name)).expect(name).permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    let again = service_account_key(dir.path()).expect("the same key");
+    assert_eq!(again.public(), key.public());
+    // A crash between the two files.
+    std::fs::remove_file(dir.path().join("sa.pub")).expect("sa.pub");
+    assert_eq!(service_account_key(dir.path()).expect("the same key").public(), key.public());
+    std::fs::write(dir.path().join("sa.key"), "x").expect("sa.key");
+    assert!(matches!(service_account_key(dir.path()), Err(PkiError::Damaged { .. })));
+    std::fs::remove_file(dir.path().join("sa.key")).expect("sa.key");
+    assert!(matches!(service_account_key(dir.path()), Err(PkiError::KeyMissing { .. })));
+}

@@ -128,6 +128,14 @@ fn rules_review_lists_rules_of_a_namespace() {
         json(answer.get("status").expect("answered")),
         r#"{"resourceRules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}],"nonResourceRules":[],"incomplete":false}"#
     );
+    // What a node may depends on its pods.
+    let node = UserInfo::new("system:node:n1", &["system:nodes"]);
+    let asked = review(&[("namespace", "a".into())]);
+    let answer = self_subject_rules_review(&asked, &node, &|u, n| policy.rules_for(u, n)).expect("valid");
+    assert_eq!(
+        json(answer.get("status").expect("answered")),
+        r#"{"resourceRules":[],"nonResourceRules":[],"incomplete":true,"evaluationError":"node authorizer does not support user rule resolution"}"#
+    );
 }
 
 #[test]

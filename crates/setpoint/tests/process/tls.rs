@@ -58,6 +58,48 @@ async fn static_tokens_name_their_users() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_outlive_a_restart_and_count_where_the_key_is_given() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Proc::start_with(&data, &["--service-account-max-token-expiration", "1h"]);
+    let client = server.client().await;
+    let accounts = "/api/v1/namespaces/default/serviceaccounts";
+    let robot = serde_json::json!({"metadata": {"name": "robot"}});
+    assert_eq!(call(&client, "POST", accounts, Some(robot.clone())).await.0, 201);
+    let (code, answer) =
+        call(&client, "POST", &format!("{accounts}/robot/token"), Some(serde_json::json!({}))).await;
+    assert_eq!(code, 201, "{answer}");
+    let token = answer["status"]["token"].as_str().unwrap().to_owned();
+    let with_token = async |server: &Proc| {
+        let request = http::Request::get("/openid/v1/jwks")
+            .header("authorization", format!("Bearer {token}"))
+            .body(Body::from(Vec::new()))
+            .unwrap();
+        server.anonymous().await.send(request).await.unwrap().status().as_u16()
+    };
+    assert_eq!(with_token(&server).await, 200, "service accounts may read the issuer's keys");
+    let (_, configuration) = call(&client, "GET", "/.well-known/openid-configuration", None).await;
+    assert_eq!(configuration["jwks_uri"], format!("{}/openid/v1/jwks", server.url()));
+    drop((client, server));
+    let again = Proc::start(&data);
+    assert_eq!(with_token(&again).await, 200);
+    let key = again.pki("sa.key");
+
+    // Another cluster does not know the token; one that was given the key knows it, but not the account's uid.
+    let other = Proc::start_with(&folder.path().join("other"), &["--store", "memory"]);
+    assert_eq!(with_token(&other).await, 401);
+    let given = ["--store", "memory", "--service-account-key-file", key.to_str().unwrap()];
+    let other = Proc::start_with(&folder.path().join("third"), &given);
+    let client = other.client().await;
+    assert_eq!(call(&client, "POST", accounts, Some(robot)).await.0, 201);
+    let review = serde_json::json!({"spec": {"token": token}});
+    let (_, answer) =
+        call(&client, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", Some(review)).await;
+    let error = answer["status"]["error"].as_str().unwrap();
+    assert!(error.starts_with("service account UID ("), "{error}");
+}
+
 #[test]
 fn both_http_versions_are_spoken() {
     if !available("curl") {

@@ -9,6 +9,7 @@ mod concurrency;
 mod determinism;
 mod golden_errors;
 mod golden_watches;
+mod identity;
 mod kinds;
 mod lists;
 mod rbac;

@@ -1,0 +1,116 @@
+//! Which objects lead to a node, looked up in the table when a node asks.
+//!
+//! Pods are found by the index on `spec.nodeName`, so a question costs a look at the pods of one node: some
+//! hundred at most, and only those whose text mentions the name are parsed. There is no graph to keep in step.
+
+use std::sync::Arc;
+
+use auth::node::{Related, Relations, claims_of, is_mirror, refers, volume_secrets};
+use catalog::Resource;
+use codec::json;
+use object::Value;
+use object::selector::FieldSelector;
+use table::{Obj, Scope, Selection, Table};
+
+pub struct NodeRelations {
+    table: Arc<Table>,
+}
+
+impl NodeRelations {
+    pub fn new(table: Arc<Table>) -> NodeRelations {
+        NodeRelations { table }
+    }
+
+    fn resource(&self, group: &str, plural: &str) -> Option<&Resource> {
+        self.table.catalog().find(group, "v1", plural)
+    }
+
+    fn read(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
+        let id = self.resource(group, plural)?.storage?;
+        let storage = self.table.catalog().storage(id);
+        let separator = if storage.namespaced { "/" } else { "" };
+        let obj = self.table.get(id, &format!("{}{namespace}{separator}{name}", storage.prefix))?;
+        json::parse(obj.body(), None).ok()
+    }
+
+    /// The pods bound to the node, of one namespace or of all.
+    fn pods(&self, node: &str, scope: Scope) -> Vec<Arc<Obj>> {
+        let found = || {
+            let resource = self.resource("", "pods")?;
+            let bound = FieldSelector::of("spec.nodeName", node);
+            let catalog = self.table.catalog();
+            let selection = Selection::new(catalog, resource, scope, None, Some(&bound)).ok()?;
+            self.table.list(resource.storage?, &selection, None, None, 0).ok()
+        };
+        found().map(|page| page.items).unwrap_or_default()
+    }
+
+    fn a_pod_refers(&self, node: &str, what: Related, namespace: &str, name: &str) -> bool {
+        let quoted = format!("\"{name}\"");
+        self.pods(node, Scope::Namespace(namespace.to_owned())).iter().any(|pod| {
+            // The claim of an ephemeral volume has a name that stands nowhere.
+            let may = mentions(pod, &quoted)
+                || (what == Related::PersistentVolumeClaim && mentions(pod, "\"ephemeral\""));
+            may && json::parse(pod.body(), None).is_ok_and(|pod| refers(&pod, what, name))
+        })
+    }
+
+    /// A secret some volume needs whose claim a pod of the node uses.
+    fn a_volume_needs(&self, node: &str, namespace: &str, name: &str) -> bool {
+        self.pods(node, Scope::All).iter().any(|pod| {
+            if !mentions(pod, "\"persistentVolumeClaim\"") && !mentions(pod, "\"ephemeral\"") {
+                return false;
+            }
+            let Ok(tree) = json::parse(pod.body(), None) else { return false };
+            !is_mirror(&tree)
+                && claims_of(&tree).iter().any(|claim| {
+                    let Some(volume) = self.volume_of(pod.namespace(), claim) else { return false };
+                    volume_secrets(&volume).iter().any(|(ns, secret)| ns == namespace && secret == name)
+                })
+        })
+    }
+
+    /// The volume a claim is bound to. Both sides must say so: a volume alone could name anybody's claim.
+    fn volume_of(&self, namespace: &str, claim: &str) -> Option<Value> {
+        let found = self.read("", "persistentvolumeclaims", namespace, claim)?;
+        let volume = self.read("", "persistentvolumes", "", found.str_at(&["spec", "volumeName"])?)?;
+        (claim_of(&volume) == Some((namespace, claim))).then_some(volume)
+    }
+}
+
+impl Relations for NodeRelations {
+    fn relates(&self, node: &str, what: Related, namespace: &str, name: &str) -> bool {
+        let on_node = |object: Option<Value>| {
+            object.is_some_and(|o| o.str_at(&["spec", "nodeName"]).is_some_and(|n| n == node))
+        };
+        match what {
+            Related::Pod => on_node(self.read("", "pods", namespace, name)),
+            Related::VolumeAttachment => on_node(self.read("storage.k8s.io", "volumeattachments", "", name)),
+            Related::ResourceSlice => on_node(self.read("resource.k8s.io", "resourceslices", "", name)),
+            Related::PersistentVolume => {
+                let volume = self.read("", "persistentvolumes", "", name);
+                let claim = volume.as_ref().and_then(claim_of);
+                claim.is_some_and(|(namespace, claim)| {
+                    self.a_pod_refers(node, Related::PersistentVolumeClaim, namespace, claim)
+                })
+            }
+            Related::Secret => {
+                self.a_pod_refers(node, what, namespace, name) || self.a_volume_needs(node, namespace, name)
+            }
+            Related::ConfigMap
+            | Related::ServiceAccount
+            | Related::PersistentVolumeClaim
+            | Related::ResourceClaim => self.a_pod_refers(node, what, namespace, name),
+        }
+    }
+}
+
+fn claim_of(volume: &Value) -> Option<(&str, &str)> {
+    let text = |field| volume.str_at(&["spec", "claimRef", field]);
+    Some((text("namespace")?, text("name")?))
+}
+
+/// Names have no characters JSON would escape, so their text is in the body, or they are not named.
+fn mentions(pod: &Obj, quoted: &str) -> bool {
+    memchr::memmem::find(pod.body(), quoted.as_bytes()).is_some()
+}

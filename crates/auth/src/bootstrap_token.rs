@@ -1,0 +1,83 @@
+//! Bootstrap tokens: `id.secret`, kept in Secrets `bootstrap-token-<id>` of kube-system, with which a new node
+//! introduces itself.
+
+#[cfg(test)]
+mod tests;
+
+use object::{Value, time};
+use ring::digest::{SHA256, digest};
+
+use crate::UserInfo;
+use crate::service_account::data;
+
+pub const NAMESPACE: &str = "kube-system";
+const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
+const DEFAULT_GROUP: &str = "system:bootstrappers";
+
+/// The name of the Secret that would know this token; `None` if it has not the shape of one.
+pub fn secret_name(token: &str) -> Option<String> {
+    split(token).map(|(id, _)| format!("bootstrap-token-{id}"))
+}
+
+/// The user of a token, if this Secret says so now. Why not is nobody's business but the log's.
+pub fn authenticate(token: &str, secret: &Value, now_nanos: u128) -> Option<UserInfo> {
+    let (id, text) = split(token)?;
+    let value = |key: &str| data(secret, key).unwrap_or_default();
+    let says = |key: &str, wanted: &str| value(key) == wanted.as_bytes();
+    if secret.at(&["metadata", "deletionTimestamp"]).is_some()
+        || secret.str_at(&["type"]) != Some(SECRET_TYPE)
+    {
+        return None;
+    }
+    if !same_text(&value("token-secret"), text.as_bytes()) || !says("token-id", id) {
+        return None;
+    }
+    if has_expired(&value("expiration"), now_nanos) || !says("usage-bootstrap-authentication", "true") {
+        return None;
+    }
+    let mut groups = vec![DEFAULT_GROUP.to_owned()];
+    let extra = String::from_utf8(value("auth-extra-groups")).ok()?;
+    for group in extra.split(',').filter(|_| !extra.is_empty()) {
+        // One bad group spoils them all: the token's rights are not what somebody meant them to be.
+        if !is_group(group) {
+            return None;
+        }
+        groups.push(group.to_owned());
+    }
+    groups.sort();
+    groups.dedup();
+    Some(UserInfo { name: format!("system:bootstrap:{id}"), groups, ..UserInfo::default() })
+}
+
+/// Compares by hash, so that the time it takes says nothing about how much was right.
+pub(crate) fn same_text(a: &[u8], b: &[u8]) -> bool {
+    digest(&SHA256, a).as_ref() == digest(&SHA256, b).as_ref()
+}
+
+/// No expiration is none; one that cannot be read has passed.
+fn has_expired(expiration: &[u8], now_nanos: u128) -> bool {
+    if expiration.is_empty() {
+        return false;
+    }
+    let parsed = std::str::from_utf8(expiration).ok().and_then(time::parse);
+    parsed.is_none_or(|(seconds, nanos)| {
+        let ends = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+        ends <= i128::try_from(now_nanos).unwrap_or(i128::MAX)
+    })
+}
+
+/// Six and sixteen lower-case letters and digits.
+fn split(token: &str) -> Option<(&str, &str)> {
+    let (id, secret) = token.split_once('.')?;
+    let plain = |text: &str| text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    (id.len() == 6 && secret.len() == 16 && plain(id) && plain(secret)).then_some((id, secret))
+}
+
+/// `system:bootstrappers:` and up to 256 of `[a-z0-9:-]`, the last one a letter or digit.
+fn is_group(group: &str) -> bool {
+    let Some(rest) = group.strip_prefix("system:bootstrappers:") else { return false };
+    let letter = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    (1..=256).contains(&rest.len())
+        && rest.bytes().all(|b| letter(b) || b == b':' || b == b'-')
+        && rest.bytes().next_back().is_some_and(letter)
+}
