@@ -21,6 +21,7 @@ use crate::body::RequestBody;
 use crate::health::Health;
 use crate::info::{Place, Query, RequestInfo, parse};
 use crate::metrics::{Counted, Metrics};
+use crate::negotiate::{Wanted, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::{aggregation, discovery, open_api, upkeep, verbs};
@@ -120,7 +121,8 @@ impl Api {
             Ok(answer) => answer,
             Err(_) => {
                 tracing::error!("a request panicked; this is a bug in setpoint");
-                respond::status(&Status::internal("the request failed inside the server"))
+                let status = Status::internal("the request failed inside the server");
+                respond::status(self.registry.catalog(), &status, Wanted::JSON)
             }
         }
     }
@@ -136,7 +138,10 @@ impl Api {
             Place::Resource(info) => self.admitted(caller, &parts, body, &query, Some(info)).await,
             Place::Other => self.admitted(caller, &parts, body, &query, None).await,
         };
-        let answer = answer.unwrap_or_else(|status| respond::status(&status));
+        let answer = answer.unwrap_or_else(|status| {
+            let wanted = negotiate_error(&parts.headers, &query);
+            respond::status(self.registry.catalog(), &status, wanted)
+        });
         if let Place::Resource(info) = &place
             && let Some(resource) = info.find(self.registry.catalog())
         {

@@ -26,7 +26,7 @@ use store::{CommitError, Engine};
 use table::Table;
 
 pub use admission::{Admission, Attempt, Operation};
-pub use convert::{served_body, shared_body};
+pub use convert::{protobuf_body, served_body, shared_body};
 pub use delete::Deleted;
 pub use read::{List, ListOptions, Match};
 pub use watch::{Watch, WatchStart};
