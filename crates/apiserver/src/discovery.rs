@@ -41,7 +41,12 @@ pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<
             return Ok(aggregated(catalog, *root == "api", parts, encoding));
         }
         // No API object and so JSON, whatever is asked for.
-        [] => return Ok(respond::json_bytes(200, views::encode_value(catalog, &root(catalog), Encoding::PrettyJson).into())),
+        [] => {
+            return Ok(respond::json_bytes(
+                200,
+                views::encode_value(catalog, &root(catalog), Encoding::PrettyJson).into(),
+            ));
+        }
         ["api"] => versions(catalog, parts),
         ["apis"] => groups(catalog),
         ["api", version] if has_version(catalog, "", version) => resources(catalog, "", version),

@@ -121,12 +121,12 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
         let encoding = if matches!(offer, Offer::Events) { Encoding::Json } else { json };
         return Ok(Wanted { encoding, view: View::Object });
     }
-    let offered = [("application/json", json), ("application/yaml", Encoding::Yaml), (PROTOBUF, Encoding::Protobuf)];
+    let offered =
+        [("application/json", json), ("application/yaml", Encoding::Yaml), (PROTOBUF, Encoding::Protobuf)];
     // Upstream's router looks for a route first: it knows the types by name, and one wildcard.
     if !ranges.iter().any(|r| r.kind == "*/*" || offered.iter().any(|(media, _)| r.kind == *media)) {
-        let message = format!(
-            "406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}, {STREAM_TYPES}"
-        );
+        let message =
+            format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}, {STREAM_TYPES}");
         return Err(Status::not_acceptable(message).with_empty_details());
     }
     let found = ranges.iter().find_map(|range| {
@@ -139,9 +139,8 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
             Some(Wanted { encoding, view: view(range, offer, encoding)? })
         })
     });
-    let refused = |types: &str| {
-        Status::not_acceptable(format!("only the following media types are accepted: {types}"))
-    };
+    let refused =
+        |types: &str| Status::not_acceptable(format!("only the following media types are accepted: {types}"));
     match (offer, found) {
         (_, None) => Err(refused(MEDIA_TYPES)),
         (Offer::Events, Some(Wanted { encoding: Encoding::Yaml, .. })) => Err(refused(STREAM_TYPES)),
@@ -153,8 +152,7 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
 }
 
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-const STREAM_TYPES: &str =
-    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+const STREAM_TYPES: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// The view an entry asks for; `None` when it asks for something that is not offered.
 fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View> {

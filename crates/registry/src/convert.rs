@@ -58,7 +58,14 @@ pub fn protobuf_body(catalog: &Catalog, resource: &Resource, obj: &Obj) -> Bytes
             None => Value::map(),
         };
         let mut out = Vec::with_capacity(obj.body().len());
-        protobuf::encode(catalog.schema(), resource.ty, &resource.api_version(), &resource.kind, &value, &mut out);
+        protobuf::encode(
+            catalog.schema(),
+            resource.ty,
+            &resource.api_version(),
+            &resource.kind,
+            &value,
+            &mut out,
+        );
         out.shrink_to_fit();
         Bytes::from(out)
     })
