@@ -11,6 +11,7 @@ mod drain;
 mod durability;
 mod etcd;
 mod etcd_server;
+mod etcd_tls;
 mod harness;
 mod hostile;
 mod kube_rs;
