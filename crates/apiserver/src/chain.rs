@@ -39,7 +39,7 @@ pub enum Caller {
     Unknown,
     /// Proven by a client certificate, or an in-process component with its own identity.
     Known(Arc<UserInfo>),
-    /// A client certificate that proves nothing: refused whatever else the request carries.
+    /// A client certificate that proves nothing: refused, unless a token does better.
     Refused,
 }
 
@@ -226,8 +226,10 @@ impl Api {
     fn authenticate(&self, caller: &Caller, parts: &http::request::Parts) -> Result<Arc<UserInfo>, Status> {
         match caller {
             Caller::Known(user) => return Ok(user.clone()),
-            Caller::Refused => return Err(Status::unauthorized()),
-            Caller::Unknown => {}
+            Caller::Refused if !parts.headers.contains_key(AUTHORIZATION) => {
+                return Err(Status::unauthorized());
+            }
+            Caller::Refused | Caller::Unknown => {}
         }
         let Some(header) = parts.headers.get(AUTHORIZATION) else {
             return Ok(Arc::new(UserInfo::anonymous()));
