@@ -17,6 +17,7 @@ mod hostile;
 mod kube_rs;
 mod kubectl;
 mod other_clients;
+mod restart;
 mod sweep;
 mod tls;
 mod wire;
