@@ -82,11 +82,16 @@ async fn a_server_on_etcd_over_tls_needs_the_right_files() {
             vec!["--etcd-cafile", &other, "--etcd-certfile", &crt, "--etcd-keyfile", &key],
             &["UnknownIssuer", "--etcd-cafile holds the authority"],
         ),
-        ("no certificate of ours", vec!["--etcd-cafile", &ca], &["received fatal alert", "--etcd-certfile"]),
+        (
+            "no certificate of ours",
+            vec!["--etcd-cafile", &ca],
+            &["loading from etcd failed", "--etcd-certfile"],
+        ),
         (
             "a certificate etcd does not know",
             vec!["--etcd-cafile", &ca, "--etcd-certfile", &stranger, "--etcd-keyfile", &stranger_key],
-            &["received fatal alert", "trusts the one in --etcd-certfile"],
+            // How etcd's refusal is heard (an alert, a closed connection) is a race of TLS 1.3; the advice is the same.
+            &["loading from etcd failed", "trusts the one in --etcd-certfile"],
         ),
     ];
     for (what, flags, told) in refusals {
