@@ -23,6 +23,7 @@ use crate::health::Health;
 use crate::identity::Identity;
 use crate::info::{Place, Query, RequestInfo, parse};
 use crate::metrics::{Counted, Metrics};
+use crate::negotiate::{Wanted, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::{aggregation, discovery, open_api, openid, upkeep, verbs};
@@ -40,7 +41,7 @@ pub enum Caller {
     Unknown,
     /// Proven by a client certificate, or an in-process component with its own identity.
     Known(Arc<UserInfo>),
-    /// A client certificate that proves nothing: refused whatever else the request carries.
+    /// A client certificate that proves nothing: refused, unless a token does better.
     Refused,
 }
 
@@ -141,7 +142,8 @@ impl Api {
             Ok(answer) => answer,
             Err(_) => {
                 tracing::error!("a request panicked; this is a bug in setpoint");
-                respond::status(&Status::internal("the request failed inside the server"))
+                let status = Status::internal("the request failed inside the server");
+                respond::status(self.registry.catalog(), &status, Wanted::JSON)
             }
         }
     }
@@ -157,7 +159,10 @@ impl Api {
             Place::Resource(info) => self.admitted(caller, &parts, body, &query, Some(info)).await,
             Place::Other => self.admitted(caller, &parts, body, &query, None).await,
         };
-        let answer = answer.unwrap_or_else(|status| respond::status(&status));
+        let answer = answer.unwrap_or_else(|status| {
+            let wanted = negotiate_error(&parts.headers, &query);
+            respond::status(self.registry.catalog(), &status, wanted)
+        });
         if let Place::Resource(info) = &place
             && let Some(resource) = info.find(self.registry.catalog())
         {
@@ -251,8 +256,10 @@ impl Api {
     ) -> Result<Arc<UserInfo>, Status> {
         match caller {
             Caller::Known(user) => return Ok(user.clone()),
-            Caller::Refused => return Err(Status::unauthorized()),
-            Caller::Unknown => {}
+            Caller::Refused if !parts.headers.contains_key(AUTHORIZATION) => {
+                return Err(Status::unauthorized());
+            }
+            Caller::Refused | Caller::Unknown => {}
         }
         let Some(header) = parts.headers.get(AUTHORIZATION) else {
             return Ok(Arc::new(UserInfo::anonymous()));

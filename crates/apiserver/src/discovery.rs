@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use catalog::{Catalog, Resource, Subresource, Verbs};
 use codec::json;
-use http::header::{CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use object::{Map, Status, Value};
 
@@ -11,9 +11,10 @@ use crate::KUBERNETES_VERSION;
 use crate::body::Body;
 use crate::chain::Api;
 use crate::info::Query;
-use crate::negotiate::{Offer, negotiate, ranges};
+use crate::negotiate::{Encoding, Offer, negotiate, ranges};
 use crate::openid;
 use crate::respond::{self, Answer};
+use crate::views;
 
 pub fn version() -> Answer {
     let mut minor = KUBERNETES_VERSION.trim_start_matches('v').split('.');
@@ -37,10 +38,16 @@ pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<
     let catalog = api.registry.catalog();
     let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
     let document = match segments.as_slice() {
-        [root @ ("api" | "apis")] if wants_aggregated(parts) => {
-            return Ok(aggregated(catalog, *root == "api", parts));
+        [root @ ("api" | "apis")] if let Some(encoding) = wants_aggregated(parts) => {
+            return Ok(aggregated(catalog, *root == "api", parts, encoding));
         }
-        [] => root(catalog),
+        // No API object and so JSON, whatever is asked for.
+        [] => {
+            return Ok(respond::json_bytes(
+                200,
+                views::encode_value(catalog, &root(catalog), Encoding::PrettyJson).into(),
+            ));
+        }
         ["api"] => versions(catalog, parts),
         ["apis"] => groups(catalog),
         ["api", version] if has_version(catalog, "", version) => resources(catalog, "", version),
@@ -63,8 +70,8 @@ pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<
     if parts.method != http::Method::GET {
         return Err(Status::method_not_allowed());
     }
-    let wanted = negotiate(&parts.headers, query, Offer { views: false, list: false })?;
-    Ok(respond::value(200, &document, wanted))
+    let wanted = negotiate(&parts.headers, query, Offer::Document)?;
+    Ok(respond::value(catalog, 200, &document, wanted))
 }
 
 fn has_version(catalog: &Catalog, group: &str, version: &str) -> bool {
@@ -183,18 +190,29 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Value {
     Value::Map(map)
 }
 
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-
-fn wants_aggregated(parts: &Parts) -> bool {
-    ranges(&parts.headers).first().is_some_and(|range| {
-        matches!(range.kind, "application/json" | "*/*")
-            && range.param("as") == Some("APIGroupDiscoveryList")
+/// The encoding the aggregated document is wanted in, if it is wanted anywhere in Accept.
+fn wants_aggregated(parts: &Parts) -> Option<Encoding> {
+    ranges(&parts.headers).iter().find_map(|range| {
+        let wanted = range.param("as") == Some("APIGroupDiscoveryList")
             && range.param("g") == Some("apidiscovery.k8s.io")
-            && range.param("v") == Some("v2")
+            && range.param("v") == Some("v2");
+        match range.kind {
+            "application/json" | "*/*" | "application/*" if wanted => Some(Encoding::Json),
+            "application/yaml" if wanted => Some(Encoding::Yaml),
+            "application/vnd.kubernetes.protobuf" if wanted => Some(Encoding::Protobuf),
+            _ => None,
+        }
     })
 }
 
-fn aggregated(catalog: &Catalog, core: bool, parts: &Parts) -> Answer {
+fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) -> Answer {
+    let content_type = match encoding {
+        Encoding::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Encoding::Protobuf => {
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+        _ => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    };
     let mut items = Vec::new();
     for group in catalog.groups().iter().filter(|g| g.name.is_empty() == core) {
         let mut map = Map::default();
@@ -218,18 +236,17 @@ fn aggregated(catalog: &Catalog, core: bool, parts: &Parts) -> Answer {
     let mut map = typed("APIGroupDiscoveryList", Some("apidiscovery.k8s.io/v2"));
     map.set("metadata", Value::map());
     map.set("items", items);
-    let bytes = Bytes::from(json::to_vec(&Value::Map(map)));
+    let bytes = Bytes::from(views::encode_value(catalog, &Value::Map(map), encoding));
     let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
     let tag: String = digest.as_ref().iter().map(|b| format!("{b:02X}")).collect();
     let tag = format!("\"{tag}\"");
     let unchanged = parts.headers.get(IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
     let mut answer = if unchanged {
-        respond::answer(304, AGGREGATED, Body::empty())
+        respond::answer(304, content_type, Body::empty())
     } else {
-        respond::answer(200, AGGREGATED, bytes.into())
+        respond::answer(200, content_type, bytes.into())
     };
     let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(AGGREGATED));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(ETAG, tag);

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use codec::protobuf;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use table::Obj;
@@ -14,28 +15,41 @@ const CHUNK: usize = 128 * 1024;
 /// How one item is written.
 pub type WriteItem = Box<dyn Fn(&Obj, &mut Vec<u8>) + Send + Sync>;
 
+/// What stands between the items and behind them.
+#[derive(Clone, Copy)]
+pub struct ListFormat {
+    pub separator: &'static [u8],
+    pub tail: &'static [u8],
+}
+
+impl ListFormat {
+    pub const JSON: ListFormat = ListFormat { separator: b",", tail: b"]}" };
+    /// Each item carries its own tag and length.
+    pub const PROTOBUF: ListFormat = ListFormat { separator: b"", tail: protobuf::LIST_TAIL };
+}
+
 pub struct ListBody {
     head: Vec<u8>,
     items: std::vec::IntoIter<Arc<Obj>>,
     write_item: WriteItem,
     first: bool,
-    tail: &'static [u8],
+    format: ListFormat,
     gzip: Option<GzEncoder<Vec<u8>>>,
     done: bool,
 }
 
 impl ListBody {
-    /// `head` ends right behind the `[` of the items; `tail` starts with its `]`.
+    /// `head` ends right before the first item; in JSON with the `[`.
     pub fn new(
         head: Vec<u8>,
         items: Vec<Arc<Obj>>,
         write_item: WriteItem,
-        tail: &'static [u8],
+        format: ListFormat,
         gzip: bool,
     ) -> ListBody {
         // Speed, not size: upstream uses level 1 too.
         let gzip = gzip.then(|| GzEncoder::new(Vec::with_capacity(CHUNK), Compression::new(1)));
-        ListBody { head, items: items.into_iter(), write_item, first: true, tail, gzip, done: false }
+        ListBody { head, items: items.into_iter(), write_item, first: true, format, gzip, done: false }
     }
 
     pub fn next_chunk(&mut self) -> Option<Bytes> {
@@ -60,12 +74,12 @@ impl ListBody {
         out.reserve(CHUNK + CHUNK / 8);
         while out.len() < CHUNK {
             let Some(obj) = self.items.next() else {
-                out.extend_from_slice(self.tail);
+                out.extend_from_slice(self.format.tail);
                 self.done = true;
                 break;
             };
             if !std::mem::take(&mut self.first) {
-                out.push(b',');
+                out.extend_from_slice(self.format.separator);
             }
             (self.write_item)(&obj, &mut out);
         }

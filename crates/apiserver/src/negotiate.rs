@@ -11,6 +11,7 @@ pub enum Encoding {
     Json,
     PrettyJson,
     Yaml,
+    Protobuf,
 }
 
 /// The object itself, or a view of it.
@@ -29,22 +30,31 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    pub const JSON: Wanted = Wanted { encoding: Encoding::Json, view: View::Object };
+
     pub fn content_type(self) -> &'static str {
         match self.encoding {
             Encoding::Json | Encoding::PrettyJson => "application/json",
             Encoding::Yaml => "application/yaml",
+            Encoding::Protobuf => PROTOBUF,
         }
     }
 }
 
 /// What an endpoint can answer with.
 #[derive(Clone, Copy)]
-pub struct Offer {
-    /// Tables and metadata views.
-    pub views: bool,
-    /// The list of types in a refusal differs for endpoints with and without watch.
-    pub list: bool,
+pub enum Offer {
+    /// The document alone: reviews, discovery, errors.
+    Document,
+    /// One object, also as a Table or its metadata.
+    Object,
+    /// A list, also as a Table or its metadata.
+    List,
+    /// Events; there is no YAML of them, and nothing is indented.
+    Events,
 }
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// One entry of an Accept header.
 pub struct MediaRange<'a> {
@@ -59,67 +69,119 @@ impl<'a> MediaRange<'a> {
             n.trim().eq_ignore_ascii_case(name).then(|| v.trim().trim_matches('"'))
         })
     }
+
+    fn covers(&self, media: &str) -> bool {
+        matches!(self.kind, "*" | "*/*" | "application/*") || self.kind == media
+    }
 }
 
 /// Accept's entries, most wanted first.
 pub fn ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
-    let mut out: Vec<(u16, MediaRange<'_>)> = Vec::new();
+    let mut out: Vec<(f32, MediaRange<'_>)> = Vec::new();
     for header in headers.get_all(ACCEPT) {
         for entry in header.to_str().unwrap_or("").split(',').take(64) {
             let (kind, params) = entry.split_once(';').unwrap_or((entry, ""));
             let range = MediaRange { kind: kind.trim(), params };
-            let q: f32 = range.param("q").and_then(|q| q.parse().ok()).unwrap_or(1.0);
-            if !range.kind.is_empty() && q > 0.0 {
-                out.push(((q.clamp(0.0, 1.0) * 1000.0) as u16, range));
+            // What is no number is none, and comes last; upstream excludes nothing for its q.
+            let q: f32 = range.param("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
+            if !range.kind.is_empty() {
+                out.push((q, range));
             }
         }
     }
-    out.sort_by_key(|(q, _)| std::cmp::Reverse(*q));
+    sort(&mut out);
     out.into_iter().map(|(_, range)| range).collect()
 }
 
+/// Upstream's order is no order in the strict sense (an exact type passes a wildcard whatever their q), so the way of
+/// sorting shows: entries move up one by one.
+fn sort(entries: &mut [(f32, MediaRange<'_>)]) {
+    let before = |(q, a): &(f32, MediaRange<'_>), (r, b): &(f32, MediaRange<'_>)| {
+        let parts = |range: &MediaRange<'_>| {
+            let (main, sub) = range.kind.split_once('/').unwrap_or((range.kind, "*"));
+            (main == "*", sub == "*")
+        };
+        let ((a_any, a_sub), (b_any, b_sub)) = (parts(a), parts(b));
+        q > r || (!a_any && b_any) || (!a_sub && b_sub)
+    };
+    for i in 1..entries.len() {
+        let mut j = i;
+        while j > 0 && before(&entries[j], &entries[j - 1]) {
+            entries.swap(j, j - 1);
+            j -= 1;
+        }
+    }
+}
+
+/// The first wanted form that is offered.
 pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result<Wanted, Status> {
-    let json = if wants_pretty(headers, query) { Encoding::PrettyJson } else { Encoding::Json };
     let ranges = ranges(headers);
+    let json = if wants_pretty(headers, query) { Encoding::PrettyJson } else { Encoding::Json };
     if ranges.is_empty() {
-        return Ok(Wanted { encoding: json, view: View::Object });
+        let encoding = if matches!(offer, Offer::Events) { Encoding::Json } else { json };
+        return Ok(Wanted { encoding, view: View::Object });
     }
-    let mut refused_view = false;
-    for range in &ranges {
-        let encoding = match range.kind {
-            "application/json" | "*/*" | "application/*" => json,
-            "application/yaml" => Encoding::Yaml,
-            _ => continue,
-        };
-        let view = match (range.param("as"), range.param("g"), range.param("v")) {
-            (None, ..) => View::Object,
-            (Some("Table"), Some("meta.k8s.io"), Some("v1" | "v1beta1")) if offer.views => View::Table,
-            (Some("PartialObjectMetadata"), Some("meta.k8s.io"), Some("v1" | "v1beta1"))
-                if offer.views && !offer.list =>
-            {
-                View::Metadata
-            }
-            (Some("PartialObjectMetadataList"), Some("meta.k8s.io"), Some("v1" | "v1beta1"))
-                if offer.views && offer.list =>
-            {
-                View::Metadata
-            }
-            _ => {
-                refused_view = true;
-                continue;
-            }
-        };
-        return Ok(Wanted { encoding, view });
+    let offered =
+        [("application/json", json), ("application/yaml", Encoding::Yaml), (PROTOBUF, Encoding::Protobuf)];
+    // Upstream's router looks for a route first: it knows the types by name, and one wildcard.
+    if !ranges.iter().any(|r| r.kind == "*/*" || offered.iter().any(|(media, _)| r.kind == *media)) {
+        let message =
+            format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}, {STREAM_TYPES}");
+        return Err(Status::not_acceptable(message).with_empty_details());
     }
-    let types = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
-    if refused_view {
-        return Err(Status::not_acceptable(format!("only the following media types are accepted: {types}")));
+    let found = ranges.iter().find_map(|range| {
+        let fitting = offered.iter().filter(|(media, _)| range.covers(media));
+        fitting.into_iter().find_map(|(_, encoding)| {
+            let encoding = match encoding {
+                Encoding::Json if range.param("pretty") == Some("1") => Encoding::PrettyJson,
+                encoding => *encoding,
+            };
+            Some(Wanted { encoding, view: view(range, offer, encoding)? })
+        })
+    });
+    let refused =
+        |types: &str| Status::not_acceptable(format!("only the following media types are accepted: {types}"));
+    match (offer, found) {
+        (_, None) => Err(refused(MEDIA_TYPES)),
+        (Offer::Events, Some(Wanted { encoding: Encoding::Yaml, .. })) => Err(refused(STREAM_TYPES)),
+        (Offer::Events, Some(Wanted { encoding: Encoding::PrettyJson, view })) => {
+            Ok(Wanted { encoding: Encoding::Json, view })
+        }
+        (_, Some(wanted)) => Ok(wanted),
     }
-    let message = format!(
-        "406: Not Acceptable\n\nAvailable representations: {types}, application/json;stream=watch, \
-         application/vnd.kubernetes.protobuf;stream=watch"
-    );
-    Err(Status::not_acceptable(message).with_empty_details())
+}
+
+const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const STREAM_TYPES: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+
+/// The view an entry asks for; `None` when it asks for something that is not offered.
+fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View> {
+    let asked = |name| range.param(name).filter(|v| !v.is_empty());
+    if let Some(stream) = asked("stream")
+        && (stream != "watch" || encoding == Encoding::Yaml)
+    {
+        return None;
+    }
+    let Some(kind) = range.param("as") else {
+        return (range.param("g").is_none() && range.param("v").is_none()).then_some(View::Object);
+    };
+    if range.param("g") != Some("meta.k8s.io") || !matches!(range.param("v"), Some("v1" | "v1beta1")) {
+        return None;
+    }
+    match (kind, offer) {
+        (_, Offer::Document) => None,
+        // A Table has no protobuf.
+        ("Table", _) => (encoding != Encoding::Protobuf).then_some(View::Table),
+        ("PartialObjectMetadata", Offer::Object | Offer::Events) => Some(View::Metadata),
+        ("PartialObjectMetadataList", Offer::List) => Some(View::Metadata),
+        _ => None,
+    }
+}
+
+/// The form of a refusal: what was asked for if an error can have it, JSON for people otherwise.
+pub fn negotiate_error(headers: &HeaderMap, query: &Query<'_>) -> Wanted {
+    let plain = Wanted { encoding: Encoding::PrettyJson, view: View::Object };
+    negotiate(headers, query, Offer::Document).unwrap_or(plain)
 }
 
 fn wants_pretty(headers: &HeaderMap, query: &Query<'_>) -> bool {

@@ -1,7 +1,7 @@
 //! The one place where results become HTTP answers.
 
 use bytes::Bytes;
-use codec::json;
+use catalog::Catalog;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use object::{Status, Value, quote};
@@ -12,8 +12,9 @@ use crate::views;
 
 pub type Answer = Response<Body>;
 
-pub fn status(status: &Status) -> Answer {
-    let mut answer = json_bytes(status.code, Bytes::from(json::to_vec(&status.to_value())));
+/// A refusal, in the form the client can read.
+pub fn status(catalog: &Catalog, status: &Status, wanted: Wanted) -> Answer {
+    let mut answer = value(catalog, status.code, &status.to_value(), wanted);
     if let Some(details) = &status.details
         && details.retry_after_seconds > 0
     {
@@ -40,15 +41,15 @@ pub fn page_not_found() -> Answer {
 }
 
 /// A tree in the encoding the client wants.
-pub fn value(code: u16, value: &Value, wanted: Wanted) -> Answer {
-    answer(code, wanted.content_type(), views::encode_value(value, wanted.encoding).into())
+pub fn value(catalog: &Catalog, code: u16, value: &Value, wanted: Wanted) -> Answer {
+    answer(code, wanted.content_type(), views::encode_value(catalog, value, wanted.encoding).into())
 }
 
 /// Encoded JSON in the encoding the client wants; JSON itself is passed on without a copy.
-pub fn encoded(code: u16, bytes: Bytes, wanted: Wanted) -> Answer {
+pub fn encoded(catalog: &Catalog, code: u16, bytes: Bytes, wanted: Wanted) -> Answer {
     let body = match wanted.encoding {
         Encoding::Json => bytes.into(),
-        other => views::encode(&bytes, other).into(),
+        other => views::encode(catalog, &bytes, other).into(),
     };
     answer(code, wanted.content_type(), body)
 }

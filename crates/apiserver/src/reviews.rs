@@ -23,10 +23,11 @@ pub async fn serve(
     query: &Query<'_>,
     request: &Request<'_>,
 ) -> Result<Answer, Status> {
-    let wanted = negotiate(&parts.headers, query, Offer { views: false, list: false })?;
+    let wanted = negotiate(&parts.headers, query, Offer::Document)?;
     let resource = request.resource;
     if resource.plural == "componentstatuses" {
-        return component_statuses(request).map(|value| respond::value(200, &value, wanted));
+        return component_statuses(request)
+            .map(|value| respond::value(api.registry.catalog(), 200, &value, wanted));
     }
     let catalog = api.registry.catalog();
     let bytes = body.read().await?;
@@ -69,7 +70,7 @@ pub async fn serve(
     };
     // The answer in canonical order; ours always fits its type.
     let _ = normalise(catalog.schema(), resource.ty, &mut answer, &mut Strict::off());
-    Ok(respond::value(201, &answer, wanted))
+    Ok(respond::value(catalog, 201, &answer, wanted))
 }
 
 /// Who would the bearer of this token be? The question is repeated in the answer, the token too.

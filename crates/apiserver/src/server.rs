@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use auth::pki::ServingCertificate;
-use auth::x509::{self, AcceptAnyClientCert, ClientCa};
+use auth::x509::{self, AcceptAnyClientCert, ClientCa, X509Error};
 use http::Request;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -151,6 +151,8 @@ async fn serve(
             Ok(who) => {
                 Identity::Certificate { user: Arc::new(who.user.authenticated()), not_after: who.not_after }
             }
+            // A good certificate that names nobody says no more than none, as upstream has it.
+            Err(X509Error::NoCommonName) => Identity::None,
             Err(error) => {
                 tracing::info!(%error, "a client certificate was refused");
                 Identity::Refused
@@ -219,5 +221,18 @@ impl Identity {
             Identity::Certificate { user, not_after } if now <= *not_after => Caller::Known(user.clone()),
             Identity::Certificate { .. } | Identity::Refused => Caller::Refused,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_ends_while_its_connection_is_open_proves_nothing_any_more() {
+        let user = Arc::new(auth::UserInfo::new("jane", &[]));
+        let identity = Identity::Certificate { user, not_after: 100 };
+        assert!(matches!(identity.caller(100), Caller::Known(_)));
+        assert!(matches!(identity.caller(101), Caller::Refused));
     }
 }

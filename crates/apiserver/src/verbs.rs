@@ -8,7 +8,7 @@ use std::time::Duration;
 use auth::UserInfo;
 use bytes::Bytes;
 use catalog::Verbs;
-use codec::json;
+use codec::{json, protobuf};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use http::request::Parts;
 use kinds::{DeleteOptions, Operation, columns};
@@ -16,7 +16,7 @@ use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
 use registry::{
-    Evicted, FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, served_body,
+    Evicted, FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, protobuf_body, served_body,
     shared_body,
 };
 use table::Obj;
@@ -25,12 +25,12 @@ use crate::body::{Body, RequestBody, decode};
 use crate::chain::{Api, counted};
 use crate::connect;
 use crate::info::{Query, RequestInfo};
-use crate::list_body::{ListBody, WriteItem};
+use crate::list_body::{ListBody, ListFormat, WriteItem};
 use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate};
 use crate::respond::{self, Answer};
 use crate::reviews;
 use crate::views::{self, Include, TableView};
-use crate::watch_body::{WatchBody, WatchSettings, WriteObject, error_event};
+use crate::watch_body::{Framing, WatchBody, WatchSettings, WriteObject, error_event};
 
 /// Answers smaller than this are not worth compressing.
 const GZIP_FROM: usize = 128 * 1024;
@@ -39,6 +39,8 @@ const GZIP_FROM: usize = 128 * 1024;
 const WATCH_SECONDS: u64 = 1800;
 const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+/// So many bytes of a protobuf list are encoded before others get their turn.
+const YIELD_AFTER: usize = 256 * 1024;
 
 pub async fn serve(
     api: &Arc<Api>,
@@ -48,7 +50,7 @@ pub async fn serve(
     query: &Query<'_>,
     info: &RequestInfo<'_>,
 ) -> Result<Answer, Status> {
-    let Some(resource) = info.find(api.registry.catalog()) else { return Ok(missing(api, info)) };
+    let Some(resource) = info.find(api.registry.catalog()) else { return missing(api, info) };
     let verb = info.verb_bit().ok_or_else(Status::method_not_allowed)?;
     check_name(&info.name)?;
     let sub = match &*info.subresource {
@@ -111,10 +113,10 @@ pub async fn serve(
 }
 
 /// A path that names no resource: a whole unknown group is no API at all.
-fn missing(api: &Api, info: &RequestInfo<'_>) -> Answer {
+fn missing(api: &Api, info: &RequestInfo<'_>) -> Result<Answer, Status> {
     let known =
         info.group.is_empty() || api.registry.catalog().groups().iter().any(|g| g.name == *info.group);
-    if known { respond::status(&Status::no_such_resource()) } else { respond::page_not_found() }
+    if known { Err(Status::no_such_resource()) } else { Ok(respond::page_not_found()) }
 }
 
 /// Names that could not be part of a key.
@@ -138,27 +140,33 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn wanted(&self, list: bool) -> Result<Wanted, Status> {
-        negotiate(&self.parts.headers, self.query, Offer { views: true, list })
+    fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
+        negotiate(&self.parts.headers, self.query, offer)
     }
 
     async fn get(&self) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let obj = self.api.registry.get(&self.request, self.query.get("resourceVersion")).await?;
         Ok(self.object(200, &obj, wanted, true))
     }
 
     async fn list(&self) -> Result<Answer, Status> {
-        let wanted = self.wanted(true)?;
+        let wanted = self.wanted(Offer::List)?;
         let options = list_options(self.query, self.info)?;
         let list = self.api.registry.list(&self.request, &options).await?;
-        Ok(self.list_answer(list, wanted))
+        Ok(self.list_answer(list, wanted).await)
     }
 
-    fn list_answer(&self, mut list: List, wanted: Wanted) -> Answer {
+    async fn list_answer(&self, mut list: List, wanted: Wanted) -> Answer {
         let resource = self.request.resource;
         let metadata = views::list_metadata(list.revision.0, list.continue_token.as_deref(), list.remaining);
+        let (kind, api_version) = match wanted.view {
+            View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+            _ => (resource.list_kind.as_str(), resource.api_version()),
+        };
+        let protobuf = wanted.encoding == Encoding::Protobuf;
         let (head, write_item): (Vec<u8>, WriteItem) = match wanted.view {
+            _ if protobuf => self.protobuf_list(&list, wanted.view, kind, &api_version, &metadata).await,
             View::Table => {
                 let view = self.table_view();
                 view.sort(&mut list.items);
@@ -166,32 +174,27 @@ impl Call<'_> {
                 let now = self.api.registry.env().now_seconds();
                 (view.head(&metadata), Box::new(move |obj, out| view.row(obj, now, out)))
             }
-            View::Metadata => {
+            View::Metadata | View::Object => {
                 let head = format!(
-                    "{{\"kind\":\"PartialObjectMetadataList\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata},\"items\":["
+                    "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
                 );
-                (head.into_bytes(), Box::new(views::metadata_item))
-            }
-            View::Object => {
-                let head = format!(
-                    "{{\"kind\":\"{}\",\"apiVersion\":\"{}\",\"metadata\":{metadata},\"items\":[",
-                    resource.list_kind,
-                    resource.api_version()
-                );
-                (head.into_bytes(), self.item_writer())
+                let metadata_only = wanted.view == View::Metadata;
+                let write = if metadata_only { Box::new(views::metadata_item) } else { self.item_writer() };
+                (head.into_bytes(), write)
             }
         };
         let size: usize = list.items.iter().map(|o| o.body().len()).sum();
-        let gzip =
-            size >= GZIP_FROM && wanted.encoding == Encoding::Json && accepts_gzip(&self.parts.headers);
-        let mut body = ListBody::new(head, list.items, write_item, b"]}", gzip);
-        if wanted.encoding != Encoding::Json {
+        let format = if protobuf { ListFormat::PROTOBUF } else { ListFormat::JSON };
+        let streams = protobuf || wanted.encoding == Encoding::Json;
+        let gzip = size >= GZIP_FROM && streams && accepts_gzip(&self.parts.headers);
+        let mut body = ListBody::new(head, list.items, write_item, format, gzip);
+        if !streams {
             // Rare, and for people: made as a whole.
             let mut whole = Vec::new();
             while let Some(chunk) = body.next_chunk() {
                 whole.extend_from_slice(&chunk);
             }
-            return respond::encoded(200, whole.into(), wanted);
+            return respond::encoded(self.api.registry.catalog(), 200, whole.into(), wanted);
         }
         let mut answer = if size < 64 * 1024 {
             // Small lists go out with a length, in one piece.
@@ -207,6 +210,48 @@ impl Call<'_> {
             mark_gzip(&mut answer);
         }
         answer
+    }
+
+    /// The envelope names the length of the whole, so every item's length is looked at before the first byte goes out.
+    async fn protobuf_list(
+        &self,
+        list: &List,
+        view: View,
+        kind: &str,
+        api_version: &str,
+        metadata: &str,
+    ) -> (Vec<u8>, WriteItem) {
+        let catalog = self.api.registry.catalog();
+        let message = self.item_message(view);
+        let mut lengths = Vec::with_capacity(list.items.len());
+        let mut encoded = 0;
+        for obj in &list.items {
+            let length = message(obj).len();
+            lengths.push(length);
+            encoded += length;
+            // Others get their turn while a long list is encoded for the first time.
+            if encoded > YIELD_AFTER {
+                encoded = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        let metadata = views::list_metadata_message(catalog, metadata);
+        let mut head = Vec::new();
+        protobuf::list_head(api_version, kind, &metadata, lengths, &mut head);
+        (head, Box::new(move |obj, out| protobuf::list_item(&message(obj), out)))
+    }
+
+    /// An item's protobuf without its envelope; the same bytes however often it is asked for.
+    fn item_message(&self, view: View) -> Box<dyn Fn(&Obj) -> Bytes + Send + Sync> {
+        let (catalog, id) = (self.api.registry.catalog().clone(), self.request.resource.id);
+        if view == View::Metadata {
+            return Box::new(move |obj| views::metadata_message(&catalog, obj));
+        }
+        Box::new(move |obj| {
+            let body = protobuf_body(&catalog, catalog.resource(id), obj);
+            // Our own envelope always opens.
+            protobuf::open(&body).map_or_else(|_| Bytes::new(), |sealed| body.slice_ref(sealed.message))
+        })
     }
 
     /// Items carry no kind and apiVersion of their own.
@@ -232,7 +277,10 @@ impl Call<'_> {
     }
 
     async fn watch(&self) -> Result<Answer, Status> {
-        let wanted = negotiate(&self.parts.headers, self.query, Offer { views: true, list: false })?;
+        let wanted = self.wanted(Offer::Events)?;
+        let protobuf = wanted.encoding == Encoding::Protobuf;
+        let framing = if protobuf { Framing::Protobuf } else { Framing::Lines };
+        let catalog = self.api.registry.catalog();
         let mut options = list_options(self.query, self.info)?;
         options.watch = true;
         let mut request = self.request;
@@ -251,14 +299,16 @@ impl Call<'_> {
             // A version below the history is told in the stream, where reflectors look for it.
             Err(status) if status.code == 410 => {
                 let mut event = Vec::new();
-                error_event(&status, &mut event);
-                return Ok(respond::answer(200, "application/json", event.into()));
+                error_event(catalog, framing, &status, &mut event);
+                return Ok(respond::answer(200, framing.content_type(), event.into()));
             }
             Err(status) => return Err(status),
         };
         let mut counted = counted(self.request.resource, self.info, self.query);
         counted.verb = "WATCH";
         let settings = WatchSettings {
+            catalog: catalog.clone(),
+            framing,
             bookmarks: options.allow_bookmarks,
             timeout: Duration::from_secs(seconds),
             env,
@@ -267,8 +317,18 @@ impl Call<'_> {
         };
         let resource = request.resource;
         let write_object: WriteObject = match wanted.view {
+            View::Metadata if protobuf => {
+                let catalog = catalog.clone();
+                Box::new(move |obj, out| views::metadata_protobuf(&catalog, obj, out))
+            }
+            View::Object if protobuf => {
+                let (catalog, id) = (catalog.clone(), resource.id);
+                Box::new(move |obj, out| {
+                    out.extend_from_slice(&protobuf_body(&catalog, catalog.resource(id), obj))
+                })
+            }
             View::Object => {
-                let (catalog, id) = (self.api.registry.catalog().clone(), resource.id);
+                let (catalog, id) = (catalog.clone(), resource.id);
                 Box::new(move |obj, out| {
                     out.extend_from_slice(&served_body(&catalog, catalog.resource(id), obj))
                 })
@@ -287,6 +347,7 @@ impl Call<'_> {
             _ => (resource.kind.to_string(), resource.api_version()),
         };
         let view = wanted.view;
+        let catalog = catalog.clone();
         let write_bookmark = Box::new(move |revision: u64, end: bool, out: &mut Vec<u8>| {
             let annotation =
                 if end { ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" } else { "" };
@@ -297,14 +358,19 @@ impl Call<'_> {
             }
             let text =
                 format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata}}}");
-            out.extend_from_slice(text.as_bytes());
+            match framing {
+                Framing::Lines => out.extend_from_slice(text.as_bytes()),
+                Framing::Protobuf => {
+                    out.extend_from_slice(&views::encode(&catalog, text.as_bytes(), Encoding::Protobuf))
+                }
+            }
         });
         let body = WatchBody::new(watch, settings, write_object, write_bookmark);
-        Ok(respond::answer(200, "application/json", Body::Watch(Box::new(body))))
+        Ok(respond::answer(200, framing.content_type(), Body::Watch(Box::new(body))))
     }
 
     async fn create(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Create)?;
         let (value, warnings) = self.decoded(body, options.field_validation).await?;
         let mut written = self.api.registry.create(&self.request, value, options).await?;
@@ -313,7 +379,7 @@ impl Call<'_> {
     }
 
     async fn update(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Update)?;
         let (value, warnings) = self.decoded(body, options.field_validation).await?;
         let mut written = self.api.registry.update(&self.request, value, options).await?;
@@ -322,7 +388,7 @@ impl Call<'_> {
     }
 
     async fn patch(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let kind = self.patch_kind()?;
         let options = self.write_options(Operation::Patch)?;
         let patch = kind.read(&body.read().await?)?;
@@ -331,7 +397,7 @@ impl Call<'_> {
     }
 
     async fn bind(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Create)?;
         let value = self.subresource_body(body, "Binding", "core.v1.Binding").await?;
         let warnings = self.api.registry.bind(&self.request, value, options).await?;
@@ -340,7 +406,7 @@ impl Call<'_> {
 
     /// The old resource `bindings`: the name of the pod stands in the body.
     pub async fn bind_by_body(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Create)?;
         let value = self.subresource_body(body, "Binding", "core.v1.Binding").await?;
         let catalog = self.api.registry.catalog();
@@ -352,7 +418,7 @@ impl Call<'_> {
     }
 
     async fn evict(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Create)?;
         let value = self.subresource_body(body, "Eviction", "policy.v1.Eviction").await?;
         let (evicted, warnings) = self.api.registry.evict(&self.request, value, options).await?;
@@ -366,7 +432,7 @@ impl Call<'_> {
                 failure.set("status", "Failure");
                 failure.set("message", TOO_MANY_BUDGETS);
                 failure.set("code", 500i64);
-                Ok(respond::value(201, &Value::Map(failure), wanted))
+                Ok(respond::value(self.api.registry.catalog(), 201, &Value::Map(failure), wanted))
             }
         }
     }
@@ -379,7 +445,7 @@ impl Call<'_> {
         success.set("metadata", Value::map());
         success.set("status", "Success");
         success.set("code", 201i64);
-        let mut answer = respond::value(201, &Value::Map(success), wanted);
+        let mut answer = respond::value(self.api.registry.catalog(), 201, &Value::Map(success), wanted);
         respond::warn(&mut answer, warnings);
         answer
     }
@@ -392,13 +458,13 @@ impl Call<'_> {
     }
 
     async fn get_scale(&self) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let scale = self.api.registry.get_scale(&self.request, self.query.get("resourceVersion")).await?;
         Ok(self.scale(&scale, wanted))
     }
 
     async fn update_scale(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Update)?;
         let catalog = self.api.registry.catalog();
         let ty = catalog.schema().find("autoscaling.v1.Scale");
@@ -410,7 +476,7 @@ impl Call<'_> {
     }
 
     async fn patch_scale(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let kind = self.patch_kind()?;
         let options = self.write_options(Operation::Patch)?;
         let patch = kind.read(&body.read().await?)?;
@@ -421,7 +487,7 @@ impl Call<'_> {
     }
 
     async fn delete(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(false)?;
+        let wanted = self.wanted(Offer::Object)?;
         let options = self.delete_options(body).await?;
         let deleted = self.api.registry.delete(&self.request, &options).await?;
         let resource = self.request.resource;
@@ -442,7 +508,7 @@ impl Call<'_> {
         success.set("metadata", Value::map());
         success.set("status", "Success");
         success.set("details", details.to_value());
-        Ok(respond::value(200, &Value::Map(success), wanted))
+        Ok(respond::value(self.api.registry.catalog(), 200, &Value::Map(success), wanted))
     }
 
     /// Some kinds answer a DELETE with the object that went away instead of a Status.
@@ -452,11 +518,11 @@ impl Call<'_> {
     }
 
     async fn delete_collection(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(true)?;
+        let wanted = self.wanted(Offer::List)?;
         let list = list_options(self.query, self.info)?;
         let options = self.delete_options(body).await?;
         let deleted = self.api.registry.delete_collection(&self.request, &options, &list).await?;
-        Ok(self.list_answer(deleted, wanted))
+        Ok(self.list_answer(deleted, wanted).await)
     }
 
     async fn decoded(
@@ -481,26 +547,34 @@ impl Call<'_> {
 
     /// An object in the shape the client wants.
     fn object(&self, code: u16, obj: &Arc<Obj>, wanted: Wanted, may_compress: bool) -> Answer {
-        let bytes = match wanted.view {
-            View::Object => shared_body(self.api.registry.catalog(), self.request.resource, obj),
-            View::Metadata => {
-                let mut out = Vec::new();
+        let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
+        let mut out = Vec::new();
+        let bytes = match (wanted.view, wanted.encoding) {
+            (View::Object, Encoding::Protobuf) => protobuf_body(catalog, resource, obj),
+            (View::Object, _) => shared_body(catalog, resource, obj),
+            (View::Metadata, Encoding::Protobuf) => {
+                views::metadata_protobuf(catalog, obj, &mut out);
+                out.into()
+            }
+            (View::Metadata, _) => {
                 views::metadata_of(obj, &mut out);
                 out.into()
             }
-            View::Table => {
-                let mut out = Vec::new();
+            (View::Table, _) => {
                 self.table_view().one(obj, self.api.registry.env().now_seconds(), true, &mut out);
                 out.into()
             }
         };
-        let big = bytes.len() >= GZIP_FROM && wanted.encoding == Encoding::Json;
-        if may_compress && big && accepts_gzip(&self.parts.headers) {
+        let whole = matches!(wanted.encoding, Encoding::Json | Encoding::Protobuf);
+        if may_compress && whole && bytes.len() >= GZIP_FROM && accepts_gzip(&self.parts.headers) {
             let mut answer = respond::answer(code, wanted.content_type(), gzip(&bytes).into());
             mark_gzip(&mut answer);
             return answer;
         }
-        respond::encoded(code, bytes, wanted)
+        if wanted.encoding == Encoding::Protobuf {
+            return respond::answer(code, wanted.content_type(), bytes.into());
+        }
+        respond::encoded(catalog, code, bytes, wanted)
     }
 
     fn table_view(&self) -> TableView {
@@ -509,12 +583,16 @@ impl Call<'_> {
 
     /// A scale in the shape the client wants.
     fn scale(&self, scale: &Value, wanted: Wanted) -> Answer {
-        if wanted.view != View::Table {
-            return respond::value(200, scale, wanted);
+        let catalog = self.api.registry.catalog();
+        match wanted.view {
+            View::Object => respond::value(catalog, 200, scale, wanted),
+            View::Metadata => respond::value(catalog, 200, &views::metadata_of_value(scale), wanted),
+            View::Table => {
+                let now = self.api.registry.env().now_seconds();
+                let table = views::table_of_value(columns::scale_printer(), scale, include(self.query), now);
+                respond::encoded(catalog, 200, table.into(), wanted)
+            }
         }
-        let now = self.api.registry.env().now_seconds();
-        let table = views::table_of_value(columns::scale_printer(), scale, include(self.query), now);
-        respond::encoded(200, table.into(), wanted)
     }
 
     fn written(&self, written: Written, wanted: Wanted) -> Answer {

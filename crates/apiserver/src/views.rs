@@ -6,8 +6,9 @@ mod tests;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use catalog::{Catalog, Resource, ResourceId};
-use codec::{json, yaml};
+use codec::{json, protobuf, yaml};
 use kinds::columns::{self, Printer};
 use object::{Map, Value, time};
 use registry::served_body;
@@ -145,6 +146,15 @@ pub fn metadata_of(obj: &Obj, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
+/// PartialObjectMetadata of an object that is made for the answer.
+pub fn metadata_of_value(value: &Value) -> Value {
+    let mut map = Map::default();
+    map.set("kind", "PartialObjectMetadata");
+    map.set("apiVersion", "meta.k8s.io/v1");
+    map.set("metadata", value.get("metadata").cloned().unwrap_or_else(Value::map));
+    Value::Map(map)
+}
+
 /// PartialObjectMetadata as a list's item: without its type, as all list items.
 pub fn metadata_item(obj: &Obj, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"metadata\":");
@@ -165,26 +175,71 @@ pub fn list_metadata(revision: u64, continue_token: Option<&str>, remaining: Opt
     out
 }
 
+/// ListMeta as a protobuf message.
+pub fn list_metadata_message(catalog: &Catalog, metadata: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    if let (Some(ty), Ok(value)) =
+        (catalog.schema().find("meta.v1.ListMeta"), json::parse(metadata.as_bytes(), None))
+    {
+        protobuf::encode_message(catalog.schema(), ty, &value, &mut out);
+    }
+    out
+}
+
+/// PartialObjectMetadata as a protobuf message. Small, and so not kept: it is made for each reader.
+pub fn metadata_message(catalog: &Catalog, obj: &Obj) -> Bytes {
+    let mut out = Vec::new();
+    let schema = catalog.schema();
+    if let Some(ty) = schema.find("meta.v1.PartialObjectMetadata") {
+        let mut item = Vec::with_capacity(obj.metadata().len() + 16);
+        metadata_item(obj, &mut item);
+        // The table only holds bodies that parse.
+        let value = json::parse(&item, Some((schema, ty))).unwrap_or(Value::Null);
+        protobuf::encode_message(schema, ty, &value, &mut out);
+    }
+    out.into()
+}
+
+/// PartialObjectMetadata as a protobuf body.
+pub fn metadata_protobuf(catalog: &Catalog, obj: &Obj, out: &mut Vec<u8>) {
+    let message = metadata_message(catalog, obj);
+    protobuf::seal("meta.k8s.io/v1", "PartialObjectMetadata", out, |out| out.extend_from_slice(&message));
+}
+
 /// JSON bytes in the encoding the client wants.
-pub fn encode(json_bytes: &[u8], encoding: Encoding) -> Vec<u8> {
+pub fn encode(catalog: &Catalog, json_bytes: &[u8], encoding: Encoding) -> Vec<u8> {
     if encoding == Encoding::Json {
         return json_bytes.to_vec();
     }
     match json::parse(json_bytes, None) {
-        Ok(value) => encode_value(&value, encoding),
+        Ok(value) => encode_value(catalog, &value, encoding),
         // Our own JSON always parses; if it ever did not, the JSON itself is the best answer.
         Err(_) => json_bytes.to_vec(),
     }
 }
 
-pub fn encode_value(value: &Value, encoding: Encoding) -> Vec<u8> {
+pub fn encode_value(catalog: &Catalog, value: &Value, encoding: Encoding) -> Vec<u8> {
     let mut out = Vec::new();
     match encoding {
         Encoding::Json => json::write(value, &mut out),
         Encoding::PrettyJson => json::write_pretty(value, &mut out),
         Encoding::Yaml => yaml::write(value, &mut out),
+        Encoding::Protobuf => value_protobuf(catalog, value, &mut out),
     }
     out
+}
+
+/// A tree that names its kind as a protobuf body. Every kind made here is in the catalogue.
+pub fn value_protobuf(catalog: &Catalog, value: &Value, out: &mut Vec<u8>) {
+    let api_version = value.str_at(&["apiVersion"]).unwrap_or("");
+    let kind = value.str_at(&["kind"]).unwrap_or("");
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    // Discovery's first documents name no version.
+    let version = if version.is_empty() { "v1" } else { version };
+    protobuf::seal(api_version, kind, out, |out| match catalog.find_type(group, version, kind) {
+        Some(ty) => protobuf::encode_message(catalog.schema(), ty, value, out),
+        None => tracing::error!(api_version, kind, "a kind without a type was to be sent as protobuf"),
+    });
 }
 
 /// RFC 3339 of unix seconds, for documents that carry a time.

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use codec::json;
+use catalog::Catalog;
+use codec::protobuf;
 use env::Env;
 use object::Status;
 use registry::{Watch, WatchStart};
@@ -15,7 +16,9 @@ use table::{Cursor, EventKind, Obj, WatchEvent};
 use tokio::time::Sleep;
 
 use crate::metrics::LongRunning;
+use crate::negotiate::Encoding;
 use crate::shutdown::Shutdown;
+use crate::views;
 
 /// How much one poll of the connection takes from the cursor.
 const PULL: usize = 64 * 1024;
@@ -28,11 +31,49 @@ pub type WriteObject = Box<dyn FnMut(&Obj, &mut Vec<u8>) + Send + Sync>;
 /// How a bookmark at a revision is written; true: the one that ends the initial events.
 pub type WriteBookmark = Box<dyn FnMut(u64, bool, &mut Vec<u8>) + Send + Sync>;
 
+/// How events are told apart on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// A line of JSON each.
+    Lines,
+    /// A length and a protobuf message each; what is written into it are protobuf bodies too.
+    Protobuf,
+}
+
+impl Framing {
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Framing::Lines => "application/json",
+            Framing::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        }
+    }
+
+    /// Appends one event around what `write` appends.
+    fn event(self, kind: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        match self {
+            Framing::Lines => {
+                out.extend_from_slice(b"{\"type\":\"");
+                out.extend_from_slice(kind.as_bytes());
+                out.extend_from_slice(b"\",\"object\":");
+                write(out);
+                out.extend_from_slice(b"}\n");
+            }
+            Framing::Protobuf => {
+                let mut object = Vec::new();
+                write(&mut object);
+                protobuf::encode_event(kind, &object, out);
+            }
+        }
+    }
+}
+
 pub struct WatchBody {
     initial: VecDeque<Arc<Obj>>,
     /// Revision of the bookmark that ends the initial events, until it was sent.
     end_of_initial: Option<u64>,
     cursor: Cursor,
+    catalog: Arc<Catalog>,
+    framing: Framing,
     events: Vec<WatchEvent>,
     write_object: WriteObject,
     write_bookmark: WriteBookmark,
@@ -47,6 +88,8 @@ pub struct WatchBody {
 }
 
 pub struct WatchSettings {
+    pub catalog: Arc<Catalog>,
+    pub framing: Framing,
     pub bookmarks: bool,
     pub timeout: Duration,
     pub env: Env,
@@ -75,6 +118,8 @@ impl WatchBody {
             initial,
             end_of_initial,
             cursor: watch.cursor,
+            catalog: settings.catalog,
+            framing: settings.framing,
             events: Vec::new(),
             write_object,
             write_bookmark,
@@ -108,10 +153,8 @@ impl WatchBody {
                     }
                     Err(_) => {
                         self.ended = true;
-                        error_event(
-                            &Status::expired("the watch fell behind the history kept; list again"),
-                            &mut out,
-                        );
+                        let status = Status::expired("the watch fell behind the history kept; list again");
+                        error_event(&self.catalog, self.framing, &status, &mut out);
                         break;
                     }
                 }
@@ -173,25 +216,22 @@ impl WatchBody {
     }
 
     fn event(&mut self, kind: &str, obj: &Obj, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"type\":\"");
-        out.extend_from_slice(kind.as_bytes());
-        out.extend_from_slice(b"\",\"object\":");
-        (self.write_object)(obj, out);
-        out.extend_from_slice(b"}\n");
+        self.framing.event(kind, out, |out| (self.write_object)(obj, out));
     }
 
     fn bookmark_event(&mut self, revision: u64, end_of_initial: bool, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"type\":\"BOOKMARK\",\"object\":");
-        (self.write_bookmark)(revision, end_of_initial, out);
-        out.extend_from_slice(b"}\n");
+        self.framing.event("BOOKMARK", out, |out| (self.write_bookmark)(revision, end_of_initial, out));
     }
 }
 
 /// An ERROR event: how a running watch is told that it failed.
-pub fn error_event(status: &Status, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"type\":\"ERROR\",\"object\":");
-    json::write(&status.to_value(), out);
-    out.extend_from_slice(b"}\n");
+pub fn error_event(catalog: &Catalog, framing: Framing, status: &Status, out: &mut Vec<u8>) {
+    let encoding = match framing {
+        Framing::Lines => Encoding::Json,
+        Framing::Protobuf => Encoding::Protobuf,
+    };
+    let object = views::encode_value(catalog, &status.to_value(), encoding);
+    framing.event("ERROR", out, |out| out.extend_from_slice(&object));
 }
 
 fn next_bookmark(env: &Env, deadline: tokio::time::Instant) -> tokio::time::Instant {

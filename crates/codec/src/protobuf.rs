@@ -21,7 +21,7 @@ mod tests;
 
 pub use decode::{decode, decode_message};
 pub use encode::{encode, encode_message};
-pub use envelope::{MAGIC, Sealed, encode_event, encode_list, open, seal};
+pub use envelope::{LIST_TAIL, MAGIC, Sealed, encode_event, list_head, list_item, open, seal};
 
 /// How deep messages may nest, as for JSON.
 pub const MAX_DEPTH: u32 = 1_000;

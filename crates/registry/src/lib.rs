@@ -30,7 +30,7 @@ use table::Table;
 
 use lanes::Lanes;
 
-pub use convert::{served_body, shared_body};
+pub use convert::{protobuf_body, served_body, shared_body};
 pub use delete::Deleted;
 pub use evict::Evicted;
 pub use read::{List, ListOptions, Match};

@@ -54,6 +54,9 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .default_value("disk")
                 .help("Where objects are kept: memory, disk, or etcd:URL[,URL]"),
         )
+        .arg(file("etcd-cafile", "Authorities that signed the certificate of an etcd at https://, in PEM"))
+        .arg(file("etcd-certfile", "Our certificate for an etcd that asks for one, in PEM"))
+        .arg(file("etcd-keyfile", "The key of --etcd-certfile, in PEM"))
         .arg(
             Arg::new("kubeconfig")
                 .long("kubeconfig")
@@ -92,6 +95,10 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .default_value("info")
                 .help("What to log: error, warn, info, debug, trace, or a filter such as apiserver=debug"),
         )
+}
+
+fn file(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
 }
 
 fn data_dir() -> Arg {

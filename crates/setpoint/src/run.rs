@@ -16,7 +16,7 @@ use table::Table;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::identity::IdentitySettings;
-use crate::store_choice::StoreChoice;
+use crate::store_choice::{EtcdFiles, StoreChoice};
 use crate::{cli, kubeconfig};
 
 /// How often certificates are looked at; they are renewed months before they end.
@@ -50,9 +50,15 @@ impl Settings {
             anyhow!("--listen {listen} is not an address: write it as IP:PORT, such as 127.0.0.1:6443 or 127.0.0.1:0")
         })?;
         let kubeconfig = matches.get_one::<PathBuf>("kubeconfig").cloned();
+        let file = |name: &str| matches.get_one::<PathBuf>(name).cloned();
+        let etcd_files = EtcdFiles {
+            ca: file("etcd-cafile"),
+            certificate: file("etcd-certfile"),
+            key: file("etcd-keyfile"),
+        };
         Ok(Settings {
             kubeconfig: kubeconfig.unwrap_or_else(|| kubeconfig::default_path(&data_dir)),
-            store: StoreChoice::parse(&text("store"))?,
+            store: StoreChoice::parse(&text("store"), etcd_files)?,
             admission: apiserver::AdmissionChoice {
                 enable: list("enable-admission-plugins"),
                 disable: list("disable-admission-plugins"),

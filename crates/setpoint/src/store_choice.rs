@@ -1,22 +1,62 @@
 //! `--store`: memory, disk or etcd.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use env::Env;
 use store::{DiskEngine, DiskOptions, Engine, MemoryEngine};
+use store_etcd::TlsFiles;
 use table::Table;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreChoice {
     Memory,
     Disk,
-    Etcd(Vec<String>),
+    Etcd { urls: Vec<String>, tls: Option<TlsFiles> },
+}
+
+/// The flags that name files for TLS to etcd, with upstream's names.
+#[derive(Default)]
+pub struct EtcdFiles {
+    pub ca: Option<PathBuf>,
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
 }
 
 impl StoreChoice {
-    pub fn parse(text: &str) -> Result<StoreChoice> {
+    pub fn parse(text: &str, files: EtcdFiles) -> Result<StoreChoice> {
+        let choice = StoreChoice::parse_name(text)?;
+        let StoreChoice::Etcd { urls, .. } = choice else {
+            if files.ca.or(files.certificate).or(files.key).is_some() {
+                bail!(
+                    "--etcd-cafile, --etcd-certfile and --etcd-keyfile are for --store etcd:https://HOST:PORT; leave them out"
+                );
+            }
+            return Ok(choice);
+        };
+        let client = match (files.certificate, files.key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => bail!("--etcd-certfile and --etcd-keyfile belong together: give both, or neither"),
+        };
+        let tls = match files.ca {
+            Some(ca) => Some(TlsFiles { ca, client }),
+            None if client.is_some() || urls.iter().any(|u| u.starts_with("https://")) => {
+                bail!("etcd over TLS needs --etcd-cafile FILE: the authority that signed etcd's certificate")
+            }
+            None => None,
+        };
+        if tls.is_some() && !urls.iter().all(|u| u.starts_with("https://")) {
+            bail!(
+                "with --etcd-cafile every address of etcd must begin with https://; --store says etcd:{}",
+                urls.join(",")
+            );
+        }
+        Ok(StoreChoice::Etcd { urls, tls })
+    }
+
+    fn parse_name(text: &str) -> Result<StoreChoice> {
         match text {
             "memory" => Ok(StoreChoice::Memory),
             "disk" => Ok(StoreChoice::Disk),
@@ -30,7 +70,7 @@ impl StoreChoice {
                         "--store {other} is not known: use memory, disk, or etcd:URL such as etcd:http://127.0.0.1:2379"
                     );
                 }
-                Ok(StoreChoice::Etcd(urls))
+                Ok(StoreChoice::Etcd { urls, tls: None })
             }
         }
     }
@@ -43,16 +83,22 @@ impl StoreChoice {
                 let dir = data_dir.join("store");
                 Ok(DiskEngine::open(&dir, table.clone(), DiskOptions::default())?)
             }
-            StoreChoice::Etcd(urls) => {
-                let engine =
-                    store_etcd::EtcdEngine::connect(urls.clone(), "/registry/".into(), env.clone(), table.clone())
-                        .await
-                        .with_context(|| {
-                            format!(
-                                "cannot use etcd at {}; start it there, or name another address with --store etcd:URL",
-                                urls.join(",")
-                            )
-                        })?;
+            StoreChoice::Etcd { urls, tls } => {
+                let config = tls.as_ref().map(TlsFiles::load).transpose().context(
+                    "TLS to etcd cannot be set up; mend --etcd-cafile, --etcd-certfile or --etcd-keyfile",
+                )?;
+                let options =
+                    store_etcd::Options { endpoints: urls.clone(), prefix: "/registry/".into(), tls: config };
+                let hint = match tls {
+                    None => "start it there, or name another address with --store etcd:URL",
+                    Some(_) => {
+                        "start it there, and see that --etcd-cafile holds the authority of its certificate and that it \
+                         trusts the one in --etcd-certfile"
+                    }
+                };
+                let engine = store_etcd::EtcdEngine::connect_with(options, env.clone(), table.clone())
+                    .await
+                    .with_context(|| format!("cannot use etcd at {}; {hint}", urls.join(",")))?;
                 Ok(engine)
             }
         }
@@ -60,14 +106,14 @@ impl StoreChoice {
 
     /// Whether a store that cannot commit any more stays so: a failed disk does, an etcd may come back.
     pub fn fails_for_good(&self) -> bool {
-        !matches!(self, StoreChoice::Etcd(_))
+        !matches!(self, StoreChoice::Etcd { .. })
     }
 
     pub fn describe(&self, data_dir: &Path) -> String {
         match self {
             StoreChoice::Memory => "in memory; gone when the server stops".into(),
             StoreChoice::Disk => format!("on disk in {}", data_dir.join("store").display()),
-            StoreChoice::Etcd(urls) => format!("in etcd at {}", urls.join(",")),
+            StoreChoice::Etcd { urls, .. } => format!("in etcd at {}", urls.join(",")),
         }
     }
 }
@@ -85,16 +131,38 @@ pub fn check_unused(data_dir: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
+    fn parse(text: &str) -> Result<StoreChoice> {
+        StoreChoice::parse(text, EtcdFiles::default())
+    }
+
     #[test]
     fn stores_are_named_clearly() {
-        assert_eq!(StoreChoice::parse("disk").unwrap(), StoreChoice::Disk);
-        let etcd = StoreChoice::parse("etcd:http://a:1,http://b:2").unwrap();
-        assert_eq!(etcd, StoreChoice::Etcd(vec!["http://a:1".into(), "http://b:2".into()]));
+        assert_eq!(parse("disk").unwrap(), StoreChoice::Disk);
+        let etcd = parse("etcd:http://a:1,http://b:2").unwrap();
+        let urls = vec!["http://a:1".into(), "http://b:2".into()];
+        assert_eq!(etcd, StoreChoice::Etcd { urls, tls: None });
         for wrong in ["", "disc", "etcd:", "etcd"] {
-            assert!(
-                StoreChoice::parse(wrong).unwrap_err().to_string().contains("use memory, disk"),
-                "{wrong}"
-            );
+            assert!(parse(wrong).unwrap_err().to_string().contains("use memory, disk"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn files_of_tls_come_together_and_only_with_etcd() {
+        let files = |ca: bool, certificate: bool, key: bool| EtcdFiles {
+            ca: ca.then(|| "ca".into()),
+            certificate: certificate.then(|| "crt".into()),
+            key: key.then(|| "key".into()),
+        };
+        let refused = |store: &str, files: EtcdFiles, why: &str| {
+            let error = StoreChoice::parse(store, files).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        refused("disk", files(true, false, false), "leave them out");
+        refused("etcd:https://a:1", files(false, false, false), "needs --etcd-cafile");
+        refused("etcd:https://a:1", files(true, true, false), "belong together");
+        refused("etcd:https://a:1,http://b:1", files(true, false, false), "must begin with https://");
+        let whole = StoreChoice::parse("etcd:https://a:1", files(true, true, true)).unwrap();
+        let tls = Some(TlsFiles { ca: "ca".into(), client: Some(("crt".into(), "key".into())) });
+        assert_eq!(whole, StoreChoice::Etcd { urls: vec!["https://a:1".into()], tls });
     }
 }

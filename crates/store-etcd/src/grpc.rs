@@ -8,6 +8,7 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use parking_lot::Mutex;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
@@ -77,11 +79,15 @@ impl CallError {
     }
 }
 
+/// Why a connection ended, once it has. Held for a copy.
+type Ended = Arc<Mutex<Option<String>>>;
+
 /// One HTTP/2 connection. Its tasks end when it is dropped.
 pub struct Connection {
     send: SendRequest<RequestBody>,
     /// Scheme and authority of every request.
     base: Uri,
+    ended: Ended,
     /// Never sent on: the tasks of this connection end when it goes away.
     _alive: watch::Sender<()>,
 }
@@ -103,11 +109,17 @@ impl Connection {
             .handshake(TokioIo::new(io))
             .await
             .map_err(|e| CallError::NotSent(describe(&e)))?;
+        let ended: Ended = Arc::default();
+        let note = ended.clone();
         hyper::rt::Executor::execute(&tasks, async move {
-            // Whoever waits for an answer gets the same error.
-            let _ = connection.await;
+            // Whoever waits for an answer gets the same error; who comes later finds it noted, for the sender alone only
+            // knows that the connection is closed. By reference: it is noted before the sender can know.
+            let mut connection = std::pin::pin!(connection);
+            if let Err(error) = connection.as_mut().await {
+                *note.lock() = Some(describe(&error));
+            }
         });
-        Ok(Connection { send, base, _alive: alive })
+        Ok(Connection { send, base, ended, _alive: alive })
     }
 
     pub fn is_closed(&self) -> bool {
@@ -139,7 +151,9 @@ impl Connection {
 
     async fn start(&self, path: &str, body: RequestBody) -> Result<Answers, CallError> {
         let mut send = self.send.clone();
-        send.ready().await.map_err(|e| CallError::NotSent(describe(&e)))?;
+        send.ready()
+            .await
+            .map_err(|e| CallError::NotSent(self.ended.lock().clone().unwrap_or_else(|| describe(&e))))?;
         let mut uri = self.base.clone().into_parts();
         uri.path_and_query = Some(path.parse().expect("paths are constants of this crate"));
         let request = Request::post(Uri::from_parts(uri).expect("scheme, authority and path are all there"))

@@ -23,6 +23,7 @@ mod lease;
 mod load;
 mod proto;
 mod shared;
+mod tls;
 mod txn;
 
 use std::fmt::Display;
@@ -45,6 +46,7 @@ use feed::Feed;
 use grpc::CallError;
 use lease::Leases;
 use shared::Shared;
+pub use tls::{TlsFileError, TlsFiles};
 pub use tokio_rustls::rustls::ClientConfig as TlsConfig;
 use txn::Outcome;
 

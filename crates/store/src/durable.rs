@@ -1,6 +1,8 @@
 //! Where a sequencer's records survive: [`Durable`], and [`Nothing`] for a store that keeps none.
 
-use crate::contract::{Change, Entry, Revision};
+use std::collections::BTreeMap;
+
+use crate::contract::{Change, Entry, Key, Revision};
 
 /// The revision of a store in which nothing has happened yet. etcd begins with 1 too.
 pub const FIRST_REVISION: Revision = Revision(1);
@@ -10,8 +12,31 @@ pub const FIRST_REVISION: Revision = Revision(1);
 pub struct Loaded {
     /// The store's revision. Higher than every entry's when the last commits were deletions.
     pub revision: Revision,
-    /// In key order.
+    /// Everything as it was before `changes`, in key order.
     pub entries: Vec<Entry>,
+    /// The last changes, in order, up to `revision` and without a gap: with them a watcher goes on where it was.
+    /// As many as the durable layer still has and likes to tell; none is fine too.
+    pub changes: Vec<Change>,
+}
+
+impl Loaded {
+    /// The revision the entries are of.
+    pub fn before_changes(&self) -> Revision {
+        self.changes.first().map_or(self.revision, |first| Revision(first.revision.0 - 1))
+    }
+
+    /// The same with the changes applied.
+    pub fn whole(self) -> Loaded {
+        let mut entries: BTreeMap<Key, Entry> =
+            self.entries.into_iter().map(|e| (e.key.clone(), e)).collect();
+        for Change { revision, key, value, expires_at } in self.changes {
+            match value {
+                Some(value) => entries.insert(key.clone(), Entry { key, value, revision, expires_at }),
+                None => entries.remove(&key),
+            };
+        }
+        Loaded { revision: self.revision, entries: entries.into_values().collect(), changes: Vec::new() }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +70,7 @@ pub struct Nothing;
 
 impl Durable for Nothing {
     fn load(&mut self) -> Result<Loaded, DurableError> {
-        Ok(Loaded { revision: FIRST_REVISION, entries: Vec::new() })
+        Ok(Loaded { revision: FIRST_REVISION, ..Loaded::default() })
     }
 
     fn append(&mut self, _: &[Change]) -> Result<(), DurableError> {

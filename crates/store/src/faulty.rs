@@ -44,7 +44,7 @@ impl Durable for Image {
                 None => entries.remove(&key),
             };
         }
-        Ok(Loaded { revision, entries: entries.into_values().collect() })
+        Ok(Loaded { revision, entries: entries.into_values().collect(), changes: Vec::new() })
     }
 
     fn append(&mut self, batch: &[Change]) -> Result<(), DurableError> {

@@ -23,6 +23,9 @@ pub const MAX_COMMIT_OPS: usize = 1024;
 /// Expired keys deleted with one append, so that an hour's worth of events does not make one huge batch.
 const EXPIRE_ROUND: usize = 256;
 
+/// Changes of earlier runs are published in pieces of about this many.
+const PUBLISH_PIECE: usize = 1024;
+
 pub struct Sequencer {
     state: Arc<dyn State>,
     durable: Box<dyn Durable>,
@@ -43,8 +46,9 @@ impl Sequencer {
         for entry in &loaded.entries {
             expiries.set(&entry.key, entry.expires_at);
         }
-        let revision = loaded.revision;
-        state.reset(revision, loaded.entries);
+        let (revision, before) = (loaded.revision, loaded.before_changes());
+        state.reset(before, loaded.entries);
+        publish_again(loaded.changes, &*state, &mut expiries);
         Ok(Sequencer { state, durable, revision, expiries, overlay: HashMap::new(), stopped: None })
     }
 
@@ -84,9 +88,7 @@ impl Sequencer {
         }
         match self.durable.append(&changes) {
             Ok(()) => {
-                for change in &changes {
-                    self.expiries.set(&change.key, change.expires_at.filter(|_| change.value.is_some()));
-                }
+                expire_as(&changes, &mut self.expiries);
                 self.state.publish(changes, next);
                 self.revision = next;
             }
@@ -209,6 +211,28 @@ impl Sequencer {
             });
         }
         self.stopped = Some(why);
+    }
+}
+
+/// What was published before a restart is published once more, so that watchers find their place in the log again.
+fn publish_again(changes: Vec<Change>, state: &dyn State, expiries: &mut Expiries) {
+    let mut piece: Vec<Change> = Vec::new();
+    let mut changes = changes.into_iter().peekable();
+    while let Some(change) = changes.next() {
+        let revision = change.revision;
+        piece.push(change);
+        // All changes of one revision come together.
+        let complete = changes.peek().is_none_or(|next| next.revision != revision);
+        if complete && (piece.len() >= PUBLISH_PIECE || changes.peek().is_none()) {
+            expire_as(&piece, expiries);
+            state.publish(std::mem::take(&mut piece), revision);
+        }
+    }
+}
+
+fn expire_as(changes: &[Change], expiries: &mut Expiries) {
+    for change in changes {
+        expiries.set(&change.key, change.expires_at.filter(|_| change.value.is_some()));
     }
 }
 

@@ -25,6 +25,9 @@ pub struct Obj {
     key: Key,
     revision: Revision,
     extra: Option<Box<Extra>>,
+    /// Other forms (another served version, protobuf), each made when first asked for and gone with this version. Guards a
+    /// list of at most two for each served version; most objects are never asked for one and have no list.
+    forms: Mutex<Option<Box<Forms>>>,
     /// Where the revision's text was put in, to be cut out again for the stored value.
     splice_start: u32,
     metadata_len: u32,
@@ -46,8 +49,16 @@ struct Extra {
     owners: Span,
     labels: Box<[(Span, Span)]>,
     fields: Box<[FieldText]>,
-    /// Other forms (another served version, protobuf), each made once on first use. Guards a list of at most a few.
-    forms: Mutex<Vec<(u16, Bytes)>>,
+}
+
+/// Forms by their number. In a box of its own: two words in every object, not four.
+#[derive(Default)]
+struct Forms(Vec<(u16, Bytes)>);
+
+impl Forms {
+    fn find(&self, id: u16) -> Option<Bytes> {
+        self.0.iter().find(|(i, _)| *i == id).map(|(_, made)| made.clone())
+    }
 }
 
 /// Between kind, apiVersion and the metadata's brace.
@@ -132,7 +143,6 @@ impl Obj {
                 owners: moved(places.owners),
                 labels,
                 fields,
-                forms: Mutex::default(),
             })
         });
         let uid = moved(places.uid);
@@ -144,6 +154,7 @@ impl Obj {
             key,
             revision: revision.unwrap_or_default(),
             extra,
+            forms: Mutex::default(),
             splice_start: splice.start,
             splice_len: splice.len as u8,
             metadata_len: (i64::from(places.metadata.len) + grown) as u32,
@@ -247,13 +258,17 @@ impl Obj {
     }
     /// Another form of this object, made by `make` on first use and shared afterwards.
     pub fn form(&self, id: u16, make: impl FnOnce(&Obj) -> Bytes) -> Bytes {
-        let Some(extra) = &self.extra else { return make(self) };
-        if let Some((_, made)) = extra.forms.lock().iter().find(|(i, _)| *i == id) {
-            return made.clone();
+        if let Some(made) = self.forms.lock().as_ref().and_then(|f| f.find(id)) {
+            return made;
         }
+        // Made without the lock: it may take a while, and who asks meanwhile only makes it twice.
         let made = make(self);
-        extra.forms.lock().push((id, made.clone()));
-        made
+        let mut forms = self.forms.lock();
+        let forms = forms.get_or_insert_default();
+        forms.find(id).unwrap_or_else(|| {
+            forms.0.push((id, made.clone()));
+            made
+        })
     }
     /// What it costs to keep this version in memory.
     pub fn weight(&self) -> usize {

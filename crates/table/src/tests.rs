@@ -279,3 +279,24 @@ fn random_histories_agree_with_a_model() {
         }
     }
 }
+
+#[test]
+fn another_form_is_made_once_and_only_when_asked_for() {
+    let mut fixture = Fixture::new(1 << 20);
+    let plain = "{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"plain\",\"namespace\":\"d\",\"uid\":\"u\"}}";
+    fixture.commit(&[("configmaps", "d/plain", Some(plain.to_owned()))]);
+    fixture.put("d/labelled", "x", "y");
+    let storage = fixture.storage("configmaps");
+    for path in ["d/plain", "d/labelled"] {
+        let obj = fixture.table.get(storage, &fixture.key("configmaps", path)).unwrap();
+        let mut made = 0;
+        for id in [1, 2, 1, 2] {
+            let form = obj.form(id, |_| {
+                made += 1;
+                Bytes::from(id.to_string())
+            });
+            assert_eq!(form, id.to_string());
+        }
+        assert_eq!(made, 2, "{path}");
+    }
+}

@@ -180,6 +180,31 @@ impl Stream {
         }
     }
 
+    /// The next frame of a watch in protobuf, behind its length; `None` when the server ended the stream.
+    pub async fn next_frame(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(length) = self.buffer.first_chunk::<4>() {
+                let length = u32::from_be_bytes(*length) as usize;
+                if self.buffer.len() >= 4 + length {
+                    self.buffer.advance(4);
+                    return Some(self.buffer.split_to(length).freeze());
+                }
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(never)) => match never {},
+                None => {
+                    assert!(self.buffer.is_empty(), "the stream ended in mid-frame: {:?}", self.buffer);
+                    return None;
+                }
+            }
+        }
+    }
+
     /// Everything until the server ends the stream.
     pub async fn rest(&mut self) -> Vec<Value> {
         let mut all = Vec::new();

@@ -1,6 +1,7 @@
 //! The same cluster behind a real TLS socket, for clients that need an address.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
@@ -17,7 +18,16 @@ pub struct Served {
     /// The administrator's kubeconfig, as text.
     pub kubeconfig: String,
     pub pki: Pki,
-    _directory: TempDir,
+    /// What the server shows; another may be put in its place while it runs.
+    pub certificate: Arc<ServingCertificate>,
+    directory: TempDir,
+}
+
+impl Served {
+    /// Where the authority's files are.
+    pub fn pki_directory(&self) -> PathBuf {
+        self.directory.path().join("pki")
+    }
 }
 
 impl TestCluster {
@@ -28,12 +38,12 @@ impl TestCluster {
         let now = self.env().now_seconds();
         let pki = Pki::open_or_create(&directory.path().join("pki"), now, &["127.0.0.1".to_owned()])?;
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
-        let tls = Tls { certificate, client_ca: pki.client_ca() };
+        let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
         let server = Server::bind(self.api().clone(), "127.0.0.1:0", tls).await?;
         let address = server.address()?;
         let task = self.env().spawn("server", server.run());
         self.sockets.push(task);
         let kubeconfig = pki.admin_kubeconfig(&format!("https://{address}"));
-        Ok(Served { address, kubeconfig, pki, _directory: directory })
+        Ok(Served { address, kubeconfig, pki, certificate, directory })
     }
 }

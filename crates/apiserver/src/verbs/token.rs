@@ -13,7 +13,7 @@ const API_VERSION: &str = "authentication.k8s.io/v1";
 
 impl Call<'_> {
     pub(super) async fn create_token(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = negotiate(&self.parts.headers, self.query, Offer { views: false, list: false })?;
+        let wanted = negotiate(&self.parts.headers, self.query, Offer::Document)?;
         self.write_options(kinds::Operation::Create)?;
         let (api, request) = (self.api, &self.request);
         let catalog = api.registry.catalog();
@@ -42,7 +42,7 @@ impl Call<'_> {
         answer.make_map().set("apiVersion", API_VERSION);
         // The answer in canonical order; ours always fits its type.
         let _ = normalise(catalog.schema(), ty, &mut answer, &mut Strict::off());
-        let mut out = respond::value(201, &answer, wanted);
+        let mut out = respond::value(catalog, 201, &answer, wanted);
         respond::warn(&mut out, &issued.warnings);
         Ok(out)
     }

@@ -49,22 +49,34 @@ pub fn seal(api_version: &str, kind: &str, out: &mut Vec<u8>, message: impl FnOn
     put_bytes(out, 4, b"");
 }
 
-/// Appends the body of a list from messages made before: its metadata and its items, each without an envelope
-/// ([`open`] takes it off). All list kinds have the metadata at 1 and the items at 2.
-pub fn encode_list<'i>(
+/// Appends what stands before the first item of a list whose items are written later, one by one: the envelope must
+/// name the length of all, so their lengths come first. All list kinds have the metadata at 1 and the items at 2.
+pub fn list_head(
     api_version: &str,
     kind: &str,
     metadata: &[u8],
-    items: impl IntoIterator<Item = &'i [u8]>,
+    item_lengths: impl IntoIterator<Item = usize>,
     out: &mut Vec<u8>,
 ) {
-    seal(api_version, kind, out, |out| {
-        put_bytes(out, 1, metadata);
-        for item in items {
-            put_bytes(out, 2, item);
-        }
-    });
+    out.extend_from_slice(MAGIC);
+    let meta = wire::open(out, 1);
+    put_bytes(out, 1, api_version.as_bytes());
+    put_bytes(out, 2, kind.as_bytes());
+    close(out, meta);
+    let member = |length: usize| 1 + wire::varint_len(length as u64) + length;
+    let length: usize = member(metadata.len()) + item_lengths.into_iter().map(member).sum::<usize>();
+    wire::put_tag(out, 2, Wire::Length);
+    wire::put_varint(out, length as u64);
+    put_bytes(out, 1, metadata);
 }
+
+/// Appends one item behind [`list_head`]: a message without its envelope.
+pub fn list_item(message: &[u8], out: &mut Vec<u8>) {
+    put_bytes(out, 2, message);
+}
+
+/// What stands behind the last item: contentEncoding and contentType, empty.
+pub const LIST_TAIL: &[u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
 /// Appends one frame of a watch; `object` is a whole body, envelope included, and may be shared by all watchers.
 pub fn encode_event(event_type: &str, object: &[u8], out: &mut Vec<u8>) {

@@ -305,7 +305,9 @@ fn the_items_of_a_list_may_be_written_one_by_one() {
         items.as_list().expect("a list").iter().map(|item| message(pod, item)).collect();
     let mut pieces = Vec::new();
     let metadata = message(meta, object.get("metadata").expect("lists have it"));
-    encode_list("v1", "PodList", &metadata, items.iter().map(Vec::as_slice), &mut pieces);
+    list_head("v1", "PodList", &metadata, items.iter().map(Vec::len), &mut pieces);
+    items.iter().for_each(|item| list_item(item, &mut pieces));
+    pieces.extend_from_slice(LIST_TAIL);
     assert_eq!(pieces, whole);
 }
 

@@ -166,6 +166,6 @@ pub(super) fn close(out: &mut Vec<u8>, start: usize) {
     out[start + more - 1] &= 0x7f;
 }
 
-fn varint_len(value: u64) -> usize {
+pub(super) fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }

@@ -30,10 +30,29 @@ impl Etcd {
         let (a, b) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let (port, peer_port) = (a.local_addr().unwrap().port(), b.local_addr().unwrap().port());
         drop((a, b));
-        let child = spawn(dir, port, peer_port);
+        let child = spawn(dir, port, peer_port, None);
         let etcd = Etcd { child, dir: dir.to_owned(), port, peer_port };
         etcd.wait_healthy();
         Some(etcd)
+    }
+
+    /// One that speaks TLS and lets in who has a certificate of `ca.pem`. Not waited for: it answers nobody else.
+    pub fn start_tls(dir: &Path, certificates: &Path) -> Option<Etcd> {
+        if !available("etcd") || !available("openssl") {
+            return None;
+        }
+        let (a, b) = (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
+        let (port, peer_port) = (a.local_addr().unwrap().port(), b.local_addr().unwrap().port());
+        drop((a, b));
+        let child = spawn(dir, port, peer_port, Some(certificates));
+        let etcd = Etcd { child, dir: dir.to_owned(), port, peer_port };
+        wait_until("etcd listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        Some(etcd)
+    }
+
+    /// What `--store` takes for one that speaks TLS.
+    pub fn tls_store(&self) -> String {
+        format!("etcd:https://127.0.0.1:{}", self.port)
     }
 
     /// What `--store` takes.
@@ -47,7 +66,7 @@ impl Etcd {
     }
 
     pub fn restart(&mut self) {
-        self.child = spawn(&self.dir, self.port, self.peer_port);
+        self.child = spawn(&self.dir, self.port, self.peer_port, None);
         self.wait_healthy();
     }
 
@@ -94,8 +113,10 @@ impl Drop for Etcd {
     }
 }
 
-fn spawn(dir: &Path, port: u16, peer_port: u16) -> Child {
-    let (client, peer) = (format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+fn spawn(dir: &Path, port: u16, peer_port: u16, certificates: Option<&Path>) -> Child {
+    let scheme = if certificates.is_some() { "https" } else { "http" };
+    let (client, peer) = (format!("{scheme}://127.0.0.1:{port}"), format!("http://127.0.0.1:{peer_port}"));
+    let tls = "--cert-file etcd.pem --key-file etcd.key --client-cert-auth --trusted-ca-file ca.pem";
     let log = File::options().create(true).append(true).open(dir.with_extension("log")).unwrap();
     Command::new("etcd")
         .arg("--data-dir")
@@ -103,6 +124,8 @@ fn spawn(dir: &Path, port: u16, peer_port: u16) -> Child {
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
         .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
         .args(["--initial-cluster", &format!("default={peer}")])
+        .args(certificates.map_or("", |_| tls).split_whitespace())
+        .current_dir(certificates.unwrap_or(Path::new(".")))
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)

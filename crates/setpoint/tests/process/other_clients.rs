@@ -37,8 +37,10 @@ fn a_program_on_client_go_works() {
     build.args(["go", "build", "-o"]).arg(&program).arg(".").current_dir(&source);
     let built = build.output().unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let server = Proc::start(&folder.path().join("data"));
-    holds(Command::new(program).arg(&server.kubeconfig));
+    for (name, media) in [("json", "application/json"), ("protobuf", "application/vnd.kubernetes.protobuf")] {
+        let server = Proc::start(&folder.path().join(name));
+        holds(Command::new(&program).arg(&server.kubeconfig).arg(media));
+    }
 }
 
 fn holds(command: &mut Command) {

@@ -1,13 +1,13 @@
 //! Reading snapshots and log segments, trusting nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use super::frame::{Fault, FaultKind, Frames, SECTOR};
 use super::manifest::Manifest;
 use super::record::{self, RawChange, SnapshotFrame};
 use super::{OpenError, directory};
-use crate::contract::{Entry, Key, Revision};
+use crate::contract::{Change, Entry, Key, Revision};
 use crate::durable::{FIRST_REVISION, Loaded};
 
 /// Everything a directory holds, and where its last segment's good part ends.
@@ -35,7 +35,7 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
         }
         (revision, snapshot_bytes) = (at, reader.frames.length());
     }
-    let mut newer: BTreeMap<Key, Option<Entry>> = BTreeMap::new();
+    let mut recent = Recent::default();
     let (mut log_bytes, mut tail_bytes, mut tail_length, mut torn_bytes) = (0, 0, 0, 0);
     for (i, first) in manifest.segments.iter().enumerate() {
         let last = i + 1 == manifest.segments.len();
@@ -47,9 +47,7 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
         }
         let mut reader = SegmentReader::open(path, *first)?;
         loop {
-            let read = reader.next(|at, change, _, payload| {
-                newer.insert(Key::from(change.key), change.to_entry(payload, at));
-            });
+            let read = reader.next(|at, change, _, payload| recent.push(change.to_change(payload, at)));
             match read {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -71,8 +69,42 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
         }
         log_bytes += tail_bytes;
     }
-    let loaded = Loaded { revision, entries: merge(entries, newer) };
+    let loaded = Loaded { revision, entries: merge(entries, recent.older), changes: recent.changes.into() };
     Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, tail_length, torn_bytes })
+}
+
+/// How much of the log is told as changes: enough for watchers to find their place after a restart, and little beside
+/// the time a start may take.
+pub(super) const RECENT_BYTES: usize = 16 << 20;
+
+/// The log while it is read: its last part as it is, of what is older only where it led to.
+#[derive(Default)]
+struct Recent {
+    older: BTreeMap<Key, Option<Entry>>,
+    changes: VecDeque<Change>,
+    bytes: usize,
+}
+
+impl Recent {
+    fn push(&mut self, change: Change) {
+        self.bytes += weight(&change);
+        self.changes.push_back(change);
+        while self.bytes > RECENT_BYTES
+            && let Some(revision) = self.changes.front().map(|c| c.revision)
+        {
+            // A revision is told whole or not at all.
+            while let Some(change) = self.changes.pop_front_if(|c| c.revision == revision) {
+                self.bytes -= weight(&change);
+                let Change { revision, key, value, expires_at } = change;
+                let entry = value.map(|value| Entry { key: key.clone(), value, revision, expires_at });
+                self.older.insert(key, entry);
+            }
+        }
+    }
+}
+
+fn weight(change: &Change) -> usize {
+    change.key.len() + change.value.as_ref().map_or(0, |v| v.len()) + 64
 }
 
 /// Both in key order; `newer` wins.

@@ -119,6 +119,12 @@ pub(super) fn decode_snapshot_frame(payload: &[u8]) -> Option<SnapshotFrame<'_>>
 }
 
 impl RawChange<'_> {
+    /// The change with its own copy of the value.
+    pub(super) fn to_change(&self, payload: &[u8], revision: Revision) -> Change {
+        let value = self.value.clone().map(|range| Bytes::copy_from_slice(&payload[range]));
+        Change { revision, key: Key::from(self.key), value, expires_at: self.expires_at }
+    }
+
     /// The entry this change leaves, with its own copy of the value; `None`: deleted.
     pub(super) fn to_entry(&self, payload: &[u8], revision: Revision) -> Option<Entry> {
         let value = Bytes::copy_from_slice(&payload[self.value.clone()?]);

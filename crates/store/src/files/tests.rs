@@ -69,11 +69,11 @@ fn expected(upto: u64) -> Loaded {
             None => entries.remove(&key),
         };
     }
-    Loaded { revision: Revision(upto), entries: entries.into_values().collect() }
+    Loaded { revision: Revision(upto), entries: entries.into_values().collect(), changes: vec![] }
 }
 
 fn open(dir: &Path) -> Result<Loaded, OpenError> {
-    Files::open(dir, 1 << 30).map(|mut files| files.load().unwrap())
+    Files::open(dir, 1 << 30).map(|mut files| files.load().unwrap().whole())
 }
 
 const LAST: u64 = 18;
@@ -428,7 +428,7 @@ fn the_revision_survives_when_only_deletions_came_last() {
         files.append(&[change(3, "a", None)]).unwrap();
         files.finish_snapshot();
         drop(files);
-        assert_eq!(open(dir.path()).unwrap(), Loaded { revision: Revision(3), entries: vec![] });
+        assert_eq!(open(dir.path()).unwrap(), Loaded { revision: Revision(3), ..Loaded::default() });
     }
 }
 
@@ -514,4 +514,40 @@ fn a_second_opener_is_refused_until_the_first_is_gone() {
     assert!(message.contains(&format!("already in use by pid {}", std::process::id())), "{message}");
     drop(first);
     open(dir.path()).unwrap();
+}
+
+#[test]
+fn the_log_since_the_snapshot_is_told_as_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    small_store(dir.path());
+    let loaded = Files::open(dir.path(), 1 << 30).unwrap().load().unwrap();
+    let before = loaded.before_changes().0;
+    assert!((2..LAST).contains(&before), "{before}");
+    let told: Vec<_> = (before + 1..=LAST).flat_map(record).collect();
+    assert_eq!(loaded.changes, told);
+    assert_eq!(loaded.entries, expected(before).entries);
+}
+
+#[test]
+fn only_the_last_part_of_a_long_log_is_told_as_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = Files::open(dir.path(), 1 << 30).unwrap();
+    let megabyte = vec![b'x'; 1 << 20];
+    let mut last = 1;
+    while (last as usize) << 20 < read::RECENT_BYTES + (5 << 20) {
+        last += 1;
+        // Two changes each: neither is told without the other.
+        let key = format!("k{}", last % 3);
+        files.append(&[change(last, &key, Some(&megabyte)), change(last, "small", Some(b"1"))]).unwrap();
+    }
+    drop(files);
+    let loaded = Files::open(dir.path(), 1 << 30).unwrap().load().unwrap();
+    let told: usize = loaded.changes.iter().filter_map(|c| c.value.as_ref()).map(|v| v.len()).sum();
+    assert!((read::RECENT_BYTES / 2..=read::RECENT_BYTES).contains(&told), "{told}");
+    let before = loaded.before_changes();
+    assert_eq!(loaded.changes.len() as u64, 2 * (last - before.0));
+    assert!(loaded.entries.iter().all(|e| e.revision <= before) && loaded.entries.len() == 4);
+    let whole = loaded.whole();
+    assert_eq!((whole.revision.0, whole.entries.len()), (last, 4));
+    assert!(whole.entries.iter().all(|e| e.revision.0 > last - 3));
 }

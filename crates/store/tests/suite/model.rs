@@ -191,7 +191,7 @@ fn a_disk_that_fails_at_any_append_keeps_all_that_was_acknowledged() {
         assert!(sequencer.commit(random_commit(&mut rng, &model)).is_err());
         drop(sequencer);
         let mut again = Files::open(dir.path(), 2_000).unwrap();
-        let loaded = again.load().unwrap();
+        let loaded = again.load().unwrap().whole();
         let found = Model {
             entries: loaded.entries.into_iter().map(|e| (e.key.clone(), e)).collect(),
             revision: loaded.revision.0,

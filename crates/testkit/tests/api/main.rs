@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod certificates;
 mod clients;
 mod concurrency;
 mod determinism;
@@ -12,6 +13,7 @@ mod golden_watches;
 mod identity;
 mod kinds;
 mod lists;
+mod protobuf;
 mod rbac;
 mod subresources;
 mod surface;

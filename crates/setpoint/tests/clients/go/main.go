@@ -1,5 +1,5 @@
 // A program as people write them on client-go: discovery, a typed informer, retries on conflict, the dynamic client.
-// The kubeconfig is its one argument. It prints one line a fact and ends with 0 only if all of them held.
+// Its arguments are the kubeconfig and the content type to speak. It prints one line a fact and ends with 0 only if all of them held.
 package main
 
 import (
@@ -8,15 +8,22 @@ import (
 	"os"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -35,7 +42,10 @@ func main() {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Args[1])
 	check("kubeconfig", err)
 	config.QPS = -1
-	config.ContentType = "application/json"
+	config.ContentType = os.Args[2]
+	if config.ContentType != runtime.ContentTypeJSON {
+		config.AcceptContentTypes = config.ContentType + "," + runtime.ContentTypeJSON
+	}
 	client, err := kubernetes.NewForConfig(config)
 	check("client", err)
 
@@ -45,6 +55,9 @@ func main() {
 	informer(ctx, client)
 	conflicts(ctx, client)
 	refusals(ctx, client)
+	typedObjects(ctx, client)
+	metadataOnly(ctx, config)
+	// The dynamic client knows no types and always speaks JSON.
 	dynamicObjects(ctx, config)
 	check("delete the namespace", client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}))
 	fmt.Println("all facts hold")
@@ -61,8 +74,8 @@ func discovery(client *kubernetes.Clientset) {
 	}
 	kinds := map[string]bool{}
 	for _, list := range resources {
-		for _, resource := range list.APIResources {
-			kinds[list.GroupVersion+"/"+resource.Name] = true
+		for _, served := range list.APIResources {
+			kinds[list.GroupVersion+"/"+served.Name] = true
 		}
 	}
 	for _, want := range []string{"v1/configmaps", "v1/pods/status", "apps/v1/deployments/scale", "rbac.authorization.k8s.io/v1/roles"} {
@@ -174,6 +187,107 @@ func refusals(ctx context.Context, client *kubernetes.Clientset) {
 	expect("a wrong name is Invalid", apierrors.IsInvalid(err), true)
 	_, err = maps.Watch(ctx, metav1.ListOptions{ResourceVersion: "not-a-number"})
 	expect("a wrong resourceVersion is refused", err != nil, true)
+}
+
+// Pods and deployments as structs: what is written comes back, in lists and watches too.
+func typedObjects(ctx context.Context, client *kubernetes.Clientset) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	if _, err := client.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		check("create the default service account", err)
+	}
+	pods := client.CoreV1().Pods(namespace)
+	limit := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m"), corev1.ResourceMemory: resource.MustParse("64Mi")}
+	spec := corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "c", Image: "busybox", Command: []string{"sleep", "9"},
+		Resources: corev1.ResourceRequirements{Limits: limit},
+		Ports:     []corev1.ContainerPort{{ContainerPort: 80}},
+		LivenessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+			HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromString("web")}}},
+	}}}
+	labels := map[string]string{"app": "typed"}
+	pod, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "typed", Labels: labels}, Spec: spec}, metav1.CreateOptions{})
+	check("create a pod", err)
+	expect("a defaulted field", pod.Spec.RestartPolicy, corev1.RestartPolicyAlways)
+	expect("a quantity", pod.Spec.Containers[0].Resources.Limits.Cpu().String(), "250m")
+	expect("an int or string", pod.Spec.Containers[0].LivenessProbe.HTTPGet.Port.StrVal, "web")
+	watch, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: pod.ResourceVersion, AllowWatchBookmarks: true})
+	check("watch pods", err)
+	defer watch.Stop()
+	pod.Annotations = map[string]string{"note": "ü"}
+	pod, err = pods.Update(ctx, pod, metav1.UpdateOptions{})
+	check("update a pod", err)
+	pod.Status.Phase = corev1.PodRunning
+	pod, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	check("update a pod's status", err)
+	for _, phase := range []corev1.PodPhase{corev1.PodPending, corev1.PodRunning} {
+		select {
+		case change := <-watch.ResultChan():
+			seen, ok := change.Object.(*corev1.Pod)
+			expect("the watch brings pods", ok, true)
+			expect("the phase in an event", seen.Status.Phase, phase)
+		case <-ctx.Done():
+			fail("no event of the pod")
+		}
+	}
+	got, err := pods.Get(ctx, "typed", metav1.GetOptions{})
+	check("get a pod", err)
+	expect("what was written is read", equality.Semantic.DeepEqual(got, pod), true)
+	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "app=typed", Limit: 10})
+	check("list pods", err)
+	expect("pods listed", len(list.Items), 1)
+	expect("an item is the object", list.Items[0].UID, pod.UID)
+	zero := int64(0)
+	check("delete the pod", pods.Delete(ctx, "typed", metav1.DeleteOptions{GracePeriodSeconds: &zero}))
+
+	deployments := client.AppsV1().Deployments(namespace)
+	replicas := int32(2)
+	made, err := deployments.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "typed"}, Spec: appsv1.DeploymentSpec{
+		Replicas: &replicas,
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
+	}}, metav1.CreateOptions{})
+	check("create a deployment", err)
+	expect("a defaulted percentage", made.Spec.Strategy.RollingUpdate.MaxSurge.StrVal, "25%")
+	scale, err := deployments.GetScale(ctx, "typed", metav1.GetOptions{})
+	check("get a scale", err)
+	scale.Spec.Replicas = 0
+	_, err = deployments.UpdateScale(ctx, "typed", scale, metav1.UpdateOptions{})
+	check("update a scale", err)
+	all, err := deployments.List(ctx, metav1.ListOptions{})
+	check("list deployments", err)
+	expect("replicas after a scale", *all.Items[0].Spec.Replicas, int32(0))
+	check("delete the deployment", deployments.Delete(ctx, "typed", metav1.DeleteOptions{}))
+
+	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"}},
+	}, metav1.CreateOptions{})
+	check("review access", err)
+	expect("the administrator may", review.Status.Allowed, true)
+}
+
+// What the garbage collector reads: the metadata of objects of any kind. Its client asks for protobuf by itself.
+func metadataOnly(ctx context.Context, config *rest.Config) {
+	client, err := metadata.NewForConfig(config)
+	check("metadata client", err)
+	maps := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(namespace)
+	list, err := maps.List(ctx, metav1.ListOptions{})
+	check("list metadata", err)
+	if len(list.Items) == 0 || list.Items[0].UID == "" {
+		fail("metadata without objects: %v", list)
+	}
+	watch, err := maps.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	check("watch metadata", err)
+	defer watch.Stop()
+	_, err = maps.Patch(ctx, "before", types.MergePatchType, []byte(`{"metadata":{"labels":{"seen":"true"}}}`), metav1.PatchOptions{})
+	check("patch metadata", err)
+	select {
+	case change := <-watch.ResultChan():
+		seen, ok := change.Object.(*metav1.PartialObjectMetadata)
+		expect("the watch brings metadata", ok, true)
+		expect("a label in an event", seen.Labels["seen"], "true")
+	case <-ctx.Done():
+		fail("no event of the metadata")
+	}
 }
 
 func dynamicObjects(ctx context.Context, config *rest.Config) {
