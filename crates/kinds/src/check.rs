@@ -2,7 +2,10 @@
 //!
 //! A path is a chain of borrowed steps on the stack and becomes text only for an error: a valid object pays nothing.
 
+mod conditions;
+pub(crate) mod internal;
 pub(crate) mod text;
+mod webhook;
 
 use std::fmt;
 

@@ -135,7 +135,7 @@ pub(super) fn pod_resources(
 }
 
 /// The overhead is checked as if it were limits; upstream's path says so too.
-pub(super) fn overhead(overhead: &Value, at: &Path<'_>, options: &Options, errors: &mut Errors) {
+pub(crate) fn overhead(overhead: &Value, at: &Path<'_>, options: &Options, errors: &mut Errors) {
     let mut limits = object::Map::default();
     limits.set("limits", overhead.clone());
     check(&Value::Map(limits), &[], &container_resource_name, at, options, errors);
