@@ -209,7 +209,8 @@ fn check_mutation(mutation: &Value, at: &Path<'_>, errors: &mut Errors) {
         Some(_) => {}
     }
     if member(mutation, other).is_some() {
-        let (shown, detail) = (format!("{{{other}}}"), format!("must not be specified when patchType is {kind}"));
+        let (shown, detail) =
+            (format!("{{{other}}}"), format!("must not be specified when patchType is {kind}"));
         errors.invalid(&at.child(other), shown.as_str(), detail);
     }
 }

@@ -53,7 +53,6 @@ fn check_spec(spec: &Value, errors: &mut Errors) {
         let detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified";
         errors.invalid(&SPEC.child(secrets), set, detail);
     }
-    need("preventPodSchedulingIfMissing", "preventPodSchedulingIfMissing", errors);
 }
 
 /// One token an audience, valid for a while but not for ever.

@@ -204,7 +204,9 @@ fn check_urls(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
             url if !url.starts_with('/') => "must start with slash",
             url if url.contains(' ') => "must not contain white-space",
             url if url.contains("//") => "must not contain double slash",
-            url if stars > 1 || (stars == 1 && !url.ends_with("/*")) => "wildcard can only do suffix matching",
+            url if stars > 1 || (stars == 1 && !url.ends_with("/*")) => {
+                "wildcard can only do suffix matching"
+            }
             _ => continue,
         };
         errors.invalid(&at.index(i), *url, problem);
@@ -213,7 +215,9 @@ fn check_urls(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn check_resources(rule: &Value, at: &Path<'_>, errors: &mut Errors) {
     check_verbs(rule, at, errors);
-    for (name, one, words) in [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")] {
+    for (name, one, words) in
+        [("apiGroups", "api group", "api groups"), ("resources", "resource", "resources")]
+    {
         let all = items(rule, name);
         if all.is_empty() {
             let detail = format!("resource rules must supply at least one {one}");

@@ -3,15 +3,16 @@
 use catalog::Storage;
 
 use crate::kind::Kind;
-use crate::rules::{Finalizers, Generation, Rules, StatusMeta};
+use crate::rules::{Finalizers, Generation, Rules};
 use crate::{
-    apiservice, certificatesigningrequest, configmap, controllerrevision, cronjob, customresourcedefinition,
-    daemonset, deployment, endpoints, endpointslice, event, horizontalpodautoscaler, ingress, job, lease,
-    limitrange, namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod,
-    poddisruptionbudget, podtemplate, priorityclass, rbac, replicaset, replicationcontroller, resourcequota,
-    resourceslice, secret, service, serviceaccount, statefulset, storageclass,
-    csidriver, csinode, csistoragecapacity, ingressclass, ipaddress, runtimeclass, servicecidr,
-    volumeattachment, volumeattributesclass, admissionpolicy, webhookconfiguration, flowschema, prioritylevelconfiguration,
+    admissionpolicy, apiservice, certificatesigningrequest, configmap, controllerrevision, cronjob,
+    csidriver, csinode, csistoragecapacity, customresourcedefinition, daemonset, deployment, deviceclass,
+    endpoints, endpointslice, event, flowschema, horizontalpodautoscaler, ingress, ingressclass, ipaddress,
+    job, lease, limitrange, namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod,
+    poddisruptionbudget, podtemplate, priorityclass, prioritylevelconfiguration, rbac, replicaset,
+    replicationcontroller, resourceclaim, resourcequota, resourceslice, runtimeclass, secret, service,
+    serviceaccount, servicecidr, statefulset, storageclass, volumeattachment, volumeattributesclass,
+    webhookconfiguration,
 };
 
 /// The kind of what a storage keeps. Lives as long as the program: look it up once per storage, not per request.
@@ -108,9 +109,9 @@ static KINDS: &[Row] = &[
     (RBAC_GROUP, "rolebindings", &rbac::ROLE_BINDING),
     (RBAC_GROUP, "roles", &rbac::ROLE),
 
-    (RESOURCE, "deviceclasses", &plain(SPEC.without_generate_name())),
-    (RESOURCE, "resourceclaims", &plain(PLAIN.with_status(StatusMeta::KeepAll))),
-    (RESOURCE, "resourceclaimtemplates", &plain(PLAIN)),
+    (RESOURCE, "deviceclasses", &deviceclass::KIND),
+    (RESOURCE, "resourceclaims", &resourceclaim::CLAIM),
+    (RESOURCE, "resourceclaimtemplates", &resourceclaim::TEMPLATE),
     (RESOURCE, "resourceslices", &resourceslice::KIND),
 
     ("scheduling.k8s.io", "priorityclasses", &priorityclass::KIND),

@@ -8,8 +8,7 @@ use crate::checked::{Checked, Write};
 use crate::pod::validation::{Options, overhead, tolerations};
 use crate::rules::{Finalizers, Rules};
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
+pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
 
 const HANDLER: Path<'static> = Path::Root("handler");
 const TOLERATION: [Field; 5] = [

@@ -57,7 +57,10 @@ fn check_source(source: &Value, at: &Path<'_>, errors: &mut Errors) {
         (Some(_), Some(_)) => errors.forbidden(at, one),
         (None, Some(name)) => {
             if name.as_str() == Some("") {
-                errors.required(&at.child("persistentVolumeName"), "must specify non empty persistentVolumeName");
+                errors.required(
+                    &at.child("persistentVolumeName"),
+                    "must specify non empty persistentVolumeName",
+                );
             }
         }
         (Some(inline), None) => {

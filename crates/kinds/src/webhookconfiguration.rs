@@ -33,7 +33,13 @@ struct Lenience {
 impl Lenience {
     fn of(new: &[Value], old: Option<&[Value]>) -> Lenience {
         let Some(old) = old else {
-            return Lenience { conditions: false, effects: false, reviews: false, names: false, selectors: false };
+            return Lenience {
+                conditions: false,
+                effects: false,
+                reviews: false,
+                names: false,
+                selectors: false,
+            };
         };
         let all_same = || {
             new.len() == old.len()

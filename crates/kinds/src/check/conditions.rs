@@ -39,7 +39,11 @@ impl Errors {
             if !is_reason(reason) {
                 let examples = ["my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB"];
                 let regex = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
-                self.invalid(&at.child("reason"), reason, validate_text::regex_error(REASON, regex, &examples));
+                self.invalid(
+                    &at.child("reason"),
+                    reason,
+                    validate_text::regex_error(REASON, regex, &examples),
+                );
             }
             if reason.len() > REASON_MAX_BYTES {
                 self.too_long(&at.child("reason"), REASON_MAX_BYTES);

@@ -2,8 +2,8 @@
 
 use object::{Value, validate_text};
 
-use crate::check::text::{Cidr, parse_cidr};
 use crate::check::internal::{Field, NULL, TEXT, internal};
+use crate::check::text::{Cidr, parse_cidr};
 use crate::check::{Errors, Path, Raw, entries, int, items, member, text, texts};
 use crate::checked::Write;
 use crate::pod::validation::{quantity_value, taint_effect};
@@ -164,7 +164,11 @@ fn check_taints(taints: &[Value], list: &Path<'_>, errors: &mut Errors) {
         }
         taint_effect(effect, &at.child("effect"), errors);
         if taints[..i].iter().any(|t| text(t, "key") == key && text(t, "effect") == effect) {
-            errors.duplicate_because(&at, Raw(&internal(Some(taint), &TAINT)), "taints must be unique by key and effect pair");
+            errors.duplicate_because(
+                &at,
+                Raw(&internal(Some(taint), &TAINT)),
+                "taints must be unique by key and effect pair",
+            );
         }
     }
 }

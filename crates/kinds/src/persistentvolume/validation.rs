@@ -115,7 +115,8 @@ pub(crate) fn check_spec(
         _ => errors.one_of_member(at, spec, "volumeMode", &["Block", "Filesystem"]),
     }
     // Upstream does not look at the class of an inline volume.
-    if let Some(class) = member(spec, "volumeAttributesClassName").and_then(Value::as_str).filter(|_| !inline) {
+    if let Some(class) = member(spec, "volumeAttributesClassName").and_then(Value::as_str).filter(|_| !inline)
+    {
         let class_at = at.child("volumeAttributesClassName");
         match class {
             "" => errors.required(&class_at, "an empty string is disallowed"),

@@ -3,7 +3,7 @@
 use catalog::Catalog;
 use object::{Map, Value};
 
-use crate::samples::{content, created, minimal, object, ready, updated};
+use crate::samples::{changed, content, created, minimal, object, ready, updated};
 use crate::tests::{NOW, json, storage};
 use crate::{Context, Schedule, invalid, kind_of, validate_create, validate_update};
 
@@ -34,6 +34,50 @@ fn recorded_refusals_come_out_word_for_word() {
         let answer = invalid(storage, name, errors).to_value();
         assert!(crate::same(Some(&answer), case.get("answer")), "{path}: {answer:?}");
     }
+}
+
+/// What kube-apiserver v1.36.4 answered to broken objects of every kind, created and changed; `null` where it
+/// found nothing wrong.
+#[test]
+fn upstream_said_the_same() {
+    let catalog = Catalog::builtin();
+    let mut wrong = Vec::new();
+    for (i, line) in include_str!("../../tests/golden/refusals.jsonl").lines().enumerate() {
+        let case = json(line);
+        let path = case.str_at(&["path"]).unwrap();
+        let storage = storage(&catalog, path.rsplit('/').next().unwrap());
+        let body = case.get("body").unwrap().clone();
+        let kind = kind_of(storage);
+        let subresource = case.str_at(&["subresource"]);
+        let ctx = Context { subresource, ..Context::plain(storage, NOW) };
+        let name = body.str_at(&["metadata", "name"]).unwrap_or_default().to_owned();
+        let errors = match case.get("old").filter(|old| !old.is_null()) {
+            None => {
+                let value = ready(&catalog, storage, body);
+                validate_create(kind, storage, &value, &ctx)
+            }
+            Some(old) => {
+                let (before, after) = changed(&catalog, storage, old.clone(), body, &ctx);
+                validate_update(kind, storage, &after, &before, &ctx)
+            }
+        };
+        let ours = match errors.is_empty() {
+            true => Value::Null,
+            false => invalid(storage, &name, errors).to_value(),
+        };
+        let theirs = case.get("answer").unwrap_or(&Value::Null);
+        let message = |answer: &Value| answer.str_at(&["message"]).unwrap_or("fine").to_owned();
+        if !crate::same(ours.at(&["details", "causes"]), theirs.at(&["details", "causes"]))
+            || message(&ours) != message(theirs)
+        {
+            wrong.push(format!(
+                "{i} {path} {subresource:?}\n ours   {}\n theirs {}",
+                message(&ours),
+                message(theirs)
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
@@ -361,6 +405,7 @@ fn networks_and_policies_are_well_formed() {
                 "spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1",
                 "spec.maxReplicas: Invalid value: -1: must be greater than or equal to `minReplicas`",
                 "spec.scaleTargetRef.kind: Required value",
+                "spec.scaleTargetRef.apiVersion: Invalid value: \"\": apiVersion must specify API group",
                 "spec.metrics[0].pods: Required value: must populate information for the given metric source",
                 "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas",
             ],
@@ -512,9 +557,14 @@ fn no_tree_makes_a_rule_panic() {
             }
             let ctx = Context::plain(storage, NOW);
             validate_create(kind, storage, &new, &ctx);
-            for subresource in
-                [None, Some("status"), Some("resize"), Some("ephemeralcontainers"), Some("scale")]
-            {
+            for subresource in [
+                None,
+                Some("status"),
+                Some("resize"),
+                Some("ephemeralcontainers"),
+                Some("scale"),
+                Some("approval"),
+            ] {
                 let ctx = Context { subresource, ..ctx };
                 validate_update(kind, storage, &new, &old, &ctx);
             }

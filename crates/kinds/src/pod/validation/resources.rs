@@ -53,7 +53,7 @@ pub(crate) fn is_native(name: &str) -> bool {
 }
 
 /// `example.com/gpu`.
-fn is_extended(name: &str) -> bool {
+pub(crate) fn is_extended(name: &str) -> bool {
     if is_native(name) || name.starts_with("requests.") {
         return false;
     }
