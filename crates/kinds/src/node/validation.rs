@@ -37,11 +37,12 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     }
     if let Some(old) = write.old_spec() {
         write.check_metadata(errors);
-        check_update(write.new, old, errors);
+        let had_config = write.old_status().is_some_and(|old| member(old, "config").is_some());
+        check_update(write.new, old, had_config, errors);
     }
 }
 
-fn check_update(node: &Value, old: &Value, errors: &mut Errors) {
+fn check_update(node: &Value, old: &Value, had_config: bool, errors: &mut Errors) {
     let none = Value::Null;
     let (spec, status) = (node.get("spec").unwrap_or(&none), node.get("status").unwrap_or(&none));
     check_annotations(node, errors);
@@ -70,10 +71,11 @@ fn check_update(node: &Value, old: &Value, errors: &mut Errors) {
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden(&SPEC.child("providerID"), detail);
     }
-    if let Some(source) = member(spec, "configSource") {
+    // Nobody reads it any more; a node that has one keeps it, another does not get one.
+    if let Some(source) = member(spec, "configSource").filter(|_| member(old, "configSource").is_some()) {
         check_config(source, false, &SPEC.child("configSource"), errors);
     }
-    if let Some(config) = member(status, "config") {
+    if let Some(config) = member(status, "config").filter(|_| had_config) {
         let at = STATUS.child("config");
         for name in ["assigned", "active", "lastKnownGood"] {
             if let Some(source) = member(config, name) {

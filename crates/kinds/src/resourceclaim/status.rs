@@ -3,7 +3,7 @@
 use object::Value;
 
 use super::{RequestNames, shown};
-use crate::check::text::{Ip, parse_ip};
+use crate::check::text::sloppy_ip;
 use crate::check::{Errors, IMMUTABLE, Path, Raw, items, member, text};
 use crate::checked::Write;
 use crate::devicerule::{binding, by_name, configuration, each, pool_name, raw_object, set, uuid};
@@ -152,13 +152,12 @@ fn check_network(network: &Value, at: &Path<'_>, errors: &mut Errors) {
 fn check_interface(value: &str, at: &Path<'_>, errors: &mut Errors) {
     let parts = value.split_once('/').and_then(|(address, bits)| Some((address, bits.parse::<u8>().ok()?)));
     let canonical = parts.and_then(|(address, bits)| {
-        let (ip, most) = match parse_ip(address) {
-            Ip::Good(std::net::IpAddr::V6(v6)) => match v6.to_ipv4_mapped() {
+        let (ip, most) = match sloppy_ip(address)? {
+            std::net::IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
                 Some(v4) if bits >= 96 => return (bits <= 128).then(|| format!("{v4}/{}", bits - 96)),
                 _ => (std::net::IpAddr::V6(v6), 128),
             },
-            Ip::Good(v4) => (v4, 32),
-            _ => return None,
+            v4 => (v4, 32),
         };
         (bits <= most).then(|| format!("{ip}/{bits}"))
     });
