@@ -16,7 +16,7 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
     let at = SPEC.child("controller");
     if let Some(old) = write.old_spec() {
         write.check_metadata(errors);
-        errors.immutable(&at, spec.get("controller"), old.get("controller"));
+        errors.immutable_text(&at, text(spec, "controller"), text(old, "controller"));
     }
     write.check_whole_metadata(errors);
     let controller = text(spec, "controller");

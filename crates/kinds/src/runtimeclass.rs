@@ -32,7 +32,7 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
     }
     if let Some(old) = write.old {
         write.check_metadata(errors);
-        errors.immutable(&HANDLER, class.get("handler"), old.get("handler"));
+        errors.immutable_text(&HANDLER, text(class, "handler"), text(old, "handler"));
     }
 }
 

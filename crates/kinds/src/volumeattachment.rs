@@ -19,8 +19,40 @@ const ATTACHMENT: [Field; 3] = [
     ("source", "Source", Go::Struct(&SOURCE)),
     ("nodeName", "NodeName", TEXT),
 ];
-const SOURCE: [Field; 2] =
-    [("persistentVolumeName", "PersistentVolumeName", NULL), ("inlineVolumeSpec", "InlineVolumeSpec", NULL)];
+const SOURCE: [Field; 2] = [
+    ("persistentVolumeName", "PersistentVolumeName", NULL),
+    ("inlineVolumeSpec", "InlineVolumeSpec", Go::Pointer(&VOLUME)),
+];
+/// An inline volume is one of CSI; what is not shown field by field is never valid there.
+#[rustfmt::skip]
+const VOLUME: [Field; 31] = [
+    ("capacity", "Capacity", NULL), ("gcePersistentDisk", "GCEPersistentDisk", NULL),
+    ("awsElasticBlockStore", "AWSElasticBlockStore", NULL), ("hostPath", "HostPath", NULL),
+    ("glusterfs", "Glusterfs", NULL), ("nfs", "NFS", NULL), ("rbd", "RBD", NULL), ("quobyte", "Quobyte", NULL),
+    ("iscsi", "ISCSI", NULL), ("flexVolume", "FlexVolume", NULL), ("cinder", "Cinder", NULL),
+    ("cephfs", "CephFS", NULL), ("fc", "FC", NULL), ("flocker", "Flocker", NULL), ("azureFile", "AzureFile", NULL),
+    ("vsphereVolume", "VsphereVolume", NULL), ("azureDisk", "AzureDisk", NULL),
+    ("photonPersistentDisk", "PhotonPersistentDisk", NULL), ("portworxVolume", "PortworxVolume", NULL),
+    ("scaleIO", "ScaleIO", NULL), ("local", "Local", NULL), ("storageos", "StorageOS", NULL),
+    ("csi", "CSI", Go::Pointer(&CSI)), ("accessModes", "AccessModes", NULL), ("claimRef", "ClaimRef", NULL),
+    ("persistentVolumeReclaimPolicy", "PersistentVolumeReclaimPolicy", TEXT),
+    ("storageClassName", "StorageClassName", TEXT), ("mountOptions", "MountOptions", NULL),
+    ("volumeMode", "VolumeMode", NULL), ("nodeAffinity", "NodeAffinity", NULL),
+    ("volumeAttributesClassName", "VolumeAttributesClassName", NULL),
+];
+const CSI: [Field; 10] = [
+    ("driver", "Driver", TEXT),
+    ("volumeHandle", "VolumeHandle", TEXT),
+    ("readOnly", "ReadOnly", Go::Leaf("false")),
+    ("fsType", "FSType", TEXT),
+    ("volumeAttributes", "VolumeAttributes", NULL),
+    ("controllerPublishSecretRef", "ControllerPublishSecretRef", Go::Pointer(&SECRET)),
+    ("nodeStageSecretRef", "NodeStageSecretRef", Go::Pointer(&SECRET)),
+    ("nodePublishSecretRef", "NodePublishSecretRef", Go::Pointer(&SECRET)),
+    ("controllerExpandSecretRef", "ControllerExpandSecretRef", Go::Pointer(&SECRET)),
+    ("nodeExpandSecretRef", "NodeExpandSecretRef", Go::Pointer(&SECRET)),
+];
+const SECRET: [Field; 2] = [("name", "Name", TEXT), ("namespace", "Namespace", TEXT)];
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use object::Value;
 
 use super::der::{certificates_problem, request_problem};
-use crate::check::{Errors, Path, int, items, text, texts};
+use crate::check::{Errors, Path, int, items, member, text, texts};
 use crate::checked::Write;
 use crate::pod::validation::signer_name;
 use crate::workload::SPEC;
@@ -34,7 +34,9 @@ fn check_request(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     let (spec, old) = (write.spec(), write.old_spec());
     if let Some(problem) = request_problem(&bytes(spec, "request")) {
-        errors.invalid(&SPEC.child("request"), text(spec, "request"), problem);
+        // No bytes at all are shown as Go shows them.
+        let sent = member(spec, "request").filter(|sent| sent.as_str() != Some(""));
+        errors.invalid(&SPEC.child("request"), sent, problem);
     }
     let at = SPEC.child("usages");
     let usages: Vec<&str> = texts(spec, "usages").collect();

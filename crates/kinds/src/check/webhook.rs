@@ -60,10 +60,8 @@ impl Errors {
         if !path.starts_with('/') {
             self.invalid(at, path, "must start with a '/'");
         }
-        // Bytes in Go: whatever comes first is taken for the slash.
-        let mut rest = path.chars();
-        rest.next();
-        let rest = rest.as_str();
+        // Go takes the first byte for the slash; of another character something unfit is left.
+        let rest = path.get(1..).unwrap_or(path);
         for (i, step) in rest.strip_suffix('/').unwrap_or(rest).split('/').enumerate() {
             if step.is_empty() {
                 self.invalid(at, path, format!("segment[{i}] may not be empty"));

@@ -28,6 +28,7 @@ pub(super) fn is_convertible(schema: &Value) -> bool {
         ["id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions"]
             .iter()
             .any(|name| set(name))
+            || member(schema, PRESERVE).and_then(Value::as_bool) == Some(false)
             || schema.get("items").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
     };
     !super::schema::any(schema, &unread)

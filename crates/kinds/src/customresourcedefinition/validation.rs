@@ -115,7 +115,8 @@ fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     for (i, version) in hoisted.versions.iter().enumerate() {
         check_version(version, &hoisted, &lenience, &list.index(i), errors);
     }
-    let shown = VERSIONS.show(Some(&Value::List(hoisted.versions.clone())));
+    let shown = member(spec, "versions").map(|_| Value::List(hoisted.versions.clone()));
+    let shown = VERSIONS.show(shown.as_ref());
     let names: Vec<&str> = items(spec, "versions").iter().map(|v| text(v, "name")).collect();
     if names.iter().enumerate().any(|(i, name)| names[..i].contains(name)) {
         errors.invalid(&list, Raw(&shown), "must contain unique version names");
@@ -392,15 +393,16 @@ fn check_conversion(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
 
 fn check_update(spec: &Value, old: &Value, established: bool, errors: &mut Errors) {
     let names = SPEC.child("names");
-    let of = |spec: &'static str| move |v: &Value| v.at(&["names", spec]).cloned();
+    let mut keep = |at: &Path<'_>, path: &[&str]| {
+        let of = |spec: &Value| spec.str_at(path).unwrap_or_default().to_owned();
+        errors.immutable_text(at, &of(spec), &of(old));
+    };
     if established {
-        errors.immutable(&SPEC.child("scope"), spec.get("scope"), old.get("scope"));
-        let kind = of("kind");
-        errors.immutable(&names.child("kind"), kind(spec).as_ref(), kind(old).as_ref());
+        keep(&SPEC.child("scope"), &["scope"]);
+        keep(&names.child("kind"), &["names", "kind"]);
     }
-    errors.immutable(&SPEC.child("group"), spec.get("group"), old.get("group"));
-    let plural = of("plural");
-    errors.immutable(&names.child("plural"), plural(spec).as_ref(), plural(old).as_ref());
+    keep(&SPEC.child("group"), &["group"]);
+    keep(&names.child("plural"), &["names", "plural"]);
 }
 
 fn is_established(status: &Value) -> bool {

@@ -231,6 +231,11 @@ fn check_pod_cidrs(spec: &Value, errors: &mut Errors) {
             _ => None,
         };
         let families: Vec<Option<bool>> = cidrs.iter().map(v4).collect();
+        if let Some(i) = cidrs.iter().position(|cidr| matches!(parse_cidr(cidr), Cidr::Bad)) {
+            let why = format!("invalid CIDR[{i}]: <nil> (invalid CIDR address: {})", cidrs[i]);
+            let detail = format!("invalid PodCIDRs. failed to check with dual stack with error:{why}");
+            errors.internal(&at, detail);
+        }
         let dual = families.contains(&Some(true)) && families.contains(&Some(false));
         if !dual || cidrs.len() > 2 {
             let detail = "may specify no more than one CIDR for each IP family";

@@ -43,10 +43,10 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     check_pool(spec.get("pool").unwrap_or(&none), errors);
     if let Some(old) = old {
         let pool = SPEC.child("pool");
-        errors.immutable(&pool.child("name"), spec.at(&["pool", "name"]), old.at(&["pool", "name"]));
-        for name in ["driver", "nodeName"] {
-            errors.immutable(&SPEC.child(name), spec.get(name), old.get(name));
-        }
+        let name = |spec: &Value| spec.str_at(&["pool", "name"]).unwrap_or_default().to_owned();
+        errors.immutable_text(&pool.child("name"), &name(spec), &name(old));
+        errors.immutable_text(&SPEC.child("driver"), text(spec, "driver"), text(old, "driver"));
+        errors.immutable(&SPEC.child("nodeName"), spec.get("nodeName"), old.get("nodeName"));
     }
     check_nodes(spec, errors);
     let devices = items(spec, "devices");
