@@ -1,5 +1,7 @@
 //! Custom resource definitions: named after what they define; the versions ever stored are remembered.
 
+mod approval;
+mod conversion;
 mod schema;
 mod structural;
 mod validation;

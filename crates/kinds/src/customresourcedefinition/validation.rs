@@ -7,18 +7,16 @@
 use object::{Value, validate_text};
 
 use super::schema::{self, Lenience};
-use super::structural;
+use super::{approval, conversion, structural};
 use crate::check::internal::{Field, Go, NULL, TEXT};
 use crate::check::{Errors, Path, Raw, flag, items, member, text, texts};
 use crate::checked::Write;
 use crate::same;
 use crate::workload::{SPEC, STATUS};
 
-const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] =
     ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
-const APPROVAL: &str = "api-approved.kubernetes.io";
 const WARNING_MAX_BYTES: usize = 256;
 const HOISTED: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
 const VERSIONS: Go = Go::List(&VERSION);
@@ -48,7 +46,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     }
     check_names(accepted, &STATUS.child("acceptedNames"), errors);
     check_stored(spec, status, errors);
-    check_approval(write, errors);
+    approval::check(write, errors);
     let kept = old.is_some_and(|old| flag(old, "preserveUnknownFields"));
     if flag(spec, "preserveUnknownFields") && !kept {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
@@ -145,7 +143,7 @@ fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
             Some(_) => check_selectable(fields, &at, errors),
         }
     }
-    check_conversion(spec, old, errors);
+    conversion::check(spec, old, errors);
 }
 
 fn check_schemas_given(spec: &Value, old: Option<&Value>, hoisted: &Hoisted<'_>, errors: &mut Errors) {
@@ -337,60 +335,6 @@ fn check_names(names: &Value, at: &Path<'_>, errors: &mut Errors) {
     each("categories", errors);
 }
 
-fn check_conversion(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
-    let Some(conversion) = member(spec, "conversion") else { return };
-    let at = SPEC.child("conversion");
-    let strategy = text(conversion, "strategy");
-    if strategy != "None" && flag(spec, "preserveUnknownFields") {
-        let detail = "must be None if spec.preserveUnknownFields is true";
-        errors.invalid(&at.child("strategy"), strategy, detail);
-    }
-    errors.choice(&at.child("strategy"), strategy, &["None", "Webhook"]);
-    let none = Value::Null;
-    let webhook = conversion.get("webhook").unwrap_or(&none);
-    let (client, client_at) = (member(webhook, "clientConfig"), at.child("webhookClientConfig"));
-    let versions_at = at.child("conversionReviewVersions");
-    if strategy != "Webhook" {
-        let detail = "should not be set when strategy is not set to Webhook";
-        if client.is_some() {
-            errors.forbidden(&client_at, detail);
-        }
-        if !items(webhook, "conversionReviewVersions").is_empty() {
-            errors.forbidden(&versions_at, detail);
-        }
-        return;
-    }
-    match client {
-        None => errors.required(&client_at, "required when strategy is set to Webhook"),
-        Some(client) => match (member(client, "url").and_then(Value::as_str), member(client, "service")) {
-            (Some(url), None) => errors.webhook_url(&client_at.child("url"), url),
-            (None, Some(service)) => errors.webhook_service(&client_at.child("service"), service),
-            _ => errors.required(&client_at, "exactly one of url or service is required"),
-        },
-    }
-    let versions: Vec<&str> = texts(webhook, "conversionReviewVersions").collect();
-    if versions.is_empty() {
-        return errors.required(&versions_at, "");
-    }
-    for (i, version) in versions.iter().enumerate() {
-        if versions[..i].contains(version) {
-            errors.invalid(&versions_at.index(i), *version, "duplicate version");
-            continue;
-        }
-        errors.each(&versions_at.index(i), version, validate_text::dns1035_label(version));
-    }
-    let unread = |spec: &Value| {
-        let list = spec.at(&["conversion", "webhook"]).map(|w| items(w, "conversionReviewVersions"));
-        list.is_some_and(|list| {
-            !list.is_empty() && !list.iter().any(|v| v.as_str().is_some_and(|v| REVIEWS.contains(&v)))
-        })
-    };
-    if unread(spec) && !old.is_some_and(unread) {
-        let detail = format!("must include at least one of {}", REVIEWS.join(", "));
-        errors.invalid(&versions_at, webhook.get("conversionReviewVersions"), detail);
-    }
-}
-
 fn check_update(spec: &Value, old: &Value, established: bool, errors: &mut Errors) {
     let names = SPEC.child("names");
     let mut keep = |at: &Path<'_>, path: &[&str]| {
@@ -431,56 +375,6 @@ fn check_stored(spec: &Value, status: &Value, errors: &mut Errors) {
             );
             errors.invalid(&at.index(i), *name, detail);
         }
-    }
-}
-
-#[derive(PartialEq)]
-enum Approval {
-    Missing,
-    Bypassed,
-    Approved,
-    Invalid,
-}
-
-/// Groups of the project itself say where they were approved, or that they were not.
-fn check_approval(write: &Write<'_>, errors: &mut Errors) {
-    let group = text(write.spec(), "group");
-    let own = |domain: &str| group == domain || group.ends_with(&format!(".{domain}"));
-    if !own("k8s.io") && !own("kubernetes.io") {
-        return;
-    }
-    let annotation =
-        |object: &Value| object.str_at(&["metadata", "annotations", APPROVAL]).unwrap_or_default().to_owned();
-    let now = annotation(write.new);
-    let state = approval(&now);
-    if write.old.is_some_and(|old| approval(&annotation(old)) == state) {
-        return;
-    }
-    let root = Path::Root("metadata.annotations");
-    let see = "see https://github.com/kubernetes/enhancements/pull/1111";
-    match state {
-        Approval::Missing => {
-            let detail = format!("protected groups must have approval annotation \"{APPROVAL}\", {see}");
-            errors.required(&root.key(APPROVAL), &detail);
-        }
-        Approval::Invalid => {
-            let detail = format!(
-                "protected groups must have approval annotation \"{APPROVAL}\" with either a URL or a reason starting with \"unapproved\", {see}"
-            );
-            errors.invalid(&root.key(APPROVAL), now.as_str(), detail);
-        }
-        Approval::Bypassed | Approval::Approved => {}
-    }
-}
-
-fn approval(annotation: &str) -> Approval {
-    let host =
-        annotation.split_once("://").map_or("", |(_, rest)| rest.split('/').next().unwrap_or_default());
-    match annotation {
-        "" => Approval::Missing,
-        text if text.starts_with("unapproved") => Approval::Bypassed,
-        text if !text.starts_with("://") && !host.is_empty() => Approval::Approved,
-        _ => Approval::Invalid,
     }
 }
 

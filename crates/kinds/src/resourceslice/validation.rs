@@ -332,7 +332,7 @@ fn check_range(range: &Value, default: &Quantity, most: &Quantity, at: &Path<'_>
         report("max", default > max, default, format!("default is more than max: {max}"));
     }
     let Some(step) = bound("step") else { return };
-    let first = min.clone() + step.clone();
+    let first = min + step;
     let detail = format!("one step {first} is larger than capacity value: {most}");
     report("step", first > *most, &step, detail);
     for value in [Some(default), max.as_ref()].into_iter().flatten() {

@@ -102,6 +102,24 @@ fn differences(cases: &str) -> Vec<String> {
 }
 
 #[test]
+fn what_flow_control_cannot_do_without_is_accepted_as_it_must_be() {
+    let catalog = Catalog::builtin();
+    let all = r#""resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"],"clusterScope":true,"namespaces":["*"]}],"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["*"]}]"#;
+    let exempt = format!(
+        r#""spec":{{"matchingPrecedence":1,"priorityLevelConfiguration":{{"name":"exempt"}},"rules":[{{"subjects":[{{"kind":"Group","group":{{"name":"system:masters"}}}}],{all}}}]}}"#
+    );
+    let level = r#""spec":{"type":"Limited","limited":{"nominalConcurrencyShares":5,"lendablePercent":0,"limitResponse":{"type":"Reject"}}}"#;
+    let free = r#""spec":{"type":"Exempt","exempt":{"nominalConcurrencyShares":9,"lendablePercent":3}}"#;
+    for (plural, name, members) in [
+        ("flowschemas", "exempt", exempt.as_str()),
+        ("prioritylevelconfigurations", "catch-all", level),
+        ("prioritylevelconfigurations", "exempt", free),
+    ] {
+        assert_eq!(created(&catalog, plural, name, members), Vec::<String>::new(), "{plural} {name}");
+    }
+}
+
+#[test]
 fn workloads_select_their_own_pods() {
     let no_match = r#"spec.template.metadata.labels: Invalid value: {"app":"web"}: `selector` does not match template `labels`"#;
     let spec = |members: &str| format!(r#""spec":{{"template":{TEMPLATE},{members}}}"#);

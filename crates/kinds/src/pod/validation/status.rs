@@ -205,8 +205,8 @@ fn check_extended(claim: &Value, spec: &Value, at: &Path<'_>, errors: &mut Error
     for (i, mapping) in mappings.iter().enumerate() {
         let own = list.index(i);
         let (container, resource) = (text(mapping, "containerName"), text(mapping, "resourceName"));
-        let all = items(spec, "initContainers").iter().chain(items(spec, "containers"));
-        match all.filter(|c| text(c, "name") == container).next_back() {
+        let mut all = items(spec, "initContainers").iter().chain(items(spec, "containers"));
+        match all.rfind(|c| text(c, "name") == container) {
             None => {
                 let detail =
                     "must match the name of an entry in spec.initContainers.name or spec.containers.name";
