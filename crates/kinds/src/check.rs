@@ -2,7 +2,10 @@
 //!
 //! A path is a chain of borrowed steps on the stack and becomes text only for an error: a valid object pays nothing.
 
+mod conditions;
+pub(crate) mod internal;
 pub(crate) mod text;
+mod webhook;
 
 use std::fmt;
 
@@ -135,6 +138,9 @@ impl Errors {
         let detail = format!("must have at most {most} {items}");
         self.push(FieldErrorKind::TooMany, at, actual.to_string(), detail);
     }
+    pub(crate) fn internal(&mut self, at: &Path<'_>, detail: String) {
+        self.push(FieldErrorKind::Internal, at, String::new(), detail);
+    }
     /// An empty value is required, another one than these is not supported.
     pub(crate) fn choice(&mut self, at: &Path<'_>, value: &str, supported: &[&str]) {
         if value.is_empty() {
@@ -174,6 +180,13 @@ impl Errors {
     /// The member is what it was. Absent members are shown as `null`.
     pub(crate) fn immutable(&mut self, at: &Path<'_>, new: Option<&Value>, old: Option<&Value>) {
         if !crate::same(new, old) {
+            self.invalid(at, new, IMMUTABLE);
+        }
+    }
+
+    /// As [`Errors::immutable`] of a text, which is shown empty when it is absent.
+    pub(crate) fn immutable_text(&mut self, at: &Path<'_>, new: &str, old: &str) {
+        if new != old {
             self.invalid(at, new, IMMUTABLE);
         }
     }

@@ -1,7 +1,15 @@
 //! Custom resource definitions: named after what they define; the versions ever stored are remembered.
 
-use object::Value;
+mod approval;
+mod conversion;
+mod schema;
+mod structural;
+mod validation;
 
+use catalog::Storage;
+use object::{FieldError, Value};
+
+use crate::checked::{Write, run};
 use crate::kind::{Context, Kind};
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
 
@@ -17,6 +25,15 @@ const RULES: Rules = Rules::PLAIN
 impl Kind for CustomResourceDefinition {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
     }
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
         remember_storage_version(new);

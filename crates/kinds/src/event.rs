@@ -3,8 +3,9 @@
 use catalog::{Resource, Storage};
 use object::{FieldError, Status, Value, quote, validate_text};
 
+use crate::check::internal::{Field, Go, NULL, TEXT};
 use crate::kind::{Context, Kind};
-use crate::metadata::{self, shown};
+use crate::metadata;
 use crate::rules::Rules;
 use crate::same;
 
@@ -174,25 +175,35 @@ fn check_unchanged(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
     if !same(new.get("series"), old.get("series")) {
         check_series(new, errors);
     }
-    for (member, field) in [
-        ("involvedObject", "involvedObject"),
-        ("reason", "reason"),
-        ("message", "message"),
-        ("source", "source"),
-        ("firstTimestamp", "firstTimestamp"),
-        ("lastTimestamp", "lastTimestamp"),
-        ("count", "count"),
-        ("reason", "reason"),
-        ("type", "type"),
-        ("eventTime", "eventTime"),
-        ("action", "action"),
-        ("related", "related"),
-        ("reportingComponent", "reportingController"),
-        ("reportingInstance", "reportingInstance"),
+    for (member, field, how) in [
+        ("involvedObject", "involvedObject", Go::Struct(&REFERENCE)),
+        ("reason", "reason", TEXT),
+        ("message", "message", TEXT),
+        ("source", "source", Go::Struct(&SOURCE)),
+        ("firstTimestamp", "firstTimestamp", NULL),
+        ("lastTimestamp", "lastTimestamp", NULL),
+        ("count", "count", Go::Leaf("0")),
+        ("reason", "reason", TEXT),
+        ("type", "type", TEXT),
+        ("eventTime", "eventTime", NULL),
+        ("action", "action", TEXT),
+        ("related", "related", Go::Pointer(&REFERENCE)),
+        ("reportingComponent", "reportingController", TEXT),
+        ("reportingInstance", "reportingInstance", TEXT),
     ] {
         if !same(new.get(member), old.get(member)) {
-            let shown = new.get(member).map_or_else(|| "\"\"".to_owned(), shown);
-            errors.push(FieldError::invalid(field, shown, "field is immutable"));
+            errors.push(FieldError::invalid(field, how.show(new.get(member)), "field is immutable"));
         }
     }
 }
+
+const REFERENCE: [Field; 7] = [
+    ("kind", "Kind", TEXT),
+    ("namespace", "Namespace", TEXT),
+    ("name", "Name", TEXT),
+    ("uid", "UID", TEXT),
+    ("apiVersion", "APIVersion", TEXT),
+    ("resourceVersion", "ResourceVersion", TEXT),
+    ("fieldPath", "FieldPath", TEXT),
+];
+const SOURCE: [Field; 2] = [("component", "Component", TEXT), ("host", "Host", TEXT)];

@@ -1,6 +1,52 @@
-//! IP addresses: the name is the address, in its one canonical form.
+//! IP addresses: the name is the address, in its one canonical form, and says who has it.
 
 use std::net::IpAddr;
+
+use object::validate_text;
+
+use crate::check::internal::{Field, TEXT, internal};
+use crate::check::{Errors, Raw, member, text};
+use crate::checked::{Checked, Write};
+use crate::rules::{NameRule, Rules};
+use crate::workload::SPEC;
+
+pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_name(NameRule::IpAddress), check);
+
+const PARENT: [Field; 4] = [
+    ("group", "Group", TEXT),
+    ("resource", "Resource", TEXT),
+    ("namespace", "Namespace", TEXT),
+    ("name", "Name", TEXT),
+];
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    write.check_whole_metadata(errors);
+    let at = SPEC.child("parentRef");
+    let parent = member(write.spec(), "parentRef");
+    match parent {
+        None => errors.required(&at, ""),
+        Some(parent) => {
+            let group = text(parent, "group");
+            if !group.is_empty() {
+                errors.subdomain(&at.child("group"), group);
+            }
+            for name in ["resource", "name", "namespace"] {
+                match text(parent, name) {
+                    "" if name == "namespace" => {}
+                    "" => errors.required(&at.child(name), ""),
+                    value => errors.each(&at.child(name), value, validate_text::path_segment_name(value)),
+                }
+            }
+        }
+    }
+    if let Some(old) = write.old_spec() {
+        write.check_metadata(errors);
+        if !crate::same(parent, member(old, "parentRef")) {
+            let shown = parent.map_or_else(|| "null".to_owned(), |p| internal(Some(p), &PARENT));
+            errors.invalid(&at, Raw(&shown), crate::check::IMMUTABLE);
+        }
+    }
+}
 
 /// What is wrong with an address as the name of an IPAddress.
 pub(crate) fn problems(name: &str) -> Vec<String> {

@@ -14,6 +14,8 @@
 //!
 //! A kind is one row in [`list`](kind_of): either plain [`Rules`] or the `KIND` of its file.
 
+mod admissionpolicy;
+mod admissionrule;
 mod apiservice;
 mod certificatesigningrequest;
 mod check;
@@ -23,17 +25,24 @@ pub mod conditions;
 mod configmap;
 mod controllerrevision;
 mod cronjob;
+mod csidriver;
+mod csinode;
+mod csistoragecapacity;
 mod customresourcedefinition;
 mod daemonset;
 pub mod defaults;
 mod deletion;
 mod deployment;
+mod deviceclass;
+mod devicerule;
 mod endpoints;
 mod endpointslice;
 mod equal;
 mod event;
+mod flowschema;
 mod horizontalpodautoscaler;
 mod ingress;
+mod ingressclass;
 mod ipaddress;
 mod job;
 mod kind;
@@ -51,20 +60,27 @@ pub mod pod;
 mod poddisruptionbudget;
 mod podtemplate;
 mod priorityclass;
+mod prioritylevelconfiguration;
 mod rbac;
 mod replicaset;
 mod replicationcontroller;
+mod resourceclaim;
 mod resourcequota;
 mod resourceslice;
 mod rules;
+mod runtimeclass;
 mod scale;
 mod secret;
 mod service;
 mod serviceaccount;
+mod servicecidr;
 mod statefulset;
 mod storageclass;
 mod strategy;
 mod validation;
+mod volumeattachment;
+mod volumeattributesclass;
+mod webhookconfiguration;
 mod workload;
 
 #[cfg(test)]

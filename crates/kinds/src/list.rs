@@ -3,13 +3,16 @@
 use catalog::Storage;
 
 use crate::kind::Kind;
-use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
+use crate::rules::{Finalizers, Generation, Rules};
 use crate::{
-    apiservice, certificatesigningrequest, configmap, controllerrevision, cronjob, customresourcedefinition,
-    daemonset, deployment, endpoints, endpointslice, event, horizontalpodautoscaler, ingress, job, lease,
-    limitrange, namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod,
-    poddisruptionbudget, podtemplate, priorityclass, rbac, replicaset, replicationcontroller, resourcequota,
-    resourceslice, secret, service, serviceaccount, statefulset, storageclass,
+    admissionpolicy, apiservice, certificatesigningrequest, configmap, controllerrevision, cronjob,
+    csidriver, csinode, csistoragecapacity, customresourcedefinition, daemonset, deployment, deviceclass,
+    endpoints, endpointslice, event, flowschema, horizontalpodautoscaler, ingress, ingressclass, ipaddress,
+    job, lease, limitrange, namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod,
+    poddisruptionbudget, podtemplate, priorityclass, prioritylevelconfiguration, rbac, replicaset,
+    replicationcontroller, resourceclaim, resourcequota, resourceslice, runtimeclass, secret, service,
+    serviceaccount, servicecidr, statefulset, storageclass, volumeattachment, volumeattributesclass,
+    webhookconfiguration,
 };
 
 /// The kind of what a storage keeps. Lives as long as the program: look it up once per storage, not per request.
@@ -38,8 +41,6 @@ static CUSTOM: Plain = plain(SPEC.with_finalizers(Finalizers::Qualified));
 
 const PLAIN: Rules = Rules::PLAIN;
 const SPEC: Rules = PLAIN.with_generation(Generation::SPEC);
-/// Admission configuration and leases: any qualified finalizer will do.
-const LENIENT: Rules = PLAIN.with_finalizers(Finalizers::Qualified);
 
 type Row = (&'static str, &'static str, &'static dyn Kind);
 
@@ -68,12 +69,12 @@ static KINDS: &[Row] = &[
     ("", "serviceaccounts", &serviceaccount::KIND),
     ("", "services", &service::KIND),
 
-    (ADMISSION, "mutatingadmissionpolicies", &plain(LENIENT.with_generation(Generation::SPEC))),
-    (ADMISSION, "mutatingadmissionpolicybindings", &plain(LENIENT.with_generation(Generation::SPEC))),
-    (ADMISSION, "mutatingwebhookconfigurations", &plain(LENIENT.with_generation(Generation::Of("webhooks")))),
-    (ADMISSION, "validatingadmissionpolicies", &plain(LENIENT.with_generation(Generation::SPEC).with_status(StatusMeta::KeepAll))),
-    (ADMISSION, "validatingadmissionpolicybindings", &plain(LENIENT.with_generation(Generation::SPEC))),
-    (ADMISSION, "validatingwebhookconfigurations", &plain(LENIENT.with_generation(Generation::Of("webhooks")))),
+    (ADMISSION, "mutatingadmissionpolicies", &admissionpolicy::MUTATING),
+    (ADMISSION, "mutatingadmissionpolicybindings", &admissionpolicy::MUTATING_BINDING),
+    (ADMISSION, "mutatingwebhookconfigurations", &webhookconfiguration::MUTATING),
+    (ADMISSION, "validatingadmissionpolicies", &admissionpolicy::VALIDATING),
+    (ADMISSION, "validatingadmissionpolicybindings", &admissionpolicy::VALIDATING_BINDING),
+    (ADMISSION, "validatingwebhookconfigurations", &webhookconfiguration::VALIDATING),
 
     ("apiextensions.k8s.io", "customresourcedefinitions", &customresourcedefinition::KIND),
     ("apiregistration.k8s.io", "apiservices", &apiservice::KIND),
@@ -91,16 +92,16 @@ static KINDS: &[Row] = &[
     ("coordination.k8s.io", "leases", &lease::KIND),
     ("discovery.k8s.io", "endpointslices", &endpointslice::KIND),
 
-    (FLOW, "flowschemas", &plain(SPEC.with_status(StatusMeta::KeepWhole))),
-    (FLOW, "prioritylevelconfigurations", &plain(SPEC.with_status(StatusMeta::KeepWhole))),
+    (FLOW, "flowschemas", &flowschema::KIND),
+    (FLOW, "prioritylevelconfigurations", &prioritylevelconfiguration::KIND),
 
-    (NETWORKING, "ingressclasses", &plain(SPEC)),
+    (NETWORKING, "ingressclasses", &ingressclass::KIND),
     (NETWORKING, "ingresses", &ingress::KIND),
-    (NETWORKING, "ipaddresses", &plain(PLAIN.with_name(NameRule::IpAddress))),
+    (NETWORKING, "ipaddresses", &ipaddress::KIND),
     (NETWORKING, "networkpolicies", &networkpolicy::KIND),
-    (NETWORKING, "servicecidrs", &plain(PLAIN.with_status(StatusMeta::KeepAll))),
+    (NETWORKING, "servicecidrs", &servicecidr::KIND),
 
-    ("node.k8s.io", "runtimeclasses", &plain(LENIENT)),
+    ("node.k8s.io", "runtimeclasses", &runtimeclass::KIND),
     ("policy", "poddisruptionbudgets", &poddisruptionbudget::KIND),
 
     (RBAC_GROUP, "clusterrolebindings", &rbac::CLUSTER_ROLE_BINDING),
@@ -108,20 +109,19 @@ static KINDS: &[Row] = &[
     (RBAC_GROUP, "rolebindings", &rbac::ROLE_BINDING),
     (RBAC_GROUP, "roles", &rbac::ROLE),
 
-    (RESOURCE, "deviceclasses", &plain(SPEC.without_generate_name())),
-    (RESOURCE, "resourceclaims", &plain(PLAIN.with_status(StatusMeta::KeepAll))),
-    (RESOURCE, "resourceclaimtemplates", &plain(PLAIN)),
+    (RESOURCE, "deviceclasses", &deviceclass::KIND),
+    (RESOURCE, "resourceclaims", &resourceclaim::CLAIM),
+    (RESOURCE, "resourceclaimtemplates", &resourceclaim::TEMPLATE),
     (RESOURCE, "resourceslices", &resourceslice::KIND),
 
     ("scheduling.k8s.io", "priorityclasses", &priorityclass::KIND),
 
-    // The first change of a driver's spec gives it generation 1.
-    (STORAGE, "csidrivers", &plain(PLAIN.with_generation(Generation::SpecFromNothing))),
-    (STORAGE, "csinodes", &plain(PLAIN)),
-    (STORAGE, "csistoragecapacities", &plain(PLAIN)),
+    (STORAGE, "csidrivers", &csidriver::KIND),
+    (STORAGE, "csinodes", &csinode::KIND),
+    (STORAGE, "csistoragecapacities", &csistoragecapacity::KIND),
     (STORAGE, "storageclasses", &storageclass::KIND),
-    (STORAGE, "volumeattachments", &plain(PLAIN.with_status(StatusMeta::KeepAll))),
-    (STORAGE, "volumeattributesclasses", &plain(PLAIN)),
+    (STORAGE, "volumeattachments", &volumeattachment::KIND),
+    (STORAGE, "volumeattributesclasses", &volumeattributesclass::KIND),
 ];
 
 /// (group, plural) of every row, for tests that sweep them.

@@ -63,7 +63,12 @@ impl Kind for Namespace {
             check_finalizers(new, false, &mut errors);
             return errors;
         };
-        let mut errors = metadata::check_update(&RULES, new, old);
+        let mut errors = Vec::new();
+        if ctx.is_object() {
+            errors = metadata::check(&RULES, storage, new);
+            check_finalizers(new, false, &mut errors);
+        }
+        errors.extend(metadata::check_update(&RULES, new, old));
         match ctx.subresource {
             Some("status") => check_phase(new, &mut errors),
             Some("finalize") => check_finalizers(new, true, &mut errors),

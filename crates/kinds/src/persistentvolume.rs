@@ -2,6 +2,8 @@
 
 mod validation;
 
+pub(crate) use validation::check_spec as check_volume_spec;
+
 use catalog::Storage;
 use object::{FieldError, Value};
 

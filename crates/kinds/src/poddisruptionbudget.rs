@@ -2,25 +2,35 @@
 
 use object::Value;
 
-use crate::check::{Errors, member};
+use crate::check::internal::{Field, NULL, internal};
+use crate::check::{Errors, Raw, member};
 use crate::checked::{Checked, Write};
 use crate::rules::{Generation, Rules, StatusMeta};
-use crate::workload::{SPEC, check_counts};
+use crate::workload::{SPEC, STATUS, check_counts};
 
 pub(crate) static KIND: Checked = Checked::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free).without_metadata(),
     check,
 );
 
+const BUDGET: [Field; 4] = [
+    ("minAvailable", "MinAvailable", NULL),
+    ("selector", "Selector", NULL),
+    ("maxUnavailable", "MaxUnavailable", NULL),
+    ("unhealthyPodEvictionPolicy", "UnhealthyPodEvictionPolicy", NULL),
+];
+
 fn check(write: &Write<'_>, errors: &mut Errors) {
     if write.is_status() {
+        errors.conditions(&STATUS.child("conditions"), write.status());
         let counts = ["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"];
         return check_counts(write.status(), &counts, errors);
     }
     let spec = write.spec();
     let bounds = ["minAvailable", "maxUnavailable"];
     if bounds.iter().all(|name| member(spec, name).is_some()) {
-        errors.invalid(&SPEC, spec, "minAvailable and maxUnavailable cannot be both set");
+        let shown = internal(Some(spec), &BUDGET);
+        errors.invalid(&SPEC, Raw(&shown), "minAvailable and maxUnavailable cannot be both set");
     }
     for name in bounds {
         if let Some(bound) = member(spec, name) {

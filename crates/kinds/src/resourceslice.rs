@@ -1,7 +1,11 @@
 //! Resource slices: a taint is dated when it comes without a time.
 
-use object::Value;
+mod validation;
 
+use catalog::Storage;
+use object::{FieldError, Value};
+
+use crate::checked::{Write, run};
 use crate::kind::{Context, Kind};
 use crate::rules::{Generation, Rules};
 use crate::strategy::map_mut;
@@ -14,6 +18,15 @@ const RULES: Rules = Rules::PLAIN.with_generation(Generation::SPEC);
 impl Kind for ResourceSlice {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
     }
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {
         date_taints(new, ctx);

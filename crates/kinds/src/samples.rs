@@ -13,16 +13,59 @@ const JOB_TEMPLATE: &str = r#"{"spec":{"restartPolicy":"Never","containers":[{"n
 const ROLE_REF: &str =
     r#""roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"}"#;
 
+const MATCHED: &str = r#""matchConstraints":{"resourceRules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]}"#;
+/// A request for a certificate that was signed with its own key.
+pub(crate) const CSR: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWU1IOENBUUF3SFRFTk1Bc0dBMVVFQXd3RWFtRnVaVEVNTUFvR0ExVUVDZ3dEWkdWMk1Ga3dFd1lIS29aSQp6ajBDQVFZSUtvWkl6ajBEQVFjRFFnQUVHcVMzYzVxMlRsRDk1TUNnWG55VjBHRkkwUkllNnBOMndJejFyNkNNClcwSmNvckhHRVcvbFh3L0dxYmd4SmExU0RiY1RQUXZYdUpCUnNEL1ZjQ3pMTEtBQU1Bb0dDQ3FHU000OUJBTUMKQTBrQU1FWUNJUUNCWHpNQ1dZRFUxeGlaWUtNWlVPNktKNUMydUxRR0RqM0w0WGk3clB1NDl3SWhBTGhpU053RwpYRHBWVFViNEsya0xZOU1jL1N5NUljZTJGRWd0TUc2bHZidGkKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg==";
+
 /// Name and members beside `metadata` of an object of this plural.
 pub(crate) fn content(plural: &str) -> (&'static str, String) {
     let selector = r#""selector":{"matchLabels":{"app":"web"}}"#;
     let members = match plural {
-        "apiservices" => return ("v1.example.com", r#""spec":{"group":"example.com","version":"v1"}"#.to_owned()),
+        "apiservices" => {
+            let spec = r#""spec":{"group":"example.com","version":"v1","groupPriorityMinimum":100,"versionPriority":10}"#;
+            return ("v1.example.com", spec.to_owned());
+        }
         "customresourcedefinitions" => {
-            let spec = r#""spec":{"group":"example.com","names":{"plural":"things"}}"#;
+            let spec = r#""spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"things","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}"#;
             return ("things.example.com", spec.to_owned());
         }
-        "ipaddresses" => return ("10.0.0.1", String::new()),
+        "ipaddresses" => {
+            let spec = r#""spec":{"parentRef":{"resource":"services","namespace":"default","name":"web"}}"#;
+            return ("10.0.0.1", spec.to_owned());
+        }
+        "servicecidrs" => r#""spec":{"cidrs":["10.0.0.0/16"]}"#.to_owned(),
+        "ingressclasses" => r#""spec":{"controller":"example.com/ingress"}"#.to_owned(),
+        "runtimeclasses" => r#""handler":"runc""#.to_owned(),
+        "csistoragecapacities" => r#""storageClassName":"fast""#.to_owned(),
+        "volumeattachments" => {
+            r#""spec":{"attacher":"csi.example.com","nodeName":"n","source":{"persistentVolumeName":"pv"}}"#.to_owned()
+        }
+        "volumeattributesclasses" => r#""driverName":"csi.example.com","parameters":{"iops":"100"}"#.to_owned(),
+        "certificatesigningrequests" => format!(
+            r#""spec":{{"request":"{CSR}","signerName":"example.com/signer","usages":["client auth"]}}"#
+        ),
+        "flowschemas" => {
+            r#""spec":{"priorityLevelConfiguration":{"name":"workload-low"},"matchingPrecedence":100}"#.to_owned()
+        }
+        "prioritylevelconfigurations" => {
+            r#""spec":{"type":"Limited","limited":{"limitResponse":{"type":"Reject"}}}"#.to_owned()
+        }
+        "resourceslices" => {
+            r#""spec":{"driver":"gpu.example.com","pool":{"name":"p","generation":1,"resourceSliceCount":1},"nodeName":"n"}"#.to_owned()
+        }
+        "validatingadmissionpolicies" => format!(
+            r#""spec":{{{MATCHED},"validations":[{{"expression":"true"}}]}}"#
+        ),
+        "mutatingadmissionpolicies" => format!(
+            r#""spec":{{{MATCHED},"reinvocationPolicy":"Never","mutations":[{{"patchType":"JSONPatch","jsonPatch":{{"expression":"[]"}}}}]}}"#
+        ),
+        "validatingadmissionpolicybindings" => {
+            r#""spec":{"policyName":"p","validationActions":["Deny"]}"#.to_owned()
+        }
+        "mutatingadmissionpolicybindings" => r#""spec":{"policyName":"p"}"#.to_owned(),
+        "validatingwebhookconfigurations" | "mutatingwebhookconfigurations" => {
+            r#""webhooks":[{"name":"a.b.com","clientConfig":{"url":"https://example.com/x"},"sideEffects":"None","admissionReviewVersions":["v1"],"rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]}]"#.to_owned()
+        }
         "pods" => r#""spec":{"containers":[{"name":"c","image":"i"}]}"#.to_owned(),
         "podtemplates" => format!(r#""template":{TEMPLATE}"#),
         "replicationcontrollers" => format!(r#""spec":{{"selector":{{"app":"web"}},"template":{TEMPLATE}}}"#),
@@ -124,4 +167,29 @@ pub(crate) fn updated(
         }
     }
     found
+}
+
+/// An object as it is stored and a write to it as it is judged. The stored one has the status it is given.
+pub(crate) fn changed(
+    catalog: &catalog::Catalog,
+    storage: &Storage,
+    old: Value,
+    new: Value,
+    ctx: &Context<'_>,
+) -> (Value, Value) {
+    let status = old.get("status").filter(|status| !status.is_null()).cloned();
+    let mut before = ready(catalog, storage, old);
+    for (member, value) in [("uid", "u"), ("creationTimestamp", NOW_TEXT)] {
+        before.map_at(&["metadata"]).set(member, value);
+    }
+    if let Some(status) = status {
+        before.make_map().set("status", status);
+    }
+    tidy(catalog, storage, &mut before);
+    let mut after = new;
+    tidy(catalog, storage, &mut after);
+    defaults::apply_kind(&storage.group, &storage.version, &storage.kind, &mut after);
+    prepare_update(kind_of(storage), &mut after, &before, ctx);
+    tidy(catalog, storage, &mut after);
+    (before, after)
 }

@@ -1,8 +1,10 @@
 //! Service accounts: references to secrets are names only.
 
-use object::Value;
+use catalog::Storage;
+use object::{FieldError, Value};
 
 use crate::kind::{Context, Kind};
+use crate::metadata;
 use crate::rules::Rules;
 use crate::strategy::map_mut;
 
@@ -12,6 +14,18 @@ pub(crate) static KIND: ServiceAccount = ServiceAccount;
 impl Kind for ServiceAccount {
     fn rules(&self) -> &Rules {
         &Rules::PLAIN
+    }
+    /// There is nothing but metadata to judge; an update is judged as a whole account too.
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        _ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        let mut errors = old.map(|old| metadata::check_update(&Rules::PLAIN, new, old)).unwrap_or_default();
+        errors.extend(metadata::check(&Rules::PLAIN, storage, new));
+        errors
     }
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
         keep_names(new);

@@ -2,6 +2,8 @@
 
 mod validation;
 
+pub(crate) use validation::{check_parameters, check_provisioner};
+
 use crate::checked::Checked;
 use crate::rules::Rules;
 

@@ -243,6 +243,19 @@ pub(crate) fn parse_ip(value: &str) -> Ip {
     Ip::Bad
 }
 
+/// An address as Go's old reader took it: zeros may lead.
+pub(crate) fn sloppy_ip(value: &str) -> Option<IpAddr> {
+    match parse_ip(value) {
+        Ip::Good(ip) => Some(ip),
+        Ip::Bad => None,
+        Ip::LeadingZeros => {
+            let (head, tail) = value.rsplit_once(':').map_or(("", value), |(head, tail)| (head, tail));
+            let clean = without_leading_zeros(tail)?;
+            if head.is_empty() { clean.parse().ok() } else { format!("{head}:{clean}").parse().ok() }
+        }
+    }
+}
+
 /// Dotted numbers of which at least one began with a zero too many.
 fn without_leading_zeros(value: &str) -> Option<String> {
     let parts: Vec<&str> = value.split('.').collect();

@@ -35,8 +35,8 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     }
     let none = Value::Null;
     let target = spec.get("scaleTargetRef").unwrap_or(&none);
-    check_reference(target, &SPEC.child("scaleTargetRef"), errors);
-    check_metrics(spec, min, errors);
+    check_reference(target, target_version(target, old), &SPEC.child("scaleTargetRef"), errors);
+    check_metrics(spec, min, described_version(old), errors);
     if let Some(behavior) = member(spec, "behavior") {
         let at = SPEC.child("behavior");
         for name in ["scaleUp", "scaleDown"] {
@@ -47,24 +47,70 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_reference(reference: &Value, at: &Path<'_>, errors: &mut Errors) {
+/// What an apiVersion must be.
+#[derive(Clone, Copy)]
+enum Version {
+    /// One that names a group.
+    OfGroup,
+    Any,
+    /// The stored one is wrong already, or nothing about it changes.
+    Unchecked,
+}
+
+impl Version {
+    fn problem(self, version: &str) -> Option<String> {
+        let slashes = version.matches('/').count();
+        match self {
+            Version::Unchecked => None,
+            _ if slashes > 1 => Some(format!("unexpected GroupVersion string: {version}")),
+            // "/" alone is no group either.
+            Version::OfGroup if slashes == 0 || version.starts_with('/') => {
+                Some("apiVersion must specify API group".to_owned())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn target_version(target: &Value, old: Option<&Value>) -> Version {
+    let before = old.and_then(|old| old.get("scaleTargetRef"));
+    let alike = |name: &str| before.map_or("", |b| text(b, name)) == text(target, name);
+    match () {
+        _ if old.is_some() && alike("apiVersion") && alike("kind") => Version::Unchecked,
+        // The only scalable kind of the core group.
+        _ if text(target, "kind") == "ReplicationController" => Version::Any,
+        _ => Version::OfGroup,
+    }
+}
+
+fn described_version(old: Option<&Value>) -> Version {
+    let wrong = |metric: &Value| {
+        let version = metric.str_at(&["object", "describedObject", "apiVersion"]).unwrap_or_default();
+        text(metric, "type") == "Object" && Version::Any.problem(version).is_some()
+    };
+    match old.is_some_and(|old| items(old, "metrics").iter().any(wrong)) {
+        true => Version::Unchecked,
+        false => Version::Any,
+    }
+}
+
+fn check_reference(reference: &Value, version: Version, at: &Path<'_>, errors: &mut Errors) {
     for name in ["kind", "name"] {
         let value = text(reference, name);
         errors.need(at, reference, name);
         errors.each(&at.child(name), value, validate_text::path_segment_name(value));
     }
-    let version = text(reference, "apiVersion");
-    if version.matches('/').count() > 1 {
-        let detail = format!("unexpected GroupVersion string: {version}");
-        errors.invalid(&at.child("apiVersion"), version, detail);
+    let api_version = text(reference, "apiVersion");
+    if let Some(problem) = version.problem(api_version) {
+        errors.invalid(&at.child("apiVersion"), api_version, problem);
     }
 }
 
-fn check_metrics(spec: &Value, min: Option<i64>, errors: &mut Errors) {
+fn check_metrics(spec: &Value, min: Option<i64>, described: Version, errors: &mut Errors) {
     let at = SPEC.child("metrics");
     let metrics = items(spec, "metrics");
     for (i, metric) in metrics.iter().enumerate() {
-        check_metric(metric, &at.index(i), errors);
+        check_metric(metric, described, &at.index(i), errors);
     }
     let outside = |m: &Value| matches!(text(m, "type"), "Object" | "External");
     if min == Some(0) && !metrics.iter().any(outside) {
@@ -74,7 +120,7 @@ fn check_metrics(spec: &Value, min: Option<i64>, errors: &mut Errors) {
     }
 }
 
-fn check_metric(metric: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_metric(metric: &Value, described: Version, at: &Path<'_>, errors: &mut Errors) {
     let kind = text(metric, "type");
     if kind.is_empty() {
         errors.required(&at.child("type"), "must specify a metric source type");
@@ -86,7 +132,7 @@ fn check_metric(metric: &Value, at: &Path<'_>, errors: &mut Errors) {
         let Some(source) = member(metric, name) else { continue };
         present.push(name);
         if present.len() == 1 {
-            check_source(name, source, &at.child(name), errors);
+            check_source(name, source, described, &at.child(name), errors);
         }
     }
     let expected = match kind {
@@ -111,14 +157,14 @@ fn check_metric(metric: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_source(kind: &str, source: &Value, at: &Path<'_>, errors: &mut Errors) {
+fn check_source(kind: &str, source: &Value, described: Version, at: &Path<'_>, errors: &mut Errors) {
     let none = Value::Null;
     let target = source.get("target").unwrap_or(&none);
     let target_at = at.child("target");
     let has = |name: &str| member(target, name).is_some();
     if kind == "object" {
         let object = source.get("describedObject").unwrap_or(&none);
-        check_reference(object, &at.child("describedObject"), errors);
+        check_reference(object, described, &at.child("describedObject"), errors);
     }
     match kind {
         "object" | "external" | "pods" => {

@@ -62,14 +62,8 @@ fn names_follow_the_rule_of_their_kind() {
         ("customresourcedefinitions", "others.example.com", false),
     ];
     for (plural, name, fine) in table {
-        let namespaced = storage(&catalog, plural).namespaced;
-        let mut object =
-            json(r#"{"spec":{"version":"v1","group":"example.com","names":{"plural":"things"}}}"#);
-        object.map_at(&["metadata"]).set("name", name);
-        if namespaced {
-            object.map_at(&["metadata"]).set("namespace", "n");
-        }
-        let errors = created(&catalog, plural, &object);
+        let (_, members) = crate::samples::content(plural);
+        let errors = crate::samples::created(&catalog, plural, name, &members);
         assert_eq!(errors.is_empty(), fine, "{plural} {name}: {errors:?}");
         assert!(errors.iter().all(|e| e.starts_with("metadata.name: Invalid value: ")), "{errors:?}");
     }

@@ -2,30 +2,57 @@
 
 use object::{Value, validate_text};
 
+use crate::check::internal::{Field, NULL, TEXT, internal};
 use crate::check::text::{Cidr, parse_cidr};
-use crate::check::{Errors, Path, entries, int, items, text, texts};
+use crate::check::{Errors, Path, Raw, entries, int, items, member, text, texts};
 use crate::checked::Write;
 use crate::pod::validation::{quantity_value, taint_effect};
 use crate::workload::{SPEC, STATUS};
 
 const FEATURE_MAX_BYTES: usize = 253;
 
+const TAINTS: Path<'static> = Path::Root("metadata.taints");
+const ANNOTATIONS: Path<'static> = Path::Root("metadata.annotations");
+const TAINTS_KEY: &str = "scheduler.alpha.kubernetes.io/taints";
+const AVOID_KEY: &str = "scheduler.alpha.kubernetes.io/preferAvoidPods";
+const TAINT: [Field; 4] = [
+    ("key", "Key", TEXT),
+    ("value", "Value", TEXT),
+    ("effect", "Effect", TEXT),
+    ("timeAdded", "TimeAdded", NULL),
+];
+const ADDRESS: [Field; 2] = [("type", "Type", TEXT), ("address", "Address", TEXT)];
+
+/// An update is judged as a node and as an update, one of the status only as an update.
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
-    write.check_metadata(errors);
     let (spec, status) = (write.spec(), write.status());
-    let Some(old) = write.old_spec() else {
-        check_taints(spec, errors);
+    if !write.is_status() {
+        write.check_whole_metadata(errors);
+        check_annotations(write.new, errors);
+        check_taints(items(spec, "taints"), &TAINTS, errors);
         check_resources(status, errors);
         check_swap(status, errors);
         check_features(status, errors);
-        return check_pod_cidrs(spec, errors);
-    };
+        check_pod_cidrs(spec, errors);
+    }
+    if let Some(old) = write.old_spec() {
+        write.check_metadata(errors);
+        let had_config = write.old_status().is_some_and(|old| member(old, "config").is_some());
+        check_update(write.new, old, had_config, errors);
+    }
+}
+
+fn check_update(node: &Value, old: &Value, had_config: bool, errors: &mut Errors) {
+    let none = Value::Null;
+    let (spec, status) = (node.get("spec").unwrap_or(&none), node.get("status").unwrap_or(&none));
+    check_annotations(node, errors);
     check_resources(status, errors);
     check_features(status, errors);
     let addresses = items(status, "addresses");
     for (i, address) in addresses.iter().enumerate() {
         if addresses[..i].contains(address) {
-            errors.duplicate(&STATUS.child("addresses").index(i), address);
+            let shown = internal(Some(address), &ADDRESS);
+            errors.duplicate(&STATUS.child("addresses").index(i), Raw(&shown));
         }
     }
     let detail = "node updates may not change podCIDR except from \"\" to valid";
@@ -44,16 +71,91 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         let detail = "node updates may not change providerID except from \"\" to valid";
         errors.forbidden(&SPEC.child("providerID"), detail);
     }
-    check_taints(spec, errors);
+    // Nobody reads it any more; a node that has one keeps it, another does not get one.
+    if let Some(source) = member(spec, "configSource").filter(|_| member(old, "configSource").is_some()) {
+        check_config(source, false, &SPEC.child("configSource"), errors);
+    }
+    if let Some(config) = member(status, "config").filter(|_| had_config) {
+        let at = STATUS.child("config");
+        for name in ["assigned", "active", "lastKnownGood"] {
+            if let Some(source) = member(config, name) {
+                check_config(source, true, &at.child(name), errors);
+            }
+        }
+    }
+    check_taints(items(spec, "taints"), &TAINTS, errors);
     if text(spec, "externalID") != text(old, "externalID") {
         errors.forbidden(&SPEC.child("externalID"), "may not be updated");
     }
 }
 
+/// A config map that says which one it is; exactly which one (`exact`) only in the status.
+fn check_config(source: &Value, exact: bool, at: &Path<'_>, errors: &mut Errors) {
+    let Some(map) = member(source, "configMap") else {
+        let detail = "exactly one reference subfield must be non-nil";
+        return errors.invalid(at, Raw("{\"ConfigMap\":null}"), detail);
+    };
+    let at = at.child("configMap");
+    for name in ["uid", "resourceVersion"] {
+        match (exact, text(map, name)) {
+            (true, "") => errors.required(&at.child(name), ""),
+            (true, _) | (false, "") => {}
+            (false, _) => errors.forbidden(&at.child(name), format!("{name} must not be set in spec")),
+        }
+    }
+    errors.need_label(&at.child("namespace"), text(map, "namespace"));
+    errors.need_subdomain(&at.child("name"), text(map, "name"));
+    let key = text(map, "kubeletConfigKey");
+    let key_at = at.child("kubeletConfigKey");
+    match key {
+        "" => errors.required(&key_at, ""),
+        _ => errors.each(&key_at, key, validate_text::config_map_key(key)),
+    }
+}
+
+/// Taints and avoided controllers once were JSON in annotations, and are still judged there.
+fn check_annotations(node: &Value, errors: &mut Errors) {
+    let annotation = |key: &str| node.str_at(&["metadata", "annotations", key]).filter(|t| !t.is_empty());
+    if let Some(text) = annotation(TAINTS_KEY) {
+        match codec::json::parse(text.as_bytes(), None) {
+            Ok(Value::List(taints)) => check_taints(&taints, &ANNOTATIONS.child(TAINTS_KEY), errors),
+            Ok(Value::Null) => {}
+            Ok(other) => errors.invalid(&ANNOTATIONS, TAINTS_KEY, mistyped(&other, "[]v1.Taint")),
+            Err(error) => errors.invalid(&ANNOTATIONS, TAINTS_KEY, error.to_string()),
+        }
+    }
+    if let Some(text) = annotation(AVOID_KEY) {
+        let at = ANNOTATIONS.child("AvoidPods");
+        match codec::json::parse(text.as_bytes(), None) {
+            Ok(avoid @ (Value::Map(_) | Value::Null)) => check_avoided(&avoid, errors),
+            Ok(other) => errors.invalid(&at, AVOID_KEY, mistyped(&other, "v1.AvoidPods")),
+            Err(error) => errors.invalid(&at, AVOID_KEY, error.to_string()),
+        }
+    }
+}
+
+fn mistyped(value: &Value, wanted: &str) -> String {
+    format!("json: cannot unmarshal {} into Go value of type {wanted}", value.json_type())
+}
+
+fn check_avoided(avoid: &Value, errors: &mut Errors) {
+    let list = ANNOTATIONS.child(AVOID_KEY);
+    for (i, entry) in items(avoid, "preferAvoidPods").iter().enumerate() {
+        let at = list.index(i);
+        let at = at.child("PodSignature");
+        match entry.at(&["podSignature", "podController"]).filter(|c| !c.is_null()) {
+            None => errors.required(&at, ""),
+            Some(owner) if !crate::check::flag(owner, "controller") => {
+                let at = at.child("PodController");
+                errors.invalid(&at.child("Controller"), false, "must point to a controller");
+            }
+            Some(_) => {}
+        }
+    }
+}
+
 /// Upstream's path of a node's taints is below the metadata.
-fn check_taints(spec: &Value, errors: &mut Errors) {
-    let list = Path::Root("metadata.taints");
-    let taints = items(spec, "taints");
+fn check_taints(taints: &[Value], list: &Path<'_>, errors: &mut Errors) {
     for (i, taint) in taints.iter().enumerate() {
         let at = list.index(i);
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
@@ -64,7 +166,11 @@ fn check_taints(spec: &Value, errors: &mut Errors) {
         }
         taint_effect(effect, &at.child("effect"), errors);
         if taints[..i].iter().any(|t| text(t, "key") == key && text(t, "effect") == effect) {
-            errors.duplicate_because(&at, taint, "taints must be unique by key and effect pair");
+            errors.duplicate_because(
+                &at,
+                Raw(&internal(Some(taint), &TAINT)),
+                "taints must be unique by key and effect pair",
+            );
         }
     }
 }
@@ -125,6 +231,11 @@ fn check_pod_cidrs(spec: &Value, errors: &mut Errors) {
             _ => None,
         };
         let families: Vec<Option<bool>> = cidrs.iter().map(v4).collect();
+        if let Some(i) = cidrs.iter().position(|cidr| matches!(parse_cidr(cidr), Cidr::Bad)) {
+            let why = format!("invalid CIDR[{i}]: <nil> (invalid CIDR address: {})", cidrs[i]);
+            let detail = format!("invalid PodCIDRs. failed to check with dual stack with error:{why}");
+            errors.internal(&at, detail);
+        }
         let dual = families.contains(&Some(true)) && families.contains(&Some(false));
         if !dual || cidrs.len() > 2 {
             let detail = "may specify no more than one CIDR for each IP family";

@@ -40,52 +40,91 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     let name = write.new.str_at(&["metadata", "name"]).unwrap_or_default();
     let spec = write.spec();
-    check_spec(spec, name, write.old_spec(), errors);
+    check_spec(spec, name, write.old_spec(), false, &SPEC, errors);
     if let Some(old) = write.old_spec() {
         check_update(spec, old, errors);
     }
 }
 
-fn check_spec(spec: &Value, name: &str, old: Option<&Value>, errors: &mut Errors) {
-    if items(spec, "accessModes").is_empty() {
-        errors.required(&SPEC.child("accessModes"), "");
-    }
-    check_access_modes(spec, &SPEC, errors);
-    check_capacity(spec, errors);
-    let policy = text(spec, "persistentVolumeReclaimPolicy");
-    if !policy.is_empty() {
-        let at = SPEC.child("persistentVolumeReclaimPolicy");
-        errors.one_of(&at, policy, &["Delete", "Recycle", "Retain"]);
-    }
-    if let Some(affinity) = member(spec, "nodeAffinity") {
-        let at = SPEC.child("nodeAffinity");
-        let at = at.child("required");
-        let bad = old.and_then(|old| old.at(&["nodeAffinity", "required"])).is_some_and(has_bad_values);
-        match member(affinity, "required") {
-            Some(required) => node_selector(required, bad, &at, errors),
-            None => errors.required(&at, "must specify required node constraints"),
+/// The volume itself; one that a VolumeAttachment spells out when `inline`.
+pub(crate) fn check_spec(
+    spec: &Value,
+    name: &str,
+    old: Option<&Value>,
+    inline: bool,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let unfit = "may not be specified in the context of inline volumes";
+    if inline {
+        if member(spec, "claimRef").is_some() {
+            errors.forbidden(&at.child("claimRef"), unfit);
+        }
+        if entries(spec, "capacity").next().is_some() {
+            errors.forbidden(&at.child("capacity"), unfit);
+        }
+        if member(spec, "csi").is_none() {
+            errors.required(&at.child("csi"), "has to be specified in the context of inline volumes");
         }
     }
-    check_sources(spec, name, errors);
+    if items(spec, "accessModes").is_empty() {
+        errors.required(&at.child("accessModes"), "");
+    }
+    check_access_modes(spec, at, errors);
+    if !inline {
+        check_capacity(spec, at, errors);
+    }
+    let policy = text(spec, "persistentVolumeReclaimPolicy");
+    let policy_at = at.child("persistentVolumeReclaimPolicy");
+    match policy {
+        "" => {}
+        "Retain" => {}
+        _ if inline => errors.forbidden(&policy_at, "may only be Retain in the context of inline volumes"),
+        _ => errors.one_of(&policy_at, policy, &["Delete", "Recycle", "Retain"]),
+    }
+    if let Some(affinity) = member(spec, "nodeAffinity") {
+        let at = at.child("nodeAffinity");
+        if inline {
+            errors.forbidden(&at, unfit);
+        } else {
+            let at = at.child("required");
+            let bad = old.and_then(|old| old.at(&["nodeAffinity", "required"])).is_some_and(has_bad_values);
+            match member(affinity, "required") {
+                Some(required) => node_selector(required, bad, &at, errors),
+                None => errors.required(&at, "must specify required node constraints"),
+            }
+        }
+    }
+    check_sources(spec, name, inline, at, errors);
     let root = spec.at(&["hostPath", "path"]).and_then(Value::as_str).is_some_and(is_root);
     if root && policy == "Recycle" {
-        let at = SPEC.child("persistentVolumeReclaimPolicy");
-        errors.forbidden(&at, "may not be 'recycle' for a hostPath mount of '/'");
+        errors.forbidden(&policy_at, "may not be 'recycle' for a hostPath mount of '/'");
     }
     let class = text(spec, "storageClassName");
-    if !class.is_empty() {
-        errors.subdomain(&SPEC.child("storageClassName"), class);
+    match class {
+        "" => {}
+        _ if inline => errors.forbidden(&at.child("storageClassName"), unfit),
+        _ => errors.subdomain(&at.child("storageClassName"), class),
     }
-    errors.one_of_member(&SPEC, spec, "volumeMode", &["Block", "Filesystem"]);
-    if let Some(class) = member(spec, "volumeAttributesClassName").and_then(Value::as_str) {
-        let at = SPEC.child("volumeAttributesClassName");
+    match member(spec, "volumeMode").and_then(Value::as_str) {
+        Some(mode) if inline && mode != "Filesystem" => {
+            let detail = "may not specify volumeMode other than Filesystem in the context of inline volumes";
+            errors.forbidden(&at.child("volumeMode"), detail);
+        }
+        _ if inline => {}
+        _ => errors.one_of_member(at, spec, "volumeMode", &["Block", "Filesystem"]),
+    }
+    // Upstream does not look at the class of an inline volume.
+    if let Some(class) = member(spec, "volumeAttributesClassName").and_then(Value::as_str).filter(|_| !inline)
+    {
+        let class_at = at.child("volumeAttributesClassName");
         match class {
-            "" => errors.required(&at, "an empty string is disallowed"),
-            _ => errors.subdomain(&at, class),
+            "" => errors.required(&class_at, "an empty string is disallowed"),
+            _ => errors.subdomain(&class_at, class),
         }
         if member(spec, "csi").is_none() {
             let detail = "has to be specified when using volumeAttributesClassName";
-            errors.required(&SPEC.child("csi"), detail);
+            errors.required(&at.child("csi"), detail);
         }
     }
 }
@@ -103,8 +142,8 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && depth == 0
 }
 
-fn check_capacity(spec: &Value, errors: &mut Errors) {
-    let at = SPEC.child("capacity");
+fn check_capacity(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let at = at.child("capacity");
     let count = entries(spec, "capacity").count();
     if count == 0 {
         errors.required(&at, "");
@@ -120,18 +159,18 @@ fn check_capacity(spec: &Value, errors: &mut Errors) {
     }
 }
 
-fn check_sources(spec: &Value, name: &str, errors: &mut Errors) {
+fn check_sources(spec: &Value, name: &str, inline: bool, spec_at: &Path<'_>, errors: &mut Errors) {
     let mut count = 0;
     let all = SOURCES.iter().copied().chain([("csi", "csi", "csi")]);
     for (kind, second, path) in all {
         let Some(own) = member(spec, kind) else { continue };
         // Upstream counts a second flexVolume without a word.
         if count > 0 && kind != "flexVolume" {
-            errors.forbidden(&SPEC.child(second), "may not specify more than 1 volume type");
+            errors.forbidden(&spec_at.child(second), "may not specify more than 1 volume type");
             continue;
         }
         count += 1;
-        let at = SPEC.child(path);
+        let at = spec_at.child(path);
         match kind {
             "glusterfs" => {
                 source::check(kind, own, &at, errors);
@@ -156,9 +195,9 @@ fn check_sources(spec: &Value, name: &str, errors: &mut Errors) {
                     "" => errors.required(&at.child("path"), ""),
                     _ => no_backsteps(path, &at.child("path"), errors),
                 }
-                if member(spec, "nodeAffinity").is_none() {
+                if inline || member(spec, "nodeAffinity").is_none() {
                     let detail = "Local volume requires node affinity";
-                    errors.required(&SPEC.child("nodeAffinity"), detail);
+                    errors.required(&spec_at.child("nodeAffinity"), detail);
                 }
             }
             "csi" => check_csi(own, &at, errors),
@@ -166,7 +205,7 @@ fn check_sources(spec: &Value, name: &str, errors: &mut Errors) {
         }
     }
     if count == 0 {
-        errors.required(&SPEC, "must specify a volume type");
+        errors.required(spec_at, "must specify a volume type");
     }
 }
 

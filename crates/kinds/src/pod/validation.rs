@@ -44,10 +44,12 @@ use crate::rules::Rules;
 pub(crate) use affinity::{has_bad_values, node_selector};
 pub(crate) use annotations::check as pod_annotations;
 pub(crate) use options::Options;
+pub(crate) use projected::signer_name;
 pub(crate) use resources::{
-    container_resource_name, is_huge_page, is_native, may_overcommit, quantity_value, resource_name,
+    container_resource_name, is_extended, is_huge_page, is_native, may_overcommit, overhead, quantity_value,
+    resource_name,
 };
-pub(crate) use scheduling::taint_effect;
+pub(crate) use scheduling::{taint_effect, tolerations};
 pub(crate) use template::template;
 pub(crate) use volume_sources as source;
 pub(crate) use volume_sources::{csi_driver_name, iscsi_name_too_long, no_backsteps};

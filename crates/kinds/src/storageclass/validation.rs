@@ -17,12 +17,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         }
         return;
     }
-    let provisioner = text(class, "provisioner");
-    let at = Path::Root("provisioner");
-    match provisioner {
-        "" => errors.required(&at, ""),
-        _ => errors.qualified(&at, &provisioner.to_lowercase()),
-    }
+    check_provisioner(text(class, "provisioner"), &Path::Root("provisioner"), errors);
     check_parameters(class, errors);
     let policy = text(class, "reclaimPolicy");
     if !policy.is_empty() {
@@ -36,7 +31,14 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     check_topologies(class, errors);
 }
 
-fn check_parameters(class: &Value, errors: &mut Errors) {
+pub(crate) fn check_provisioner(provisioner: &str, at: &Path<'_>, errors: &mut Errors) {
+    match provisioner {
+        "" => errors.required(at, ""),
+        _ => errors.qualified(at, &provisioner.to_lowercase()),
+    }
+}
+
+pub(crate) fn check_parameters(class: &Value, errors: &mut Errors) {
     let at = Path::Root("parameters");
     if entries(class, "parameters").count() > PARAMETERS_MAX {
         return errors.too_long(&at, PARAMETERS_MAX);

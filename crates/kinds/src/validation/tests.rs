@@ -3,7 +3,7 @@
 use catalog::Catalog;
 use object::{Map, Value};
 
-use crate::samples::{content, created, minimal, object, ready, updated};
+use crate::samples::{changed, content, created, minimal, object, ready, updated};
 use crate::tests::{NOW, json, storage};
 use crate::{Context, Schedule, invalid, kind_of, validate_create, validate_update};
 
@@ -33,6 +33,89 @@ fn recorded_refusals_come_out_word_for_word() {
         let name = value.str_at(&["metadata", "name"]).unwrap_or_default();
         let answer = invalid(storage, name, errors).to_value();
         assert!(crate::same(Some(&answer), case.get("answer")), "{path}: {answer:?}");
+    }
+}
+
+/// What kube-apiserver v1.36.4 answered to broken objects of every kind, created and changed; `null` where it
+/// found nothing wrong.
+#[test]
+fn upstream_said_the_same() {
+    let wrong = differences(include_str!("../../tests/golden/refusals.jsonl"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// As above, for objects that were broken in random places. Upstream walks maps in any order, so order is not compared.
+#[test]
+fn upstream_said_the_same_of_random_damage() {
+    let wrong = differences(include_str!("../../tests/golden/refusals_random.jsonl"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn differences(cases: &str) -> Vec<String> {
+    let catalog = Catalog::builtin();
+    let mut wrong = Vec::new();
+    for (i, line) in cases.lines().enumerate() {
+        let case = json(line);
+        let path = case.str_at(&["path"]).unwrap();
+        let storage = storage(&catalog, path.rsplit('/').next().unwrap());
+        let body = case.get("body").unwrap().clone();
+        let kind = kind_of(storage);
+        let subresource = case.str_at(&["subresource"]);
+        let ctx = Context { subresource, ..Context::plain(storage, NOW) };
+        let name = body.str_at(&["metadata", "name"]).unwrap_or_default().to_owned();
+        let errors = match case.get("old").filter(|old| !old.is_null()) {
+            None => {
+                let value = ready(&catalog, storage, body);
+                validate_create(kind, storage, &value, &ctx)
+            }
+            Some(old) => {
+                let (before, after) = changed(&catalog, storage, old.clone(), body, &ctx);
+                validate_update(kind, storage, &after, &before, &ctx)
+            }
+        };
+        let ours = match errors.is_empty() {
+            true => Value::Null,
+            false => invalid(storage, &name, errors).to_value(),
+        };
+        let theirs = case.get("answer").unwrap_or(&Value::Null);
+        let message = |answer: &Value| answer.str_at(&["message"]).unwrap_or("fine").to_owned();
+        let causes = |answer: &Value| {
+            let list = answer.at(&["details", "causes"]).and_then(Value::as_list).unwrap_or_default();
+            let text =
+                |cause: &Value| ["field", "reason", "message"].map(|m| cause.str_at(&[m]).map(str::to_owned));
+            let mut all: Vec<_> = list.iter().map(text).collect();
+            if case.get("unordered").is_some() {
+                all.sort();
+            }
+            all
+        };
+        let told = case.get("unordered").is_some() || message(&ours) == message(theirs);
+        if causes(&ours) != causes(theirs) || !told {
+            wrong.push(format!(
+                "{i} {path} {subresource:?}\n ours   {}\n theirs {}",
+                message(&ours),
+                message(theirs)
+            ));
+        }
+    }
+    wrong
+}
+
+#[test]
+fn what_flow_control_cannot_do_without_is_accepted_as_it_must_be() {
+    let catalog = Catalog::builtin();
+    let all = r#""resourceRules":[{"verbs":["*"],"apiGroups":["*"],"resources":["*"],"clusterScope":true,"namespaces":["*"]}],"nonResourceRules":[{"verbs":["*"],"nonResourceURLs":["*"]}]"#;
+    let exempt = format!(
+        r#""spec":{{"matchingPrecedence":1,"priorityLevelConfiguration":{{"name":"exempt"}},"rules":[{{"subjects":[{{"kind":"Group","group":{{"name":"system:masters"}}}}],{all}}}]}}"#
+    );
+    let level = r#""spec":{"type":"Limited","limited":{"nominalConcurrencyShares":5,"lendablePercent":0,"limitResponse":{"type":"Reject"}}}"#;
+    let free = r#""spec":{"type":"Exempt","exempt":{"nominalConcurrencyShares":9,"lendablePercent":3}}"#;
+    for (plural, name, members) in [
+        ("flowschemas", "exempt", exempt.as_str()),
+        ("prioritylevelconfigurations", "catch-all", level),
+        ("prioritylevelconfigurations", "exempt", free),
+    ] {
+        assert_eq!(created(&catalog, plural, name, members), Vec::<String>::new(), "{plural} {name}");
     }
 }
 
@@ -361,6 +444,7 @@ fn networks_and_policies_are_well_formed() {
                 "spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1",
                 "spec.maxReplicas: Invalid value: -1: must be greater than or equal to `minReplicas`",
                 "spec.scaleTargetRef.kind: Required value",
+                "spec.scaleTargetRef.apiVersion: Invalid value: \"\": apiVersion must specify API group",
                 "spec.metrics[0].pods: Required value: must populate information for the given metric source",
                 "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling to zero replicas",
             ],
@@ -512,9 +596,14 @@ fn no_tree_makes_a_rule_panic() {
             }
             let ctx = Context::plain(storage, NOW);
             validate_create(kind, storage, &new, &ctx);
-            for subresource in
-                [None, Some("status"), Some("resize"), Some("ephemeralcontainers"), Some("scale")]
-            {
+            for subresource in [
+                None,
+                Some("status"),
+                Some("resize"),
+                Some("ephemeralcontainers"),
+                Some("scale"),
+                Some("approval"),
+            ] {
                 let ctx = Context { subresource, ..ctx };
                 validate_update(kind, storage, &new, &old, &ctx);
             }

@@ -102,7 +102,7 @@ fn content(resource: &Resource, name: &str) -> Value {
         "CronJob" => json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": job}}}}),
         "CertificateSigningRequest" => {
             json!({"spec": {"signerName": "example.com/signer", "usages": ["client auth"],
-            "request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K"}})
+            "request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWU1IOENBUUF3SFRFTk1Bc0dBMVVFQXd3RWFtRnVaVEVNTUFvR0ExVUVDZ3dEWkdWMk1Ga3dFd1lIS29aSQp6ajBDQVFZSUtvWkl6ajBEQVFjRFFnQUVHcVMzYzVxMlRsRDk1TUNnWG55VjBHRkkwUkllNnBOMndJejFyNkNNClcwSmNvckhHRVcvbFh3L0dxYmd4SmExU0RiY1RQUXZYdUpCUnNEL1ZjQ3pMTEtBQU1Bb0dDQ3FHU000OUJBTUMKQTBrQU1FWUNJUUNCWHpNQ1dZRFUxeGlaWUtNWlVPNktKNUMydUxRR0RqM0w0WGk3clB1NDl3SWhBTGhpU053RwpYRHBWVFViNEsya0xZOU1jL1N5NUljZTJGRWd0TUc2bHZidGkKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg=="}})
         }
         "IngressClass" => json!({"spec": {"controller": "example.com/c"}}),
         "Ingress" => {

@@ -33,8 +33,13 @@ pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
     if running.is_some_and(|s| member(s, "resources").is_none()) {
         errors.forbidden(&SPEC, "Pod running on node without support for resize");
     }
+    let claims =
+        old.get("status").map(|s| items(s, "nodeAllocatableResourceClaimStatuses")).unwrap_or_default();
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
     check_pod_level(new, old, errors);
+    if !claims.is_empty() {
+        errors.forbidden(&SPEC, "pods with node allocatable resource claims cannot be resized");
+    }
     if !same_order(new, old, errors) {
         return;
     }

@@ -53,7 +53,7 @@ pub(crate) fn is_native(name: &str) -> bool {
 }
 
 /// `example.com/gpu`.
-fn is_extended(name: &str) -> bool {
+pub(crate) fn is_extended(name: &str) -> bool {
     if is_native(name) || name.starts_with("requests.") {
         return false;
     }
@@ -135,7 +135,7 @@ pub(super) fn pod_resources(
 }
 
 /// The overhead is checked as if it were limits; upstream's path says so too.
-pub(super) fn overhead(overhead: &Value, at: &Path<'_>, options: &Options, errors: &mut Errors) {
+pub(crate) fn overhead(overhead: &Value, at: &Path<'_>, options: &Options, errors: &mut Errors) {
     let mut limits = object::Map::default();
     limits.set("limits", overhead.clone());
     check(&Value::Map(limits), &[], &container_resource_name, at, options, errors);

@@ -34,10 +34,19 @@ pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
     }
     check_transitions(&status, &old_status, &old_spec, errors);
     check_claims(&status, &spec, errors);
+    if let Some(claim) = member(&status, "extendedResourceClaimStatus") {
+        check_extended(claim, &spec, &STATUS.child("extendedResourceClaimStatus"), errors);
+    }
+    check_allocatable(&status, &spec, errors);
     check_addresses(&status, &old_status, "podIPs", errors);
     check_addresses(&status, &old_status, "hostIPs", errors);
     for list in ["containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"] {
         check_users(&status, &spec, list, errors);
+    }
+    for (list, containers) in
+        [("containerStatuses", "containers"), ("initContainerStatuses", "initContainers")]
+    {
+        check_allocated(&status, list, items(&spec, containers), errors);
     }
     for (i, container) in items(&status, "ephemeralContainerStatuses").iter().enumerate() {
         if !items(container, "allocatedResourcesStatus").is_empty() {
@@ -181,4 +190,116 @@ fn check_users(status: &Value, spec: &Value, list: &str, errors: &mut Errors) {
             check_id(group.as_int(), &at.child("supplementalGroups").index(j), errors);
         }
     }
+}
+
+/// The claim made for the extended resources a pod asks for.
+fn check_extended(claim: &Value, spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let list = at.child("requestMappings");
+    let mappings = items(claim, "requestMappings");
+    if mappings.is_empty() {
+        errors.required(&list, "at least one request mapping is required");
+    }
+    let key = |mapping: &Value| {
+        ["containerName", "resourceName", "requestName"].map(|name| text(mapping, name).to_owned())
+    };
+    for (i, mapping) in mappings.iter().enumerate() {
+        let own = list.index(i);
+        let (container, resource) = (text(mapping, "containerName"), text(mapping, "resourceName"));
+        let mut all = items(spec, "initContainers").iter().chain(items(spec, "containers"));
+        match all.rfind(|c| text(c, "name") == container) {
+            None => {
+                let detail =
+                    "must match the name of an entry in spec.initContainers.name or spec.containers.name";
+                errors.invalid(&own.child("containerName"), container, detail);
+            }
+            Some(found) if found.at(&["resources", "requests", resource]).is_none() => {
+                let detail = "must match the extended resource name of an entry in spec.initContainers.resources.requests or spec.containers.resources.requests";
+                errors.invalid(&own.child("resourceName"), resource, detail);
+            }
+            Some(_) => {}
+        }
+        // Upstream's path has no index here.
+        errors.dns_label(&at.child("requestName"), text(mapping, "requestName"));
+        if mappings[..i].iter().any(|before| key(before) == key(mapping)) {
+            for name in ["containerName", "resourceName", "requestName"] {
+                errors.duplicate(&own.child(name), text(mapping, name));
+            }
+        }
+    }
+    errors.need_subdomain(&at.child("resourceClaimName"), text(claim, "resourceClaimName"));
+}
+
+/// Claims whose devices count as what the node can give are claims of this pod.
+fn check_allocatable(status: &Value, spec: &Value, errors: &mut Errors) {
+    let list = STATUS.child("nodeAllocatableResourceClaimStatuses");
+    for (i, own) in items(status, "nodeAllocatableResourceClaimStatuses").iter().enumerate() {
+        let at = list.index(i);
+        let name = text(own, "resourceClaimName");
+        if name.is_empty() {
+            errors.required(&at.child("resourceClaimName"), "must not be empty");
+        }
+        let known = |of: &Value, list: &str| {
+            items(of, list)
+                .iter()
+                .any(|c| member(c, "resourceClaimName").and_then(Value::as_str) == Some(name))
+        };
+        if !known(spec, "resourceClaims") && !known(status, "resourceClaimStatuses") {
+            errors.invalid(&at.child("resourceClaimName"), name, "no mapping found in pod reference");
+        }
+    }
+}
+
+const HEALTH_MESSAGE_MAX_BYTES: usize = 1024;
+
+/// Resources a container is said to have are ones it asks for.
+fn check_allocated(status: &Value, list: &str, containers: &[Value], errors: &mut Errors) {
+    for (i, own) in items(status, list).iter().enumerate() {
+        let container = containers.iter().find(|c| text(c, "name") == text(own, "name"));
+        for (j, allocated) in items(own, "allocatedResourcesStatus").iter().enumerate() {
+            let at = STATUS.child(list);
+            let at = at.index(i);
+            let at = at.child("allocatedResourcesStatus");
+            let at = at.index(j);
+            let name = text(allocated, "name");
+            if let Some(detail) = container.and_then(|container| unasked(container, name)) {
+                errors.invalid(&at.child("name"), name, detail);
+            }
+            let resources = items(allocated, "resources");
+            for (k, resource) in resources.iter().enumerate() {
+                let list = at.child("resources");
+                let at = list.index(k);
+                errors.one_of(
+                    &at.child("health"),
+                    text(resource, "health"),
+                    &["Healthy", "Unhealthy", "Unknown"],
+                );
+                match member(resource, "message").and_then(Value::as_str).map(str::len) {
+                    Some(0) => errors.required(&at.child("message"), "must be non-empty if specified"),
+                    Some(bytes) if bytes > HEALTH_MESSAGE_MAX_BYTES => {
+                        errors.too_long(&at.child("message"), HEALTH_MESSAGE_MAX_BYTES);
+                    }
+                    _ => {}
+                }
+                let id = text(resource, "resourceID");
+                if resources[..k].iter().any(|before| text(before, "resourceID") == id) {
+                    errors.duplicate(&at.child("resourceID"), id);
+                }
+            }
+        }
+    }
+}
+
+fn unasked(container: &Value, name: &str) -> Option<&'static str> {
+    let none = Value::Null;
+    let resources = container.get("resources").unwrap_or(&none);
+    if !name.starts_with("claim:") {
+        let asked = resources.at(&["requests", name]).is_some();
+        return (!asked).then_some("must match one of the container's resource requests");
+    }
+    let named = |claim: &Value| match text(claim, "request") {
+        "" => format!("claim:{}", text(claim, "name")),
+        request => format!("claim:{}/{request}", text(claim, "name")),
+    };
+    let detail = "must match one of the container's resource claims in a format 'claim:<claimName>/<request>' or 'claim:<claimName>' if request is empty";
+    (!items(resources, "claims").iter().any(|claim| named(claim) == name)).then_some(detail)
 }

@@ -1,0 +1,64 @@
+//! A tree the way upstream's messages show a struct of its own: Go's names, and a zero for what is absent.
+//!
+//! Upstream judges its internal types, which have no JSON names. Only where a message shows a whole struct
+//! does that reach a client; such a kind lists the struct's fields here.
+
+use object::Value;
+
+use crate::metadata::shown;
+
+/// How a member is shown.
+pub(crate) enum Go {
+    /// A value of its own; this text when it is absent.
+    Leaf(&'static str),
+    /// A struct held by value.
+    Struct(&'static [Field]),
+    /// A struct behind a pointer: `null` when it is absent.
+    Pointer(&'static [Field]),
+    /// A list of structs: `null` when it is absent.
+    List(&'static [Field]),
+}
+
+/// JSON's name, Go's name, how it is shown; in Go's order.
+pub(crate) type Field = (&'static str, &'static str, Go);
+
+pub(crate) const TEXT: Go = Go::Leaf("\"\"");
+pub(crate) const NULL: Go = Go::Leaf("null");
+
+/// The struct with these fields.
+pub(crate) fn internal(value: Option<&Value>, fields: &[Field]) -> String {
+    let mut out = String::from("{");
+    for (i, (json, go, how)) in fields.iter().enumerate() {
+        if i > 0 {
+            out.push(',');
+        }
+        out.push_str(&format!("\"{go}\":"));
+        // An empty name: embedded, its members are those of the struct around it.
+        let own = if json.is_empty() { value } else { value.and_then(|v| v.get(json)) };
+        out.push_str(&member(own.filter(|v| !v.is_null()), how));
+    }
+    out.push('}');
+    out
+}
+
+impl Go {
+    /// A member that may be absent.
+    pub(crate) fn show(&self, value: Option<&Value>) -> String {
+        member(value.filter(|v| !v.is_null()), self)
+    }
+}
+
+fn member(value: Option<&Value>, how: &Go) -> String {
+    match (how, value) {
+        (Go::Struct(fields), value) => internal(value, fields),
+        (Go::Leaf(zero), None) => (*zero).to_owned(),
+        (Go::Leaf(_), Some(value)) => shown(value),
+        (_, None) => "null".to_owned(),
+        (Go::Pointer(fields), value) => internal(value, fields),
+        (Go::List(fields), Some(list)) => {
+            let items: Vec<String> =
+                list.as_list().unwrap_or_default().iter().map(|item| internal(Some(item), fields)).collect();
+            format!("[{}]", items.join(","))
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! CSI storage capacities: how much a class has in a part of the cluster; which part and class stays.
+
+use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, member, quantity, quantity_text, text};
+use crate::checked::{Checked, Write};
+use crate::rules::Rules;
+use crate::same;
+
+pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
+
+const TOPOLOGY: Path<'static> = Path::Root("nodeTopology");
+const CLASS: Path<'static> = Path::Root("storageClassName");
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    write.check_whole_metadata(errors);
+    let (new, class) = (write.new, text(write.new, "storageClassName"));
+    let bad_values = write.old.is_some_and(|old| {
+        let mut found = Errors::default();
+        found.label_selector(&TOPOLOGY, old.get("nodeTopology"));
+        !found.is_empty()
+    });
+    errors.label_selector_with(&TOPOLOGY, new.get("nodeTopology"), bad_values);
+    errors.subdomain(&CLASS, class);
+    if let Some(amount) = member(new, "capacity").filter(|c| quantity(c).sign() < 0) {
+        errors.invalid(&Path::Root("capacity"), quantity_text(amount).as_str(), NEGATIVE);
+    }
+    if let Some(old) = write.old {
+        write.check_metadata(errors);
+        if !same(new.get("nodeTopology"), old.get("nodeTopology")) {
+            errors.invalid(&TOPOLOGY, new.get("nodeTopology"), IMMUTABLE);
+        }
+        if class != text(old, "storageClassName") {
+            errors.invalid(&CLASS, class, IMMUTABLE);
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! The rules of definitions: names that fit, versions of which one is stored, a conversion, and schemas.
+//!
+//! Upstream judges a form in which what all versions have in common stands once, above them; its paths
+//! (`spec.validation`, `spec.subresources`) say so. Differs from kube-apiserver: CEL rules are not compiled,
+//! regular expressions not parsed, and defaults not held against their schema when a definition is written.
+
+use object::{Value, validate_text};
+
+use super::schema::{self, Lenience};
+use super::{approval, conversion, structural};
+use crate::check::internal::{Field, Go, NULL, TEXT};
+use crate::check::{Errors, Path, Raw, flag, items, member, text, texts};
+use crate::checked::Write;
+use crate::same;
+use crate::workload::{SPEC, STATUS};
+
+const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+const COLUMN_FORMATS: [&str; 8] =
+    ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
+const WARNING_MAX_BYTES: usize = 256;
+const HOISTED: [&str; 4] = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
+const VERSIONS: Go = Go::List(&VERSION);
+const VERSION: [Field; 9] = [
+    ("name", "Name", TEXT),
+    ("served", "Served", Go::Leaf("false")),
+    ("storage", "Storage", Go::Leaf("false")),
+    ("deprecated", "Deprecated", Go::Leaf("false")),
+    ("deprecationWarning", "DeprecationWarning", NULL),
+    ("schema", "Schema", NULL),
+    ("subresources", "Subresources", NULL),
+    ("additionalPrinterColumns", "AdditionalPrinterColumns", NULL),
+    ("selectableFields", "SelectableFields", NULL),
+];
+
+pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
+    write.check_metadata(errors);
+    let none = Value::Null;
+    let (spec, status, old) = (write.spec(), write.status(), write.old_spec());
+    let accepted = status.get("acceptedNames").unwrap_or(&none);
+    if write.is_status() {
+        return check_names(accepted, &STATUS.child("acceptedNames"), errors);
+    }
+    check_spec(spec, old, errors);
+    if let (Some(old), Some(old_status)) = (old, write.old_status()) {
+        check_update(spec, old, is_established(old_status), errors);
+    }
+    check_names(accepted, &STATUS.child("acceptedNames"), errors);
+    check_stored(spec, status, errors);
+    approval::check(write, errors);
+    let kept = old.is_some_and(|old| flag(old, "preserveUnknownFields"));
+    if flag(spec, "preserveUnknownFields") && !kept {
+        let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead";
+        errors.invalid(&SPEC.child("preserveUnknownFields"), true, detail);
+    }
+}
+
+/// The spec as upstream holds it: what all versions share, taken out of them.
+struct Hoisted<'a> {
+    versions: Vec<Value>,
+    shared: [Option<&'a Value>; 4],
+}
+
+impl<'a> Hoisted<'a> {
+    fn of(spec: &'a Value) -> Hoisted<'a> {
+        let given = items(spec, "versions");
+        let mut versions = given.to_vec();
+        let shared = HOISTED.map(|name| {
+            let first = given.first().and_then(|v| v.get(name)).filter(|v| !v.is_null());
+            if !given.iter().all(|version| same(version.get(name), first)) {
+                return None;
+            }
+            for version in versions.iter_mut().filter_map(Value::as_map_mut) {
+                version.remove(name);
+            }
+            first
+        });
+        Hoisted { versions, shared }
+    }
+    fn schema(&self) -> Option<&'a Value> {
+        self.shared[0].and_then(|schema| member(schema, "openAPIV3Schema"))
+    }
+    fn subresources(&self) -> Option<&'a Value> {
+        self.shared[1]
+    }
+    fn has_status(&self, version: &Value) -> bool {
+        let own = member(version, "subresources").or(self.subresources());
+        own.is_some_and(|own| member(own, "status").is_some())
+    }
+}
+
+fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
+    let none = Value::Null;
+    let hoisted = Hoisted::of(spec);
+    let group = text(spec, "group");
+    let problems = validate_text::dns1123_subdomain(group);
+    let at = SPEC.child("group");
+    if group.is_empty() {
+        errors.required(&at, "");
+    } else if !problems.is_empty() {
+        errors.invalid(&at, group, problems.join(","));
+    } else if !group.contains('.') {
+        errors.invalid(&at, group, "should be a domain with at least one dot");
+    }
+    errors.choice(&SPEC.child("scope"), text(spec, "scope"), &["Cluster", "Namespaced"]);
+    check_schemas_given(spec, old, &hoisted, errors);
+    if flag(spec, "preserveUnknownFields") && any_schema(spec, &|schema| member(schema, "default").is_some())
+    {
+        let detail = "must be false in order to use defaults in the schema";
+        errors.invalid(&SPEC.child("preserveUnknownFields"), true, detail);
+    }
+    let lenience = Lenience::of(old);
+    let list = SPEC.child("versions");
+    for (i, version) in hoisted.versions.iter().enumerate() {
+        check_version(version, &hoisted, &lenience, &list.index(i), errors);
+    }
+    let shown = member(spec, "versions").map(|_| Value::List(hoisted.versions.clone()));
+    let shown = VERSIONS.show(shown.as_ref());
+    let names: Vec<&str> = items(spec, "versions").iter().map(|v| text(v, "name")).collect();
+    if names.iter().enumerate().any(|(i, name)| names[..i].contains(name)) {
+        errors.invalid(&list, Raw(&shown), "must contain unique version names");
+    }
+    if hoisted.versions.iter().filter(|v| flag(v, "storage")).count() != 1 {
+        errors.invalid(&list, Raw(&shown), "must have exactly one version marked as storage version");
+    }
+    // Upstream keeps the first version's name a second time.
+    if let Some(first) = names.first().filter(|name| !name.is_empty()) {
+        joined(first, validate_text::dns1035_label(first), &SPEC.child("version"), errors);
+    }
+    let at = SPEC.child("names");
+    let names = spec.get("names").unwrap_or(&none);
+    for name in ["plural", "singular", "kind", "listKind"] {
+        errors.need(&at, names, name);
+    }
+    check_names(names, &at, errors);
+    let any_status = hoisted.versions.iter().any(|v| hoisted.has_status(v));
+    check_schema(hoisted.schema(), any_status, &lenience, &SPEC.child("validation"), errors);
+    check_subresources(hoisted.subresources(), &SPEC.child("subresources"), errors);
+    check_columns(hoisted.shared[2], &SPEC.child("additionalPrinterColumns"), errors);
+    if let Some(fields) = hoisted.shared[3].filter(|fields| fields.as_list() != Some(&[])) {
+        let at = SPEC.child("selectableFields");
+        match hoisted.shared[0] {
+            None => errors.invalid(&at, "", "may only be set when validations.schema is included"),
+            Some(_) => check_selectable(fields, &at, errors),
+        }
+    }
+    conversion::check(spec, old, errors);
+}
+
+fn check_schemas_given(spec: &Value, old: Option<&Value>, hoisted: &Hoisted<'_>, errors: &mut Errors) {
+    if hoisted.schema().is_some() {
+        return;
+    }
+    let has = |version: &Value| version.at(&["schema", "openAPIV3Schema"]).is_some_and(|s| !s.is_null());
+    let strict = old.is_none_or(|old| items(old, "versions").iter().all(has));
+    for (i, version) in items(spec, "versions").iter().enumerate().filter(|(_, version)| !has(version)) {
+        let list = SPEC.child("versions");
+        let at = list.index(i);
+        let at = at.child("schema");
+        let at = at.child("openAPIV3Schema");
+        if strict {
+            errors.required(&at, "");
+        } else if !flag(spec, "preserveUnknownFields") && flag(version, "served") {
+            errors.required(&at, "because otherwise all fields are pruned");
+        }
+    }
+}
+
+fn check_version(
+    version: &Value,
+    hoisted: &Hoisted<'_>,
+    lenience: &Lenience,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let name = text(version, "name");
+    joined(name, validate_text::dns1035_label(name), &at.child("name"), errors);
+    check_deprecation(version, &at.child("deprecationWarning"), errors);
+    let own = member(version, "schema").and_then(|schema| member(schema, "openAPIV3Schema"));
+    check_schema(own, hoisted.has_status(version), lenience, &at.child("schema"), errors);
+    check_subresources(member(version, "subresources"), &at.child("subresources"), errors);
+    check_columns(version.get("additionalPrinterColumns"), &at.child("additionalPrinterColumns"), errors);
+    if let Some(fields) = member(version, "selectableFields").filter(|fields| fields.as_list() != Some(&[])) {
+        let at = at.child("selectableFields");
+        match own {
+            None => {
+                let detail = "may only be set when `version.schema.openAPIV3Schema` is not included";
+                errors.invalid(&at, "", detail);
+            }
+            Some(_) => check_selectable(fields, &at, errors),
+        }
+    }
+}
+
+fn check_deprecation(version: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let Some(warning) = member(version, "deprecationWarning").and_then(Value::as_str) else { return };
+    if !flag(version, "deprecated") {
+        return errors.invalid(at, warning, "can only be set for deprecated versions");
+    }
+    if warning.len() > WARNING_MAX_BYTES {
+        errors.invalid(at, warning, "must be <= 256 characters long");
+    }
+    if warning.is_empty() {
+        errors.invalid(at, warning, "must not be an empty string");
+    }
+    let odd = |c: char| c != ' ' && (c.is_control() || c.is_whitespace());
+    if let Some((i, _)) = warning.char_indices().find(|(_, c)| odd(*c)) {
+        let detail = format!(
+            "must only contain printable UTF-8 characters; non-printable character found at index {i}"
+        );
+        errors.invalid(at, warning, detail);
+    }
+}
+
+/// One schema: its structure first, sorted as upstream does, then its parts.
+fn check_schema(
+    schema: Option<&Value>,
+    has_status: bool,
+    lenience: &Lenience,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
+    let Some(schema) = schema else { return };
+    if has_status {
+        schema::check_root(schema, at, errors);
+    }
+    let schema_at = at.child("openAPIV3Schema");
+    if flag(schema, "nullable") {
+        errors.forbidden(&schema_at.child("nullable"), "nullable cannot be true at the root");
+    }
+    if structural::is_convertible(schema) {
+        errors.list.extend(structural::check(schema, &schema_at));
+    }
+    schema::check(schema, &schema_at, lenience, errors);
+}
+
+fn check_subresources(subresources: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {
+    let Some(scale) = subresources.and_then(|s| member(s, "scale")) else { return };
+    for (name, prefixes, detail) in [
+        ("specReplicasPath", &[".spec."][..], "should be a json path under .spec"),
+        ("statusReplicasPath", &[".status."][..], "should be a json path under .status"),
+        (
+            "labelSelectorPath",
+            &[".spec.", ".status."][..],
+            "should be a json path under either .spec or .status",
+        ),
+    ] {
+        let at = at.child("scale");
+        let at = at.child(name);
+        let path = text(scale, name);
+        match path {
+            "" if name == "labelSelectorPath" => {}
+            "" => errors.required(&at, ""),
+            _ if !path.starts_with('.') => {
+                errors.invalid(&at, path, "must be a simple json path starting with .");
+            }
+            _ if !prefixes.iter().any(|prefix| path.starts_with(prefix)) => errors.invalid(&at, path, detail),
+            _ => {}
+        }
+    }
+}
+
+fn check_columns(columns: Option<&Value>, list: &Path<'_>, errors: &mut Errors) {
+    for (i, column) in columns.and_then(Value::as_list).unwrap_or_default().iter().enumerate() {
+        let at = list.index(i);
+        errors.need(&at, column, "name");
+        let types = format!("must be one of {}", COLUMN_TYPES.join(","));
+        match text(column, "type") {
+            "" => errors.required(&at.child("type"), &types),
+            kind if !COLUMN_TYPES.contains(&kind) => errors.invalid(&at.child("type"), kind, types),
+            _ => {}
+        }
+        let format = text(column, "format");
+        if !format.is_empty() && !COLUMN_FORMATS.contains(&format) {
+            let detail = format!("must be one of {}", COLUMN_FORMATS.join(","));
+            errors.invalid(&at.child("format"), format, detail);
+        }
+        match text(column, "jsonPath") {
+            "" => errors.required(&at.child("JSONPath"), ""),
+            path if !path.starts_with('.') => {
+                let detail = "must be a simple json path starting with .";
+                errors.invalid(&at.child("JSONPath"), path, detail);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_selectable(fields: &Value, list: &Path<'_>, errors: &mut Errors) {
+    let fields = fields.as_list().unwrap_or_default();
+    let mut known: Vec<&str> = Vec::new();
+    for (i, field) in fields.iter().enumerate() {
+        let at = list.index(i);
+        let path = text(field, "jsonPath");
+        if path.is_empty() {
+            errors.required(&at.child("jsonPath"), "");
+        } else if path.starts_with(".metadata") {
+            errors.invalid(&at.child("jsonPath"), path, "must not point to fields in metadata");
+        } else if known.contains(&path) {
+            errors.duplicate(&at.child("jsonPath"), path);
+        }
+        known.push(path);
+    }
+    known.sort_unstable();
+    known.dedup();
+    if known.len() > 8 {
+        errors.too_many(list, known.len(), 8);
+    }
+}
+
+fn check_names(names: &Value, at: &Path<'_>, errors: &mut Errors) {
+    for name in ["plural", "singular"] {
+        let value = text(names, name);
+        if !value.is_empty() {
+            joined(value, validate_text::dns1035_label(value), &at.child(name), errors);
+        }
+    }
+    for name in ["kind", "listKind"] {
+        let value = text(names, name);
+        let problems = validate_text::dns1035_label(&value.to_lowercase());
+        if !value.is_empty() && !problems.is_empty() {
+            let detail = format!("may have mixed case, but should otherwise match: {}", problems.join(","));
+            errors.invalid(&at.child(name), value, detail);
+        }
+    }
+    let each = |name: &str, errors: &mut Errors| {
+        for (i, value) in texts(names, name).enumerate() {
+            joined(value, validate_text::dns1035_label(value), &at.child(name).index(i), errors);
+        }
+    };
+    each("shortNames", errors);
+    let (kind, list_kind) = (text(names, "kind"), text(names, "listKind"));
+    if !kind.is_empty() && kind == list_kind {
+        errors.invalid(&at.child("listKind"), list_kind, "kind and listKind may not be the same");
+    }
+    each("categories", errors);
+}
+
+fn check_update(spec: &Value, old: &Value, established: bool, errors: &mut Errors) {
+    let names = SPEC.child("names");
+    let mut keep = |at: &Path<'_>, path: &[&str]| {
+        let of = |spec: &Value| spec.str_at(path).unwrap_or_default().to_owned();
+        errors.immutable_text(at, &of(spec), &of(old));
+    };
+    if established {
+        keep(&SPEC.child("scope"), &["scope"]);
+        keep(&names.child("kind"), &["names", "kind"]);
+    }
+    keep(&SPEC.child("group"), &["group"]);
+    keep(&names.child("plural"), &["names", "plural"]);
+}
+
+fn is_established(status: &Value) -> bool {
+    let is = |c: &Value| text(c, "type") == "Established" && text(c, "status") == "True";
+    items(status, "conditions").iter().any(is)
+}
+
+fn check_stored(spec: &Value, status: &Value, errors: &mut Errors) {
+    let at = STATUS.child("storedVersions");
+    let shown = status.get("storedVersions");
+    let stored: Vec<&str> = texts(status, "storedVersions").collect();
+    if stored.is_empty() {
+        return errors.invalid(&at, shown, "must have at least one stored version");
+    }
+    let versions = items(spec, "versions");
+    for version in versions.iter().filter(|v| flag(v, "storage")) {
+        let name = text(version, "name");
+        if !stored.contains(&name) {
+            errors.invalid(&at, shown, format!("must have the storage version {name}"));
+        }
+    }
+    for (i, name) in stored.iter().enumerate() {
+        if !versions.iter().any(|v| text(v, "name") == *name) && !stored[i + 1..].contains(name) {
+            let detail = format!(
+                "missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in {name} and removes {name} from status.storedVersions"
+            );
+            errors.invalid(&at.index(i), *name, detail);
+        }
+    }
+}
+
+/// Whether some schema, however deep, has this.
+fn any_schema(spec: &Value, has: &dyn Fn(&Value) -> bool) -> bool {
+    let schemas = items(spec, "versions").iter().filter_map(|v| v.at(&["schema", "openAPIV3Schema"]));
+    schemas.into_iter().any(|schema| schema::any(schema, has))
+}
+
+fn joined(value: &str, problems: Vec<String>, at: &Path<'_>, errors: &mut Errors) {
+    if !problems.is_empty() {
+        errors.invalid(at, value, problems.join(","));
+    }
+}

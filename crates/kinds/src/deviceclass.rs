@@ -1,0 +1,30 @@
+//! Device classes: which devices belong, and what their drivers are told.
+
+use object::Value;
+
+use crate::check::{Errors, items, member};
+use crate::checked::{Checked, Write};
+use crate::devicerule::{CONFIG_MAX, configuration, each, selectors};
+use crate::pod::validation::is_extended;
+use crate::rules::{Generation, Rules};
+use crate::workload::SPEC;
+
+pub(crate) static KIND: Checked =
+    Checked::new(Rules::PLAIN.with_generation(Generation::SPEC).without_generate_name(), check);
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    write.check_whole_metadata(errors);
+    if write.old.is_some() {
+        write.check_metadata(errors);
+    }
+    let spec = write.spec();
+    selectors(spec, &SPEC, errors);
+    let stored = write.old_spec().is_some_and(|old| crate::same(spec.get("config"), old.get("config")));
+    each(items(spec, "config"), CONFIG_MAX, &SPEC.child("config"), errors, &|config, at, errors| {
+        configuration(config, stored, at, errors);
+    });
+    let name = "extendedResourceName";
+    if let Some(extended) = member(spec, name).and_then(Value::as_str).filter(|e| !is_extended(e)) {
+        errors.invalid(&SPEC.child(name), extended, "must be a valid extended resource name");
+    }
+}

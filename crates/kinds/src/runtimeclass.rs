@@ -1,0 +1,50 @@
+//! Runtime classes: a handler that stays, what it costs, and where it runs.
+
+use object::Value;
+
+use crate::check::internal::{Field, NULL, TEXT, internal};
+use crate::check::{Errors, Path, Raw, items, member, text};
+use crate::checked::{Checked, Write};
+use crate::pod::validation::{Options, overhead, tolerations};
+use crate::rules::{Finalizers, Rules};
+
+pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
+
+const HANDLER: Path<'static> = Path::Root("handler");
+const TOLERATION: [Field; 5] = [
+    ("key", "Key", TEXT),
+    ("operator", "Operator", TEXT),
+    ("value", "Value", TEXT),
+    ("effect", "Effect", TEXT),
+    ("tolerationSeconds", "TolerationSeconds", NULL),
+];
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    write.check_whole_metadata(errors);
+    let class = write.new;
+    errors.need_label(&HANDLER, text(class, "handler"));
+    if let Some(cost) = member(class, "overhead") {
+        let fixed = cost.get("podFixed").unwrap_or(&Value::Null);
+        overhead(fixed, &Path::Root("overhead"), &Options::for_template(None), errors);
+    }
+    if let Some(scheduling) = member(class, "scheduling") {
+        check_scheduling(scheduling, errors);
+    }
+    if let Some(old) = write.old {
+        write.check_metadata(errors);
+        errors.immutable_text(&HANDLER, text(class, "handler"), text(old, "handler"));
+    }
+}
+
+fn check_scheduling(scheduling: &Value, errors: &mut Errors) {
+    errors.labels(&Path::Root("scheduling.nodeSelector"), scheduling.get("nodeSelector"));
+    let at = Path::Root("scheduling.tolerations");
+    let all = items(scheduling, "tolerations");
+    tolerations(all, &at, false, errors);
+    let key = |t: &Value| ["key", "operator", "value", "effect"].map(|name| text(t, name).to_owned());
+    for (i, one) in all.iter().enumerate() {
+        if all[..i].iter().any(|before| key(before) == key(one)) {
+            errors.duplicate(&at.index(i), Raw(&internal(Some(one), &TOLERATION)));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Service CIDRs: one block of addresses, or one of each family; a second may come later, nothing else changes.
+
+use object::Value;
+
+use crate::check::text::{Cidr, parse_cidr};
+use crate::check::{Errors, IMMUTABLE, Path, items, texts};
+use crate::checked::{Checked, Write};
+use crate::metadata::shown;
+use crate::rules::{Rules, StatusMeta};
+use crate::workload::SPEC;
+
+pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check);
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    write.check_metadata(errors);
+    if write.is_status() {
+        return;
+    }
+    let at = SPEC.child("cidrs");
+    let spec = write.spec();
+    let Some(old) = write.old_spec() else { return check_cidrs(spec, &at, errors) };
+    let (now, before) = (items(spec, "cidrs"), items(old, "cidrs"));
+    let changed = |i: usize, errors: &mut Errors| {
+        if now[i] != before[i] {
+            errors.invalid(&at.index(i), &now[i], IMMUTABLE);
+        }
+    };
+    match (before.len(), now.len()) {
+        (1, 2) => {
+            changed(0, errors);
+            check_cidrs(spec, &at, errors);
+        }
+        (b, n) if b == n => (0..n).for_each(|i| changed(i, errors)),
+        _ => errors.invalid(&at, spec.get("cidrs"), IMMUTABLE),
+    }
+}
+
+fn check_cidrs(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    let cidrs: Vec<&str> = texts(spec, "cidrs").collect();
+    match cidrs.len() {
+        0 => return errors.required(at, "at least one CIDR required"),
+        1 | 2 => {}
+        _ => {
+            let spec = format!("{{\"CIDRs\":{}}}", shown(spec.get("cidrs").unwrap_or(&Value::Null)));
+            return errors.invalid(at, crate::check::Raw(&spec), "may only hold up to 2 values");
+        }
+    }
+    for (i, cidr) in cidrs.iter().enumerate() {
+        errors.cidr(&at.index(i), cidr, &[]);
+        if let Cidr::Good(ip, bits) = parse_cidr(cidr) {
+            let canonical = format!("{}/{bits}", crate::check::text::masked(ip, bits));
+            if ip == crate::check::text::masked(ip, bits) && canonical != *cidr {
+                let detail = format!("must be in canonical form (\"{canonical}\")");
+                errors.invalid(&at.index(i), *cidr, detail);
+            }
+        }
+    }
+    let family = |cidr: &str| match parse_cidr(cidr) {
+        Cidr::Good(ip, _) => Some(ip.is_ipv4()),
+        _ => None,
+    };
+    if let [first, second] = cidrs[..]
+        && family(first).is_some()
+        && family(first) == family(second)
+    {
+        let detail =
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+        errors.invalid(at, spec.get("cidrs"), detail);
+    }
+}

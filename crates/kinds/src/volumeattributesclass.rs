@@ -1,0 +1,30 @@
+//! Volume attributes classes: a driver and its parameters, and that both stay.
+
+use crate::check::{Errors, Path, entries, text};
+use crate::checked::{Checked, Write};
+use crate::rules::Rules;
+use crate::storageclass::{check_parameters, check_provisioner};
+
+pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
+
+const DRIVER: Path<'static> = Path::Root("driverName");
+const PARAMETERS: Path<'static> = Path::Root("parameters");
+
+fn check(write: &Write<'_>, errors: &mut Errors) {
+    let class = write.new;
+    if let Some(old) = write.old {
+        write.check_metadata(errors);
+        if text(class, "driverName") != text(old, "driverName") {
+            errors.forbidden(&DRIVER, "updates to driverName are forbidden.");
+        }
+        if !crate::same(class.get("parameters"), old.get("parameters")) {
+            errors.forbidden(&PARAMETERS, "updates to parameters are forbidden.");
+        }
+    }
+    write.check_whole_metadata(errors);
+    check_provisioner(text(class, "driverName"), &DRIVER, errors);
+    check_parameters(class, errors);
+    if entries(class, "parameters").next().is_none() {
+        errors.required(&PARAMETERS, "must contain at least one key/value pair");
+    }
+}
