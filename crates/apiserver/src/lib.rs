@@ -22,6 +22,7 @@ mod shutdown;
 mod upkeep;
 mod verbs;
 mod views;
+mod warnings;
 mod watch_body;
 
 pub use body::{Body, RequestBody};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use auth::UserInfo;
 use bytes::Bytes;
-use catalog::Verbs;
+use catalog::{Resource, Verbs};
 use codec::json;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use http::request::Parts;
@@ -43,6 +43,23 @@ pub async fn serve(
     info: &RequestInfo<'_>,
 ) -> Result<Answer, Status> {
     let Some(resource) = info.find(api.registry.catalog()) else { return Ok(missing(api, info)) };
+    let answer = serve_resource(api, user, parts, body, query, info, resource).await;
+    let Some(deprecation) = &resource.deprecation else { return answer };
+    // Whatever comes of the request: the resource itself is on its way out.
+    let mut answer = answer.unwrap_or_else(|status| respond::status(&status));
+    respond::warn_first(&mut answer, deprecation);
+    Ok(answer)
+}
+
+async fn serve_resource(
+    api: &Arc<Api>,
+    user: &UserInfo,
+    parts: &Parts,
+    body: RequestBody,
+    query: &Query<'_>,
+    info: &RequestInfo<'_>,
+    resource: &Resource,
+) -> Result<Answer, Status> {
     let verb = info.verb_bit().ok_or_else(Status::method_not_allowed)?;
     check_name(&info.name)?;
     let sub = match &*info.subresource {
@@ -293,7 +310,7 @@ impl Call<'_> {
         let options = self.write_options(Operation::Create)?;
         let (value, warnings) = self.decoded(body, options.field_validation).await?;
         let mut written = self.api.registry.create(&self.request, value, options).await?;
-        written.warnings.extend(warnings);
+        written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
     }
 
@@ -302,7 +319,7 @@ impl Call<'_> {
         let options = self.write_options(Operation::Update)?;
         let (value, warnings) = self.decoded(body, options.field_validation).await?;
         let mut written = self.api.registry.update(&self.request, value, options).await?;
-        written.warnings.extend(warnings);
+        written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
     }
 
@@ -351,7 +368,7 @@ impl Call<'_> {
         let resource = self.request.resource;
         if !deleted.removed || self.returns_deleted() {
             let code = if !deleted.removed && options.orphan_dependents == Some(false) { 202 } else { 200 };
-            return Ok(self.object(code, &deleted.obj, wanted, false));
+            return Ok(self.deleting(self.object(code, &deleted.obj, wanted, false), &options));
         }
         let details = Details {
             name: deleted.obj.name().into(),
@@ -366,7 +383,15 @@ impl Call<'_> {
         success.set("metadata", Value::map());
         success.set("status", "Success");
         success.set("details", details.to_value());
-        Ok(respond::value(200, &Value::Map(success), wanted))
+        Ok(self.deleting(respond::value(200, &Value::Map(success), wanted), &options))
+    }
+
+    /// The answer to a DELETE, with what its kind says about such a one.
+    fn deleting(&self, mut answer: Answer, options: &DeleteOptions) -> Answer {
+        let storage = self.request.resource.storage.map(|id| self.api.registry.catalog().storage(id));
+        let warning = storage.and_then(|storage| kinds::warnings::on_delete(storage, options));
+        respond::warn(&mut answer, &warning.map(str::to_owned).into_iter().collect::<Vec<_>>());
+        answer
     }
 
     /// Some kinds answer a DELETE with the object that went away instead of a Status.
@@ -380,7 +405,7 @@ impl Call<'_> {
         let list = list_options(self.query, self.info)?;
         let options = self.delete_options(body).await?;
         let deleted = self.api.registry.delete_collection(&self.request, &options, &list).await?;
-        Ok(self.list_answer(deleted, wanted))
+        Ok(self.deleting(self.list_answer(deleted, wanted), &options))
     }
 
     async fn decoded(

@@ -31,6 +31,7 @@ mod endpoints;
 mod endpointslice;
 mod equal;
 mod event;
+mod gates;
 mod horizontalpodautoscaler;
 mod ingress;
 mod ipaddress;
@@ -64,6 +65,7 @@ mod statefulset;
 mod storageclass;
 mod strategy;
 mod validation;
+pub mod warnings;
 mod workload;
 
 #[cfg(test)]
@@ -74,6 +76,7 @@ mod tests;
 pub use cronjob::Schedule;
 pub use deletion::{Decision, decide, should_remove_after_update};
 pub use equal::same;
+pub use gates::drop_disabled;
 pub use kind::{Context, Kind, Requester};
 pub use list::kind_of;
 pub use metadata::{dedup_owner_references, finalizer_warnings};

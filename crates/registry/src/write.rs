@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! create   decode ─ place ─ to storage version ─ system fields ─┐
-//! update   old ─ decoded body ─┐                                 ├─ strategy ─ canonical ─ validate ─ admission ─ encode ─ commit
-//! patch    old ─ patched, decoded ─ place, version, uid ─────────┘        same bytes? answer old.  dry run? stop.   │ conflict: again
+//! update   old ─ decoded body ─┐                                 ├─ disabled fields ─ strategy ─ canonical ─ validate ─ warn ─ admission ─ encode ─ commit
+//! patch    old ─ patched, decoded ─ place, version, uid ─────────┘        same bytes? answer old.  dry run? stop.                     │ conflict: again
 //! ```
 
 use std::sync::Arc;
@@ -103,9 +103,10 @@ impl Registry {
         options: WriteOptions,
     ) -> Result<Written, Status> {
         let storage = self.storage_of(request.resource)?;
-        let (mut new, warnings) =
+        let (mut new, mut warnings) =
             decode::object(self.catalog(), request.resource, body, options.field_validation)?;
         decode::check_place(request, &mut new)?;
+        warnings.extend(kinds::dedup_owner_references(&mut new, false));
         if new.str_at(&["metadata", "resourceVersion"]).is_some_and(|v| !v.is_empty()) {
             return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
         }
@@ -118,9 +119,10 @@ impl Registry {
         body: Value,
         options: WriteOptions,
     ) -> Result<Written, Status> {
-        let (mut new, warnings) =
+        let (mut new, mut warnings) =
             decode::object(self.catalog(), request.resource, body, options.field_validation)?;
         decode::check_place(request, &mut new)?;
+        warnings.extend(kinds::dedup_owner_references(&mut new, false));
         let rules = ChangeRules { needs_version: true, may_create: request.subresource.is_none() };
         self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await
     }
@@ -175,12 +177,14 @@ impl Registry {
                 vec![FieldError::invalid("patch", quote(&text), error.to_string())],
             ));
         }
-        let messages = strict.into_messages();
+        let mut messages = strict.into_messages();
         if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
             return Err(Status::bad_request(format!("strict decoding error: {}", messages.join(", "))));
         }
         kinds::defaults::apply(resource, &mut new);
         decode::check_place(request, &mut new)?;
+        // Upstream says so as if an admission plugin had done it.
+        messages.extend(kinds::dedup_owner_references(&mut new, true));
         Ok((new, messages))
     }
 
@@ -190,10 +194,12 @@ impl Registry {
         request: &Request<'_>,
         storage: &Storage,
         mut new: Value,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
         options: WriteOptions,
     ) -> Result<Written, Status> {
         convert::to_storage(request.resource, storage, &mut new)?;
+        warnings.extend(kinds::warnings::before_create(storage, &new));
+        kinds::drop_disabled(storage, &mut new, None);
         let kind = kinds::kind_of(storage);
         let now = self.env().now_seconds() as i64;
         let extra = extra_of(request);
@@ -222,6 +228,7 @@ impl Registry {
                 kinds::prepare_create(kind, &mut new, &context);
             }
             let encoded = self.complete(storage, &mut new, None, &context)?;
+            let of_kind = kinds::warnings::of(storage, &new, None, &context);
             let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
             let key: Key = key_of(storage, request.namespace, &name).into();
             let attempt = Attempt {
@@ -251,6 +258,7 @@ impl Registry {
                     return Err(Status::already_exists(request.about(), &name));
                 }
                 let obj = Obj::unpublished(storage, key, &encoded).map_err(|_| not_encodable())?;
+                warnings.extend(of_kind);
                 return Ok(Written { obj: Arc::new(obj), created: true, warnings });
             }
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
@@ -261,6 +269,7 @@ impl Registry {
             match self.engine().commit(Commit { guards, ops }).await {
                 Ok(revision) => {
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
+                    warnings.extend(of_kind);
                     return Ok(Written { obj, created: true, warnings });
                 }
                 Err(CommitError::Conflict { key: lost }) if lost == key => {
@@ -360,11 +369,13 @@ impl Registry {
         verb: &mut Verb<'_>,
         now: i64,
     ) -> Result<Step, Status> {
-        let (mut new, old_tree, warnings) = self.changed(request, storage, rules, old, verb)?;
+        let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb)?;
         let extra = extra_of(request);
         let context = context(request, now, &extra);
+        kinds::drop_disabled(storage, &mut new, Some(&old_tree));
         kinds::prepare_update(kinds::kind_of(storage), &mut new, &old_tree, &context);
         let encoded = self.complete(storage, &mut new, Some(&old_tree), &context)?;
+        warnings.extend(kinds::warnings::of(storage, &new, Some(&old_tree), &context));
         self.admit(&Attempt {
             user: request.user,
             operation: Operation::Update,

@@ -243,6 +243,17 @@ pub(crate) fn parse_ip(value: &str) -> Ip {
     Ip::Bad
 }
 
+/// An address as Go's old reader took it, with leading zeros that count for nothing.
+pub(crate) fn sloppy_ip(value: &str) -> Option<IpAddr> {
+    if let Ok(ip) = value.parse::<IpAddr>() {
+        return Some(ip);
+    }
+    match value.rsplit_once(':') {
+        None => without_leading_zeros(value)?.parse().ok(),
+        Some((head, tail)) => format!("{head}:{}", without_leading_zeros(tail)?).parse().ok(),
+    }
+}
+
 /// Dotted numbers of which at least one began with a zero too many.
 fn without_leading_zeros(value: &str) -> Option<String> {
     let parts: Vec<&str> = value.split('.').collect();
