@@ -185,9 +185,7 @@ static ROWS: &[Row] = &[
     row("", "nodes", node::warn),
     row("", "persistentvolumeclaims", persistentvolumeclaim::warn),
     row("", "persistentvolumes", persistentvolume::warn),
-    row("", "pods", pod::warn)
-        .with_status(pod::warn_status)
-        .with_before(apparmor::warnings),
+    row("", "pods", pod::warn).with_status(pod::warn_status).with_before(apparmor::warnings),
     row("", "podtemplates", podtemplate::warn),
     row("", "replicationcontrollers", replicationcontroller::warn),
     row("", "resourcequotas", resourcequota::warn),
@@ -197,8 +195,7 @@ static ROWS: &[Row] = &[
     row(ADMISSION, "mutatingadmissionpolicies", admission::warn),
     row(ADMISSION, "mutatingadmissionpolicybindings", admission::warn),
     row(ADMISSION, "mutatingwebhookconfigurations", admission::warn),
-    row(ADMISSION, "validatingadmissionpolicies", admission::warn)
-        .with_status(admission::warn),
+    row(ADMISSION, "validatingadmissionpolicies", admission::warn).with_status(admission::warn),
     row(ADMISSION, "validatingadmissionpolicybindings", admission::warn),
     row(ADMISSION, "validatingwebhookconfigurations", admission::warn),
     row("apiextensions.k8s.io", "customresourcedefinitions", customresourcedefinition::warn),

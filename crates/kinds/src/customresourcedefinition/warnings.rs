@@ -7,9 +7,32 @@ use crate::check::{items, member, text};
 
 /// Without dashes, which make no difference.
 const OF_TEXT: [&str; 26] = [
-    "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac", "uuid", "uuid3", "uuid4", "uuid5",
-    "isbn", "isbn10", "isbn13", "creditcard", "ssn", "hexcolor", "rgbcolor", "byte", "password", "date", "duration",
-    "datetime", "k8sshortname", "k8slongname",
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "k8sshortname",
+    "k8slongname",
 ];
 
 const LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
@@ -50,7 +73,8 @@ fn visit<'v>(schema: &'v Value, depth: usize, found: &mut Vec<&'v str>) {
     }
     all.extend(LISTS.iter().flat_map(|list| items(schema, list)));
     all.extend(member(schema, "not"));
-    let by_name = |member: &str| schema.get(member).and_then(Value::as_map).into_iter().flat_map(|m| m.iter());
+    let by_name =
+        |member: &str| schema.get(member).and_then(Value::as_map).into_iter().flat_map(|m| m.iter());
     all.extend(by_name("properties").map(|(_, s)| s));
     all.extend(member(schema, "additionalProperties"));
     all.extend(by_name("patternProperties").map(|(_, s)| s));

@@ -34,8 +34,10 @@ pub(crate) fn profile(annotation: &str) -> Option<Value> {
 pub(crate) fn warnings(pod: &Value) -> Vec<String> {
     // Where the pod's own profile says the same nothing is copied, and nothing said.
     let said = wanted(pod).into_iter().filter(|(.., wanted)| !matches!(wanted, Wanted::OfPod));
-    said.map(|(_, _, container, _)| format!("metadata.annotations[{}]: {DEPRECATED}", annotation_of(container)))
-        .collect()
+    said.map(|(_, _, container, _)| {
+        format!("metadata.annotations[{}]: {DEPRECATED}", annotation_of(container))
+    })
+    .collect()
 }
 
 /// Copies annotations to the fields of containers that have none.
@@ -48,7 +50,8 @@ pub(super) fn copy_to_fields(pod: &mut Value) {
         })
         .collect();
     for (list, i, profile) in copies {
-        let Some(Value::List(containers)) = map_mut(pod, &["spec"]).and_then(|spec| spec.get_mut(list)) else {
+        let Some(Value::List(containers)) = map_mut(pod, &["spec"]).and_then(|spec| spec.get_mut(list))
+        else {
             continue;
         };
         if let Some(container) = containers.get_mut(i) {
@@ -78,7 +81,9 @@ fn wanted(pod: &Value) -> Vec<(&'static str, usize, &str, Wanted)> {
     let mut found = Vec::new();
     for (list, i, container) in pod.get("spec").map(containers_of).into_iter().flatten() {
         let name = text(container, "name");
-        let Some(annotation) = annotations.get(&annotation_of(name)).and_then(Value::as_str) else { continue };
+        let Some(annotation) = annotations.get(&annotation_of(name)).and_then(Value::as_str) else {
+            continue;
+        };
         let context = member(container, "securityContext");
         if context.and_then(|c| member(c, "appArmorProfile")).is_some() {
             continue;

@@ -81,7 +81,9 @@ fn a_resize_may_change_what_the_whole_pod_may_use() {
     let storage = storage(&catalog, "pods");
     let old = created(r#"{"spec":{"resources":{"requests":{"cpu":"1"}}}}"#);
     let mut new = old.clone();
-    let change = json(r#"{"metadata":{"labels":{"a":"b"}},"spec":{"resources":{"requests":{"cpu":"2"}},"nodeName":"n"}}"#);
+    let change = json(
+        r#"{"metadata":{"labels":{"a":"b"}},"spec":{"resources":{"requests":{"cpu":"2"}},"nodeName":"n"}}"#,
+    );
     patch::merge::apply(&mut new, change).unwrap();
     let ctx = Context { subresource: Some("resize"), ..Context::plain(storage, NOW) };
     prepare_update(kind_of(storage), &mut new, &old, &ctx);

@@ -16,10 +16,7 @@ const ANNOTATIONS: [(&str, &str); 3] = [
         "scheduler.alpha.kubernetes.io/critical-pod",
         r#"non-functional in v1.16+; use the "priorityClassName" field instead"#,
     ),
-    (
-        "security.alpha.kubernetes.io/sysctls",
-        r#"non-functional in v1.11+; use the "sysctls" field instead"#,
-    ),
+    ("security.alpha.kubernetes.io/sysctls", r#"non-functional in v1.11+; use the "sysctls" field instead"#),
     (
         "security.alpha.kubernetes.io/unsafe-sysctls",
         r#"non-functional in v1.11+; use the "sysctls" field instead"#,
@@ -168,19 +165,13 @@ fn names(spec: &Value, at: &Path<'_>, said: &mut Said) {
         for (i, item) in all.iter().enumerate() {
             let name = text(item, key);
             if all[..i].iter().any(|other| text(other, key) == name) {
-                said.about(
-                    &at.child(list).index(i).child(key),
-                    format!("duplicate {key} {}", quote(name)),
-                );
+                said.about(&at.child(list).index(i).child(key), format!("duplicate {key} {}", quote(name)));
             }
         }
     }
     for (i, item) in items(spec, "imagePullSecrets").iter().enumerate() {
         if text(item, "name").is_empty() {
-            said.about(
-                &at.child("imagePullSecrets").index(i).child("name"),
-                "invalid empty name \"\"",
-            );
+            said.about(&at.child("imagePullSecrets").index(i).child("name"), "invalid empty name \"\"");
         }
     }
 }

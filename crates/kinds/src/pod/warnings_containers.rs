@@ -2,8 +2,8 @@
 
 use object::{Value, quote};
 
-use super::pod::NO_SECCOMP;
 use super::Said;
+use super::pod::NO_SECCOMP;
 use crate::check::{Path, int, items, member, text};
 use crate::pod::apparmor;
 use crate::pod::validation::containers_of;
@@ -26,8 +26,7 @@ pub(super) fn containers(
         let at = at.child(list);
         let at = at.index(i);
         let name = text(container, "name");
-        let profile =
-            |field| container.at(&["securityContext", field]).filter(|profile| !profile.is_null());
+        let profile = |field| container.at(&["securityContext", field]).filter(|profile| !profile.is_null());
         let seccomp = format!("{SECCOMP_CONTAINER}{name}");
         if profile("seccompProfile").is_none() && annotations.and_then(|a| a.get(&seccomp)).is_some() {
             said.about(&at_annotations.key(&seccomp), NO_SECCOMP);

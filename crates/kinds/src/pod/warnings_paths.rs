@@ -29,7 +29,9 @@ impl File {
 pub(super) fn overlaps(volumes: &[Value], said: &mut Said) {
     for volume in volumes {
         let name = quote(text(volume, "name"));
-        for (kind, words) in [("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")] {
+        for (kind, words) in
+            [("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")]
+        {
             let Some(source) = member(volume, kind) else { continue };
             let described = match kind {
                 "configMap" => format!("{words} {}", quote(text(source, "name"))),

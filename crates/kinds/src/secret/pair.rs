@@ -84,7 +84,10 @@ fn no_key(skipped: &[String]) -> String {
 /// What is known of the public half of a key.
 #[derive(PartialEq)]
 enum Public {
-    Rsa { modulus: Vec<u8>, exponent: Vec<u8> },
+    Rsa {
+        modulus: Vec<u8>,
+        exponent: Vec<u8>,
+    },
     /// The point, if it is said.
     Ec(Option<Vec<u8>>),
     Ed25519(Option<Vec<u8>>),
@@ -218,7 +221,9 @@ fn blocks(text: &[u8]) -> Vec<Block> {
     let mut lines = text.lines().map(str::trim_end);
     let mut blocks = Vec::new();
     while let Some(line) = lines.next() {
-        let Some(kind) = line.strip_prefix("-----BEGIN ").and_then(|l| l.strip_suffix("-----")) else { continue };
+        let Some(kind) = line.strip_prefix("-----BEGIN ").and_then(|l| l.strip_suffix("-----")) else {
+            continue;
+        };
         let end = format!("-----END {kind}-----");
         let mut body = String::new();
         let mut closed = false;

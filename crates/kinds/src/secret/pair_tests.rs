@@ -93,7 +93,8 @@ fn said(certificate: &str, key: &str) -> String {
 
 #[test]
 fn a_pair_that_belongs_together_is_not_talked_about() {
-    for (certificate, key) in [(RSA_CERTIFICATE, RSA_KEY), (EC_CERTIFICATE, EC_KEY), (ED_CERTIFICATE, ED_KEY)] {
+    for (certificate, key) in [(RSA_CERTIFICATE, RSA_KEY), (EC_CERTIFICATE, EC_KEY), (ED_CERTIFICATE, ED_KEY)]
+    {
         assert_eq!(said(certificate, key), "", "{certificate}");
         let chain = format!("a comment\n{certificate}\n{RSA_CERTIFICATE}");
         assert_eq!(said(&chain, key), "", "the first certificate counts");

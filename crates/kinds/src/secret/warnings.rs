@@ -9,7 +9,8 @@ pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
     if write.new.str_at(&["type"]) != Some("kubernetes.io/tls") {
         return;
     }
-    let data = |key: &str| STANDARD.decode(write.new.str_at(&["data", key]).unwrap_or_default()).unwrap_or_default();
+    let data =
+        |key: &str| STANDARD.decode(write.new.str_at(&["data", key]).unwrap_or_default()).unwrap_or_default();
     if let Err(why) = secret_pair::check(&data("tls.crt"), &data("tls.key")) {
         said.say(why);
     }

@@ -80,7 +80,8 @@ impl Said {
     pub(crate) fn cidr(&mut self, at: &Path<'_>, value: &str) {
         let Some((address, length)) = value.split_once('/') else { return };
         let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
-        let (Some(ip), Some(bits)) = (sloppy_ip(address), length.parse::<u8>().ok().filter(|_| digits)) else {
+        let (Some(ip), Some(bits)) = (sloppy_ip(address), length.parse::<u8>().ok().filter(|_| digits))
+        else {
             return;
         };
         let width = if ip.is_ipv4() { 32 } else { 128 };

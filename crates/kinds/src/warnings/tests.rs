@@ -165,7 +165,9 @@ const CREATES: &[(&str, &str, &[&str])] = &[
     (
         "ingresses",
         r#"{"metadata":{"annotations":{"kubernetes.io/ingress.class":"nginx"}}}"#,
-        &[r#"annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead"#],
+        &[
+            r#"annotation "kubernetes.io/ingress.class" is deprecated, please use 'spec.ingressClassName' instead"#,
+        ],
     ),
     (
         "networkpolicies",
@@ -203,7 +205,11 @@ const CREATES: &[(&str, &str, &[&str])] = &[
             "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible logging of tokens in volume attributes",
         ],
     ),
-    ("csidrivers", r#"{"spec":{"tokenRequests":[{"audience":"a"}],"serviceAccountTokenInSecrets":false}}"#, &[]),
+    (
+        "csidrivers",
+        r#"{"spec":{"tokenRequests":[{"audience":"a"}],"serviceAccountTokenInSecrets":false}}"#,
+        &[],
+    ),
 ];
 
 #[test]
@@ -303,7 +309,8 @@ fn unknown_formats_of_a_definition_are_told_once_they_are_new() {
             "e":{"type":"object","format":"uri"},"f":{"type":"string","format":"k8s-short-name"}}}"#,
     );
     let ctx = Context::plain(storage, NOW);
-    let all = [r#"unrecognized format "nope""#, r#"unrecognized format "int16""#, r#"unrecognized format "uri""#];
+    let all =
+        [r#"unrecognized format "nope""#, r#"unrecognized format "int16""#, r#"unrecognized format "uri""#];
     assert_eq!(super::of(storage, &new, None, &ctx), all);
     let old = definition(r#"{"type":"string","format":"nope"}"#);
     assert_eq!(super::of(storage, &new, Some(&old), &ctx), all[1..]);
@@ -315,7 +322,8 @@ fn a_job_deleted_without_a_word_about_its_pods_is_told() {
     let said = |plural: &str, options: DeleteOptions| super::on_delete(storage(&catalog, plural), &options);
     let expected = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
     assert_eq!(said("jobs", DeleteOptions::default()), Some(expected));
-    let policy = |policy: &str| DeleteOptions { propagation_policy: Some(policy.to_owned()), ..Default::default() };
+    let policy =
+        |policy: &str| DeleteOptions { propagation_policy: Some(policy.to_owned()), ..Default::default() };
     assert_eq!(said("jobs", policy("Orphan")), None);
     assert_eq!(said("jobs", DeleteOptions { orphan_dependents: Some(false), ..Default::default() }), None);
     assert_eq!(said("pods", DeleteOptions::default()), None);

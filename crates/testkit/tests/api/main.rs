@@ -15,4 +15,5 @@ mod rbac;
 mod surface;
 mod sweep;
 mod text;
+mod warnings;
 mod watches;

@@ -98,7 +98,11 @@ const HOLDERS: &[(&str, &str, &str)] = &[
     ("daemonsets", "spec.template", r#"{"spec":{"template":TEMPLATE}}"#),
     ("statefulsets", "spec.template", r#"{"spec":{"serviceName":"s","template":TEMPLATE}}"#),
     ("jobs", "spec.template", r#"{"spec":{"template":TEMPLATE}}"#),
-    ("cronjobs", "spec.jobTemplate.spec.template", r#"{"spec":{"jobTemplate":{"spec":{"template":TEMPLATE}}}}"#),
+    (
+        "cronjobs",
+        "spec.jobTemplate.spec.template",
+        r#"{"spec":{"jobTemplate":{"spec":{"template":TEMPLATE}}}}"#,
+    ),
 ];
 
 #[test]
@@ -117,7 +121,9 @@ fn every_kind_with_a_template_is_told_the_same_at_its_path() {
             let body = shape.replace("TEMPLATE", &format!(r#"{{"spec":{change}}}"#));
             // All but those about a volume begin with their field, and some name a second one.
             let at = |text: &String| match text.starts_with("spec.") {
-                true => format!("{path}.{text}").replace(" spec.containers", &format!(" {path}.spec.containers")),
+                true => {
+                    format!("{path}.{text}").replace(" spec.containers", &format!(" {path}.spec.containers"))
+                }
                 false => text.clone(),
             };
             let expected: Vec<String> = expected.iter().map(at).collect();
