@@ -27,6 +27,7 @@ mod shutdown;
 mod upkeep;
 mod verbs;
 mod views;
+mod warnings;
 mod watch_body;
 
 pub use admission::Choice as AdmissionChoice;

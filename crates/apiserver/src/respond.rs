@@ -4,11 +4,11 @@ use bytes::Bytes;
 use catalog::Catalog;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
-use object::{Status, Value, quote};
+use object::{Status, Value};
 
 use crate::body::Body;
 use crate::negotiate::{Encoding, Wanted};
-use crate::views;
+use crate::{views, warnings};
 
 pub type Answer = Response<Body>;
 
@@ -63,11 +63,19 @@ pub fn answer(code: u16, content_type: &'static str, body: Body) -> Answer {
     answer
 }
 
-/// Warnings as `299 - "text"` headers; text that no header can carry is left out.
+/// Warnings as `299 - "text"` headers: each text once, and cut short where all of them would be too much.
 pub fn warn(answer: &mut Answer, warnings: &[String]) {
-    for warning in warnings.iter().take(100) {
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quote(warning))) {
-            answer.headers_mut().append(WARNING, value);
-        }
+    for text in warnings::fitting(warnings) {
+        answer.headers_mut().append(WARNING, text);
+    }
+}
+
+/// A warning before all others.
+pub fn warn_first(answer: &mut Answer, warning: &str) {
+    let headers = answer.headers_mut();
+    let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
+    headers.remove(WARNING);
+    for value in warnings::fitting(&[warning.to_owned()]).into_iter().chain(others) {
+        headers.append(WARNING, value);
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use auth::UserInfo;
 use bytes::Bytes;
-use catalog::Verbs;
+use catalog::{Resource, Verbs};
 use codec::{json, protobuf};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use http::request::Parts;
@@ -16,8 +16,8 @@ use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
 use registry::{
-    Evicted, FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, protobuf_body, served_body,
-    shared_body,
+    Evicted, FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, protobuf_body,
+    served_body, shared_body,
 };
 use table::Obj;
 
@@ -26,7 +26,7 @@ use crate::chain::{Api, counted};
 use crate::connect;
 use crate::info::{Query, RequestInfo};
 use crate::list_body::{ListBody, ListFormat, WriteItem};
-use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate};
+use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::reviews;
 use crate::views::{self, Include, TableView};
@@ -51,6 +51,26 @@ pub async fn serve(
     info: &RequestInfo<'_>,
 ) -> Result<Answer, Status> {
     let Some(resource) = info.find(api.registry.catalog()) else { return missing(api, info) };
+    let answer = serve_resource(api, user, parts, body, query, info, resource).await;
+    let Some(deprecation) = &resource.deprecation else { return answer };
+    // Whatever comes of the request: the resource itself is on its way out.
+    let mut answer = answer.unwrap_or_else(|status| {
+        let wanted = negotiate_error(&parts.headers, query);
+        respond::status(api.registry.catalog(), &status, wanted)
+    });
+    respond::warn_first(&mut answer, deprecation);
+    Ok(answer)
+}
+
+async fn serve_resource(
+    api: &Arc<Api>,
+    user: &UserInfo,
+    parts: &Parts,
+    body: RequestBody,
+    query: &Query<'_>,
+    info: &RequestInfo<'_>,
+    resource: &Resource,
+) -> Result<Answer, Status> {
     let verb = info.verb_bit().ok_or_else(Status::method_not_allowed)?;
     check_name(&info.name)?;
     let sub = match &*info.subresource {
@@ -374,7 +394,7 @@ impl Call<'_> {
         let options = self.write_options(Operation::Create)?;
         let (value, warnings) = self.decoded(body, options.field_validation).await?;
         let mut written = self.api.registry.create(&self.request, value, options).await?;
-        written.warnings.extend(warnings);
+        written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
     }
 
@@ -383,7 +403,7 @@ impl Call<'_> {
         let options = self.write_options(Operation::Update)?;
         let (value, warnings) = self.decoded(body, options.field_validation).await?;
         let mut written = self.api.registry.update(&self.request, value, options).await?;
-        written.warnings.extend(warnings);
+        written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
     }
 
@@ -493,7 +513,7 @@ impl Call<'_> {
         let resource = self.request.resource;
         if !deleted.removed || self.returns_deleted() {
             let code = if !deleted.removed && options.orphan_dependents == Some(false) { 202 } else { 200 };
-            return Ok(self.object(code, &deleted.obj, wanted, false));
+            return Ok(self.deleting(self.object(code, &deleted.obj, wanted, false), &options));
         }
         let details = Details {
             name: deleted.obj.name().into(),
@@ -508,7 +528,16 @@ impl Call<'_> {
         success.set("metadata", Value::map());
         success.set("status", "Success");
         success.set("details", details.to_value());
-        Ok(respond::value(self.api.registry.catalog(), 200, &Value::Map(success), wanted))
+        let answer = respond::value(self.api.registry.catalog(), 200, &Value::Map(success), wanted);
+        Ok(self.deleting(answer, &options))
+    }
+
+    /// The answer to a DELETE, with what its kind says about such a one.
+    fn deleting(&self, mut answer: Answer, options: &DeleteOptions) -> Answer {
+        let storage = self.request.resource.storage.map(|id| self.api.registry.catalog().storage(id));
+        let warning = storage.and_then(|storage| kinds::warnings::on_delete(storage, options));
+        respond::warn(&mut answer, &warning.map(str::to_owned).into_iter().collect::<Vec<_>>());
+        answer
     }
 
     /// Some kinds answer a DELETE with the object that went away instead of a Status.
@@ -522,7 +551,7 @@ impl Call<'_> {
         let list = list_options(self.query, self.info)?;
         let options = self.delete_options(body).await?;
         let deleted = self.api.registry.delete_collection(&self.request, &options, &list).await?;
-        Ok(self.list_answer(deleted, wanted).await)
+        Ok(self.deleting(self.list_answer(deleted, wanted).await, &options))
     }
 
     async fn decoded(

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! resource GROUP/VERSION PLURAL TYPE namespaced|cluster singular=NAME [short=A,B] [categories=A,B] verbs=all|create,get,...
+//!     [deprecated=1.33 [instead=GROUP/VERSION/KIND]]
 //!   sub NAME GROUP/VERSION/KIND TYPE VERBS          a subresource and the kind of its body
 //!   unstored                                        answered, never kept; or
 //!   stored-as GROUP/VERSION PLURAL                  kept as another resource is; or

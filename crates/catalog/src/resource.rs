@@ -33,6 +33,8 @@ pub struct Resource {
     /// What field selectors call the storage's selectable fields when they come through this resource
     /// (`regarding.name` is `involvedObject.name`). Empty: the storage's own names.
     pub field_labels: Vec<(Name, Name)>,
+    /// What every request is told when this resource is on its way out.
+    pub deprecation: Option<String>,
 }
 
 impl Resource {

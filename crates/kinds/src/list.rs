@@ -21,6 +21,11 @@ pub fn kind_of(storage: &Storage) -> &'static dyn Kind {
     row.map_or(&CUSTOM, |(_, _, kind)| *kind)
 }
 
+/// Whether a row names what the storage keeps; if none does, it is a custom resource.
+pub(crate) fn is_listed(storage: &Storage) -> bool {
+    KINDS.iter().any(|(group, plural, _)| storage.plural == *plural && storage.group == *group)
+}
+
 /// A kind that is data only.
 struct Plain {
     rules: Rules,

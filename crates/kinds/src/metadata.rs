@@ -98,9 +98,15 @@ pub(crate) fn check_machinery_update(new: &Value, old: &Value) -> Vec<FieldError
 }
 
 /// What to tell the writer of a custom resource whose finalizers may clash with another's.
-pub fn finalizer_warnings(new: &Value) -> Vec<String> {
+/// Those that stood there before are not judged again.
+pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
-    for finalizer in strings(new, "finalizers") {
+    let before = old.map(|old| strings(old, "finalizers")).unwrap_or_default();
+    let mut added = strings(new, "finalizers");
+    added.retain(|f| !before.contains(f));
+    added.sort_unstable();
+    added.dedup();
+    for finalizer in added {
         let shown = quote(finalizer);
         for problem in validate_text::qualified_name(finalizer) {
             warnings.push(format!("metadata.finalizers: {shown}: {problem}"));

@@ -1,5 +1,6 @@
 //! Persistent volume claims: born pending.
 
+mod data_source;
 mod validation;
 
 use catalog::Storage;
@@ -25,6 +26,13 @@ impl Kind for PersistentVolumeClaim {
     /// Upstream stores no phase and fills it in on every read; what is stored here is what is read.
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
         new.map_at(&["status"]).set("phase", "Pending");
+        data_source::prepare(new, None);
+    }
+
+    fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        if ctx.is_object() {
+            data_source::prepare(new, Some(old));
+        }
     }
 
     fn validate(

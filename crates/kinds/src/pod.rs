@@ -1,9 +1,14 @@
 //! Pods: born pending, going gracefully, and changed through narrow doors.
 
+pub(crate) mod apparmor;
 pub mod binding;
 pub mod eviction;
+mod label_keys;
 mod qos;
 pub(crate) mod validation;
+
+#[cfg(test)]
+mod tests;
 
 use catalog::Storage;
 use object::{FieldError, Map, Value};
@@ -41,6 +46,8 @@ impl Kind for Pod {
             status.set("conditions", vec![Value::Map(condition)]);
         }
         status.set("qosClass", class);
+        label_keys::merge(new);
+        apparmor::copy_to_fields(new);
     }
 
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
@@ -68,7 +75,12 @@ impl Kind for Pod {
         let seconds = options.grace_period_seconds.or_else(own).unwrap_or(DEFAULT_GRACE_SECONDS);
         let unscheduled = object.str_at(&["spec", "nodeName"]).unwrap_or_default().is_empty();
         let finished = matches!(object.str_at(&["status", "phase"]), Some("Failed" | "Succeeded"));
-        Some(if unscheduled || finished { 0 } else { seconds })
+        match seconds {
+            _ if unscheduled || finished => Some(0),
+            // A pod that was told less than nothing gets the shortest time there is.
+            negative if negative < 0 => Some(1),
+            seconds => Some(seconds),
+        }
     }
 }
 
@@ -121,7 +133,9 @@ fn keep_all_but_resources(new: &mut Value, old: &Value) {
         return;
     }
     let merged = ["containers", "initContainers"].map(|member| merged_containers(new, old, member));
+    let of_pod = new.at(&["spec", "resources"]).cloned();
     restore(new, old, &[], "spec");
+    put(new, "resources", of_pod);
     restore(new, old, &[], "status");
     keep_metadata(new, old);
     let [containers, init] = merged;

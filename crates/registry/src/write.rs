@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! create   decode ─ place ─ to storage version ─ system fields ─┐
-//! update   old ─ decoded body ─┐                                 ├─ mutate ─ reserve ─ strategy ─ canonical ─ validate ─┐
-//! patch    old ─ patched, decoded ─ place, version, uid ─────────┘                                                     │
-//!            commit with the effects ─ same bytes? answer old.  dry run? stop. ─ encode ─ validating admission ────────┘
+//! update   old ─ decoded body ─┐                                 ├─ mutate ─ reserve ─ disabled fields ─ strategy ─ canonical ─┐
+//! patch    old ─ patched, decoded ─ place, version, uid ─────────┘                                                             │
+//!            commit with the effects ─ same bytes? answer old.  dry run? stop. ─ encode ─ validating admission ─ warn ─ validate
 //!              └ conflict: again
 //! ```
 
@@ -128,9 +128,10 @@ impl Registry {
         options: WriteOptions,
     ) -> Result<Written, Status> {
         let storage = self.storage_of(request.resource)?;
-        let (mut new, warnings) =
+        let (mut new, mut warnings) =
             decode::object(self.catalog(), request.resource, body, options.field_validation)?;
         decode::check_place(request, &mut new)?;
+        warnings.extend(kinds::dedup_owner_references(&mut new, false));
         if new.str_at(&["metadata", "resourceVersion"]).is_some_and(|v| !v.is_empty()) {
             return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
         }
@@ -143,9 +144,10 @@ impl Registry {
         body: Value,
         options: WriteOptions,
     ) -> Result<Written, Status> {
-        let (mut new, warnings) =
+        let (mut new, mut warnings) =
             decode::object(self.catalog(), request.resource, body, options.field_validation)?;
         decode::check_place(request, &mut new)?;
+        warnings.extend(kinds::dedup_owner_references(&mut new, false));
         let rules = ChangeRules { needs_version: true, may_create: request.subresource.is_none() };
         self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await
     }
@@ -200,12 +202,14 @@ impl Registry {
                 vec![FieldError::invalid("patch", quote(&text), error.to_string())],
             ));
         }
-        let messages = strict.into_messages();
+        let mut messages = strict.into_messages();
         if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
             return Err(Status::bad_request(format!("strict decoding error: {}", messages.join(", "))));
         }
         kinds::defaults::apply(resource, &mut new);
         decode::check_place(request, &mut new)?;
+        // Upstream says so as if an admission plugin had done it.
+        messages.extend(kinds::dedup_owner_references(&mut new, true));
         Ok((new, messages))
     }
 
@@ -215,10 +219,11 @@ impl Registry {
         request: &Request<'_>,
         storage: &Storage,
         mut new: Value,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
         options: WriteOptions,
     ) -> Result<Written, Status> {
         convert::to_storage(request.resource, storage, &mut new)?;
+        warnings.extend(kinds::warnings::before_create(storage, &new));
         let now = self.env().now_seconds() as i64;
         let metadata = new.map_at(&["metadata"]);
         for ours in OURS_ON_CREATE {
@@ -318,8 +323,10 @@ impl Registry {
         if let Some(allotter) = self.admission.allotter(storage) {
             allotter.reserve(&attempt, new, &mut effects)?;
         }
+        kinds::drop_disabled(storage, new, None);
         kinds::prepare_create(kind, new, &context);
         let encoded = self.complete(storage, new, None, &context)?;
+        effects.warnings.extend(kinds::warnings::of(storage, new, None, &context));
         self.admission.validate(&attempt, Some(new), &mut effects)?;
         Ok((encoded, effects))
     }
@@ -436,8 +443,10 @@ impl Registry {
         }
         let extra = extra_of(request);
         let context = context(request, now, &extra);
+        kinds::drop_disabled(storage, &mut new, Some(&old_tree));
         kinds::prepare_update(kinds::kind_of(storage), &mut new, &old_tree, &context);
         let encoded = self.complete(storage, &mut new, Some(&old_tree), &context)?;
+        effects.warnings.extend(kinds::warnings::of(storage, &new, Some(&old_tree), &context));
         self.admission.validate(&attempt, Some(&new), &mut effects).map_err(|refusal| refusal.status)?;
         Ok(Step { new, old_tree, encoded, warnings, effects })
     }

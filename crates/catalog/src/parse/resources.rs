@@ -56,15 +56,24 @@ impl<'f> Draft<'f> {
             ty,
             storage: None,
             field_labels: Vec::new(),
+            deprecation: None,
         };
+        let mut instead = None;
         for word in words {
             match flag(word) {
+                ("deprecated", Some(v)) => {
+                    r.deprecation = Some(format!("{} {} is deprecated in v{v}+", r.api_version(), r.kind));
+                }
+                ("instead", Some(v)) => instead = v.rsplit_once('/'),
                 ("singular", Some(v)) => r.singular = Name::Static(v),
                 ("short", Some(v)) => r.short_names = v.split(',').map(Name::Static).collect(),
                 ("categories", Some(v)) => r.categories = v.split(',').map(Name::Static).collect(),
                 ("verbs", Some(v)) => r.verbs = verbs(line, v)?,
                 _ => return Err(line.unexpected(word, "a flag of a resource")),
             }
+        }
+        if let (Some(text), Some((version, kind))) = (&mut r.deprecation, instead) {
+            text.push_str(&format!("; use {version} {kind}"));
         }
         if r.singular.is_empty() {
             return Err(line.error(Problem::Missing("singular=")));

@@ -183,7 +183,7 @@ fn finalizers_are_qualified_and_do_not_contradict() {
     let lease = json(r#"{"metadata":{"name":"x","namespace":"n","finalizers":["stray"]}}"#);
     assert_eq!(created(&catalog, "leases", &lease), [""; 0]);
     assert_eq!(
-        finalizer_warnings(&lease),
+        finalizer_warnings(&lease, None),
         [
             "metadata.finalizers: \"stray\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
         ]

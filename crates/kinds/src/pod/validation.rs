@@ -144,7 +144,7 @@ fn check_no_tokens(spec: &Value, errors: &mut Errors) {
 }
 
 /// Init, ordinary and ephemeral containers, with the list each stands in.
-fn containers_of(spec: &Value) -> impl Iterator<Item = (&'static str, usize, &Value)> {
+pub(crate) fn containers_of(spec: &Value) -> impl Iterator<Item = (&'static str, usize, &Value)> {
     ["initContainers", "containers", "ephemeralContainers"]
         .into_iter()
         .flat_map(move |list| items(spec, list).iter().enumerate().map(move |(i, c)| (list, i, c)))

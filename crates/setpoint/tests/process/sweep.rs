@@ -1,4 +1,4 @@
-//! Every resource there is, with kubectl: created with validation on, labelled, patched, listed, deleted.
+//! Every resource there is, with kubectl: created with validation on, labelled, patched, listed, described, deleted.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::kubectl::Kubectl;
 const MANIFESTS: &str = include_str!("manifests.yaml");
 
 #[test]
-fn kubectl_creates_labels_patches_lists_and_deletes_every_resource() {
+fn kubectl_creates_labels_patches_lists_describes_and_deletes_every_resource() {
     let folder = folder();
     let server = Proc::start(&folder.path().join("data"));
     let Some(k) = Kubectl::new(&server, folder.path()) else { return };
@@ -51,6 +51,9 @@ fn kubectl_creates_labels_patches_lists_and_deletes_every_resource() {
         assert!(!listed.trim().is_empty(), "{resource} is not listed by its label");
     }
     holds_columns(&k);
+    for name in &names {
+        describes(&k, name);
+    }
 
     // A namespace stays until somebody says that its contents are gone; here that is us, last.
     let rest: Vec<&str> = MANIFESTS.split("\n---\n").filter(|m| !m.contains("kind: Namespace\n")).collect();
@@ -73,6 +76,51 @@ fn holds_columns(k: &Kubectl) {
     let text = k.run("get -n sweep -f all.yaml");
     assert_eq!(text.matches("NAME").count(), text.matches("NAME ").count(), "{text}");
     assert!(text.lines().filter(|l| l.contains("swept") || l.contains("10.0.0.99")).count() >= 59, "{text}");
+}
+
+/// Older kubectls describe these through a beta version that v1.36 does not serve.
+const BETA_IN_KUBECTL: [&str; 3] =
+    ["ipaddress.networking.k8s.io", "servicecidr.networking.k8s.io", "volumeattributesclass.storage.k8s.io"];
+
+/// Lines that `describe` shows of the kinds people look at most. Its columns are as wide as it likes.
+const DESCRIBED: &[(&str, &[&str])] = &[
+    ("pod", &["Status: Pending", "Image: busybox", "QoS Class: BestEffort"]),
+    (
+        "deployment.apps",
+        &["Replicas: 1 desired | 0 updated", "StrategyType: RollingUpdate", "Image: busybox"],
+    ),
+    ("service", &["Type: ClusterIP", "TargetPort: 80/TCP", "Session Affinity: None"]),
+    ("node", &["Taints: <none>", "Unschedulable: false", "Non-terminated Pods: (0 in total)"]),
+    ("persistentvolumeclaim", &["Status: Pending", "VolumeMode: Filesystem", "Used By: <none>"]),
+    ("job.batch", &["Completions: 1", "Backoff Limit: 6", "Pods Statuses: 0 Active"]),
+    ("ingress.networking.k8s.io", &["Default backend: swept:80", "Ingress Class: <none>"]),
+    ("resourcequota", &["Resource Used Hard"]),
+    ("namespace", &["Status: Active", "No resource quota."]),
+    ("horizontalpodautoscaler.autoscaling", &["Reference: Deployment/swept", "Max replicas: 3"]),
+];
+
+/// `kubectl describe` and the wide table of one object, "RESOURCE/NAME".
+fn describes(k: &Kubectl, object: &str) {
+    let (resource, name) = object.split_once('/').unwrap();
+    let wide = k.words(&["get", "-n", "sweep", object, "-o", "wide"]);
+    assert_eq!(wide.lines().count(), 2, "a head and a row: {wide}");
+    let words = ["describe", "-n", "sweep", object];
+    let output = k.try_words(&words);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() && BETA_IN_KUBECTL.contains(&resource) {
+        return assert!(err.contains("the server could not find the requested resource"), "{object}: {err}");
+    }
+    assert!(output.status.success(), "kubectl {words:?}: {out}{err}");
+    // Spaces are layout.
+    let squeezed: Vec<String> =
+        out.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    assert_eq!(squeezed.first(), Some(&format!("Name: {name}")), "{object}: {out}");
+    assert!(squeezed.len() >= 4, "{object} is described: {out}");
+    for (_, wanted) in DESCRIBED.iter().filter(|(of, _)| *of == resource) {
+        for line in *wanted {
+            assert!(squeezed.iter().any(|l| l.contains(line)), "{line:?} of {object} is not in:\n{out}");
+        }
+    }
 }
 
 fn patch(kind: &'static str, patch: &'static str) -> Vec<&'static str> {

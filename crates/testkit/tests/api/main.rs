@@ -19,4 +19,5 @@ mod subresources;
 mod surface;
 mod sweep;
 mod text;
+mod warnings;
 mod watches;

@@ -1,0 +1,21 @@
+//! Warnings about endpoints: addresses in odd forms.
+
+use super::{Accepted, Said};
+use crate::check::{Path, items, text};
+
+const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
+
+pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+    // The controller writes canonical addresses: nobody needs to look.
+    if write.new.str_at(&["metadata", "labels", MANAGED_BY]) == Some("endpoint-controller") {
+        return;
+    }
+    let at = Path::Root("subsets");
+    for (i, subset) in items(write.new, "subsets").iter().enumerate() {
+        for list in ["addresses", "notReadyAddresses"] {
+            for (j, address) in items(subset, list).iter().enumerate() {
+                said.ip(&at.index(i).child(list).index(j).child("ip"), text(address, "ip"));
+            }
+        }
+    }
+}

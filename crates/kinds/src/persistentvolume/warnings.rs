@@ -1,0 +1,44 @@
+//! Warnings about persistent volumes.
+
+use object::Value;
+
+use super::persistentvolumeclaim::{CLASS_ANNOTATION, CLASS_FIELD};
+use super::{Accepted, Said, node_labels, pod};
+use crate::check::{Path, items, text};
+use crate::workload::SPEC;
+
+const MOUNT_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
+const MOUNT_FIELD: &str = r#"deprecated since v1.31; use "mountOptions" attribute instead"#;
+
+const GONE: [(&str, &str); 6] = [
+    ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
+    ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
+    ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
+    ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
+    ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
+];
+
+pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+    let metadata = Path::Root("metadata");
+    for (key, message) in [(CLASS_ANNOTATION, CLASS_FIELD), (MOUNT_ANNOTATION, MOUNT_FIELD)] {
+        if write.annotation(key).is_some() {
+            said.about(&metadata.child("annotations").key(key), message);
+        }
+    }
+    let spec = write.spec();
+    if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
+        let text = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic \
+                    provisioning.";
+        said.about(&SPEC.child("persistentVolumeReclaimPolicy"), text);
+    }
+    let none = Value::Null;
+    let required = spec.at(&["nodeAffinity", "required"]).unwrap_or(&none);
+    let at = SPEC.child("nodeAffinity");
+    let at = at.child("required");
+    let at = at.child("nodeSelectorTerms");
+    for (i, term) in items(required, "nodeSelectorTerms").iter().enumerate() {
+        node_labels::selector_term(term, false, &at.index(i), said);
+    }
+    pod::gone(spec, &GONE, &SPEC, said);
+}

@@ -1,0 +1,131 @@
+//! The warnings of one write as they are found, and the wordings that several kinds share.
+
+use std::fmt::Display;
+use std::net::IpAddr;
+
+use object::{Value, quote, validate_text};
+
+use crate::check::text::{masked, sloppy_ip};
+use crate::check::{Path, quantity, quantity_text};
+
+const NAME: &str = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
+                    a DNS label is recommended";
+
+#[derive(Default)]
+pub(crate) struct Said {
+    list: Vec<String>,
+}
+
+impl Said {
+    pub(crate) fn into_list(self) -> Vec<String> {
+        self.list
+    }
+    pub(crate) fn extend(&mut self, texts: Vec<String>) {
+        self.list.extend(texts);
+    }
+    /// A warning about the whole object, or one with words of its own.
+    pub(crate) fn say(&mut self, text: impl Into<String>) {
+        self.list.push(text.into());
+    }
+    /// A warning about one field.
+    pub(crate) fn about(&mut self, at: &Path<'_>, text: impl Display) {
+        self.list.push(format!("{at}: {text}"));
+    }
+    /// Pods and their host names get their names from this one.
+    pub(crate) fn name_of_pods(&mut self, object: &Value) {
+        self.dns_label(object, NAME);
+    }
+    /// `text` and what keeps the object's name from being a DNS label.
+    pub(crate) fn dns_label(&mut self, object: &Value, text: &str) {
+        let problems = validate_text::dns1123_label(object.str_at(&["metadata", "name"]).unwrap_or_default());
+        if !problems.is_empty() {
+            self.list.push(format!("{text}: [{}]", problems.join(" ")));
+        }
+    }
+    /// `amounts[name]` counts bytes, so it is a whole number.
+    pub(crate) fn whole_bytes(&mut self, at: &Path<'_>, amounts: Option<&Value>, name: &str) {
+        let Some(value) = amounts.and_then(|a| a.get(name)).filter(|v| !v.is_null()) else { return };
+        let milli = quantity(value).as_milli();
+        // What does not fit in thousandths is far from being a fraction.
+        if milli % 1000 != 0 && milli != i64::MAX && milli != i64::MIN {
+            let shown = quote(&quantity_text(value));
+            self.about(
+                &at.key(name),
+                format!("fractional byte value {shown} is invalid, must be an integer"),
+            );
+        }
+    }
+    /// An address in a form that not everybody reads the same way. One that validation would refuse is passed over.
+    pub(crate) fn ip(&mut self, at: &Path<'_>, value: &str) {
+        let Some(ip) = sloppy_ip(value) else { return };
+        let shown = quote(value);
+        match (value.parse::<IpAddr>(), ip) {
+            (Ok(IpAddr::V6(v6)), _) if v6.to_ipv4_mapped().is_none() => {
+                if v6.to_string() != value {
+                    let canonical = quote(&v6.to_string());
+                    self.about(
+                        at,
+                        format!("IPv6 address {shown} should be in RFC 5952 canonical format ({canonical})"),
+                    );
+                }
+            }
+            (Ok(IpAddr::V4(_)), _) => {}
+            (_, ip) => {
+                let better = quote(&plain(ip).to_string());
+                self.about(at, format!("non-standard IP address {shown} is invalid: use {better}"));
+            }
+        }
+    }
+    /// A block of addresses likewise.
+    pub(crate) fn cidr(&mut self, at: &Path<'_>, value: &str) {
+        let Some((address, length)) = value.split_once('/') else { return };
+        let digits = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
+        let (Some(ip), Some(bits)) = (sloppy_ip(address), length.parse::<u8>().ok().filter(|_| digits))
+        else {
+            return;
+        };
+        let width = if ip.is_ipv4() { 32 } else { 128 };
+        if bits > width {
+            return;
+        }
+        let (shown, block) = (quote(value), network(masked(ip, bits), bits));
+        let before = self.list.len();
+        if masked(ip, bits) != ip {
+            let single = quote(&format!("{}/{width}", plain(ip)));
+            let block = quote(&block);
+            self.about(
+                at,
+                format!("CIDR value {shown} is ambiguous in this context (should be {block} or {single}?)"),
+            );
+        }
+        let mapped = matches!(ip, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+        let zeros = address.parse::<IpAddr>().is_err() || (length.len() > 1 && length.starts_with('0'));
+        if mapped || zeros {
+            let block = quote(&block);
+            self.about(at, format!("non-standard CIDR value {shown} is invalid: use {block}"));
+        }
+        if self.list.len() == before && ip.is_ipv6() && format!("{ip}/{bits}") != value {
+            let canonical = quote(&format!("{ip}/{bits}"));
+            self.about(
+                at,
+                format!("IPv6 CIDR value {shown} should be in RFC 5952 canonical format ({canonical})"),
+            );
+        }
+    }
+}
+
+/// An address as Go's `net` prints it: one that only carries an IPv4 address is that address.
+fn plain(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(ip, IpAddr::V4),
+        v4 => v4,
+    }
+}
+
+/// A block as Go's `net` prints it.
+fn network(ip: IpAddr, bits: u8) -> String {
+    match plain(ip) {
+        IpAddr::V4(v4) if ip.is_ipv6() => format!("{v4}/{}", bits.saturating_sub(96)),
+        plain => format!("{plain}/{bits}"),
+    }
+}
