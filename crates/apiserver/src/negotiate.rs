@@ -115,10 +115,9 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
     if refused_view {
         return Err(Status::not_acceptable(format!("only the following media types are accepted: {types}")));
     }
-    let message = format!(
-        "406: Not Acceptable\n\nAvailable representations: {types}, application/json;stream=watch, \
-         application/vnd.kubernetes.protobuf;stream=watch"
-    );
+    let streams = ", application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
+    let streams = if offer.list { streams } else { "" };
+    let message = format!("406: Not Acceptable\n\nAvailable representations: {types}{streams}");
     Err(Status::not_acceptable(message).with_empty_details())
 }
 

@@ -145,13 +145,6 @@ pub fn metadata_of(obj: &Obj, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// PartialObjectMetadata as a list's item: without its type, as all list items.
-pub fn metadata_item(obj: &Obj, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"metadata\":");
-    out.extend_from_slice(obj.metadata());
-    out.push(b'}');
-}
-
 /// ListMeta.
 pub fn list_metadata(revision: u64, continue_token: Option<&str>, remaining: Option<usize>) -> String {
     let mut out = format!("{{\"resourceVersion\":\"{revision}\"");

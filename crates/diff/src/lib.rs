@@ -38,6 +38,6 @@ pub use cli::command;
 pub use compare::{Difference, compare};
 pub use error::DiffError;
 pub use generate::all as scenarios;
-pub use golden::{Recorded, line as golden_line, read as read_golden};
+pub use golden::{Recorded, is_kept as golden_keeps, read as read_golden};
 pub use play::{Answer, Outcome, Player, Request};
 pub use run::run;

@@ -3,12 +3,12 @@
 //! | what | becomes | why |
 //! |---|---|---|
 //! | keys of objects | sorted | JSON objects have no order |
-//! | `metadata.managedFields` | dropped | Setpoint does not keep them yet (server-side apply is not built) |
+//! | `metadata.managedFields`, in texts too | dropped | Setpoint does not keep them yet (server-side apply is not built) |
 //! | the run's word in any text | `RUN` | each run has its own, so that runs do not meet |
 //! | UUIDs in any text | `UID` | random |
 //! | `resourceVersion` members, and versions in conflict messages | `VERSION` | revisions of two stores |
 //! | times of 2025 and later | `TIME` | now; cases send only older ones |
-//! | `metadata.name` made from `generateName` | its random end is `RANDOM` | random |
+//! | names made from `generateName` | their random end is `RANDOM` | random |
 //! | `kube-api-access-xxxxx` | `kube-api-access-RANDOM` | random |
 //! | `clusterIP`, `clusterIPs` in 10.96.0.0/16 that the request did not send | `ALLOTTED` | a free address is any free address |
 //! | `nodePort`, `healthCheckNodePort` that the request did not send | `30000` | a free port is any free port |
@@ -16,9 +16,12 @@
 //! | cells of a Table whose column is an age | `AGE` | now |
 //! | `description` of Table columns | dropped | prose of upstream, which Setpoint does not repeat |
 
+use std::borrow::Cow;
+
 use catalog::Name;
 use object::{Map, Value};
 
+use crate::case::parse;
 use crate::play::Request;
 
 /// Columns that show how long ago something was.
@@ -27,11 +30,16 @@ const AGES: &[&str] = &["Age", "Last Seen", "First Seen", "Duration", "Last Sche
 pub struct Normaliser<'a> {
     run: &'a str,
     request: &'a Request,
+    /// What the request wants names made from; `RUN` for the run's word, as texts have it by then.
+    generate_name: Option<String>,
 }
 
 impl<'a> Normaliser<'a> {
     pub fn new(run: &'a str, request: &'a Request) -> Self {
-        Normaliser { run, request }
+        let body = request.body.as_deref().filter(|body| body.contains("generateName")).and_then(parse);
+        let base = body.as_ref().and_then(|body| body.str_at(&["metadata", "generateName"]));
+        let generate_name = base.filter(|base| !base.is_empty()).map(|base| base.replace(run, "RUN"));
+        Normaliser { run, request, generate_name }
     }
 
     pub fn value(&self, value: Value) -> Value {
@@ -48,6 +56,7 @@ impl<'a> Normaliser<'a> {
         if !ages.is_empty() {
             hide_ages(&mut map, &ages);
         }
+        // Objects read later: the request does not say what their names were made from.
         if let (Some(Value::Str(base)), Some(Value::Str(name))) = (map.get("generateName"), map.get("name"))
             && name.strip_prefix(base.as_str()).is_some_and(|end| end.len() == 5)
         {
@@ -92,8 +101,9 @@ impl<'a> Normaliser<'a> {
     }
 
     pub fn text(&self, text: &str) -> String {
+        let text = &without_managed_fields(text);
         let mut out = String::with_capacity(text.len());
-        let mut rest = text;
+        let mut rest: &str = text;
         while let Some(first) = rest.chars().next() {
             let (word, skip) = if rest.starts_with(self.run) {
                 ("RUN", self.run.len())
@@ -103,7 +113,7 @@ impl<'a> Normaliser<'a> {
                 ("TIME", length)
             } else if let Some(digits) = version_after(&out, rest) {
                 ("VERSION", digits)
-            } else if out.ends_with("kube-api-access-") && rest.len() >= 5 && rest.is_char_boundary(5) {
+            } else if self.is_random(&out, rest) {
                 ("RANDOM", 5)
             } else {
                 out.push(first);
@@ -115,6 +125,39 @@ impl<'a> Normaliser<'a> {
         }
         out
     }
+}
+
+impl Normaliser<'_> {
+    /// Whether five letters and digits follow that the server made up.
+    fn is_random(&self, before: &str, rest: &str) -> bool {
+        let known = before.ends_with("kube-api-access-")
+            || self.generate_name.as_ref().is_some_and(|base| before.ends_with(base.as_str()));
+        let made_up = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        known && rest.len() >= 5 && rest.as_bytes()[..5].iter().all(made_up)
+    }
+}
+
+/// Messages of refused patches show the whole object: its managedFields go, wherever they stand.
+fn without_managed_fields(text: &str) -> Cow<'_, str> {
+    let mark = r#"\"managedFields\":["#;
+    let Some(start) = text.find(mark) else { return Cow::Borrowed(text) };
+    let mut open = 1usize;
+    let end = text[start + mark.len()..].char_indices().find_map(|(at, c)| {
+        open = match c {
+            '[' => open + 1,
+            ']' => open - 1,
+            _ => open,
+        };
+        (open == 0).then_some(start + mark.len() + at + 1)
+    });
+    let Some(end) = end else { return Cow::Borrowed(text) };
+    let (before, after) = (&text[..start], &text[end..]);
+    let joined = match (before.strip_suffix(','), after.strip_prefix(',')) {
+        (_, Some(after)) => format!("{before}{after}"),
+        (Some(before), None) => format!("{before}{after}"),
+        (None, None) => format!("{before}{after}"),
+    };
+    Cow::Owned(without_managed_fields(&joined).into_owned())
 }
 
 /// Positions of the cells that are ages, when the map is a Table.
@@ -181,8 +224,14 @@ fn recent_time(text: &str) -> Option<usize> {
 
 /// Digits of a resourceVersion that a message mentions.
 fn version_after(before: &str, rest: &str) -> Option<usize> {
-    let known =
-        ["current: ", "in record (", "in precondition: ", "resourceVersion\":\"", "resourceVersion\\\":\\\""];
+    let known = [
+        "current: ",
+        "in record (",
+        "in precondition: ",
+        "in the precondition (",
+        "resourceVersion\":\"",
+        "resourceVersion\\\":\\\"",
+    ];
     if !known.iter().any(|k| before.ends_with(k)) {
         return None;
     }

@@ -110,20 +110,17 @@ impl<'a> Player<'a> {
     pub fn answer(&mut self, request: &Request, answer: &Answer) -> Outcome {
         self.at += 1;
         let text = String::from_utf8_lossy(&answer.body);
-        let body = match parse(&text) {
-            Some(value) => value,
-            None => Value::Str(text.into_owned()),
-        };
-        if answer.status < 300 && body.str_at(&["kind"]) != Some("Status") {
-            if let Some(uid) = body.str_at(&["metadata", "uid"]) {
-                self.uid = uid.to_owned();
+        let yaml =
+            || codec::yaml::parse(&answer.body).ok().filter(|_| answer.content_type.ends_with("/yaml"));
+        let body = parse(&text).or_else(yaml).unwrap_or_else(|| Value::Str(text.into_owned()));
+        // Lists have no uid, and what a dry run answers is not what the object is.
+        let uid = body.str_at(&["metadata", "uid"]).filter(|_| !request.path.contains("dryRun"));
+        let version = body.str_at(&["metadata", "resourceVersion"]).filter(|version| !version.is_empty());
+        if let (200..300, Some(uid), Some(version)) = (answer.status, uid, version) {
+            if self.first_version == "1" {
+                self.first_version = version.to_owned();
             }
-            if let Some(version) = body.str_at(&["metadata", "resourceVersion"]).filter(|v| !v.is_empty()) {
-                if self.first_version == "1" {
-                    self.first_version = version.to_owned();
-                }
-                self.version = version.to_owned();
-            }
+            (self.uid, self.version) = (uid.to_owned(), version.to_owned());
         }
         let normaliser = Normaliser::new(&self.run, request);
         Outcome {

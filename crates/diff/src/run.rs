@@ -72,7 +72,7 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
                 let reason =
                     difference.as_ref().and_then(|d| explained.reason(&case, &d.place).map(str::to_owned));
                 report.case(&case, scenario, step, ours, theirs, difference.as_ref(), reason.as_deref())?;
-                if options.record.is_some() {
+                if options.record.is_some() && golden::is_kept(scenario, step) {
                     let _ = writeln!(lines, "{}", golden::line(&case, step, theirs));
                 }
             }

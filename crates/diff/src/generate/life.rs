@@ -138,7 +138,7 @@ impl Life<'_> {
         nameless.map_at(&["metadata"]).set("generateName", "Bad_");
         self.post("create with a bad generateName", "?dryRun=All", &nameless);
         let odd_meta = parse(
-            r#"{"labels":{"a/b/c":"x","ok":"not ok!","":"e"},"annotations":{"bad key":"v"},"finalizers":["nonsense","a/b/c"],
+            r#"{"labels":{"a/b/c":"x"},"annotations":{"bad key":"v"},"finalizers":["nonsense","a/b/c"],
             "ownerReferences":[{"apiVersion":"v1","kind":"","name":"","uid":""},
             {"apiVersion":"v1","kind":"Event","name":"e","uid":"u"}]}"#,
         );
@@ -147,6 +147,9 @@ impl Life<'_> {
             bad.map_at(&["metadata"]).set(name.clone(), value.clone());
         }
         self.post("create with bad metadata", "?dryRun=All", &bad);
+        let mut bad = body.clone();
+        bad.map_at(&["metadata", "labels"]).set("diff", "not ok!");
+        self.post("create with a bad label", "?dryRun=All", &bad);
         let bad = self.with_meta("a", "resourceVersion", "5".into());
         self.post("create with a resourceVersion", "?dryRun=All", &bad);
         let bad = self.with_meta("a", "namespace", "elsewhere".into());
@@ -225,6 +228,7 @@ impl Life<'_> {
         self.put("update without a version", format!("{one}?dryRun=All"), &changed);
         let mut versioned = changed.clone();
         versioned.map_at(&["metadata"]).set("resourceVersion", "$RV");
+        self.get("get before update", one.clone());
         self.put("update dry run", format!("{one}?dryRun=All"), &versioned);
         self.put("update", one.clone(), &versioned);
         self.get("get after update", one.clone());
@@ -244,8 +248,9 @@ impl Life<'_> {
         let mut versioned = self.body("missing");
         versioned.map_at(&["metadata"]).set("resourceVersion", "$RV");
         self.put("update of the missing with a version", self.one("missing"), &versioned);
-        self.steps.push(Step::text("update from nothing", "PUT", &one, JSON, ""));
-        self.steps.push(Step::text("update from an empty object", "PUT", &one, JSON, "{}"));
+        let dry = format!("{one}?dryRun=All");
+        self.steps.push(Step::text("update from nothing", "PUT", &dry, JSON, ""));
+        self.steps.push(Step::text("update from an empty object", "PUT", &dry, JSON, "{}"));
         let mut finalizers = changed;
         finalizers.map_at(&["metadata"]).set("resourceVersion", "$RV");
         finalizers.map_at(&["metadata"]).set("finalizers", parse(r#"["nonsense"]"#).unwrap_or(Value::Null));

@@ -7,6 +7,7 @@ mod bad_input;
 mod clients;
 mod concurrency;
 mod determinism;
+mod differential;
 mod golden_errors;
 mod golden_watches;
 mod kinds;
