@@ -1,5 +1,6 @@
 //! What is served here: /version, /api, /apis, in the old form and in the aggregated one.
 
+use base64::Engine as _;
 use bytes::Bytes;
 use catalog::{Catalog, Resource, Subresource, Verbs};
 use codec::json;
@@ -158,6 +159,13 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Value {
         if !resource.categories.is_empty() {
             map.set("categories", list(resource.categories.iter().map(|s| s.to_string())));
         }
+        if let Some(id) = resource.storage {
+            let storage = catalog.storage(id);
+            map.set(
+                "storageVersionHash",
+                storage_version_hash(&storage.group, &storage.version, &storage.kind),
+            );
+        }
         out.push(Value::Map(map));
         for sub in &resource.subresources {
             let mut map = Map::default();
@@ -177,6 +185,12 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Value {
     map.set("groupVersion", group_version);
     map.set("resources", out);
     Value::Map(map)
+}
+
+/// Equal for two servers that store a resource in the same version: migration tools compare it.
+fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, format!("{group}/{version}/{kind}").as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8])
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -131,6 +131,8 @@ impl Normaliser<'_> {
     /// Whether five letters and digits follow that the server made up.
     fn is_random(&self, before: &str, rest: &str) -> bool {
         let known = before.ends_with("kube-api-access-")
+            // Every case that makes up names begins them so.
+            || before.ends_with("RUN-g-")
             || self.generate_name.as_ref().is_some_and(|base| before.ends_with(base.as_str()));
         let made_up = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
         known && rest.len() >= 5 && rest.as_bytes()[..5].iter().all(made_up)

@@ -95,6 +95,9 @@ pub(crate) fn check_place(request: &Request<'_>, body: &mut Value) -> Result<(),
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
+    } else {
+        // What is in no namespace may be sent with one; it does not keep it.
+        metadata.remove("namespace");
     }
     Ok(())
 }

@@ -8,9 +8,12 @@ use crate::case::{Fnv, Scenario, Step};
 use crate::kinds::{Sample, collection};
 
 pub fn scenario(sample: &Sample, resource: &Resource) -> Scenario {
-    let body = sample.object(resource, "l");
+    // Cluster-wide objects of two samples must not meet.
+    let label: String = sample.label.chars().filter(char::is_ascii_alphanumeric).collect();
+    let word = if label.is_empty() { "l".to_owned() } else { format!("l-{label}") };
+    let body = sample.object(resource, &word);
     let all = collection(resource);
-    let one = format!("{all}/{}", sample.name(resource, "l"));
+    let one = format!("{all}/{}", sample.name(resource, &word));
     let mut steps = Vec::new();
     for (place, value) in content(&body) {
         let at = Place::text(&place);
