@@ -1,5 +1,6 @@
 //! What is served here: /version, /api, /apis, in the old form and in the aggregated one.
 
+use base64::Engine as _;
 use bytes::Bytes;
 use catalog::{Catalog, Resource, Subresource, Verbs};
 use codec::json;
@@ -169,6 +170,13 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Value {
         if !resource.categories.is_empty() {
             map.set("categories", list(resource.categories.iter().map(|s| s.to_string())));
         }
+        if let Some(id) = resource.storage {
+            let storage = catalog.storage(id);
+            map.set(
+                "storageVersionHash",
+                storage_version_hash(&storage.group, &storage.version, &storage.kind),
+            );
+        }
         out.push(Value::Map(map));
         for sub in &resource.subresources {
             let mut map = Map::default();
@@ -190,9 +198,21 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Value {
     Value::Map(map)
 }
 
-/// The encoding the aggregated document is wanted in, if it is wanted anywhere in Accept.
+/// Equal for two servers that store a resource in the same version: migration tools compare it.
+fn storage_version_hash(group: &str, version: &str, kind: &str) -> String {
+    let digest = ring::digest::digest(&ring::digest::SHA256, format!("{group}/{version}/{kind}").as_bytes());
+    base64::engine::general_purpose::STANDARD.encode(&digest.as_ref()[..8])
+}
+
+/// The encoding the aggregated document is wanted in, if it is wanted before the plain one.
 fn wants_aggregated(parts: &Parts) -> Option<Encoding> {
-    ranges(&parts.headers).iter().find_map(|range| {
+    let ranges = ranges(&parts.headers);
+    let known = |kind: &str| {
+        matches!(kind, "application/json" | "*/*" | "application/*" | "application/yaml")
+            || kind == "application/vnd.kubernetes.protobuf"
+    };
+    let plain = ranges.iter().position(|range| range.param("as").is_none() && known(range.kind));
+    ranges[..plain.unwrap_or(ranges.len())].iter().find_map(|range| {
         let wanted = range.param("as") == Some("APIGroupDiscoveryList")
             && range.param("g") == Some("apidiscovery.k8s.io")
             && range.param("v") == Some("v2");

@@ -125,8 +125,11 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
         [("application/json", json), ("application/yaml", Encoding::Yaml), (PROTOBUF, Encoding::Protobuf)];
     // Upstream's router looks for a route first: it knows the types by name, and one wildcard.
     if !ranges.iter().any(|r| r.kind == "*/*" || offered.iter().any(|(media, _)| r.kind == *media)) {
-        let message =
-            format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}, {STREAM_TYPES}");
+        let streams = match offer {
+            Offer::List | Offer::Events => format!(", {STREAM_TYPES}"),
+            Offer::Object | Offer::Document => String::new(),
+        };
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}{streams}");
         return Err(Status::not_acceptable(message).with_empty_details());
     }
     let found = ranges.iter().find_map(|range| {

@@ -199,7 +199,7 @@ impl Call<'_> {
                     "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
                 );
                 let metadata_only = wanted.view == View::Metadata;
-                let write = if metadata_only { Box::new(views::metadata_item) } else { self.item_writer() };
+                let write = if metadata_only { Box::new(views::metadata_of) } else { self.item_writer() };
                 (head.into_bytes(), write)
             }
         };
@@ -654,7 +654,18 @@ impl Call<'_> {
         let mut value = if bytes.is_empty() {
             delete_query(self.query)?
         } else {
-            decode(catalog, &self.parts.headers, &bytes, "DeleteOptions", ty)?.value
+            let value =
+                decode(catalog, &self.parts.headers, &bytes, "DeleteOptions", ty).map_err(|mut status| {
+                    // Options are told without what stands around the same words for an object.
+                    let prefix = "the object provided is unrecognized (must be of type DeleteOptions): ";
+                    if let Some(why) = status.message.strip_prefix(prefix) {
+                        status.message = why.rsplit_once(" (").map_or(why, |(why, _)| why).to_owned();
+                    }
+                    status
+                });
+            let value = value?.value;
+            check_options_type(&value)?;
+            value
         };
         if let Some(ty) = ty {
             normalise(catalog.schema(), ty, &mut value, &mut Strict::off())
@@ -697,6 +708,18 @@ impl PatchKind {
             PatchKind::Strategic => Patch::Strategic(value),
         })
     }
+}
+
+/// Options may come without a type, or in the version of any group.
+fn check_options_type(value: &Value) -> Result<(), Status> {
+    let kind = value.str_at(&["kind"]).filter(|kind| !kind.is_empty()).unwrap_or("DeleteOptions");
+    if kind == "DeleteOptions" {
+        return Ok(());
+    }
+    let version = value.str_at(&["apiVersion"]).filter(|version| !version.is_empty()).unwrap_or("v1");
+    Err(Status::bad_request(format!(
+        "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/apis/meta/internalversion/scheme/register.go:27\""
+    )))
 }
 
 /// DeleteOptions from a query, as a body would say it.

@@ -155,13 +155,6 @@ pub fn metadata_of_value(value: &Value) -> Value {
     Value::Map(map)
 }
 
-/// PartialObjectMetadata as a list's item: without its type, as all list items.
-pub fn metadata_item(obj: &Obj, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"metadata\":");
-    out.extend_from_slice(obj.metadata());
-    out.push(b'}');
-}
-
 /// ListMeta.
 pub fn list_metadata(revision: u64, continue_token: Option<&str>, remaining: Option<usize>) -> String {
     let mut out = format!("{{\"resourceVersion\":\"{revision}\"");
@@ -192,7 +185,7 @@ pub fn metadata_message(catalog: &Catalog, obj: &Obj) -> Bytes {
     let schema = catalog.schema();
     if let Some(ty) = schema.find("meta.v1.PartialObjectMetadata") {
         let mut item = Vec::with_capacity(obj.metadata().len() + 16);
-        metadata_item(obj, &mut item);
+        metadata_of(obj, &mut item);
         // The table only holds bodies that parse.
         let value = json::parse(&item, Some((schema, ty))).unwrap_or(Value::Null);
         protobuf::encode_message(schema, ty, &value, &mut out);

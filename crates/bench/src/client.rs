@@ -14,7 +14,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Above the 60 s after which kube-apiserver itself gives up on a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 /// No answer around a measurement is near this; more is cut off.
-const MAX_BODY: usize = 1 << 20;
+const MAX_BODY: usize = 16 << 20;
 
 pub struct Client {
     endpoint: Endpoint,
@@ -23,6 +23,8 @@ pub struct Client {
 
 pub struct Answer {
     pub status: u16,
+    /// Names as the server wrote them.
+    pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
 }
 
@@ -38,15 +40,40 @@ impl Client {
     pub fn call(&mut self, method: &str, path: &str, body: Option<Body<'_>>) -> Result<Answer, BenchError> {
         let mut request = Vec::new();
         Template::new(&self.endpoint, method, path, body, 1).fill(0, 0, &mut request);
+        self.ask(method, path, &request)
+    }
+
+    /// Any request: these headers beside Host, credentials and length.
+    pub fn exchange_raw(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<Answer, BenchError> {
+        let Endpoint { path_prefix, host, token, .. } = &self.endpoint;
+        let mut request =
+            format!("{method} {path_prefix}{path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: setpoint\r\n");
+        if let Some(token) = token {
+            request.push_str(&format!("Authorization: Bearer {token}\r\n"));
+        }
+        for (name, value) in headers {
+            request.push_str(&format!("{name}: {value}\r\n"));
+        }
+        request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+        self.ask(method, path, request.as_bytes())
+    }
+
+    fn ask(&mut self, method: &str, path: &str, request: &[u8]) -> Result<Answer, BenchError> {
         // A server may close a connection that was idle; it has then not read the request, so it is sent again.
         if let Some(wire) = self.wire.take()
-            && let Ok(answer) = self.exchange(wire, &request)
+            && let Ok(answer) = self.exchange(wire, request)
         {
             return Ok(answer);
         }
         let wire = Self::connect(&self.endpoint)?;
         let doing = || format!("it answered {method} {path}");
-        wire.set_read_timeout(ANSWER_TIMEOUT).and_then(|()| self.exchange(wire, &request)).map_err(|source| {
+        wire.set_read_timeout(ANSWER_TIMEOUT).and_then(|()| self.exchange(wire, request)).map_err(|source| {
             BenchError::Connection { server: self.endpoint.server.clone(), doing: doing(), source }
         })
     }
@@ -54,6 +81,7 @@ impl Client {
     fn exchange(&mut self, mut wire: Wire<TcpStream>, request: &[u8]) -> io::Result<Answer> {
         wire.send(request)?;
         let mut response = Response::new();
+        response.keep_headers();
         let mut answer = Vec::new();
         let mut bad = None;
         while !response.is_done() {
@@ -78,7 +106,7 @@ impl Client {
         if !response.closes() {
             self.wire = Some(wire);
         }
-        Ok(Answer { status: response.status(), body: answer })
+        Ok(Answer { status: response.status(), headers: response.take_headers(), body: answer })
     }
 
     /// Like `call`, but a status that is neither 2xx nor among `also_fine` is an error.

@@ -40,5 +40,7 @@ mod tally;
 mod wire;
 
 pub use cli::command;
+pub use client::{Answer, Client};
+pub use endpoint::Endpoint;
 pub use error::BenchError;
 pub use run::run;

@@ -14,6 +14,8 @@ pub struct Response {
     partial_head: Vec<u8>,
     status: u16,
     closes: bool,
+    /// Only when someone asked for them: a measurement does not.
+    headers: Option<Vec<(String, String)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +45,17 @@ pub struct BadResponse(&'static str);
 
 impl Response {
     pub fn new() -> Self {
-        Response { state: State::Head, partial_head: Vec::new(), status: 0, closes: false }
+        Response { state: State::Head, partial_head: Vec::new(), status: 0, closes: false, headers: None }
+    }
+
+    /// Keeps the headers of the responses that follow.
+    pub fn keep_headers(&mut self) {
+        self.headers = Some(Vec::new());
+    }
+
+    /// The headers of the response just read, if they were to be kept.
+    pub fn take_headers(&mut self) -> Vec<(String, String)> {
+        self.headers.take().unwrap_or_default()
     }
 
     /// Gets ready for the next response on the same connection.
@@ -193,6 +205,11 @@ impl Response {
         while let Some(end) = memchr(b'\n', lines) {
             let line = &lines[..end];
             lines = &lines[end + 1..];
+            if let Some(headers) = &mut self.headers
+                && let Some((name, value)) = String::from_utf8_lossy(line).split_once(':')
+            {
+                headers.push((name.to_owned(), value.trim().to_owned()));
+            }
             if let Some(value) = header(line, b"content-length") {
                 let digits = std::str::from_utf8(value).ok().and_then(|text| text.parse::<u64>().ok());
                 length = Some(digits.ok_or(BadResponse("its content-length is not a number"))?);

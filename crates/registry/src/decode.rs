@@ -53,12 +53,12 @@ pub(crate) fn check_type(
     if body_kind == kind && body_version == api_version {
         return Ok(());
     }
+    let (group, version) = body_version.split_once('/').unwrap_or(("", body_version));
     let refuse = |why: String| {
         Err(Status::bad_request(format!(
-            "{body_kind} in version \"{body_version}\" cannot be handled as a {kind}: {why}"
+            "{body_kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
         )))
     };
-    let (group, version) = body_version.split_once('/').unwrap_or(("", body_version));
     if catalog.find_kind(group, version, body_kind).is_none() {
         return refuse(format!(
             "no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
@@ -75,7 +75,10 @@ pub(crate) fn check_place(request: &Request<'_>, body: &mut Value) -> Result<(),
     if !request.name.is_empty() {
         let name = metadata.get("name").and_then(Value::as_str).unwrap_or("");
         if name.is_empty() {
-            metadata.set("name", request.name);
+            return Err(Status::bad_request(format!(
+                "the name of the object ({} based on URL) was undeterminable: name must be provided",
+                request.name
+            )));
         } else if name != request.name {
             return Err(Status::bad_request(format!(
                 "the name of the object ({name}) does not match the name on the URL ({})",
@@ -92,6 +95,9 @@ pub(crate) fn check_place(request: &Request<'_>, body: &mut Value) -> Result<(),
                 "the namespace of the provided object does not match the namespace sent on the request",
             ));
         }
+    } else {
+        // What is in no namespace may be sent with one; it does not keep it.
+        metadata.remove("namespace");
     }
     Ok(())
 }

@@ -68,7 +68,10 @@ impl Registry {
                 }
             };
             if options.is_dry_run() {
-                return Ok(Deleted { removed: answer.is_none(), obj: old });
+                let Some(value) = answer else { return Ok(Deleted { removed: true, obj: old }) };
+                let obj = Obj::publish(storage, key, &value, old.revision(), old.expires_at());
+                let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
+                return Ok(Deleted { obj: Arc::new(obj), removed: false });
             }
             if answer.is_none()
                 && let Some(allotter) = self.admission.allotter(storage)

@@ -48,7 +48,12 @@ impl Registry {
     /// One object; `resource_version` is the query's, empty for the newest.
     pub async fn get(&self, request: &Request<'_>, resource_version: &str) -> Result<Arc<Obj>, Status> {
         let storage = self.storage_of(request.resource)?;
-        match parse_version(resource_version)? {
+        // A get is told by the storage, a list by the API: the words and the code differ.
+        let parsed = parse_version(resource_version).map_err(|status| {
+            let words = status.message.trim_start_matches("invalid resource version: ");
+            Status::unknown(words)
+        });
+        match parsed? {
             None => self.freshen().await?,
             Some(0) => {}
             Some(n) => self.wait_until(Revision(n)).await?,

@@ -31,14 +31,8 @@ const GENERATED_BASE: usize = 58;
 const SOON_TRIES: u32 = 40;
 const SOON_PAUSE: Duration = Duration::from_millis(25);
 /// What a client cannot set on a new object.
-const OURS_ON_CREATE: [&str; 6] = [
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "resourceVersion",
-    "selfLink",
-    "managedFields",
-    "generation",
-];
+const OURS_ON_CREATE: [&str; 5] =
+    ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"];
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
 
@@ -187,24 +181,38 @@ impl Registry {
         let resource = request.resource;
         let mut new = old.clone();
         patch.apply(self.catalog().schema(), resource.ty, &mut new)?;
-        decode::check_type(self.catalog(), resource, &resource.kind, &resource.api_version(), &new)?;
+        // A document is shown as it would have been decoded; a strategic patch is applied to the object itself.
+        let refused = |why: String| {
+            let mut shown = old.clone();
+            patch.apply(self.catalog().schema(), resource.ty, &mut shown)?;
+            let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
+            Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)]))
+        };
+        if let Err(status) =
+            decode::check_type(self.catalog(), resource, &resource.kind, &resource.api_version(), &new)
+        {
+            let why = status
+                .message
+                .split_once("cannot be handled as a ")
+                .and_then(|(_, why)| why.split_once(": "));
+            return match (patch, why) {
+                (Patch::Json(_) | Patch::Merge(_), Some((_, why))) => refused(why.to_owned()),
+                _ => Err(status),
+            };
+        }
         let mut strict =
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
         if let Err(error) = normalise(self.catalog().schema(), resource.ty, &mut new, &mut strict) {
             // The pass left half a tree; the refusal shows the whole patched object.
-            let mut shown = old.clone();
-            patch.apply(self.catalog().schema(), resource.ty, &mut shown)?;
-            let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
-            return Err(Status::invalid(
-                "",
-                "",
-                "",
-                vec![FieldError::invalid("patch", quote(&text), error.to_string())],
-            ));
+            return refused(error.to_string());
         }
         let mut messages = strict.into_messages();
         if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
-            return Err(Status::bad_request(format!("strict decoding error: {}", messages.join(", "))));
+            let why = format!("strict decoding error: {}", messages.join(", "));
+            return match patch {
+                Patch::Json(_) | Patch::Merge(_) => refused(why),
+                Patch::Strategic(_) => Err(Status::bad_request(why)),
+            };
         }
         kinds::defaults::apply(resource, &mut new);
         decode::check_place(request, &mut new)?;
@@ -484,11 +492,15 @@ impl Registry {
                 let (group, plural) = (&request.resource.group, &request.resource.plural);
                 return Err(Status::invalid(group, plural, request.name, vec![broken]));
             }
+        } else if version.parse::<u64>().is_err() {
+            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(&version));
+            return Err(Status::unknown(why));
         } else if version != old.revision().to_string() {
             return Err(Status::modified(request.about(), request.name));
         }
         let uid = metadata.get("uid").and_then(Value::as_str).unwrap_or("");
-        if !uid.is_empty() && uid != old.uid() {
+        // Only a PUT makes it a precondition; a patch is left to validation, which calls the field immutable.
+        if rules.needs_version && !uid.is_empty() && uid != old.uid() {
             return Err(Status::conflict(
                 request.about(),
                 request.name,

@@ -33,6 +33,7 @@ pub fn command() -> Command {
                 .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask")),
         )
         .subcommand(bench::command())
+        .subcommand(diff::command())
         .subcommand(Command::new("version").about("Print the versions of setpoint and of the API it speaks"))
 }
 

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Some(("kubeconfig", matches)) => kubeconfig::print(matches),
         Some(("reset", matches)) => reset::reset(matches),
         Some(("bench", matches)) => bench::run(matches).map_err(anyhow::Error::from),
+        Some(("diff", matches)) => diff::run(matches).map_err(anyhow::Error::from),
         Some(("version", _)) => {
             println!(
                 "setpoint {}\nKubernetes API {}",

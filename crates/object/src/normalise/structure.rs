@@ -89,6 +89,11 @@ impl<'s> Pass<'s> {
             return null_member(field, value);
         }
         self.value(&field.shape, value, here)?;
+        // Upstream's storage keeps no difference between empty and absent, and answers with what it would read back.
+        let collection = matches!(field.shape, Shape::List(_) | Shape::Map(_));
+        if collection && !field.pointer && !field.omit_empty && is_empty(&field.shape, value) {
+            *value = Value::Null;
+        }
         let omit = if field.pointer {
             // A zero time turned into null.
             value.is_null() && field.omit_empty

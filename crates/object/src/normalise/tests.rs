@@ -202,11 +202,17 @@ fn a_text_its_type_cannot_read_is_told_before_an_earlier_wrong_type() {
 #[test]
 fn of_duplicates_the_last_one_stays() {
     let spec = canonical("core.v1.PodSpec", json!({"nodeName": "a", "containers": [], "nodeName": "b"}));
-    assert_eq!(spec, json!({"containers": [], "nodeName": "b"}));
+    assert_eq!(spec, json!({"containers": null, "nodeName": "b"}));
     let spec = canonical("core.v1.PodSpec", json!({"nodeName": "a", "containers": [], "nodeName": ""}));
-    assert_eq!(spec, json!({"containers": []}));
+    assert_eq!(spec, json!({"containers": null}));
     let spec = canonical("core.v1.PodSpec", json!({"nodeName": "a", "containers": [], "nodeName": null}));
-    assert_eq!(spec, json!({"containers": [], "nodeName": "a"}));
+    assert_eq!(spec, json!({"containers": null, "nodeName": "a"}));
+}
+
+#[test]
+fn an_empty_list_that_must_be_written_is_null() {
+    let role = canonical("rbac.v1.Role", json!({"rules": []}));
+    assert_eq!(role.get("rules"), Some(&Value::Null));
 }
 
 #[test]

@@ -46,6 +46,8 @@ fn merge_maps(doc: &mut Map, patch: Map) {
         }
     }
     *doc = entries.close();
+    // Go writes the merged map by name; refusals show it so, and name unknown fields in that order.
+    doc.entries_mut().sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
 }
 
 fn prune_nulls(value: &mut Value) {

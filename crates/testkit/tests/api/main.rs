@@ -8,6 +8,7 @@ mod certificates;
 mod clients;
 mod concurrency;
 mod determinism;
+mod differential;
 mod golden_errors;
 mod golden_watches;
 mod identity;

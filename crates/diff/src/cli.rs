@@ -1,0 +1,129 @@
+//! The command line of `setpoint diff`.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+const EXAMPLES: &str = "\
+Examples:
+  Everything, against a kube-apiserver of the same version:
+      setpoint diff --kubeconfig DATA-DIR/admin.kubeconfig --against upstream.kubeconfig
+  One resource, every difference in full in a file:
+      setpoint diff --kubeconfig F --against G --only deployments --details differences.txt
+  Requests of one's own (the form stands in crates/diff/src/generate/written.rs):
+      setpoint diff --kubeconfig F --against G --cases cases.jsonl
+
+It works in namespaces of its own, whose names begin with df, and deletes them; cluster-wide objects it leaves behind
+begin with df too. After a run that was killed:  kubectl delete namespace -l setpoint-diff=true
+Answers are compared by status code, content type, body and warnings, after taking out what two right answers may differ
+in (ids, versions, times and the like: crates/diff/src/normalise.rs lists all of it). Exit code 1: there are differences
+that the list of explained ones does not have.";
+
+pub fn command() -> Command {
+    let file = |name: &'static str| {
+        Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf))
+    };
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    Command::new("diff")
+        .about("Sends the same requests to two Kubernetes API servers and shows what they answer differently")
+        .after_help(EXAMPLES)
+        .arg(
+            file("kubeconfig")
+                .required(true)
+                .help("The server to judge, and the credentials; its current context"),
+        )
+        .arg(file("against").required(true).help("The server that is right"))
+        .arg(
+            Arg::new("only").long("only").value_name("RESOURCE").action(ArgAction::Append).help(
+                "Only cases of this resource: deployments, or \"apps/v1 deployments\"; may be given again",
+            ),
+        )
+        .arg(file("cases").help("Play the scenarios of this file instead of the built-in ones"))
+        .arg(
+            file("explained")
+                .help("Read the explained differences from this file instead of the built-in list"),
+        )
+        .arg(file("record").help("Write what the other server answered there, one line a case"))
+        .arg(file("details").help("Write every difference in full there: the request and both answers"))
+        .arg(
+            Arg::new("show")
+                .long("show")
+                .value_name("N")
+                .default_value("20")
+                .value_parser(value_parser!(u64))
+                .help("Show so many differences on the screen"),
+        )
+        .arg(
+            Arg::new("run")
+                .long("run")
+                .value_name("WORD")
+                .value_parser(is_word)
+                .help("Begin names with this word instead of a new one: lower-case letters and digits"),
+        )
+        .arg(flag("keep").help("Do not delete the namespaces afterwards"))
+        .arg(flag("allow-remote").help("Allow servers that are not on this machine"))
+}
+
+/// The run's word becomes a part of names and is looked for in answers: short and unlike any other text.
+fn is_word(text: &str) -> Result<String, String> {
+    let fine = (5..=12).contains(&text.len())
+        && text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    if fine {
+        Ok(text.to_owned())
+    } else {
+        Err("5 to 12 lower-case letters and digits, a letter first".to_owned())
+    }
+}
+
+/// The command line, checked.
+pub struct Options {
+    pub kubeconfig: PathBuf,
+    pub against: PathBuf,
+    pub only: Vec<String>,
+    pub cases: Option<PathBuf>,
+    pub explained: Option<PathBuf>,
+    pub record: Option<PathBuf>,
+    pub details: Option<PathBuf>,
+    pub shown: usize,
+    pub run: Option<String>,
+    pub keep: bool,
+    pub allow_remote: bool,
+}
+
+impl Options {
+    pub fn read(matches: &ArgMatches) -> Options {
+        let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
+        Options {
+            kubeconfig: path("kubeconfig").expect("clap asks for it"),
+            against: path("against").expect("clap asks for it"),
+            only: matches.get_many::<String>("only").unwrap_or_default().cloned().collect(),
+            cases: path("cases"),
+            explained: path("explained"),
+            record: path("record"),
+            details: path("details"),
+            shown: matches.get_one::<u64>("show").map_or(20, |n| *n as usize),
+            run: matches.get_one::<String>("run").cloned(),
+            keep: matches.get_flag("keep"),
+            allow_remote: matches.get_flag("allow-remote"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn words_that_cannot_begin_a_name_are_refused() {
+        for word in ["", "abc", "Abcdef", "1abcdef", "a-bcdef", "abcdefghijklmn"] {
+            assert!(is_word(word).is_err(), "{word:?}");
+        }
+        assert!(is_word("dfgolden").is_ok());
+    }
+}

@@ -1,0 +1,101 @@
+//! Differences that are meant: which cases, where, and why. A line that matches nothing is told.
+//!
+//! ```text
+//! CASE <tab> PLACE <tab> reason
+//! ```
+//! In CASE and PLACE a `*` stands for any text.
+
+use crate::error::DiffError;
+
+const BUILT_IN: &str = include_str!("../data/explained.tsv");
+
+#[derive(Debug)]
+pub struct Explained {
+    lines: Vec<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    case: String,
+    place: String,
+    reason: String,
+    matched: usize,
+}
+
+impl Explained {
+    pub fn built_in() -> Result<Explained, DiffError> {
+        Explained::read(BUILT_IN)
+    }
+
+    pub fn read(text: &str) -> Result<Explained, DiffError> {
+        let mut lines = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            if line.trim().is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let parts: Vec<&str> = line.split('\t').collect();
+            let [case, place, reason] = parts[..] else {
+                let problem = "it is not case, place and reason with tabs between".to_owned();
+                return Err(DiffError::Explained { line: number + 1, problem });
+            };
+            lines.push(Line { case: case.into(), place: place.into(), reason: reason.into(), matched: 0 });
+        }
+        Ok(Explained { lines })
+    }
+
+    /// The reason for a difference, when there is one.
+    pub fn reason(&mut self, case: &str, place: &str) -> Option<&str> {
+        let line = self.lines.iter_mut().find(|l| fits(&l.case, case) && fits(&l.place, place))?;
+        line.matched += 1;
+        Some(&line.reason)
+    }
+
+    /// Lines that explained nothing.
+    pub fn idle(&self) -> impl Iterator<Item = String> {
+        self.lines.iter().filter(|l| l.matched == 0).map(|l| format!("{}\t{}", l.case, l.place))
+    }
+}
+
+/// Whether `text` is the pattern, in which `*` stands for anything.
+pub fn fits(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut left) = text.strip_prefix(start) else { return false };
+    let pieces: Vec<&str> = rest.split('*').collect();
+    let (last, middle) = pieces.split_last().expect("split gives at least one piece");
+    for piece in middle {
+        match left.find(piece) {
+            Some(at) => left = &left[at + piece.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn star_stands_for_any_text() {
+        for (pattern, text, fit) in [
+            ("a", "a", true),
+            ("a", "ab", false),
+            ("a*", "ab", true),
+            ("*b", "ab", true),
+            ("a*c*e", "abcde", true),
+            ("a*c*e", "abde", false),
+            ("a*a", "a", false),
+            ("*", "", true),
+        ] {
+            assert_eq!(fits(pattern, text), fit, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn lines_that_explain_nothing_are_told() {
+        let mut explained = Explained::read("# why\nv1 *\tstatus\tmeant\nx\ty\tz\n").unwrap();
+        assert_eq!(explained.reason("v1 pods life get", "status"), Some("meant"));
+        assert_eq!(explained.reason("v1 pods life get", "kind"), None);
+        assert_eq!(explained.idle().collect::<Vec<_>>(), ["x\ty"]);
+    }
+}

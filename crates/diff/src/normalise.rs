@@ -1,0 +1,242 @@
+//! Everything two right answers may differ in, taken out of both. Each rule has its reason; there are no others.
+//!
+//! | what | becomes | why |
+//! |---|---|---|
+//! | keys of objects | sorted | JSON objects have no order |
+//! | `metadata.managedFields`, in texts too | dropped | Setpoint does not keep them yet (server-side apply is not built) |
+//! | the run's word in any text | `RUN` | each run has its own, so that runs do not meet |
+//! | UUIDs in any text | `UID` | random |
+//! | `resourceVersion` members, and versions in conflict messages | `VERSION` | revisions of two stores |
+//! | times of 2025 and later | `TIME` | now; cases send only older ones |
+//! | names made from `generateName` | their random end is `RANDOM` | random |
+//! | `kube-api-access-xxxxx` | `kube-api-access-RANDOM` | random |
+//! | `clusterIP`, `clusterIPs` in 10.96.0.0/16 that the request did not send | `ALLOTTED` | a free address is any free address |
+//! | `nodePort`, `healthCheckNodePort` that the request did not send | `30000` | a free port is any free port |
+//! | `continue` tokens | `TOKEN` | opaque |
+//! | cells of a Table whose column is an age | `AGE` | now |
+//! | `description` of Table columns | dropped | prose of upstream, which Setpoint does not repeat |
+
+use std::borrow::Cow;
+
+use catalog::Name;
+use object::{Map, Value};
+
+use crate::case::parse;
+use crate::play::Request;
+
+/// Columns that show how long ago something was.
+const AGES: &[&str] = &["Age", "Last Seen", "First Seen", "Duration", "Last Schedule"];
+
+pub struct Normaliser<'a> {
+    run: &'a str,
+    request: &'a Request,
+    /// What the request wants names made from; `RUN` for the run's word, as texts have it by then.
+    generate_name: Option<String>,
+}
+
+impl<'a> Normaliser<'a> {
+    pub fn new(run: &'a str, request: &'a Request) -> Self {
+        let body = request.body.as_deref().filter(|body| body.contains("generateName")).and_then(parse);
+        let base = body.as_ref().and_then(|body| body.str_at(&["metadata", "generateName"]));
+        let generate_name = base.filter(|base| !base.is_empty()).map(|base| base.replace(run, "RUN"));
+        Normaliser { run, request, generate_name }
+    }
+
+    pub fn value(&self, value: Value) -> Value {
+        match value {
+            Value::Str(text) => Value::Str(self.text(&text)),
+            Value::List(items) => Value::List(items.into_iter().map(|v| self.value(v)).collect()),
+            Value::Map(map) => self.map(map),
+            other => other,
+        }
+    }
+
+    fn map(&self, mut map: Map) -> Value {
+        let ages = age_columns(&map);
+        if !ages.is_empty() {
+            hide_ages(&mut map, &ages);
+        }
+        // Objects read later: the request does not say what their names were made from.
+        if let (Some(Value::Str(base)), Some(Value::Str(name))) = (map.get("generateName"), map.get("name"))
+            && name.strip_prefix(base.as_str()).is_some_and(|end| end.len() == 5)
+        {
+            let name = format!("{base}RANDOM");
+            map.set("name", name);
+        }
+        let mut entries: Vec<(Name, Value)> = Vec::with_capacity(map.len());
+        for (name, value) in map {
+            let value = match (name.as_str(), value) {
+                ("managedFields", Value::List(_)) => continue,
+                ("resourceVersion", Value::Str(text)) if is_number(&text) => "VERSION".into(),
+                ("continue", Value::Str(text)) if !text.is_empty() => "TOKEN".into(),
+                ("clusterIP", Value::Str(text)) => self.address(text),
+                ("clusterIPs", Value::List(items)) => items
+                    .into_iter()
+                    .map(|item| match item {
+                        Value::Str(text) => self.address(text),
+                        other => other,
+                    })
+                    .collect::<Vec<_>>()
+                    .into(),
+                ("nodePort" | "healthCheckNodePort", Value::Int(port))
+                    if (30000..32768).contains(&port) && !self.sent(&port.to_string()) =>
+                {
+                    30000.into()
+                }
+                ("columnDefinitions", Value::List(columns)) => without_descriptions(columns),
+                (_, value) => self.value(value),
+            };
+            entries.push((name, value));
+        }
+        entries.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        Value::Map(entries.into_iter().collect())
+    }
+
+    fn address(&self, text: String) -> Value {
+        if text.starts_with("10.96.") && !self.sent(&text) { "ALLOTTED".into() } else { Value::Str(text) }
+    }
+
+    fn sent(&self, text: &str) -> bool {
+        self.request.body.as_ref().is_some_and(|body| body.contains(text))
+    }
+
+    pub fn text(&self, text: &str) -> String {
+        let text = &without_managed_fields(text);
+        let mut out = String::with_capacity(text.len());
+        let mut rest: &str = text;
+        while let Some(first) = rest.chars().next() {
+            let (word, skip) = if rest.starts_with(self.run) {
+                ("RUN", self.run.len())
+            } else if is_uuid(rest) {
+                ("UID", 36)
+            } else if let Some(length) = recent_time(rest) {
+                ("TIME", length)
+            } else if let Some(digits) = version_after(&out, rest) {
+                ("VERSION", digits)
+            } else if self.is_random(&out, rest) {
+                ("RANDOM", 5)
+            } else {
+                out.push(first);
+                rest = &rest[first.len_utf8()..];
+                continue;
+            };
+            out.push_str(word);
+            rest = &rest[skip..];
+        }
+        out
+    }
+}
+
+impl Normaliser<'_> {
+    /// Whether five letters and digits follow that the server made up.
+    fn is_random(&self, before: &str, rest: &str) -> bool {
+        let known = before.ends_with("kube-api-access-")
+            // Every case that makes up names begins them so.
+            || before.ends_with("RUN-g-")
+            || self.generate_name.as_ref().is_some_and(|base| before.ends_with(base.as_str()));
+        let made_up = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+        known && rest.len() >= 5 && rest.as_bytes()[..5].iter().all(made_up)
+    }
+}
+
+/// Messages of refused patches show the whole object: its managedFields go, wherever they stand.
+fn without_managed_fields(text: &str) -> Cow<'_, str> {
+    let mark = r#"\"managedFields\":["#;
+    let Some(start) = text.find(mark) else { return Cow::Borrowed(text) };
+    let mut open = 1usize;
+    let end = text[start + mark.len()..].char_indices().find_map(|(at, c)| {
+        open = match c {
+            '[' => open + 1,
+            ']' => open - 1,
+            _ => open,
+        };
+        (open == 0).then_some(start + mark.len() + at + 1)
+    });
+    let Some(end) = end else { return Cow::Borrowed(text) };
+    let (before, after) = (&text[..start], &text[end..]);
+    let joined = match (before.strip_suffix(','), after.strip_prefix(',')) {
+        (_, Some(after)) => format!("{before}{after}"),
+        (Some(before), None) => format!("{before}{after}"),
+        (None, None) => format!("{before}{after}"),
+    };
+    Cow::Owned(without_managed_fields(&joined).into_owned())
+}
+
+/// Positions of the cells that are ages, when the map is a Table.
+fn age_columns(map: &Map) -> Vec<usize> {
+    let Some(Value::List(columns)) = map.get("columnDefinitions") else { return Vec::new() };
+    let is_age = |column: &Value| column.str_at(&["name"]).is_some_and(|name| AGES.contains(&name));
+    columns.iter().enumerate().filter(|(_, c)| is_age(c)).map(|(i, _)| i).collect()
+}
+
+fn hide_ages(table: &mut Map, ages: &[usize]) {
+    let Some(Value::List(rows)) = table.get_mut("rows") else { return };
+    for row in rows {
+        let Some(Value::List(cells)) = row.as_map_mut().and_then(|row| row.get_mut("cells")) else {
+            continue;
+        };
+        for at in ages {
+            if let Some(cell @ Value::Str(_)) = cells.get_mut(*at)
+                && !matches!(cell.as_str(), Some("<none>" | "<unknown>" | ""))
+            {
+                *cell = "AGE".into();
+            }
+        }
+    }
+}
+
+fn without_descriptions(mut columns: Vec<Value>) -> Value {
+    for column in &mut columns {
+        if let Some(column) = column.as_map_mut() {
+            column.remove("description");
+            column.entries_mut().sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        }
+    }
+    columns.into()
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_uuid(text: &str) -> bool {
+    let b = text.as_bytes();
+    b.len() >= 36
+        && b[..36].iter().enumerate().all(|(i, c)| match i {
+            8 | 13 | 18 | 23 => *c == b'-',
+            _ => c.is_ascii_hexdigit(),
+        })
+}
+
+/// The length of an RFC 3339 time in UTC, with or without fractions, that no case has sent.
+fn recent_time(text: &str) -> Option<usize> {
+    let b = text.as_bytes();
+    let form = b"0000-00-00T00:00:00";
+    let fits = b.len() > form.len()
+        && b.iter()
+            .zip(form)
+            .all(|(c, p)| if *p == b'0' { c.is_ascii_digit() } else { c == p || *c == b' ' });
+    if !fits || !("2025".."2100").contains(&text.get(..4)?) {
+        return None;
+    }
+    let fraction = b[form.len()..].iter().take_while(|c| **c == b'.' || c.is_ascii_digit()).count();
+    let end = form.len() + fraction;
+    Some(if b.get(end) == Some(&b'Z') { end + 1 } else { end })
+}
+
+/// Digits of a resourceVersion that a message mentions.
+fn version_after(before: &str, rest: &str) -> Option<usize> {
+    let known = [
+        "current: ",
+        "in record (",
+        "in precondition: ",
+        "in the precondition (",
+        "resourceVersion\":\"",
+        "resourceVersion\\\":\\\"",
+    ];
+    if !known.iter().any(|k| before.ends_with(k)) {
+        return None;
+    }
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    (digits > 0).then_some(digits)
+}

@@ -1,0 +1,149 @@
+//! Plays a scenario against one server, without any I/O: it says what to send next and is told what came back.
+
+use object::Value;
+
+use crate::case::{Scenario, Step, parse};
+use crate::normalise::Normaliser;
+
+/// A request ready to be sent.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub method: &'static str,
+    pub path: String,
+    pub accept: String,
+    pub content_type: Option<String>,
+    pub body: Option<String>,
+}
+
+/// What a server answered, as it came.
+#[derive(Debug, Clone, Default)]
+pub struct Answer {
+    pub status: u16,
+    pub content_type: String,
+    pub warnings: Vec<String>,
+    pub body: Vec<u8>,
+}
+
+/// What a server answered, comparable.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    pub status: u16,
+    pub content_type: String,
+    pub warnings: Vec<String>,
+    pub body: Value,
+}
+
+/// One scenario on one server.
+pub struct Player<'a> {
+    scenario: &'a Scenario,
+    run: String,
+    namespace: String,
+    at: usize,
+    uid: String,
+    version: String,
+    first_version: String,
+}
+
+impl<'a> Player<'a> {
+    /// `run` is a short lower-case word, the same for both servers, that begins every cluster-wide name.
+    pub fn new(scenario: &'a Scenario, run: &str) -> Player<'a> {
+        let (uid, version) = ("no-uid".to_owned(), "1".to_owned());
+        let namespace = namespace_of(scenario, run);
+        Player {
+            scenario,
+            run: run.to_owned(),
+            namespace,
+            at: 0,
+            uid,
+            first_version: version.clone(),
+            version,
+        }
+    }
+
+    /// What to send before the first step: the namespace, and the service account its pods run as. Their answers do not count.
+    pub fn prepare(&self) -> [Request; 2] {
+        let post = |path: String, body: String| Request {
+            method: "POST",
+            path,
+            accept: "application/json".to_owned(),
+            content_type: Some("application/json".to_owned()),
+            body: Some(body),
+        };
+        let ns = &self.namespace;
+        [
+            post(
+                "/api/v1/namespaces".into(),
+                format!(r#"{{"metadata":{{"name":"{ns}","labels":{{"setpoint-diff":"true"}}}}}}"#),
+            ),
+            post(
+                format!("/api/v1/namespaces/{ns}/serviceaccounts"),
+                r#"{"metadata":{"name":"default"}}"#.into(),
+            ),
+        ]
+    }
+
+    /// What to send after the last step.
+    pub fn clean_up(&self) -> Request {
+        Request {
+            method: "DELETE",
+            path: format!("/api/v1/namespaces/{}", self.namespace),
+            accept: "application/json".to_owned(),
+            content_type: None,
+            body: None,
+        }
+    }
+
+    /// The next request; `None` at the end.
+    pub fn next(&self) -> Option<(&'a Step, Request)> {
+        let step = self.scenario.steps.get(self.at)?;
+        let request = Request {
+            method: step.method,
+            path: self.filled(&step.path),
+            accept: step.accept.clone().unwrap_or_else(|| "application/json".to_owned()),
+            content_type: step.content_type.clone(),
+            body: step.body.as_ref().map(|body| self.filled(body)),
+        };
+        Some((step, request))
+    }
+
+    /// Takes the answer to the request `next` gave, and moves on.
+    pub fn answer(&mut self, request: &Request, answer: &Answer) -> Outcome {
+        self.at += 1;
+        let text = String::from_utf8_lossy(&answer.body);
+        let yaml =
+            || codec::yaml::parse(&answer.body).ok().filter(|_| answer.content_type.ends_with("/yaml"));
+        let body = parse(&text).or_else(yaml).unwrap_or_else(|| Value::Str(text.into_owned()));
+        // Lists have no uid, and what a dry run answers is not what the object is.
+        let uid = body.str_at(&["metadata", "uid"]).filter(|_| !request.path.contains("dryRun"));
+        let version = body.str_at(&["metadata", "resourceVersion"]).filter(|version| !version.is_empty());
+        if let (200..300, Some(uid), Some(version)) = (answer.status, uid, version) {
+            if self.first_version == "1" {
+                self.first_version = version.to_owned();
+            }
+            (self.uid, self.version) = (uid.to_owned(), version.to_owned());
+        }
+        let normaliser = Normaliser::new(&self.run, request);
+        Outcome {
+            status: answer.status,
+            content_type: answer.content_type.clone(),
+            warnings: answer.warnings.iter().map(|w| normaliser.text(w)).collect(),
+            body: normaliser.value(body),
+        }
+    }
+
+    fn filled(&self, text: &str) -> String {
+        if !text.contains('$') {
+            return text.to_owned();
+        }
+        text.replace("$NS", &self.namespace)
+            .replace("$RUN", &self.run)
+            .replace("$UID", &self.uid)
+            .replace("$RV1", &self.first_version)
+            .replace("$RV", &self.version)
+    }
+}
+
+fn namespace_of(scenario: &Scenario, run: &str) -> String {
+    let hash = crate::case::Fnv::of(&scenario.name);
+    format!("{run}-{}", hash.text())
+}

@@ -1,0 +1,63 @@
+//! What must hold for every case there is.
+
+use std::collections::BTreeSet;
+
+use catalog::Catalog;
+
+use crate::generate::all;
+use crate::kinds;
+
+#[test]
+fn every_stored_resource_has_a_smallest_object() {
+    let catalog = Catalog::builtin();
+    let samples = kinds::minimal();
+    for resource in catalog.resources().iter().filter(|r| r.storage.is_some()) {
+        let name = format!("{} {}", resource.api_version(), resource.plural);
+        assert!(samples.iter().any(|s| s.resource == name), "data/minimal.jsonl has no {name}");
+    }
+    for sample in samples.iter().chain(&kinds::rich()) {
+        assert!(sample.resource(&catalog).is_some(), "nothing serves {}", sample.resource);
+    }
+}
+
+#[test]
+fn cases_have_names_of_their_own_and_are_the_same_every_time() {
+    let catalog = Catalog::builtin();
+    let (first, second) = (all(&catalog), all(&catalog));
+    let mut names = BTreeSet::new();
+    for (a, b) in first.iter().zip(&second) {
+        for (step, again) in a.steps.iter().zip(&b.steps) {
+            let name = format!("{} / {}", a.name, step.name);
+            assert_eq!(step.fingerprint(), again.fingerprint(), "{name}");
+            assert!(names.insert(name.clone()), "two cases are called {name:?}");
+        }
+    }
+    assert!(names.len() > 2000, "only {} cases", names.len());
+    println!("{} cases", names.len());
+}
+
+#[test]
+fn what_two_right_answers_may_differ_in_is_taken_out() {
+    let request = crate::Request {
+        method: "POST",
+        path: "/api/v1/namespaces/dftests-1/services".to_owned(),
+        accept: String::new(),
+        content_type: None,
+        body: Some(
+            r#"{"metadata":{"generateName":"web-"},"spec":{"ports":[{"nodePort":31000}]}}"#.to_owned(),
+        ),
+    };
+    let normaliser = crate::normalise::Normaliser::new("dftests", &request);
+    let answer = crate::case::parse(
+        r#"{"spec":{"clusterIP":"10.96.3.4","ports":[{"nodePort":31000},{"nodePort":31001}]},"metadata":{"name":"web-x2x4z",
+        "generateName":"web-","uid":"5a5f7f3e-0000-4000-8000-000000000000","resourceVersion":"17","managedFields":[{}],
+        "namespace":"dftests-1","creationTimestamp":"2026-05-05T01:02:03Z","annotations":{"sent":"2020-01-01T00:00:00Z"}}}"#,
+    )
+    .unwrap();
+    assert_eq!(
+        crate::case::text_of(&normaliser.value(answer)),
+        r#"{"metadata":{"annotations":{"sent":"2020-01-01T00:00:00Z"},"creationTimestamp":"TIME","generateName":"web-","name":"web-RANDOM","namespace":"RUN-1","resourceVersion":"VERSION","uid":"UID"},"spec":{"clusterIP":"ALLOTTED","ports":[{"nodePort":31000},{"nodePort":30000}]}}"#
+    );
+    let message = r#"Invalid value: "{\"a\":1,\"managedFields\":[{\"k\":[1]}],\"b\":2}": no"#;
+    assert_eq!(normaliser.text(message), r#"Invalid value: "{\"a\":1,\"b\":2}": no"#);
+}
