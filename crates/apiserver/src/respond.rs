@@ -15,6 +15,7 @@ pub type Answer = Response<Body>;
 /// A refusal, in the form the client can read.
 pub fn status(catalog: &Catalog, status: &Status, wanted: Wanted) -> Answer {
     let mut answer = value(catalog, status.code, &status.to_value(), wanted);
+    warn(&mut answer, &status.warnings);
     if let Some(details) = &status.details
         && details.retry_after_seconds > 0
     {

@@ -14,6 +14,8 @@ pub struct Status {
     pub details: Option<Details>,
     /// Set on a 410 of a paged list: where an inconsistent list may go on.
     pub continue_token: Option<String>,
+    /// What the client was to be warned of before the request failed; headers, not part of the body.
+    pub warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,11 +63,16 @@ impl About<'_> {
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Status {
-        Status { code, reason, message: message.into(), details: None, continue_token: None }
+        Status { code, reason, message: message.into(), details: None, continue_token: None, warnings: Vec::new() }
     }
     /// Upstream adds an empty `details` object to the statuses its generic layer makes.
     pub fn with_empty_details(mut self) -> Status {
         self.details = Some(Details::default());
+        self
+    }
+    /// The same failure, after these warnings.
+    pub fn after_warnings(mut self, warnings: Vec<String>) -> Status {
+        self.warnings.splice(0..0, warnings);
         self
     }
     pub fn bad_request(message: impl Into<String>) -> Status {

@@ -260,7 +260,7 @@ impl Registry {
             let (encoded, mut effects) =
                 match self.fresh_step(request, storage, &mut new, &name, options, now) {
                     Ok(ready) => ready,
-                    Err(Halt::Final(status)) => return Err(status),
+                    Err(Halt::Final(status)) => return Err(status.after_warnings(warnings)),
                     // Another server may just have created what is missing.
                     Err(Halt::Refused(_)) if !fresh => {
                         self.freshen().await?;
@@ -272,7 +272,7 @@ impl Registry {
                         waited += 1;
                         continue;
                     }
-                    Err(Halt::Refused(refusal)) => return Err(refusal.status),
+                    Err(Halt::Refused(refusal)) => return Err(refusal.status.after_warnings(warnings)),
                 };
             let key: Key = storage.key(request.namespace, &name).into();
             let mut warnings = warnings.clone();
@@ -442,21 +442,37 @@ impl Registry {
         now: i64,
     ) -> Result<Step, Status> {
         let (mut new, old_tree, warnings) = self.changed(request, storage, rules, old, verb)?;
+        match self.judged(request, storage, &mut new, &old_tree, options, now) {
+            Ok((encoded, effects)) => Ok(Step { new, old_tree, encoded, warnings, effects }),
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
+    }
+
+    /// Admission, strategy and validation of a changed object.
+    fn judged(
+        &self,
+        request: &Request<'_>,
+        storage: &Storage,
+        new: &mut Value,
+        old: &Value,
+        options: WriteOptions,
+        now: i64,
+    ) -> Result<(Vec<u8>, Effects), Status> {
         let mut attempt = self.attempt(request, storage, Operation::Update, request.name, options.dry_run);
-        attempt.old = Some(&old_tree);
+        attempt.old = Some(old);
         let mut effects = Effects::default();
-        self.admission.mutate(&attempt, &mut new, &mut effects).map_err(|refusal| refusal.status)?;
+        self.admission.mutate(&attempt, new, &mut effects).map_err(|refusal| refusal.status)?;
         if let Some(allotter) = self.admission.allotter(storage) {
-            allotter.reserve(&attempt, &mut new, &mut effects).map_err(|refusal| refusal.status)?;
+            allotter.reserve(&attempt, new, &mut effects).map_err(|refusal| refusal.status)?;
         }
         let extra = extra_of(request);
         let context = context(request, now, &extra);
-        kinds::drop_disabled(storage, &mut new, Some(&old_tree));
-        kinds::prepare_update(kinds::kind_of(storage), &mut new, &old_tree, &context);
-        let encoded = self.complete(storage, &mut new, Some(&old_tree), &context)?;
-        effects.warnings.extend(kinds::warnings::of(storage, &new, Some(&old_tree), &context));
-        self.admission.validate(&attempt, Some(&new), &mut effects).map_err(|refusal| refusal.status)?;
-        Ok(Step { new, old_tree, encoded, warnings, effects })
+        kinds::drop_disabled(storage, new, Some(old));
+        kinds::prepare_update(kinds::kind_of(storage), new, old, &context);
+        let encoded = self.complete(storage, new, Some(old), &context)?;
+        effects.warnings.extend(kinds::warnings::of(storage, new, Some(old), &context));
+        self.admission.validate(&attempt, Some(new), &mut effects).map_err(|refusal| refusal.status)?;
+        Ok((encoded, effects))
     }
 
     /// What `verb` makes of `old`, in the storage version, with the identity and version checks of an update;
