@@ -24,7 +24,7 @@ use crate::info::{Place, Query, RequestInfo, parse};
 use crate::metrics::{Counted, Metrics};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
-use crate::{aggregation, discovery, open_api, upkeep, verbs};
+use crate::{aggregation, default_account, discovery, open_api, root_ca, upkeep, verbs};
 
 /// Requests that are no watch must be answered within this.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -51,6 +51,8 @@ pub struct ApiConfig {
     pub tokens: Option<Tokens>,
     /// Which admission plugins run beside the default ones, and which don't.
     pub admission: Choice,
+    /// The certificate authority pods must trust to reach this server, as PEM; without one none is published.
+    pub root_ca: Option<String>,
 }
 
 /// The whole API without its sockets: give it requests, it gives answers.
@@ -66,6 +68,7 @@ pub struct Api {
     loops_started: AtomicBool,
     trigger: Trigger,
     tokens: Option<Tokens>,
+    root_ca: Option<String>,
 }
 
 impl Api {
@@ -89,6 +92,7 @@ impl Api {
             loops_started: AtomicBool::new(false),
             trigger,
             tokens: config.tokens,
+            root_ca: config.root_ca,
         }))
     }
 
@@ -96,17 +100,22 @@ impl Api {
         &self.registry
     }
 
-    /// Starts what runs without being asked (upkeep, role aggregation), once; it stops when a shutdown begins.
+    /// Starts what runs without being asked (upkeep, role aggregation, what every namespace has), once; it stops when a shutdown begins.
     /// The first caller owns the tasks and joins them.
     pub fn start_loops(self: &Arc<Api>) -> Vec<tokio::task::JoinHandle<()>> {
         if self.loops_started.swap(true, Ordering::AcqRel) {
             return Vec::new();
         }
         let env = self.registry.env();
-        vec![
+        let mut loops = vec![
             env.spawn("upkeep", upkeep::run(self.clone())),
             env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
-        ]
+            env.spawn("default-accounts", default_account::run(self.clone())),
+        ];
+        if let Some(pem) = &self.root_ca {
+            loops.push(env.spawn("root-ca-publisher", root_ca::run(self.clone(), pem.clone())));
+        }
+        loops
     }
 
     /// Not ready any more, watches end; requests under way finish.

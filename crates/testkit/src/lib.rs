@@ -48,12 +48,19 @@ impl TestCluster {
 
     /// In a given world, with static tokens for callers that bring one.
     pub async fn in_world(env: Env, tokens: Option<Tokens>) -> TestCluster {
+        Self::with(env, |config| config.tokens = tokens).await
+    }
+
+    /// In a given world, with a configuration of one's own.
+    pub async fn with(env: Env, change: impl FnOnce(&mut ApiConfig)) -> TestCluster {
         let catalog = Arc::new(Catalog::builtin());
         let table = Table::new(catalog.clone(), env.clone());
         let engine = MemoryEngine::open(table.clone());
         let admission = Default::default();
-        let api = Api::new(ApiConfig { catalog, table, engine, env, tokens, admission })
-            .expect("the default plugins exist");
+        let mut config =
+            ApiConfig { catalog, table, engine, env, tokens: None, admission, root_ca: None };
+        change(&mut config);
+        let api = Api::new(config).unwrap_or_else(|error| panic!("{error}"));
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
         }
