@@ -35,12 +35,7 @@ impl Plugin for AlwaysPullImages {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         let Some(pod) = new.filter(|new| concerns(attempt, new)) else { return Ok(()) };
         let spec = pod.get("spec").unwrap_or(&Value::Null);
         for list in LISTS {

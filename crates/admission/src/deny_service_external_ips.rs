@@ -12,12 +12,7 @@ impl Plugin for DenyServiceExternalIPs {
         "DenyServiceExternalIPs"
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         let Some(new) = new.filter(|_| attempt.is("", "services")) else { return Ok(()) };
         let of = |service: &'_ Value| -> Vec<Value> {
             service.get("spec").map(|spec| items(spec, "externalIPs").to_vec()).unwrap_or_default()

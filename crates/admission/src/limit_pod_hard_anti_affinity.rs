@@ -14,12 +14,7 @@ impl Plugin for LimitPodHardAntiAffinityTopology {
         "LimitPodHardAntiAffinityTopology"
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         let Some(pod) = new.filter(|_| attempt.is("", "pods")) else { return Ok(()) };
         let Some(rules) = pod.at(&["spec", "affinity", "podAntiAffinity"]) else { return Ok(()) };
         let terms = items(rules, "requiredDuringSchedulingIgnoredDuringExecution");

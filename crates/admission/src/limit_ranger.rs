@@ -61,12 +61,7 @@ impl Plugin for LimitRanger {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         let Some(new) = new.filter(|_| concerns(attempt)) else { return Ok(()) };
         let Some(all) = self.ranges.get(attempt, read) else { return Ok(()) };
         for range in all.get(attempt.namespace).into_iter().flatten() {

@@ -22,12 +22,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
         "OwnerReferencesPermissionEnforcement"
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         // Kubelets write status all the time and cannot change owners through it.
         let pod_status = attempt.is_or_below("", "pods") && attempt.subresource == Some("status");
         let Some(new) = new.filter(|_| !pod_status && attempt.operation != Operation::Delete) else {

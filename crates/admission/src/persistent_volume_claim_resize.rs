@@ -14,12 +14,7 @@ impl Plugin for PersistentVolumeClaimResize {
         "PersistentVolumeClaimResize"
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         if attempt.operation != Operation::Update || !attempt.is("", "persistentvolumeclaims") {
             return Ok(());
         }
@@ -33,9 +28,9 @@ impl Plugin for PersistentVolumeClaimResize {
         let class = class(new);
         let allowed = !class.is_empty()
             && class == self::class(old)
-            && attempt.find("storage.k8s.io", "storageclasses", "", class).is_some_and(|class| {
-                flag(&attempt.tree(&class), "allowVolumeExpansion") == Some(true)
-            });
+            && attempt
+                .find("storage.k8s.io", "storageclasses", "", class)
+                .is_some_and(|class| flag(&attempt.tree(&class), "allowVolumeExpansion") == Some(true));
         if allowed {
             return Ok(());
         }

@@ -17,12 +17,7 @@ impl Plugin for PodResizeValidator {
         "PodResizeValidator"
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         if attempt.subresource != Some("resize") {
             return Ok(());
         }
@@ -45,12 +40,7 @@ impl Plugin for NodeDeclaredFeatureValidator {
         "NodeDeclaredFeatureValidator"
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         if !matches!(attempt.subresource, None | Some("resize")) {
             return Ok(());
         }
@@ -124,8 +114,7 @@ fn too_large(pod: &Value, node: &Value) -> Option<String> {
     if asked > there {
         why.push(format!("memory, requested: {}, allocatable: {}", asked.as_i64(), there.as_i64()));
     }
-    (!why.is_empty())
-        .then(|| format!("node didn't have enough allocatable resources: {}", why.join("; ")))
+    (!why.is_empty()).then(|| format!("node didn't have enough allocatable resources: {}", why.join("; ")))
 }
 
 fn no_node(attempt: &Attempt<'_>, node: &str) -> Refusal {

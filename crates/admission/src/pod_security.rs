@@ -11,7 +11,8 @@
 mod checks;
 mod existing;
 mod policy;
-
+#[cfg(test)]
+mod tests;
 
 use object::{Status, Value, quote};
 use table::Obj;
@@ -101,7 +102,9 @@ fn template(attempt: &Attempt<'_>, template: Option<&Value>, effects: &mut Effec
 }
 
 fn namespace(attempt: &Attempt<'_>, new: &Value, effects: &mut Effects) -> Result<(), Refusal> {
-    let label = |of: &'_ Value, name: &str| of.at(&["metadata", "labels", name]).and_then(Value::as_str).map(str::to_owned);
+    let label = |of: &'_ Value, name: &str| {
+        of.at(&["metadata", "labels", name]).and_then(Value::as_str).map(str::to_owned)
+    };
     let (policy, broken) = Policy::of(|name| label(new, name));
     let Some(old) = attempt.old else {
         return if broken.is_empty() { Ok(()) } else { Err(invalid(attempt, broken)) };
@@ -112,9 +115,8 @@ fn namespace(attempt: &Attempt<'_>, new: &Value, effects: &mut Effects) -> Resul
         return Err(invalid(attempt, broken));
     }
     let (now, was) = (policy.enforce, before.enforce);
-    let stricter = now != was
-        && now.level != Level::Privileged
-        && (now.version != was.version || now.level > was.level);
+    let stricter =
+        now != was && now.level != Level::Privileged && (now.version != was.version || now.level > was.level);
     if stricter {
         effects.warnings.extend(existing::warnings(attempt, now));
     }

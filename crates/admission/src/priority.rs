@@ -60,12 +60,7 @@ impl Plugin for Priority {
         }
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         let Some(class) = new.filter(|_| attempt.is(GROUP, PLURAL)) else { return Ok(()) };
         if flag(class, "globalDefault") != Some(true) {
             return Ok(());
@@ -137,7 +132,8 @@ impl Classes {
             let Ok(tree) = json::parse(obj.body(), None) else { continue };
             let value = tree.get("value").and_then(Value::as_int).unwrap_or(0);
             // Should there be several defaults, the lowest counts.
-            if flag(&tree, "globalDefault") == Some(true) && default.as_ref().is_none_or(|(v, _)| *v > value) {
+            if flag(&tree, "globalDefault") == Some(true) && default.as_ref().is_none_or(|(v, _)| *v > value)
+            {
                 default = Some((value, obj.name().to_owned()));
             }
             let policy = text(&tree, "preemptionPolicy").to_owned();

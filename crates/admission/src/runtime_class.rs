@@ -35,12 +35,7 @@ impl Plugin for RuntimeClass {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         if attempt.operation != Operation::Create || !attempt.is("", "pods") {
             return Ok(());
         }
@@ -49,7 +44,8 @@ impl Plugin for RuntimeClass {
         match class_of(attempt, pod)?.as_ref().and_then(overhead) {
             Some(overhead) if Amounts::read(own) != Amounts::read(Some(overhead)) => Err(mismatch(attempt)),
             None if own.is_some() => {
-                let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+                let why =
+                    "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
                 Err(attempt.forbidden(why).into())
             }
             _ => Ok(()),

@@ -51,12 +51,7 @@ impl Plugin for ServiceAccount {
         check_secrets(attempt, new, &asked)
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         let Some(pod) = new.filter(|_| attempt.is_or_below("", "pods")) else { return Ok(()) };
         match (attempt.operation, attempt.subresource) {
             (Operation::Create, None) if annotation(pod, MIRROR).is_some() => check_mirror(attempt, pod),

@@ -72,7 +72,8 @@ impl Follow {
             }
             let places = &self.places;
             let changed = std::future::poll_fn(|cx| {
-                let any = places.iter().flat_map(|p| &p.cursor).any(|cursor| cursor.poll_changed(cx).is_ready());
+                let any =
+                    places.iter().flat_map(|p| &p.cursor).any(|cursor| cursor.poll_changed(cx).is_ready());
                 if any { Poll::Ready(()) } else { Poll::Pending }
             });
             let wait = at_most.unwrap_or(Duration::from_secs(3600));

@@ -48,7 +48,12 @@ impl PerNamespace {
             for namespace in std::mem::take(&mut due) {
                 if let Err(status) = self.ensure(&api, &namespace).await {
                     let (what, why) = (self.name, status.message);
-                    tracing::warn!(namespace, what, error = why, "a namespace lacks an object it should have");
+                    tracing::warn!(
+                        namespace,
+                        what,
+                        error = why,
+                        "a namespace lacks an object it should have"
+                    );
                     failed.insert(namespace);
                 }
             }
@@ -64,10 +69,12 @@ impl PerNamespace {
             let resource = catalog.find("", "v1", plural)?;
             Some((resource, catalog.storage(resource.storage?)))
         };
-        let (Some((_, namespaces)), Some((resource, storage))) = (stored("namespaces"), stored(self.plural)) else {
+        let (Some((_, namespaces)), Some((resource, storage))) = (stored("namespaces"), stored(self.plural))
+        else {
             return Ok(());
         };
-        let active = table.get(namespaces.id, &namespaces.key("", namespace)).is_some_and(|ns| !ns.deleting());
+        let active =
+            table.get(namespaces.id, &namespaces.key("", namespace)).is_some_and(|ns| !ns.deleting());
         if !active {
             return Ok(());
         }

@@ -321,8 +321,7 @@ impl Registry {
         let extra = extra_of(request);
         let context = context(request, now, &extra);
         let mut effects = Effects::default();
-        let mut attempt =
-            self.attempt(request, storage, Operation::Create, named.known_as, options.dry_run);
+        let mut attempt = self.attempt(request, storage, Operation::Create, named.known_as, options.dry_run);
         self.admission.mutate(&attempt, new, &mut effects)?;
         attempt.name = named.name;
         if let Some(allotter) = self.admission.allotter(storage) {

@@ -117,7 +117,8 @@ async fn serve(settings: Settings) -> Result<()> {
 
     let admission = settings.admission.clone();
     let root_ca = Some(pki.ca_pem().to_owned());
-    let config = ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens, admission, root_ca };
+    let config =
+        ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens, admission, root_ca };
     let api = Api::new(config).map_err(|error| {
         anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
     })?;

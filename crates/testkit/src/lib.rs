@@ -15,13 +15,14 @@ mod service;
 mod socket;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::{Api, ApiConfig, Caller};
 use auth::{Tokens, UserInfo, groups};
 use catalog::Catalog;
 use env::Env;
 use store::MemoryEngine;
-use table::Table;
+use table::{Scope, Selection, Table};
 use tokio::task::JoinHandle;
 
 pub use raw::{Ask, Reply, Stream};
@@ -57,15 +58,41 @@ impl TestCluster {
         let table = Table::new(catalog.clone(), env.clone());
         let engine = MemoryEngine::open(table.clone());
         let admission = Default::default();
-        let mut config =
-            ApiConfig { catalog, table, engine, env, tokens: None, admission, root_ca: None };
+        let mut config = ApiConfig { catalog, table, engine, env, tokens: None, admission, root_ca: None };
         change(&mut config);
         let api = Api::new(config).unwrap_or_else(|error| panic!("{error}"));
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
         }
         let loops = api.start_loops();
-        TestCluster { api, loops, sockets: Vec::new() }
+        let cluster = TestCluster { api, loops, sockets: Vec::new() };
+        cluster.settled().await;
+        cluster
+    }
+
+    /// Waits until the server's loops have made a default account for every namespace there is.
+    pub async fn settled(&self) {
+        let table = self.api.registry().table();
+        let stored = |plural: &str| {
+            let all = table.catalog().storages();
+            all.iter().find(|s| s.group.is_empty() && s.plural == *plural).expect("a core resource")
+        };
+        let (namespaces, accounts) = (stored("namespaces"), stored("serviceaccounts"));
+        // Far more turns than any test's namespaces need.
+        for _ in 0..10_000 {
+            let everything = Selection::everything(Scope::All);
+            let all = table.list(namespaces.id, &everything, None, None, 0).expect("the present is readable");
+            let lacking = all
+                .items
+                .iter()
+                .filter(|ns| !ns.deleting())
+                .any(|ns| table.get(accounts.id, &accounts.key(ns.name(), "default")).is_none());
+            if !lacking {
+                return;
+            }
+            self.env().sleep(Duration::from_millis(1)).await;
+        }
+        panic!("some namespace never got its default account");
     }
 
     pub fn api(&self) -> &Arc<Api> {

@@ -62,7 +62,12 @@ const CHECKS: &[Check] = &[
     baseline("seccompProfile_baseline", &[(0, profiles::seccomp_annotations), (19, profiles::seccomp)]),
     baseline(
         "sysctls",
-        &[(0, host::sysctls_1_0), (27, host::sysctls_1_27), (29, host::sysctls_1_29), (32, host::sysctls_1_32)],
+        &[
+            (0, host::sysctls_1_0),
+            (27, host::sysctls_1_27),
+            (29, host::sysctls_1_29),
+            (32, host::sysctls_1_32),
+        ],
     ),
     baseline("windowsHostProcess", &[(0, host::windows_process)]),
     restricted(

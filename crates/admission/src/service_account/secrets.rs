@@ -60,7 +60,8 @@ pub fn mentions_any(spec: &Value) -> bool {
             let referenced = REFERENCES.iter().any(|(source, reference)| {
                 member(volume, source).and_then(|s| member(s, reference)).is_some_and(named)
             });
-            let own = |source: &str| member(volume, source).is_some_and(|s| !text(s, "secretName").is_empty());
+            let own =
+                |source: &str| member(volume, source).is_some_and(|s| !text(s, "secretName").is_empty());
             let projected = member(volume, "projected").map(|p| items(p, "sources")).unwrap_or_default();
             referenced
                 || own("secret")

@@ -3,6 +3,7 @@
 // Everything here is a test: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
+mod admission;
 mod bad_input;
 mod clients;
 mod concurrency;
@@ -11,6 +12,8 @@ mod golden_errors;
 mod golden_watches;
 mod kinds;
 mod lists;
+mod namespace_objects;
+mod pod_security;
 mod rbac;
 mod surface;
 mod sweep;

@@ -24,9 +24,8 @@ pub fn app_armor(pod: &Pod<'_>) -> Option<Finding> {
     };
     let by_pod = unconfined(pod.spec);
     let bad = pod.names_where(|c| unconfined(c));
-    let fine = |value: &str| {
-        value.is_empty() || value == "runtime/default" || value.starts_with("localhost/")
-    };
+    let fine =
+        |value: &str| value.is_empty() || value == "runtime/default" || value.starts_with("localhost/");
     let annotations: BTreeSet<String> = pod
         .annotations()
         .filter(|(name, value)| name.starts_with(APP_ARMOR_ANNOTATION) && !fine(value))
