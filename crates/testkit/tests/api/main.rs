@@ -8,6 +8,7 @@ mod bad_input;
 mod clients;
 mod concurrency;
 mod determinism;
+mod golden_admission;
 mod golden_errors;
 mod golden_watches;
 mod kinds;
