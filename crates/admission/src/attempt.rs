@@ -89,6 +89,6 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn stored(&self, group: &str, plural: &str) -> Option<&'a Storage> {
-        self.table.catalog().storages().iter().find(|s| s.plural == plural && s.group == group)
+        self.table.catalog().find_storage(group, plural)
     }
 }

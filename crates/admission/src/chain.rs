@@ -71,7 +71,7 @@ fn rows(authorize: &Authorize) -> Vec<Row> {
         on(NamespaceLifecycle),
         off(LimitPodHardAntiAffinityTopology),
         on(LimitRanger::default()),
-        on(ServiceAccount),
+        on(ServiceAccount::default()),
         on(TaintNodesByCondition),
         off(AlwaysPullImages),
         on(PodSecurity),
@@ -147,5 +147,56 @@ impl Chain {
             .iter()
             .find(|(group, plural, _)| storage.plural == *plural && storage.group == *group);
         found.map(|(_, _, allotter)| &**allotter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Upstream's order of the plugins that are on by default and need no webhook.
+    const ORDER: [&str; 19] = [
+        "NamespaceLifecycle",
+        "LimitRanger",
+        "ServiceAccount",
+        "TaintNodesByCondition",
+        "PodSecurity",
+        "Priority",
+        "DefaultTolerationSeconds",
+        "DefaultStorageClass",
+        "StorageObjectInUseProtection",
+        "PodGroupProtection",
+        "PersistentVolumeClaimResize",
+        "RuntimeClass",
+        "ClusterTrustBundleAttest",
+        "DefaultIngressClass",
+        "PodTopologyLabels",
+        "PodGroupWorkloadExists",
+        "NodeDeclaredFeatureValidator",
+        "JobValidation",
+        "PodResizeValidator",
+    ];
+
+    fn chain(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, UnknownPlugin> {
+        let names = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect();
+        let choice = Choice { enable: names(enable), disable: names(disable) };
+        let authorize: Authorize = Arc::new(|_, _| Decision::default());
+        let chain = Chain::new(&choice, &authorize, Vec::new())?;
+        Ok(chain.plugins.iter().map(|plugin| plugin.name()).collect())
+    }
+
+    #[test]
+    fn plugins_run_in_upstreams_order() {
+        let known = chain(&[], &[]).expect("the default");
+        let ours: Vec<&str> = known.iter().copied().filter(|name| ORDER.contains(name)).collect();
+        assert_eq!(ours, ORDER);
+    }
+
+    #[test]
+    fn flags_add_and_remove() {
+        let names = chain(&["OwnerReferencesPermissionEnforcement"], &["Priority"]).expect("known names");
+        assert!(names.contains(&"OwnerReferencesPermissionEnforcement") && !names.contains(&"Priority"));
+        let error = chain(&["Nope"], &[]).expect_err("no such plugin").to_string();
+        assert!(error.starts_with("there is no admission plugin Nope; there are: AlwaysAdmit, "), "{error}");
     }
 }

@@ -6,20 +6,28 @@ mod token;
 
 use std::sync::Arc;
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 use object::{Map, Value};
 use table::Obj;
 
 use crate::tree::{annotation, flag, items, list_mut, text};
 use crate::{Attempt, Effects, Operation, Plugin, Refusal};
 
-pub struct ServiceAccount;
+pub struct ServiceAccount {
+    /// An account whose text has none of these asks for nothing beyond a token; most are so.
+    asks: [Finder<'static>; 3],
+}
 
 const DEFAULT: &str = "default";
 pub(crate) const MIRROR: &str = "kubernetes.io/config.mirror";
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
-/// An account whose text has none of these asks for nothing beyond a token; most are so.
-const ASKS: [&str; 3] = ["automountServiceAccountToken", "imagePullSecrets", ENFORCE];
+
+impl Default for ServiceAccount {
+    fn default() -> ServiceAccount {
+        let asks = ["automountServiceAccountToken", "imagePullSecrets", ENFORCE].map(Finder::new);
+        ServiceAccount { asks }
+    }
+}
 
 impl Plugin for ServiceAccount {
     fn name(&self) -> &'static str {
@@ -39,7 +47,7 @@ impl Plugin for ServiceAccount {
             spec.set("serviceAccount", DEFAULT);
         }
         let account = account_of(attempt, new)?;
-        let asked = asked(attempt, &account);
+        let asked = self.asked(attempt, &account);
         let automount = flag(new.get("spec").unwrap_or(&Value::Null), "automountServiceAccountToken")
             .or_else(|| asked.as_ref().and_then(|a| flag(a, "automountServiceAccountToken")));
         let spec = new.map_at(&["spec"]);
@@ -57,14 +65,14 @@ impl Plugin for ServiceAccount {
             (Operation::Create, None) if annotation(pod, MIRROR).is_some() => check_mirror(attempt, pod),
             (Operation::Create, None) => {
                 let account = account_of(attempt, pod)?;
-                match asked(attempt, &account) {
+                match self.asked(attempt, &account) {
                     Some(asked) => check_secrets(attempt, pod, &asked),
                     None => Ok(()),
                 }
             }
             (Operation::Update, Some("ephemeralcontainers")) => {
                 let account = account_of(attempt, pod)?;
-                match asked(attempt, &account).filter(enforces) {
+                match self.asked(attempt, &account).filter(enforces) {
                     // Upstream gives this reason bare, not as a 403.
                     Some(asked) => secrets::check_ephemeral(&asked, pod)
                         .map_err(|why| object::Status::unknown(why).into()),
@@ -93,10 +101,12 @@ fn account_of(attempt: &Attempt<'_>, pod: &Value) -> Result<Arc<Obj>, Refusal> {
     })
 }
 
-/// The account's tree, if there is anything in it for a pod.
-fn asked(attempt: &Attempt<'_>, account: &Obj) -> Option<Value> {
-    let body = account.body();
-    ASKS.iter().any(|word| memmem::find(body, word.as_bytes()).is_some()).then(|| attempt.tree(account))
+impl ServiceAccount {
+    /// The account's tree, if there is anything in it for a pod.
+    fn asked(&self, attempt: &Attempt<'_>, account: &Obj) -> Option<Value> {
+        let body = account.body();
+        self.asks.iter().any(|word| word.find(body).is_some()).then(|| attempt.tree(account))
+    }
 }
 
 fn enforces(account: &Value) -> bool {

@@ -23,9 +23,11 @@ pub struct PerNamespace {
     pub name: &'static str,
     /// A new one.
     pub fresh: Value,
-    /// What it must become; `None`: it is as it should be.
-    pub mended: Box<dyn Fn(&Value) -> Option<Value> + Send + Sync>,
+    pub mended: Mended,
 }
+
+/// What the object must become; `None`: it is as it should be.
+pub type Mended = Box<dyn Fn(&Value) -> Option<Value> + Send + Sync>;
 
 impl PerNamespace {
     /// Runs until shutdown.

@@ -387,3 +387,26 @@ async fn owners_are_only_set_by_those_who_may() {
     cluster.post(&maps, body("admins", owner(true))).await.ok(201);
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn plugins_that_are_off_by_default_refuse_when_on() {
+    let on = ["DenyServiceExternalIPs", "LimitPodHardAntiAffinityTopology"];
+    let cluster = with_plugins(52, &on, &[]).await;
+    let services = format!("{NS}/services");
+    let service = |ips: Value| json!({"metadata": {"name": "s"}, "spec": {"externalIPs": ips, "ports": [{"port": 80}]}});
+    assert_eq!(
+        refused(&cluster, &services, service(json!(["192.0.2.1"]))).await,
+        "Use of external IPs is denied by admission control"
+    );
+    cluster.post(&services, service(json!([]))).await.ok(201);
+    let apart = |key: &str| {
+        let term = json!({"topologyKey": key, "labelSelector": {"matchLabels": {"a": "b"}}});
+        json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}})
+    };
+    assert_eq!(
+        refused(&cluster, PODS, pod("p", apart("zone"))).await,
+        "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey zone but only key kubernetes.io/hostname is allowed"
+    );
+    cluster.post(PODS, pod("p", apart("kubernetes.io/hostname"))).await.ok(201);
+    cluster.shutdown().await;
+}
