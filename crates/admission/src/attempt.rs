@@ -35,6 +35,7 @@ pub struct Attempt<'a> {
     pub storage: &'a Storage,
     pub subresource: Option<&'a str>,
     pub namespace: &'a str,
+    /// While a new object is being completed and its name is yet to be generated: the beginning of the name.
     pub name: &'a str,
     /// In the storage version; absent for creations.
     pub old: Option<&'a Value>,
@@ -60,7 +61,8 @@ impl<'a> Attempt<'a> {
 
     /// The 403 of a plugin.
     pub fn forbidden(&self, reason: impl AsRef<str>) -> Status {
-        Status::forbidden(self.about(), self.name, reason)
+        let name = if self.name.is_empty() { "Unknown" } else { self.name };
+        Status::forbidden(self.about(), name, reason)
     }
 
     /// Another object of the cluster; `namespace` is empty for cluster-scoped ones.
@@ -87,6 +89,6 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn stored(&self, group: &str, plural: &str) -> Option<&'a Storage> {
-        self.table.catalog().storages().iter().find(|s| s.plural == plural && s.group == group)
+        self.table.catalog().find_storage(group, plural)
     }
 }

@@ -6,7 +6,24 @@ use auth::{Attributes, Decision, UserInfo};
 use catalog::Storage;
 use object::Value;
 
+use crate::always_pull_images::AlwaysPullImages;
+use crate::default_class::{DefaultIngressClass, DefaultStorageClass};
+use crate::default_toleration_seconds::DefaultTolerationSeconds;
+use crate::deny_service_external_ips::DenyServiceExternalIPs;
+use crate::idle::Idle;
+use crate::limit_pod_hard_anti_affinity::LimitPodHardAntiAffinityTopology;
+use crate::limit_ranger::LimitRanger;
 use crate::namespace_lifecycle::NamespaceLifecycle;
+use crate::owner_references::OwnerReferencesPermissionEnforcement;
+use crate::persistent_volume_claim_resize::PersistentVolumeClaimResize;
+use crate::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
+use crate::pod_security::PodSecurity;
+use crate::pod_topology_labels::PodTopologyLabels;
+use crate::priority::Priority;
+use crate::runtime_class::RuntimeClass;
+use crate::service_account::ServiceAccount;
+use crate::storage_object_in_use_protection::StorageObjectInUseProtection;
+use crate::taint_nodes_by_condition::TaintNodesByCondition;
 use crate::{Allotter, Attempt, Effects, Plugin, Refusal};
 
 /// May they? For plugins that ask on someone's behalf.
@@ -43,14 +60,38 @@ fn on(plugin: impl Plugin + 'static) -> Row {
     Row { plugin: Box::new(plugin), by_default: true }
 }
 
-#[allow(dead_code)]
 fn off(plugin: impl Plugin + 'static) -> Row {
     Row { plugin: Box::new(plugin), by_default: false }
 }
 
 /// Every plugin there is, in the order they run (upstream's).
-fn rows(_authorize: &Authorize) -> Vec<Row> {
-    vec![on(NamespaceLifecycle)]
+fn rows(authorize: &Authorize) -> Vec<Row> {
+    vec![
+        off(Idle("AlwaysAdmit")),
+        on(NamespaceLifecycle),
+        off(LimitPodHardAntiAffinityTopology),
+        on(LimitRanger::default()),
+        on(ServiceAccount::default()),
+        on(TaintNodesByCondition),
+        off(AlwaysPullImages),
+        on(PodSecurity),
+        on(Priority::default()),
+        on(DefaultTolerationSeconds),
+        on(DefaultStorageClass::default()),
+        on(StorageObjectInUseProtection),
+        on(Idle("PodGroupProtection")),
+        off(OwnerReferencesPermissionEnforcement::new(authorize)),
+        on(PersistentVolumeClaimResize),
+        on(RuntimeClass),
+        on(Idle("ClusterTrustBundleAttest")),
+        on(DefaultIngressClass::default()),
+        off(DenyServiceExternalIPs),
+        on(PodTopologyLabels),
+        on(Idle("PodGroupWorkloadExists")),
+        on(NodeDeclaredFeatureValidator),
+        on(Idle("JobValidation")),
+        on(PodResizeValidator),
+    ]
 }
 
 impl Chain {
@@ -106,5 +147,56 @@ impl Chain {
             .iter()
             .find(|(group, plural, _)| storage.plural == *plural && storage.group == *group);
         found.map(|(_, _, allotter)| &**allotter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Upstream's order of the plugins that are on by default and need no webhook.
+    const ORDER: [&str; 19] = [
+        "NamespaceLifecycle",
+        "LimitRanger",
+        "ServiceAccount",
+        "TaintNodesByCondition",
+        "PodSecurity",
+        "Priority",
+        "DefaultTolerationSeconds",
+        "DefaultStorageClass",
+        "StorageObjectInUseProtection",
+        "PodGroupProtection",
+        "PersistentVolumeClaimResize",
+        "RuntimeClass",
+        "ClusterTrustBundleAttest",
+        "DefaultIngressClass",
+        "PodTopologyLabels",
+        "PodGroupWorkloadExists",
+        "NodeDeclaredFeatureValidator",
+        "JobValidation",
+        "PodResizeValidator",
+    ];
+
+    fn chain(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, UnknownPlugin> {
+        let names = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect();
+        let choice = Choice { enable: names(enable), disable: names(disable) };
+        let authorize: Authorize = Arc::new(|_, _| Decision::default());
+        let chain = Chain::new(&choice, &authorize, Vec::new())?;
+        Ok(chain.plugins.iter().map(|plugin| plugin.name()).collect())
+    }
+
+    #[test]
+    fn plugins_run_in_upstreams_order() {
+        let known = chain(&[], &[]).expect("the default");
+        let ours: Vec<&str> = known.iter().copied().filter(|name| ORDER.contains(name)).collect();
+        assert_eq!(ours, ORDER);
+    }
+
+    #[test]
+    fn flags_add_and_remove() {
+        let names = chain(&["OwnerReferencesPermissionEnforcement"], &["Priority"]).expect("known names");
+        assert!(names.contains(&"OwnerReferencesPermissionEnforcement") && !names.contains(&"Priority"));
+        let error = chain(&["Nope"], &[]).expect_err("no such plugin").to_string();
+        assert!(error.starts_with("there is no admission plugin Nope; there are: AlwaysAdmit, "), "{error}");
     }
 }

@@ -9,10 +9,29 @@
 //! object (a quota's new usage, a service's address) it puts into [`Effects`]: guarded, in the same commit, so
 //! that it happens exactly when the object does. A guard that no longer holds makes the write start again.
 
+mod always_pull_images;
+mod amounts;
 mod attempt;
 mod chain;
+mod default_class;
+mod default_toleration_seconds;
+mod deny_service_external_ips;
+mod idle;
+mod limit_pod_hard_anti_affinity;
+mod limit_ranger;
 mod memo;
 mod namespace_lifecycle;
+mod owner_references;
+mod persistent_volume_claim_resize;
+mod pod_resize;
+mod pod_security;
+mod pod_topology_labels;
+mod priority;
+mod runtime_class;
+mod service_account;
+mod storage_object_in_use_protection;
+mod taint_nodes_by_condition;
+mod tree;
 
 pub use attempt::{Attempt, Operation};
 pub use chain::{Authorize, Chain, Choice, UnknownPlugin};

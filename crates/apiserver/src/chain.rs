@@ -26,7 +26,7 @@ use crate::metrics::{Counted, Metrics};
 use crate::negotiate::{Wanted, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
-use crate::{aggregation, discovery, open_api, openid, upkeep, verbs};
+use crate::{aggregation, default_account, discovery, open_api, openid, root_ca, upkeep, verbs};
 
 /// Requests that are no watch must be answered within this.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -56,6 +56,8 @@ pub struct ApiConfig {
     pub service_accounts: ServiceAccounts,
     /// Whether Secrets of type `bootstrap.kubernetes.io/token` prove an identity.
     pub bootstrap_tokens: bool,
+    /// The certificate authority pods must trust to reach this server, as PEM; without one none is published.
+    pub root_ca: Option<String>,
 }
 
 /// The whole API without its sockets: give it requests, it gives answers.
@@ -71,6 +73,7 @@ pub struct Api {
     /// The loops of this cluster run once, however many sockets it has.
     loops_started: AtomicBool,
     trigger: Trigger,
+    root_ca: Option<String>,
 }
 
 impl Api {
@@ -100,6 +103,7 @@ impl Api {
             started,
             loops_started: AtomicBool::new(false),
             trigger,
+            root_ca: config.root_ca,
         }))
     }
 
@@ -112,17 +116,22 @@ impl Api {
         self.identity.set_external_address(address.into());
     }
 
-    /// Starts what runs without being asked (upkeep, role aggregation), once; it stops when a shutdown begins.
+    /// Starts what runs without being asked (upkeep, role aggregation, what every namespace has), once; it stops when a shutdown begins.
     /// The first caller owns the tasks and joins them.
     pub fn start_loops(self: &Arc<Api>) -> Vec<tokio::task::JoinHandle<()>> {
         if self.loops_started.swap(true, Ordering::AcqRel) {
             return Vec::new();
         }
         let env = self.registry.env();
-        vec![
+        let mut loops = vec![
             env.spawn("upkeep", upkeep::run(self.clone())),
             env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
-        ]
+            env.spawn("default-accounts", default_account::run(self.clone())),
+        ];
+        if let Some(pem) = &self.root_ca {
+            loops.push(env.spawn("root-ca-publisher", root_ca::run(self.clone(), pem.clone())));
+        }
+        loops
     }
 
     /// Not ready any more, watches end; requests under way finish.

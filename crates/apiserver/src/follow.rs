@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use catalog::StorageId;
+use catalog::{Storage, StorageId};
 use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
 use crate::chain::Api;
@@ -15,7 +15,15 @@ pub struct Follow {
     table: Arc<Table>,
     env: env::Env,
     shutdown: Shutdown,
-    places: Vec<(StorageId, Option<Cursor>)>,
+    places: Vec<Place>,
+}
+
+/// One resource, and how far it was seen.
+struct Place {
+    storage: StorageId,
+    /// Only objects of this name.
+    name: Option<&'static str>,
+    cursor: Option<Cursor>,
 }
 
 impl Follow {
@@ -25,8 +33,17 @@ impl Follow {
         let stored = |(group, plural): &(&str, &str)| {
             table.catalog().storages().iter().find(|s| s.group == *group && s.plural == *plural)
         };
-        let places = resources.iter().filter_map(stored).map(|s| (s.id, None)).collect();
+        let place = |s: &Storage| Place { storage: s.id, name: None, cursor: None };
+        let places = resources.iter().filter_map(stored).map(place).collect();
         Follow { table, env: api.registry().env().clone(), shutdown: api.shutdown(), places }
+    }
+
+    /// Only objects of this name of the last resource: the others do not wake anyone.
+    pub fn named(mut self, name: &'static str) -> Follow {
+        if let Some(place) = self.places.last_mut() {
+            place.name = Some(name);
+        }
+        self
     }
 
     /// What changed, at least one event; everything there is, as added, first and after history was lost.
@@ -37,9 +54,12 @@ impl Follow {
             if self.shutdown.has_begun() {
                 return None;
             }
-            for (storage, cursor) in &mut self.places {
+            for Place { storage, name, cursor } in &mut self.places {
                 if cursor.as_mut().is_none_or(|cursor| cursor.pull(&mut events, usize::MAX).is_err()) {
-                    let everything = Selection::everything(Scope::All);
+                    let everything = match name {
+                        None => Selection::everything(Scope::All),
+                        Some(name) => Selection::named(Scope::All, name),
+                    };
                     let Ok(page) = self.table.list(*storage, &everything, None, None, 0) else { continue };
                     let added = |obj| WatchEvent { kind: EventKind::Added, obj };
                     events.extend(page.items.into_iter().map(added));
@@ -52,7 +72,8 @@ impl Follow {
             }
             let places = &self.places;
             let changed = std::future::poll_fn(|cx| {
-                let any = places.iter().flat_map(|(_, c)| c).any(|cursor| cursor.poll_changed(cx).is_ready());
+                let any =
+                    places.iter().flat_map(|p| &p.cursor).any(|cursor| cursor.poll_changed(cx).is_ready());
                 if any { Poll::Ready(()) } else { Poll::Pending }
             });
             let wait = at_most.unwrap_or(Duration::from_secs(3600));

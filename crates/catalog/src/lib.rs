@@ -80,6 +80,13 @@ impl Catalog {
         ids.iter().map(|id| self.resource(*id)).find(|r| r.group == *group && r.version == *version)
     }
 
+    /// What is stored under a group and plural, whichever versions are served.
+    pub fn find_storage(&self, group: &str, plural: &str) -> Option<&Storage> {
+        let ids = self.index.plurals.get(plural)?;
+        let stored = ids.iter().filter_map(|id| self.resource(*id).storage).map(|id| self.storage(id));
+        stored.into_iter().find(|s| s.group == *group && s.plural == *plural)
+    }
+
     /// By group, version and kind.
     pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Resource> {
         let ids = self.index.kinds.get(kind)?;

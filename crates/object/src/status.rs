@@ -63,7 +63,14 @@ impl About<'_> {
 
 impl Status {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Status {
-        Status { code, reason, message: message.into(), details: None, continue_token: None, warnings: Vec::new() }
+        Status {
+            code,
+            reason,
+            message: message.into(),
+            details: None,
+            continue_token: None,
+            warnings: Vec::new(),
+        }
     }
     /// Upstream adds an empty `details` object to the statuses its generic layer makes.
     pub fn with_empty_details(mut self) -> Status {

@@ -96,6 +96,13 @@ struct Step {
     effects: Effects,
 }
 
+/// A new object's name, and what plugins that complete the object call it: a generated one comes after them.
+#[derive(Clone, Copy)]
+struct Named<'a> {
+    name: &'a str,
+    known_as: &'a str,
+}
+
 /// Why a create does not go on.
 enum Halt {
     Refused(Refusal),
@@ -240,8 +247,8 @@ impl Registry {
         metadata.set("uid", self.env().uuid());
         metadata.set("creationTimestamp", time::format_seconds(now));
         let named = metadata.get("name").and_then(Value::as_str).is_some_and(|n| !n.is_empty());
-        let base = metadata.get("generateName").and_then(Value::as_str).unwrap_or("");
-        let base: String = base.chars().take(GENERATED_BASE).collect();
+        let asked = metadata.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
+        let base: String = asked.chars().take(GENERATED_BASE).collect();
         let generated = !named && !base.is_empty();
         // Another name, or another address, must be prepared from the same start.
         let allotted = self.admission.allotter(storage).is_some();
@@ -257,8 +264,9 @@ impl Registry {
                 new.map_at(&["metadata"]).set("name", format!("{base}{}", self.env().name_suffix()));
             }
             let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
+            let named = Named { name: &name, known_as: if generated { &asked } else { &name } };
             let (encoded, mut effects) =
-                match self.fresh_step(request, storage, &mut new, &name, options, now) {
+                match self.fresh_step(request, storage, &mut new, named, options, now) {
                     Ok(ready) => ready,
                     Err(Halt::Final(status)) => return Err(status.after_warnings(warnings)),
                     // Another server may just have created what is missing.
@@ -318,16 +326,17 @@ impl Registry {
         request: &Request<'_>,
         storage: &Storage,
         new: &mut Value,
-        name: &str,
+        named: Named<'_>,
         options: WriteOptions,
         now: i64,
     ) -> Result<(Vec<u8>, Effects), Halt> {
         let kind = kinds::kind_of(storage);
         let extra = extra_of(request);
         let context = context(request, now, &extra);
-        let attempt = self.attempt(request, storage, Operation::Create, name, options.dry_run);
         let mut effects = Effects::default();
+        let mut attempt = self.attempt(request, storage, Operation::Create, named.known_as, options.dry_run);
         self.admission.mutate(&attempt, new, &mut effects)?;
+        attempt.name = named.name;
         if let Some(allotter) = self.admission.allotter(storage) {
             allotter.reserve(&attempt, new, &mut effects)?;
         }

@@ -135,6 +135,7 @@ async fn serve(settings: Settings) -> Result<()> {
         service_accounts,
         bootstrap_tokens: settings.identity.bootstrap_tokens,
         admission: settings.admission.clone(),
+        root_ca: Some(pki.ca_pem().to_owned()),
     };
     let api = Api::new(config).map_err(|error| {
         anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")

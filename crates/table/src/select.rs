@@ -37,6 +37,12 @@ impl Selection {
         Selection { scope, labels: None, fields: Vec::new() }
     }
 
+    /// Objects of one name, wherever they are.
+    pub fn named(scope: Scope, name: &str) -> Selection {
+        let test = FieldTest { which: Which::Name, equal: true, value: name.to_owned() };
+        Selection { scope, labels: None, fields: vec![test] }
+    }
+
     /// `Err` with the label a selector named that this resource cannot select by.
     pub fn new(
         catalog: &Catalog,

@@ -15,6 +15,7 @@ mod service;
 mod socket;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::{Api, ApiConfig, Caller};
 use auth::jwt::SigningKey;
@@ -23,7 +24,7 @@ use auth::{Tokens, UserInfo, groups};
 use catalog::Catalog;
 use env::Env;
 use store::MemoryEngine;
-use table::Table;
+use table::{Scope, Selection, Table};
 use tokio::task::JoinHandle;
 
 pub use raw::{Ask, Reply, Stream};
@@ -50,26 +51,59 @@ impl TestCluster {
 
     /// In a given world, with static tokens for callers that bring one.
     pub async fn in_world(env: Env, tokens: Option<Tokens>) -> TestCluster {
+        Self::with(env, |config| config.tokens = tokens).await
+    }
+
+    /// In a given world, with a configuration of one's own.
+    pub async fn with(env: Env, change: impl FnOnce(&mut ApiConfig)) -> TestCluster {
         let catalog = Arc::new(Catalog::builtin());
         let table = Table::new(catalog.clone(), env.clone());
         let engine = MemoryEngine::open(table.clone());
-        let service_accounts = service_accounts(Settings::default());
-        let config = ApiConfig {
+        let mut config = ApiConfig {
             catalog,
             table,
             engine,
             env,
-            tokens,
-            service_accounts,
+            tokens: None,
+            service_accounts: service_accounts(Settings::default()),
             bootstrap_tokens: true,
             admission: Default::default(),
+            root_ca: None,
         };
-        let api = Api::new(config).expect("the default plugins exist");
+        change(&mut config);
+        let api = Api::new(config).unwrap_or_else(|error| panic!("{error}"));
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
         }
         let loops = api.start_loops();
-        TestCluster { api, loops, sockets: Vec::new() }
+        let cluster = TestCluster { api, loops, sockets: Vec::new() };
+        cluster.settled().await;
+        cluster
+    }
+
+    /// Waits until the server's loops have made a default account for every namespace there is.
+    pub async fn settled(&self) {
+        let table = self.api.registry().table();
+        let stored = |plural: &str| {
+            let all = table.catalog().storages();
+            all.iter().find(|s| s.group.is_empty() && s.plural == *plural).expect("a core resource")
+        };
+        let (namespaces, accounts) = (stored("namespaces"), stored("serviceaccounts"));
+        // Far more turns than any test's namespaces need.
+        for _ in 0..10_000 {
+            let everything = Selection::everything(Scope::All);
+            let all = table.list(namespaces.id, &everything, None, None, 0).expect("the present is readable");
+            let lacking = all
+                .items
+                .iter()
+                .filter(|ns| !ns.deleting())
+                .any(|ns| table.get(accounts.id, &accounts.key(ns.name(), "default")).is_none());
+            if !lacking {
+                return;
+            }
+            self.env().sleep(Duration::from_millis(1)).await;
+        }
+        panic!("some namespace never got its default account");
     }
 
     pub fn api(&self) -> &Arc<Api> {

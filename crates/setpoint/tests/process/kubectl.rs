@@ -232,7 +232,9 @@ fn typed_creates_work() {
         assert_eq!(k.run("get deployment d -n team -o jsonpath={.spec.replicas}"), "2");
         assert_eq!(k.run("get pod pod -n team -o jsonpath={.spec.containers[0].image}"), "busybox");
         k.run("delete pod,job,deployment,service,configmap --all -n team");
-        assert_eq!(k.run("get pod,job,deployment,service,configmap -n team -o name"), "");
+        assert_eq!(k.run("get pod,job,deployment,service -n team -o name"), "");
+        // The server's own comes back.
+        assert_eq!(k.run("get configmap c -n team -o name --ignore-not-found"), "");
     });
 }
 

@@ -10,7 +10,9 @@ const MANIFESTS: &str = include_str!("manifests.yaml");
 #[test]
 fn kubectl_creates_labels_patches_lists_describes_and_deletes_every_resource() {
     let folder = folder();
-    let server = Proc::start(&folder.path().join("data"));
+    // Nobody here takes the protection of volumes away again.
+    let off = ["--disable-admission-plugins", "StorageObjectInUseProtection"];
+    let server = Proc::start_with(&folder.path().join("data"), &off);
     let Some(k) = Kubectl::new(&server, folder.path()) else { return };
     k.file("ns.json", r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"sweep"}}"#);
     k.run("create -f ns.json");

@@ -10,13 +10,10 @@ const CASES: &str = include_str!("../golden/errors.jsonl");
 /// Cases that need what later issues bring. A case that passes may not stand here.
 const LATER: &[(&str, &str)] = &[
     ("immutable pod spec, the change", "the message ends in a dump of Go structs"),
-    ("no such service account", "admission of service accounts"),
     ("merge patch with a wrong type", "the message shows managedFields"),
     ("apply with managedFields", "server-side apply"),
     ("quota exceeded", "quota"),
     ("quota exceeded, pods", "quota"),
-    ("pod security", "pod security"),
-    ("pod security warning", "pod security"),
     ("service with a used address", "service addresses"),
     ("service outside the range", "service addresses"),
     ("node port outside the range", "service addresses"),

@@ -19,6 +19,7 @@ async fn recorded_watches_are_repeated() {
     for name in ["w", "elsewhere"] {
         cluster.post("/api/v1/namespaces", json!({"metadata": {"name": name}})).await.ok(201);
     }
+    cluster.settled().await;
     let cases: Vec<Value> = CASES.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     root_ca(&cluster, &cases).await;
     foreign(&cluster, 1).await;

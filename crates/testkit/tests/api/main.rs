@@ -3,17 +3,21 @@
 // Everything here is a test: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
+mod admission;
 mod bad_input;
 mod certificates;
 mod clients;
 mod concurrency;
 mod determinism;
 mod differential;
+mod golden_admission;
 mod golden_errors;
 mod golden_watches;
 mod identity;
 mod kinds;
 mod lists;
+mod namespace_objects;
+mod pod_security;
 mod protobuf;
 mod rbac;
 mod subresources;

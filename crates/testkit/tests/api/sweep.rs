@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use catalog::{Catalog, Resource, Verbs};
+use env::Env;
 use serde_json::{Value, json};
 use testkit::{Stream, TestCluster};
 
@@ -15,8 +16,12 @@ where
     F: Fn(Arc<TestCluster>, Arc<Catalog>, catalog::ResourceId) -> Fut,
     Fut: Future<Output = Result<(), String>>,
 {
-    let cluster = Arc::new(TestCluster::simulated(3).await);
+    // Nobody here takes the protection of volumes away again.
+    let off = vec!["StorageObjectInUseProtection".to_owned()];
+    let cluster = TestCluster::with(Env::simulated(3), |config| config.admission.disable = off).await;
+    let cluster = Arc::new(cluster);
     cluster.post("/api/v1/namespaces", json!({"metadata": {"name": NAMESPACE}})).await.ok(201);
+    cluster.settled().await;
     let catalog = cluster.catalog().clone();
     let mut failures = Vec::new();
     let mut seen = 0;
