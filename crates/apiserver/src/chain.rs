@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use admission::service_addresses::{ServiceAddresses, ServiceRanges};
 use admission::{Chain, Choice, UnknownPlugin};
 use auth::{Attributes, Tokens, UserInfo, groups, impersonation};
 use catalog::{Catalog, Resource};
@@ -13,6 +14,7 @@ use futures_util::FutureExt;
 use http::Request;
 use http::header::AUTHORIZATION;
 use object::Status;
+use parking_lot::Mutex;
 use registry::Registry;
 use store::Engine;
 use table::Table;
@@ -21,10 +23,11 @@ use crate::authorize::{Authorizer, NoEscalation};
 use crate::body::RequestBody;
 use crate::health::Health;
 use crate::info::{Place, Query, RequestInfo, parse};
+use crate::kubernetes_service::{self, Advertised};
 use crate::metrics::{Counted, Metrics};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
-use crate::{aggregation, discovery, open_api, upkeep, verbs};
+use crate::{address_repair, aggregation, discovery, open_api, service_cidrs, trust, upkeep, verbs};
 
 /// Requests that are no watch must be answered within this.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -51,6 +54,16 @@ pub struct ApiConfig {
     pub tokens: Option<Tokens>,
     /// Which admission plugins run beside the default ones, and which don't.
     pub admission: Choice,
+    pub cluster: ClusterSettings,
+}
+
+/// What the cluster is to look like.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterSettings {
+    /// Where services get their addresses and ports from.
+    pub services: ServiceRanges,
+    /// Whose client certificates are believed, in PEM, for other API servers to know.
+    pub client_ca: Option<String>,
 }
 
 /// The whole API without its sockets: give it requests, it gives answers.
@@ -66,6 +79,9 @@ pub struct Api {
     loops_started: AtomicBool,
     trigger: Trigger,
     tokens: Option<Tokens>,
+    cluster: ClusterSettings,
+    /// Guards what is known only once there is a socket; set once, before the loops start.
+    advertised: Mutex<Option<Advertised>>,
 }
 
 impl Api {
@@ -74,7 +90,9 @@ impl Api {
         let admission = {
             let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
+            let services = ServiceAddresses::new(config.cluster.services.clone());
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
+                .allot("", "services", services)
         };
         let started = config.env.now_nanos() as f64 / 1e9;
         let (trigger, shutdown) = Trigger::new();
@@ -89,7 +107,20 @@ impl Api {
             loops_started: AtomicBool::new(false),
             trigger,
             tokens: config.tokens,
+            cluster: config.cluster,
+            advertised: Mutex::new(None),
         }))
+    }
+
+    /// Says how this server is reached; without it the `kubernetes` service leads nowhere.
+    pub fn advertise(&self, how: Advertised) {
+        *self.advertised.lock() = Some(how);
+    }
+    pub(crate) fn advertised(&self) -> Option<Advertised> {
+        self.advertised.lock().clone()
+    }
+    pub(crate) fn cluster(&self) -> &ClusterSettings {
+        &self.cluster
     }
 
     pub fn registry(&self) -> &Registry {
@@ -106,6 +137,10 @@ impl Api {
         vec![
             env.spawn("upkeep", upkeep::run(self.clone())),
             env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
+            env.spawn("service-cidrs", service_cidrs::run(self.clone())),
+            env.spawn("address-repair", address_repair::run(self.clone())),
+            env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
+            env.spawn("cluster-trust", trust::run(self.clone())),
         ]
     }
 

@@ -9,6 +9,7 @@
 mod convert;
 mod decode;
 mod delete;
+mod kept;
 mod lanes;
 mod read;
 mod subresource;

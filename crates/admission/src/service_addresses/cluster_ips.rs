@@ -170,8 +170,10 @@ impl<'a, 'e> Addresses<'a, 'e> {
             .find(|address| !self.is_taken(address));
         let Some(address) = free else {
             let name = object::quote(self.attempt.name);
-            return Err(Status::internal(format!("failed to allocate a serviceIP for Service {name}: {FULL}"))
-                .into());
+            return Err(Status::internal(format!(
+                "failed to allocate a serviceIP for Service {name}: {FULL}"
+            ))
+            .into());
         };
         self.take(&address)?;
         Ok(address)
@@ -199,8 +201,9 @@ impl<'a, 'e> Addresses<'a, 'e> {
         metadata.set("creationTimestamp", time::format_seconds(now));
         kinds::prepare_create(kinds::kind_of(storage), &mut new, &Context::plain(storage, now));
         let schema = table_schema(attempt.table);
-        normalise(schema, storage.ty, &mut new, &mut Strict::off())
-            .map_err(|e| Refusal::from(Status::internal(format!("an IPAddress does not fit its type: {e}"))))?;
+        normalise(schema, storage.ty, &mut new, &mut Strict::off()).map_err(|e| {
+            Refusal::from(Status::internal(format!("an IPAddress does not fit its type: {e}")))
+        })?;
         self.effects.create(storage.key("", &address.to_string()).into(), json::to_vec(&new));
         Ok(())
     }

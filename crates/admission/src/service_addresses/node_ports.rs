@@ -277,12 +277,12 @@ impl Ports {
     fn allot_health_check(&mut self, attempt: &Attempt<'_>, spec: &mut Spec) -> Result<(), Refusal> {
         let wanted = spec.health_check;
         let taken = match wanted {
-            0 => self.any(attempt).ok_or_else(|| {
-                format!("failed to allocate a HealthCheck NodePort 0: {FULL}")
-            }),
-            wanted => self.take(wanted).map_err(|e| {
-                format!("failed to allocate requested HealthCheck NodePort {wanted}: {e}")
-            }),
+            0 => self
+                .any(attempt)
+                .ok_or_else(|| format!("failed to allocate a HealthCheck NodePort 0: {FULL}")),
+            wanted => self
+                .take(wanted)
+                .map_err(|e| format!("failed to allocate requested HealthCheck NodePort {wanted}: {e}")),
         };
         spec.health_check = taken.map_err(Status::internal)?;
         Ok(())
@@ -291,7 +291,9 @@ impl Ports {
     fn take(&mut self, port: i64) -> Result<i64, String> {
         let Some(offset) = self.now.range.offset(port) else {
             let range = self.now.range;
-            return Err(format!("provided port is not in the valid range. The range of valid ports is {range}"));
+            return Err(format!(
+                "provided port is not in the valid range. The range of valid ports is {range}"
+            ));
         };
         if !self.now.taken.insert(offset) {
             return Err(TAKEN.to_owned());

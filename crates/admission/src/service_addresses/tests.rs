@@ -43,9 +43,13 @@ fn network_and_broadcast_are_nobodys() {
     let inside: Vec<bool> = (0..9).map(|n| range.contains(&ip(&format!("10.0.0.{n}")))).collect();
     assert_eq!(inside, [false, true, true, true, true, true, true, false, false]);
     let range = cidr("fd00::/125");
-    assert!(!range.contains(&ip("fd00::")) && range.contains(&ip("fd00::7")) && !range.contains(&ip("fd00::8")));
+    assert!(
+        !range.contains(&ip("fd00::")) && range.contains(&ip("fd00::7")) && !range.contains(&ip("fd00::8"))
+    );
     assert!(!cidr("0.0.0.0/0").contains(&ip("::1")));
-    assert!(cidr("10.0.0.0/8").covers(&cidr("10.1.0.0/16")) && !cidr("10.1.0.0/16").covers(&cidr("10.0.0.0/8")));
+    assert!(
+        cidr("10.0.0.0/8").covers(&cidr("10.1.0.0/16")) && !cidr("10.1.0.0/16").covers(&cidr("10.0.0.0/8"))
+    );
     assert_eq!(cidr("10.0.0.0/8").family(), Family::V4);
 }
 
