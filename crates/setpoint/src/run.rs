@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use apiserver::{Api, ApiConfig, Server, ServerError, Tls};
+use apiserver::{
+    Advertised, Api, ApiConfig, ClusterSettings, PortRange, Server, ServerError, ServiceRanges, Tls,
+};
 use auth::pki::ServingCertificate;
 use auth::{Pki, Tokens};
 use catalog::Catalog;
@@ -16,7 +18,7 @@ use table::Table;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::store_choice::StoreChoice;
-use crate::{cli, kubeconfig};
+use crate::{advertise, cli, kubeconfig};
 
 /// How often certificates are looked at; they are renewed months before they end.
 const CHECK_CERTIFICATES: Duration = Duration::from_secs(3600);
@@ -32,6 +34,8 @@ pub struct Settings {
     kubeconfig: PathBuf,
     token_file: Option<PathBuf>,
     admission: apiserver::AdmissionChoice,
+    services: ServiceRanges,
+    advertise: Option<IpAddr>,
     log: String,
 }
 
@@ -47,6 +51,12 @@ impl Settings {
         listen.parse::<SocketAddr>().map_err(|_| {
             anyhow!("--listen {listen} is not an address: write it as IP:PORT, such as 127.0.0.1:6443 or 127.0.0.1:0")
         })?;
+        let node_ports = PortRange::parse(&text("service-node-port-range"))
+            .map_err(|error| anyhow!("--service-node-port-range: {error}"))?;
+        let services = ServiceRanges::new(&text("service-cluster-ip-range"), node_ports)
+            .map_err(|error| anyhow!("--service-cluster-ip-range: {error}"))?;
+        let advertise = matches.get_one::<String>("advertise-address");
+        let advertise = advertise.map(|ip| advertise::parse(ip)).transpose()?;
         let kubeconfig = matches.get_one::<PathBuf>("kubeconfig").cloned();
         Ok(Settings {
             kubeconfig: kubeconfig.unwrap_or_else(|| kubeconfig::default_path(&data_dir)),
@@ -55,6 +65,8 @@ impl Settings {
                 enable: list("enable-admission-plugins"),
                 disable: list("disable-admission-plugins"),
             },
+            services,
+            advertise,
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
             log: text("log"),
             data_dir,
@@ -111,18 +123,24 @@ async fn serve(settings: Settings) -> Result<()> {
     kubeconfig::check(&settings.kubeconfig)?;
 
     let address: SocketAddr = settings.listen.parse().context("--listen")?;
-    let names = certificate_names(address.ip());
+    let advertised = settings.advertise.unwrap_or_else(|| advertise::default_for(address.ip()));
+    let mut names = certificate_names(address.ip());
+    names.extend([advertised.to_string(), settings.services.first_address().to_string()]);
     let mut pki = Pki::open_or_create(&settings.data_dir.join("pki"), env.now_seconds(), &names)?;
     let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
 
     let admission = settings.admission.clone();
-    let config = ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens, admission };
+    let cluster =
+        ClusterSettings { services: settings.services.clone(), client_ca: Some(pki.ca_pem().to_owned()) };
+    let config =
+        ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens, admission, cluster };
     let api = Api::new(config).map_err(|error| {
         anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
     })?;
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     let bound = server.address().context("the listening socket has no address")?;
+    api.advertise(Advertised { address: SocketAddr::new(advertised, bound.port()), host: host_name() });
     // Only now: a server that finds its port taken must leave the file of the one that runs there.
     kubeconfig::clear(&settings.kubeconfig)?;
     api.bootstrap().await.map_err(|status| match engine.health() {
@@ -181,13 +199,18 @@ fn certificate_names(listen: IpAddr) -> Vec<String> {
     if !listen.is_unspecified() {
         names.push(listen.to_string());
     }
-    if let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
-        let host = host.trim();
-        if !host.is_empty() && host != "(none)" {
-            names.push(host.to_owned());
-        }
+    let host = host_name();
+    if !host.is_empty() {
+        names.push(host);
     }
     names
+}
+
+/// What the machine is called; empty when it has no name.
+fn host_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    if host == "(none)" { String::new() } else { host.to_owned() }
 }
 
 /// An address clients on this machine can use.

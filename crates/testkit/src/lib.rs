@@ -16,7 +16,7 @@ mod socket;
 
 use std::sync::Arc;
 
-use apiserver::{Api, ApiConfig, Caller};
+use apiserver::{Advertised, Api, ApiConfig, Caller, ClusterSettings};
 use auth::{Tokens, UserInfo, groups};
 use catalog::Catalog;
 use env::Env;
@@ -48,12 +48,25 @@ impl TestCluster {
 
     /// In a given world, with static tokens for callers that bring one.
     pub async fn in_world(env: Env, tokens: Option<Tokens>) -> TestCluster {
+        Self::with(env, tokens, ClusterSettings::default(), None).await
+    }
+
+    /// With ranges for services, and an address at which others are told to find the server.
+    pub async fn with(
+        env: Env,
+        tokens: Option<Tokens>,
+        cluster: ClusterSettings,
+        advertised: Option<Advertised>,
+    ) -> TestCluster {
         let catalog = Arc::new(Catalog::builtin());
         let table = Table::new(catalog.clone(), env.clone());
         let engine = MemoryEngine::open(table.clone());
         let admission = Default::default();
-        let api = Api::new(ApiConfig { catalog, table, engine, env, tokens, admission })
+        let api = Api::new(ApiConfig { catalog, table, engine, env, tokens, admission, cluster })
             .expect("the default plugins exist");
+        if let Some(advertised) = advertised {
+            api.advertise(advertised);
+        }
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
         }

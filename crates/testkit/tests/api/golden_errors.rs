@@ -19,9 +19,6 @@ const LATER: &[(&str, &str)] = &[
     ("pod security warning", "pod security"),
     ("binding to a bound pod", "bindings"),
     ("eviction of a missing pod", "eviction"),
-    ("service with a used address", "service addresses"),
-    ("service outside the range", "service addresses"),
-    ("node port outside the range", "service addresses"),
 ];
 
 #[tokio::test(start_paused = true)]

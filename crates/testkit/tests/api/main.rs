@@ -12,6 +12,7 @@ mod golden_watches;
 mod kinds;
 mod lists;
 mod rbac;
+mod services;
 mod surface;
 mod sweep;
 mod text;
