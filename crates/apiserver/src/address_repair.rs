@@ -32,7 +32,8 @@ pub async fn run(api: Arc<Api>) {
     let env = api.registry().env().clone();
     let mut follow = Follow::new(&api, &[SERVICES, ADDRESSES]);
     let mut waiting: BTreeSet<String> = BTreeSet::new();
-    let mut ports_at = env.monotonic();
+    // The start has just done it.
+    let mut ports_at = env.monotonic() + PORTS_EVERY;
     loop {
         if env.monotonic() >= ports_at {
             ports_at = env.monotonic() + PORTS_EVERY;

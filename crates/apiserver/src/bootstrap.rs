@@ -11,7 +11,7 @@ use object::{Status, Value};
 
 use crate::chain::Api;
 use crate::own::{Own, Plural, lost_a_race};
-use crate::{kubernetes_service, service_cidrs, trust};
+use crate::{address_repair, kubernetes_service, service_cidrs, trust};
 use revise::{Revised, revise};
 
 /// One object a line, namespaces first.
@@ -32,6 +32,8 @@ impl Api {
             // A range whose first address is taken must not keep the API from being served.
             tracing::warn!(error = status.message, "could not create the service of the API server");
         }
+        // Data of other servers, or of another range, may say otherwise than the services do.
+        address_repair::repair_ports(self).await?;
         self.health.set_bootstrapped();
         Ok(())
     }
@@ -46,9 +48,9 @@ fn objects(wanted: impl Fn(&str) -> bool) -> Result<Vec<Value>, Status> {
     let parse = |line: &str| {
         json::parse(line.as_bytes(), None).map_err(|e| Status::internal(format!("bootstrap data: {e}")))
     };
-    let all: Vec<Value> =
-        OBJECTS.lines().filter(|l| !l.trim().is_empty()).map(parse).collect::<Result<_, _>>()?;
-    Ok(all.into_iter().filter(|o| o.str_at(&["kind"]).is_some_and(&wanted)).collect())
+    // The kind stands in the same place of each line; most lines need not be read for it.
+    let kind = |line: &str| line.split('"').nth(7).unwrap_or_default().to_owned();
+    OBJECTS.lines().filter(|line| wanted(&kind(line))).map(parse).collect()
 }
 
 async fn ensure_all(own: &Own<'_>, objects: Vec<Value>) -> Result<(), Status> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object::{Status, Value};
-use table::EventKind;
+use table::{EventKind, WatchEvent};
 
 use crate::bootstrap::ensure_kept;
 use crate::chain::Api;
@@ -24,19 +24,19 @@ pub async fn run(api: Arc<Api>) {
     let own = Own::new(&api);
     let mut follow = Follow::new(&api, &[("", "namespaces"), CONFIG_MAPS]);
     while let Some(events) = follow.changes(Some(EVERY)).await {
-        let ours = |path: &str| path == format!("{NAMESPACE}/{NAME}");
-        let gone = |kind: &EventKind| matches!(kind, EventKind::Deleted);
-        let concerns = |e: &table::WatchEvent| match e.obj.namespace() {
-            "" => gone(&e.kind),
-            _ => ours(e.obj.path()),
-        };
-        if !events.is_empty() && !events.iter().any(concerns) {
-            continue;
+        let all = events.is_empty();
+        let namespace_gone =
+            |e: &WatchEvent| e.obj.namespace().is_empty() && matches!(e.kind, EventKind::Deleted);
+        let ours = |e: &WatchEvent| e.obj.namespace() == NAMESPACE && e.obj.name() == NAME;
+        let mut done = Ok(());
+        if all || events.iter().any(namespace_gone) {
+            done = ensure_kept(&own).await;
         }
-        for done in [ensure_kept(&own).await, sync(&own).await] {
-            if let Err(status) = done {
-                tracing::warn!(error = status.message, "could not keep the cluster's own objects in step");
-            }
+        if all || events.iter().any(ours) {
+            done = done.and(sync(&own).await);
+        }
+        if let Err(status) = done {
+            tracing::warn!(error = status.message, "could not keep the cluster's own objects in step");
         }
     }
 }
