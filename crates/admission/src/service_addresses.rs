@@ -112,10 +112,13 @@ impl Allotter for ServiceAddresses {
         };
         families::complete(&mut spec, old, &self.ranges, check).map_err(|e| invalid(attempt, e))?;
         Addresses::new(attempt, effects).update(&mut spec, old)?;
-        let mut ports = Ports::read(attempt, self.ranges.node_ports);
-        ports.update(attempt, &mut spec, old)?;
-        if !attempt.dry_run {
-            ports.write(attempt, effects);
+        // Most services have none, and need not look at who has which.
+        if spec.may_have_node_ports() || old.is_some_and(Spec::may_have_node_ports) {
+            let mut ports = Ports::read(attempt, self.ranges.node_ports);
+            ports.update(attempt, &mut spec, old)?;
+            if !attempt.dry_run {
+                ports.write(attempt, effects);
+            }
         }
         spec.write_into(new);
         Ok(())
@@ -124,9 +127,11 @@ impl Allotter for ServiceAddresses {
     fn released(&self, attempt: &Attempt<'_>, old: &Value, effects: &mut Effects) {
         let spec = Spec::of(old);
         Addresses::new(attempt, effects).release_all(&spec);
-        let mut ports = Ports::read(attempt, self.ranges.node_ports);
-        ports.release_all(&spec);
-        ports.write(attempt, effects);
+        if spec.may_have_node_ports() {
+            let mut ports = Ports::read(attempt, self.ranges.node_ports);
+            ports.release_all(&spec);
+            ports.write(attempt, effects);
+        }
         // A service of the same name may come back before a controller has looked: it must not find these.
         if let Some(endpoints) = attempt.find("", "endpoints", attempt.namespace, attempt.name)
             && attempt.tree(&endpoints).at(&["metadata", "finalizers"]).is_none()

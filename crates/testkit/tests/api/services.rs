@@ -495,5 +495,17 @@ async fn the_clusters_own_objects_are_kept_in_step() {
     let before = cluster.api().registry().table().revision();
     cluster.api().bootstrap().await.unwrap();
     assert_eq!(cluster.api().registry().table().revision(), before);
+
+    // A system namespace that goes comes back.
+    let path = "/api/v1/namespaces/kube-node-lease";
+    let mut going = cluster.delete(path).await.ok(200);
+    let uid = going["metadata"]["uid"].clone();
+    going["spec"]["finalizers"] = json!([]);
+    cluster.put(format!("{path}/finalize"), going).await.ok(200);
+    let back = || async {
+        let now = cluster.get(path).await;
+        now.status == 200 && now.json()["metadata"]["uid"] != uid
+    };
+    until(&cluster, "the namespace is back", back).await;
     cluster.shutdown().await;
 }
