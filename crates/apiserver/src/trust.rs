@@ -23,8 +23,10 @@ const EVERY: Duration = Duration::from_secs(60);
 pub async fn run(api: Arc<Api>) {
     let own = Own::new(&api);
     let mut follow = Follow::new(&api, &[("", "namespaces"), CONFIG_MAPS]);
+    // What went before we began to look is not among the events.
+    let mut first = true;
     while let Some(events) = follow.changes(Some(EVERY)).await {
-        let all = events.is_empty();
+        let all = std::mem::take(&mut first) || events.is_empty();
         let namespace_gone =
             |e: &WatchEvent| e.obj.namespace().is_empty() && matches!(e.kind, EventKind::Deleted);
         let ours = |e: &WatchEvent| e.obj.namespace() == NAMESPACE && e.obj.name() == NAME;
