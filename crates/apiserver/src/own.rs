@@ -92,5 +92,5 @@ impl<'a> Own<'a> {
 
 /// Did another server do the same thing first? Then the next look shows it.
 pub(crate) fn lost_a_race(status: &Status) -> bool {
-    matches!(status.reason.as_ref(), "AlreadyExists" | "Conflict" | "NotFound")
+    matches!(status.reason, "AlreadyExists" | "Conflict" | "NotFound")
 }
