@@ -29,6 +29,7 @@ mod pod_topology_labels;
 mod priority;
 mod runtime_class;
 mod service_account;
+pub mod service_addresses;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tree;

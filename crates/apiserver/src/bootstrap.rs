@@ -1,61 +1,108 @@
-//! What a fresh cluster creates for itself: namespaces, default roles and bindings, priority levels.
+//! What a cluster has of itself: namespaces, default roles and bindings, priority levels, its range of addresses
+//! and the `kubernetes` service. Created when missing, kept in step where upstream keeps it in step.
+
+mod revise;
 
 use std::sync::Arc;
 
-use auth::{UserInfo, groups, names};
 use codec::json;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use object::{Status, Value};
-use registry::{Request, WriteOptions};
 
 use crate::chain::Api;
+use crate::own::{Own, Plural, lost_a_race};
+use crate::{address_repair, kubernetes_service, service_cidrs, trust};
+use revise::{Revised, revise};
 
 /// One object a line, namespaces first.
 const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
 
+/// What is looked at again while the server runs, and not only when it starts.
+const KEPT: [&str; 3] = ["Namespace", "PriorityLevelConfiguration", "FlowSchema"];
+
 impl Api {
-    /// Creates what is missing, as the API server's own identity, through the same chain as everyone.
+    /// Creates what is missing and mends what is kept in step, as the API server's own identity, through the same
+    /// chain as everyone.
     pub async fn bootstrap(self: &Arc<Api>) -> Result<(), Status> {
-        let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
-        let objects: Vec<Value> = OBJECTS
-            .lines()
-            .filter(|l| !l.trim().is_empty())
-            .map(|l| {
-                json::parse(l.as_bytes(), None).map_err(|e| Status::internal(format!("bootstrap data: {e}")))
-            })
-            .collect::<Result<_, _>>()?;
-        let (namespaces, rest): (Vec<_>, Vec<_>) =
-            objects.into_iter().partition(|o| o.str_at(&["kind"]) == Some("Namespace"));
-        // Concurrently, so that a disk sees a few large batches; namespaces first, the others live in them.
-        for batch in [namespaces, rest] {
-            let mut writes: FuturesUnordered<_> = batch.into_iter().map(|o| self.ensure(&user, o)).collect();
-            while let Some(done) = writes.next().await {
-                done?;
-            }
+        let own = Own::new(self);
+        ensure_all(&own, objects(|_| true)?).await?;
+        trust::sync(&own).await?;
+        service_cidrs::ensure_default(&own).await?;
+        if let Err(status) = kubernetes_service::ensure_service(&own).await {
+            // A range whose first address is taken must not keep the API from being served.
+            tracing::warn!(error = status.message, "could not create the service of the API server");
         }
+        // Data of other servers, or of another range, may say otherwise than the services do.
+        address_repair::repair_ports(self).await?;
         self.health.set_bootstrapped();
         Ok(())
     }
+}
 
-    async fn ensure(&self, user: &UserInfo, object: Value) -> Result<(), Status> {
-        let text = |path: &[&str]| object.str_at(path).unwrap_or("").to_owned();
-        let api_version = text(&["apiVersion"]);
-        let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
-        let (kind, name, namespace) =
-            (text(&["kind"]), text(&["metadata", "name"]), text(&["metadata", "namespace"]));
-        let resource = self.registry.catalog().find_kind(group, version, &kind);
-        let resource = resource
-            .ok_or_else(|| Status::internal(format!("bootstrap data: no kind {api_version}/{kind}")))?;
-        let mut request = Request { user, resource, subresource: None, namespace: &namespace, name: &name };
-        if self.registry.get(&request, "0").await.is_ok() {
-            return Ok(());
-        }
-        request.name = "";
-        match self.registry.create(&request, object, WriteOptions::default()).await {
-            Ok(_) => Ok(()),
-            // Another server on the same store was faster.
-            Err(status) if status.reason == "AlreadyExists" => Ok(()),
-            Err(status) => Err(status),
+/// What must be there at any time.
+pub(crate) async fn ensure_kept(own: &Own<'_>) -> Result<(), Status> {
+    ensure_all(own, objects(|kind| KEPT.contains(&kind))?).await
+}
+
+fn objects(wanted: impl Fn(&str) -> bool) -> Result<Vec<Value>, Status> {
+    let parse = |line: &str| {
+        json::parse(line.as_bytes(), None).map_err(|e| Status::internal(format!("bootstrap data: {e}")))
+    };
+    // The kind stands in the same place of each line; most lines need not be read for it.
+    let kind = |line: &str| line.split('"').nth(7).unwrap_or_default().to_owned();
+    OBJECTS.lines().filter(|line| wanted(&kind(line))).map(parse).collect()
+}
+
+async fn ensure_all(own: &Own<'_>, objects: Vec<Value>) -> Result<(), Status> {
+    let (namespaces, rest): (Vec<_>, Vec<_>) =
+        objects.into_iter().partition(|o| o.str_at(&["kind"]) == Some("Namespace"));
+    // Concurrently, so that a disk sees a few large batches; namespaces first, the others live in them.
+    for batch in [namespaces, rest] {
+        let mut writes: FuturesUnordered<_> = batch.into_iter().map(|o| ensure(own, o)).collect();
+        while let Some(done) = writes.next().await {
+            done?;
         }
     }
+    Ok(())
+}
+
+async fn ensure(own: &Own<'_>, object: Value) -> Result<(), Status> {
+    let text = |path: &[&str]| object.str_at(path).unwrap_or("").to_owned();
+    let (kind, name, namespace) =
+        (text(&["kind"]), text(&["metadata", "name"]), text(&["metadata", "namespace"]));
+    let plural = plural_of(&kind).ok_or_else(|| {
+        Status::internal(format!("bootstrap data: {kind} is not among the kinds written here"))
+    })?;
+    let written = match own.get(plural, &namespace, &name) {
+        None => own.create(plural, &namespace, object).await,
+        Some(existing) => match revise(&existing, object) {
+            Revised::AsItShould => Ok(()),
+            Revised::Update(new) => own.update(plural, new).await,
+            Revised::Recreate(new) => {
+                own.delete(plural, &existing).await?;
+                own.create(plural, &namespace, new).await
+            }
+        },
+    };
+    match written {
+        // Another server on the same store was faster.
+        Err(status) if lost_a_race(&status) => Ok(()),
+        other => other,
+    }
+}
+
+fn plural_of(kind: &str) -> Option<Plural> {
+    const RBAC: &str = "rbac.authorization.k8s.io";
+    const FLOW: &str = "flowcontrol.apiserver.k8s.io";
+    Some(match kind {
+        "Namespace" => ("", "namespaces"),
+        "PriorityClass" => ("scheduling.k8s.io", "priorityclasses"),
+        "PriorityLevelConfiguration" => (FLOW, "prioritylevelconfigurations"),
+        "FlowSchema" => (FLOW, "flowschemas"),
+        "ClusterRole" => (RBAC, "clusterroles"),
+        "ClusterRoleBinding" => (RBAC, "clusterrolebindings"),
+        "Role" => (RBAC, "roles"),
+        "RoleBinding" => (RBAC, "rolebindings"),
+        _ => return None,
+    })
 }

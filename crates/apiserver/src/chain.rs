@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use admission::service_addresses::{ServiceAddresses, ServiceRanges};
 use admission::{Chain, Choice, UnknownPlugin};
 use auth::{Attributes, ServiceAccounts, Tokens, UserInfo, groups, impersonation};
 use catalog::{Catalog, Resource};
@@ -13,6 +14,7 @@ use futures_util::FutureExt;
 use http::Request;
 use http::header::AUTHORIZATION;
 use object::Status;
+use parking_lot::Mutex;
 use registry::Registry;
 use store::Engine;
 use table::Table;
@@ -22,11 +24,15 @@ use crate::body::RequestBody;
 use crate::health::Health;
 use crate::identity::Identity;
 use crate::info::{Place, Query, RequestInfo, parse};
+use crate::kubernetes_service::{self, Advertised};
 use crate::metrics::{Counted, Metrics};
 use crate::negotiate::{Wanted, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
-use crate::{aggregation, default_account, discovery, open_api, openid, root_ca, upkeep, verbs};
+use crate::{
+    address_repair, aggregation, default_account, discovery, open_api, openid, root_ca, service_cidrs, trust,
+    upkeep, verbs,
+};
 
 /// Requests that are no watch must be answered within this.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -56,8 +62,20 @@ pub struct ApiConfig {
     pub service_accounts: ServiceAccounts,
     /// Whether Secrets of type `bootstrap.kubernetes.io/token` prove an identity.
     pub bootstrap_tokens: bool,
+    pub cluster: ClusterSettings,
+}
+
+/// What the cluster is to look like.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterSettings {
+    /// Where services get their addresses and ports from.
+    pub services: ServiceRanges,
+    /// Whose client certificates are believed, in PEM, for other API servers to know.
+    pub client_ca: Option<String>,
     /// The certificate authority pods must trust to reach this server, as PEM; without one none is published.
     pub root_ca: Option<String>,
+    /// Where others are told to find this server, when that is known before there is a socket.
+    pub advertised: Option<Advertised>,
 }
 
 /// The whole API without its sockets: give it requests, it gives answers.
@@ -73,7 +91,9 @@ pub struct Api {
     /// The loops of this cluster run once, however many sockets it has.
     loops_started: AtomicBool,
     trigger: Trigger,
-    root_ca: Option<String>,
+    cluster: ClusterSettings,
+    /// Guards what is known only once there is a socket; set once, before the loops start.
+    advertised: Mutex<Option<Advertised>>,
 }
 
 impl Api {
@@ -82,7 +102,9 @@ impl Api {
         let admission = {
             let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
+            let services = ServiceAddresses::new(config.cluster.services.clone());
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
+                .allot("", "services", services)
         };
         let identity = Identity::new(
             config.table.clone(),
@@ -103,8 +125,20 @@ impl Api {
             started,
             loops_started: AtomicBool::new(false),
             trigger,
-            root_ca: config.root_ca,
+            advertised: Mutex::new(config.cluster.advertised.clone()),
+            cluster: config.cluster,
         }))
+    }
+
+    /// Says how this server is reached; without it the `kubernetes` service leads nowhere.
+    pub fn advertise(&self, how: Advertised) {
+        *self.advertised.lock() = Some(how);
+    }
+    pub(crate) fn advertised(&self) -> Option<Advertised> {
+        self.advertised.lock().clone()
+    }
+    pub(crate) fn cluster(&self) -> &ClusterSettings {
+        &self.cluster
     }
 
     pub fn registry(&self) -> &Registry {
@@ -127,8 +161,12 @@ impl Api {
             env.spawn("upkeep", upkeep::run(self.clone())),
             env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
             env.spawn("default-accounts", default_account::run(self.clone())),
+            env.spawn("service-cidrs", service_cidrs::run(self.clone())),
+            env.spawn("address-repair", address_repair::run(self.clone())),
+            env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
+            env.spawn("cluster-trust", trust::run(self.clone())),
         ];
-        if let Some(pem) = &self.root_ca {
+        if let Some(pem) = &self.cluster.root_ca {
             loops.push(env.spawn("root-ca-publisher", root_ca::run(self.clone(), pem.clone())));
         }
         loops

@@ -3,6 +3,7 @@
 //! Read `chain.rs` first: it is the path of a request, top down. `server.rs` is what stands before it (TLS,
 //! connections), `verbs.rs` what comes after it (the registry's verbs as HTTP answers).
 
+mod address_repair;
 mod aggregation;
 mod authorize;
 mod body;
@@ -15,18 +16,22 @@ mod follow;
 mod health;
 mod identity;
 mod info;
+mod kubernetes_service;
 mod list_body;
 mod metrics;
 mod negotiate;
 mod node_relations;
 mod open_api;
 mod openid;
+mod own;
 mod per_namespace;
 mod respond;
 mod reviews;
 mod root_ca;
 mod server;
+mod service_cidrs;
 mod shutdown;
+mod trust;
 mod upkeep;
 mod verbs;
 mod views;
@@ -34,8 +39,10 @@ mod warnings;
 mod watch_body;
 
 pub use admission::Choice as AdmissionChoice;
+pub use admission::service_addresses::{PortRange, ServiceRanges};
 pub use body::{Body, RequestBody};
-pub use chain::{Api, ApiConfig, Caller};
+pub use chain::{Api, ApiConfig, Caller, ClusterSettings};
+pub use kubernetes_service::Advertised;
 pub use server::{Server, ServerError, Tls};
 
 /// What `/version` and `--version` say beside our own version: the API spoken here.

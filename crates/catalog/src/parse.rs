@@ -13,6 +13,8 @@
 //!   select NAME [path=A.B] [else=A.B] [absent=TEXT] [alias=NAME] [indexed]      a field that selectors may name
 //!   label NAME SELECTABLE                           what this resource calls a selectable field of the one it is stored as
 //!
+//! kept GROUP/VERSION PLURAL TYPE namespaced|cluster PREFIX/      what the server keeps for itself and serves to nobody
+//!
 //! type PACKAGE.VERSION.NAME [gvk=GROUP/VERSION/KIND] [atomic] [union=JSON]
 //!   NUMBER NAME TYPE [required] [ptr] [omitempty] [omitzero] [value] [list=atomic|set|map:KEY,KEY] [map=atomic|granular]
 //!                    [patch=merge|replace|retainKeys,...] [key=MERGEKEY] [enum=A|B] [default=JSON]
@@ -43,7 +45,7 @@ pub struct CatalogError {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    #[error("a block opens with `resource` or `type`, not `{0}`")]
+    #[error("a block opens with `resource`, `kept` or `type`, not `{0}`")]
     UnknownBlock(String),
     #[error("indented line outside a block; start a `resource` or `type` first")]
     OutsideBlock,
@@ -82,6 +84,10 @@ pub(crate) fn parse(files: &[(&str, &'static str)]) -> Result<Catalog, CatalogEr
             block = match line.word() {
                 Some("type") => Block::Type(types::open(&schema, line)?),
                 Some("resource") => Block::Resource(draft.open(&schema, line)?),
+                Some("kept") => {
+                    draft.keep_only(&schema, line)?;
+                    Block::None
+                }
                 other => return Err(line.error(Problem::UnknownBlock(other.unwrap_or_default().into()))),
             };
             continue;

@@ -16,8 +16,8 @@ fn builtin_serves_what_upstream_serves() {
     let c = Catalog::builtin();
     assert_eq!(c.resources().len(), 68);
     assert_eq!(c.resources().iter().filter(|r| r.storage.is_none()).count(), 8);
-    // Events and autoscalers are served twice and kept once.
-    assert_eq!(c.storages().len(), 58);
+    // Events and autoscalers are served twice and kept once; the range of node ports is kept and not served.
+    assert_eq!(c.storages().len(), 59);
     assert!(c.schema().iter().count() > 560);
     let groups: Vec<&str> = c.groups().iter().map(|g| g.name.as_str()).collect();
     assert_eq!(groups[..5], ["", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io"]);
@@ -45,7 +45,10 @@ fn every_stored_kind_has_metadata_and_a_list() {
         }
     }
     for s in c.storages() {
-        assert!(c.served_by(s.id).next().is_some_and(|r| r.group == s.group && r.version == s.version));
+        match c.served_by(s.id).next() {
+            Some(r) => assert!(r.group == s.group && r.version == s.version, "{}", s.kind),
+            None => assert_eq!(s.plural, "rangeallocations"),
+        }
         for f in &s.selectable {
             let mut ty = s.ty;
             for (i, step) in f.path.iter().enumerate() {
@@ -216,7 +219,7 @@ fn errors_name_file_line_and_cure() {
     );
     assert_eq!(problem("type a.v1.B\n  1 c string maybe"), "x.cat:2: `maybe` is not a flag of a field");
     assert_eq!(problem("type a.v1.B\n  1 c"), "x.cat:2: the line lacks its field type");
-    assert_eq!(problem("typo a"), "x.cat:1: a block opens with `resource` or `type`, not `typo`");
+    assert_eq!(problem("typo a"), "x.cat:1: a block opens with `resource`, `kept` or `type`, not `typo`");
     assert_eq!(
         problem("  1 c string"),
         "x.cat:1: indented line outside a block; start a `resource` or `type` first"

@@ -13,14 +13,20 @@ pub(crate) struct Checked {
     rules: Rules,
     scale: Option<&'static ScalePaths>,
     check: fn(&Write<'_>, &mut Errors),
+    /// What the kind drops or keeps when an object, not its status, changes.
+    update: Option<fn(&mut Value, &Value)>,
 }
 
 impl Checked {
     pub(crate) const fn new(rules: Rules, check: fn(&Write<'_>, &mut Errors)) -> Checked {
-        Checked { rules, scale: None, check }
+        Checked { rules, scale: None, check, update: None }
     }
     pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> Checked {
         self.scale = Some(scale);
+        self
+    }
+    pub(crate) const fn with_update(mut self, update: fn(&mut Value, &Value)) -> Checked {
+        self.update = Some(update);
         self
     }
 }
@@ -31,6 +37,13 @@ impl Kind for Checked {
     }
     fn scale(&self) -> Option<&'static ScalePaths> {
         self.scale
+    }
+    fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        if let Some(update) = self.update
+            && ctx.is_object()
+        {
+            update(new, old);
+        }
     }
     fn validate(
         &self,

@@ -102,5 +102,6 @@ pub use object::FieldError;
 pub use options::{DeleteOptions, Operation, Preconditions, Propagation, WriteOptions};
 pub use rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
 pub use scale::{ScalePaths, apply_scale, to_scale};
+pub use service::service_address_errors;
 pub use strategy::{prepare_create, prepare_update};
 pub use validation::{invalid, validate_create, validate_update};

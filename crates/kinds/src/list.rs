@@ -68,6 +68,7 @@ static KINDS: &[Row] = &[
     ("", "persistentvolumes", &persistentvolume::KIND),
     ("", "pods", &pod::KIND),
     ("", "podtemplates", &podtemplate::KIND),
+    ("", "rangeallocations", &plain(PLAIN)),
     ("", "replicationcontrollers", &replicationcontroller::KIND),
     ("", "resourcequotas", &resourcequota::KIND),
     ("", "secrets", &secret::KIND),

@@ -1,11 +1,14 @@
 //! Services.
 
+mod update;
 mod validation;
 
 pub(crate) use validation::endpoint_ip;
+pub use validation::service_address_errors;
 
 use crate::checked::Checked;
 use crate::rules::{NameRule, Rules, StatusMeta};
 
 pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_status(StatusMeta::Free).with_name(NameRule::Label), validation::check);
+    Checked::new(Rules::PLAIN.with_status(StatusMeta::Free).with_name(NameRule::Label), validation::check)
+        .with_update(update::drop_what_the_type_left);

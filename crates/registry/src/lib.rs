@@ -11,6 +11,7 @@ mod convert;
 mod decode;
 mod delete;
 mod evict;
+mod kept;
 mod lanes;
 mod read;
 mod subresource;

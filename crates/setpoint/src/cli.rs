@@ -74,6 +74,26 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
         )
         .args(crate::identity::flags())
         .arg(
+            Arg::new("service-cluster-ip-range")
+                .long("service-cluster-ip-range")
+                .value_name("CIDR[,CIDR]")
+                .default_value("10.96.0.0/16")
+                .help("Where services get their addresses from: one range, or one of IPv4 and one of IPv6"),
+        )
+        .arg(
+            Arg::new("service-node-port-range")
+                .long("service-node-port-range")
+                .value_name("FIRST-LAST")
+                .default_value("30000-32767")
+                .help("Which ports services of type NodePort and LoadBalancer get on every node"),
+        )
+        .arg(
+            Arg::new("advertise-address")
+                .long("advertise-address")
+                .value_name("IP")
+                .help("Where pods and nodes reach this server [default: the address of --listen, or the machine's first one that is not loopback]"),
+        )
+        .arg(
             Arg::new("enable-admission-plugins")
                 .long("enable-admission-plugins")
                 .value_name("NAMES")

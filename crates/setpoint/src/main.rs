@@ -1,5 +1,6 @@
 //! `setpoint`: the Kubernetes control plane as one program. Parse, wire, run, drain.
 
+mod advertise;
 mod cli;
 mod identity;
 mod kubeconfig;

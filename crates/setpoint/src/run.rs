@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use apiserver::{Api, ApiConfig, Server, ServerError, Tls};
+use apiserver::{
+    Advertised, Api, ApiConfig, ClusterSettings, PortRange, Server, ServerError, ServiceRanges, Tls,
+};
 use auth::pki::ServingCertificate;
 use auth::{Pki, Tokens};
 use catalog::Catalog;
@@ -17,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{cli, kubeconfig};
+use crate::{advertise, cli, kubeconfig};
 
 /// How often certificates are looked at; they are renewed months before they end.
 const CHECK_CERTIFICATES: Duration = Duration::from_secs(3600);
@@ -34,6 +36,8 @@ pub struct Settings {
     token_file: Option<PathBuf>,
     admission: apiserver::AdmissionChoice,
     identity: IdentitySettings,
+    services: ServiceRanges,
+    advertise: Option<IpAddr>,
     log: String,
 }
 
@@ -49,6 +53,12 @@ impl Settings {
         listen.parse::<SocketAddr>().map_err(|_| {
             anyhow!("--listen {listen} is not an address: write it as IP:PORT, such as 127.0.0.1:6443 or 127.0.0.1:0")
         })?;
+        let node_ports = PortRange::parse(&text("service-node-port-range"))
+            .map_err(|error| anyhow!("--service-node-port-range: {error}"))?;
+        let services = ServiceRanges::new(&text("service-cluster-ip-range"), node_ports)
+            .map_err(|error| anyhow!("--service-cluster-ip-range: {error}"))?;
+        let advertise = matches.get_one::<String>("advertise-address");
+        let advertise = advertise.map(|ip| advertise::parse(ip)).transpose()?;
         let kubeconfig = matches.get_one::<PathBuf>("kubeconfig").cloned();
         let file = |name: &str| matches.get_one::<PathBuf>(name).cloned();
         let etcd_files = EtcdFiles {
@@ -63,6 +73,8 @@ impl Settings {
                 enable: list("enable-admission-plugins"),
                 disable: list("disable-admission-plugins"),
             },
+            services,
+            advertise,
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
             identity: IdentitySettings::from_matches(matches)?,
             log: text("log"),
@@ -120,7 +132,9 @@ async fn serve(settings: Settings) -> Result<()> {
     kubeconfig::check(&settings.kubeconfig)?;
 
     let address: SocketAddr = settings.listen.parse().context("--listen")?;
-    let names = certificate_names(address.ip());
+    let advertised = settings.advertise.unwrap_or_else(|| advertise::default_for(address.ip()));
+    let mut names = certificate_names(address.ip());
+    names.extend([advertised.to_string(), settings.services.first_address().to_string()]);
     let pki_dir = settings.data_dir.join("pki");
     let mut pki = Pki::open_or_create(&pki_dir, env.now_seconds(), &names)?;
     let service_accounts = settings.identity.service_accounts(&pki_dir)?;
@@ -135,7 +149,12 @@ async fn serve(settings: Settings) -> Result<()> {
         service_accounts,
         bootstrap_tokens: settings.identity.bootstrap_tokens,
         admission: settings.admission.clone(),
-        root_ca: Some(pki.ca_pem().to_owned()),
+        cluster: ClusterSettings {
+            services: settings.services.clone(),
+            client_ca: Some(pki.ca_pem().to_owned()),
+            root_ca: Some(pki.ca_pem().to_owned()),
+            advertised: None,
+        },
     };
     let api = Api::new(config).map_err(|error| {
         anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
@@ -143,6 +162,7 @@ async fn serve(settings: Settings) -> Result<()> {
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     let bound = server.address().context("the listening socket has no address")?;
+    api.advertise(Advertised { address: SocketAddr::new(advertised, bound.port()), host: host_name() });
     // Only now: a server that finds its port taken must leave the file of the one that runs there.
     kubeconfig::clear(&settings.kubeconfig)?;
     api.bootstrap().await.map_err(|status| match engine.health() {
@@ -202,13 +222,18 @@ fn certificate_names(listen: IpAddr) -> Vec<String> {
     if !listen.is_unspecified() {
         names.push(listen.to_string());
     }
-    if let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
-        let host = host.trim();
-        if !host.is_empty() && host != "(none)" {
-            names.push(host.to_owned());
-        }
+    let host = host_name();
+    if !host.is_empty() {
+        names.push(host);
     }
     names
+}
+
+/// What the machine is called; empty when it has no name.
+fn host_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    if host == "(none)" { String::new() } else { host.to_owned() }
 }
 
 /// An address clients on this machine can use.

@@ -17,7 +17,7 @@ mod socket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::{Api, ApiConfig, Caller};
+use apiserver::{Api, ApiConfig, Caller, ClusterSettings};
 use auth::jwt::SigningKey;
 use auth::service_account::{ServiceAccounts, Settings};
 use auth::{Tokens, UserInfo, groups};
@@ -68,7 +68,7 @@ impl TestCluster {
             service_accounts: service_accounts(Settings::default()),
             bootstrap_tokens: true,
             admission: Default::default(),
-            root_ca: None,
+            cluster: ClusterSettings::default(),
         };
         change(&mut config);
         let api = Api::new(config).unwrap_or_else(|error| panic!("{error}"));

@@ -2,7 +2,7 @@
 
 use super::line::{Line, flag};
 use super::{CatalogError, Problem, StoredAs, group_version, types};
-use crate::{Name, Resource, ResourceId, Schema, Selectable, Storage, StorageId, Subresource, Verbs};
+use crate::{Name, Resource, ResourceId, Schema, Selectable, Storage, StorageId, Subresource, TypeId, Verbs};
 
 /// Resources and storages while their lines are read.
 #[derive(Default)]
@@ -30,11 +30,7 @@ impl<'f> Draft<'f> {
         let (group, version) = group_version(line, words.need("GROUP/VERSION")?)?;
         let plural = Name::Static(words.need("plural")?);
         let ty = types::find(schema, line, words.need("type")?, "")?;
-        let namespaced = match words.need("scope")? {
-            "namespaced" => true,
-            "cluster" => false,
-            other => return Err(line.unexpected(other, "`namespaced` or `cluster`")),
-        };
+        let namespaced = namespaced(line, words.need("scope")?)?;
         let kind = &schema.get(ty).short;
         // Lists are types of their own beside the kind's; kinds that cannot be listed have none.
         let list_kind =
@@ -220,30 +216,8 @@ impl<'f> Draft<'f> {
         let mut words = line.words();
         words.next();
         let prefix = words.need("key prefix")?;
-        if !prefix.starts_with('/') || !prefix.ends_with('/') {
-            return Err(line.unexpected(prefix, "a key prefix; it starts and ends with `/`"));
-        }
-        if self.storages.iter().any(|s| s.prefix == *prefix) {
-            return Err(line.duplicate("key prefix", prefix));
-        }
-        let mut s = Storage {
-            id: StorageId(u16::try_from(self.storages.len()).map_err(|_| line.error(Problem::TooMany))?),
-            prefix: Name::Static(prefix),
-            group: r.group.clone(),
-            version: r.version.clone(),
-            kind: r.kind.clone(),
-            plural: r.plural.clone(),
-            namespaced: r.namespaced,
-            ty: r.ty,
-            unconditional_update: false,
-            create_on_update: false,
-            returns_deleted: false,
-            selectable: Vec::new(),
-            indexed: None,
-            orphan_by_default: false,
-            no_gc: false,
-            ttl_seconds: None,
-        };
+        let place = (r.group.clone(), r.version.clone(), r.plural.clone());
+        let mut s = self.new_storage(line, prefix, place, r.namespaced, r.kind.clone(), r.ty)?;
         for word in words {
             match flag(word) {
                 ("unconditional-update", None) => s.unconditional_update = true,
@@ -258,6 +232,64 @@ impl<'f> Draft<'f> {
             }
         }
         Ok(s)
+    }
+
+    /// A `kept` line: a storage that no resource serves.
+    pub(super) fn keep_only(&mut self, schema: &Schema, line: &Line<'f>) -> Result<(), CatalogError> {
+        let mut words = line.words();
+        words.next();
+        let (group, version) = group_version(line, words.need("GROUP/VERSION")?)?;
+        let plural = Name::Static(words.need("plural")?);
+        let ty = types::find(schema, line, words.need("type")?, "")?;
+        let namespaced = namespaced(line, words.need("scope")?)?;
+        let prefix = words.need("key prefix")?;
+        let kind = schema.get(ty).short.clone();
+        let storage = self.new_storage(line, prefix, (group, version, plural), namespaced, kind, ty)?;
+        self.storages.push(storage);
+        Ok(())
+    }
+
+    fn new_storage(
+        &self,
+        line: &Line,
+        prefix: &'static str,
+        (group, version, plural): (Name, Name, Name),
+        namespaced: bool,
+        kind: Name,
+        ty: TypeId,
+    ) -> Result<Storage, CatalogError> {
+        if !prefix.starts_with('/') || !prefix.ends_with('/') {
+            return Err(line.unexpected(prefix, "a key prefix; it starts and ends with `/`"));
+        }
+        if self.storages.iter().any(|s| s.prefix == *prefix) {
+            return Err(line.duplicate("key prefix", prefix));
+        }
+        Ok(Storage {
+            id: StorageId(u16::try_from(self.storages.len()).map_err(|_| line.error(Problem::TooMany))?),
+            prefix: Name::Static(prefix),
+            group,
+            version,
+            kind,
+            plural,
+            namespaced,
+            ty,
+            unconditional_update: false,
+            create_on_update: false,
+            returns_deleted: false,
+            selectable: Vec::new(),
+            indexed: None,
+            orphan_by_default: false,
+            no_gc: false,
+            ttl_seconds: None,
+        })
+    }
+}
+
+fn namespaced(line: &Line, word: &'static str) -> Result<bool, CatalogError> {
+    match word {
+        "namespaced" => Ok(true),
+        "cluster" => Ok(false),
+        other => Err(line.unexpected(other, "`namespaced` or `cluster`")),
     }
 }
 

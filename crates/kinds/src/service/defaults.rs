@@ -17,11 +17,6 @@ const INGRESS: &[Default] = &[pointer("ipMode", Text("VIP"))];
 pub(crate) fn apply(service: &mut Map) {
     let Some(spec) = inside(service, "spec") else { return };
     fill(spec, SPEC);
-    // Old clients know the one address only; upstream's store pairs the two before it allots.
-    if text(spec, "type") != "ExternalName" && !is_empty(spec, "clusterIP") && is_empty(spec, "clusterIPs") {
-        let address = Value::from(text(spec, "clusterIP"));
-        spec.set("clusterIPs", vec![address]);
-    }
     match text(spec, "sessionAffinity") {
         "None" => {
             spec.remove("sessionAffinityConfig");

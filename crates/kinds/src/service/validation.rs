@@ -9,6 +9,8 @@ use crate::check::{Errors, Path, Raw, int, items, member, text, texts};
 use crate::checked::Write;
 use crate::workload::{SPEC, STATUS};
 
+use super::update::{is_external, needs_health_check};
+
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 const TOPOLOGY_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
@@ -34,6 +36,15 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         }
     }
     check_service(write, spec, errors);
+}
+
+/// What is wrong with a service's addresses, families and policy before any are allotted.
+pub fn service_address_errors(service: &Value, old: Option<&Value>) -> Vec<object::FieldError> {
+    let none = Value::Null;
+    let mut errors = Errors::default();
+    let spec = |service: &'_ Value| service.get("spec").unwrap_or(&none).clone();
+    addresses::check(&spec(service), old.map(spec).as_ref(), &mut errors);
+    errors.list
 }
 
 fn check_service(write: &Write<'_>, spec: &Value, errors: &mut Errors) {
@@ -233,16 +244,6 @@ fn check_class(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     }
 }
 
-fn is_external(spec: &Value) -> bool {
-    let kind = text(spec, "type");
-    matches!(kind, "LoadBalancer" | "NodePort")
-        || (kind == "ClusterIP" && !items(spec, "externalIPs").is_empty())
-}
-
-fn needs_health_check(spec: &Value) -> bool {
-    text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local"
-}
-
 fn check_traffic(spec: &Value, kind: &str, errors: &mut Errors) {
     let policy = text(spec, "externalTrafficPolicy");
     let at = SPEC.child("externalTrafficPolicy");
@@ -260,8 +261,7 @@ fn check_traffic(spec: &Value, kind: &str, errors: &mut Errors) {
                 "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
             errors.invalid(&at, port, detail);
         }
-        // The node port allocator will fill it in; until there is one, its absence is no fault of the client.
-        (true, 0) => {}
+        (true, 0) => errors.required(&at, ""),
         (true, port) => errors.port_number(&at, port),
     }
     let at = SPEC.child("internalTrafficPolicy");

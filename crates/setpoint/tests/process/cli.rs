@@ -71,6 +71,19 @@ fn wrong_flags_and_values_are_refused_in_one_line() {
 }
 
 #[test]
+fn ranges_and_addresses_that_are_none_are_refused_in_one_line() {
+    for (flag, value, parts) in [
+        ("--service-cluster-ip-range", "10.96.0.0", &["--service-cluster-ip-range", "ADDRESS/BITS"][..]),
+        ("--service-cluster-ip-range", "10.96.0.0/16,10.97.0.0/16", &["one of IPv4 and one of IPv6"]),
+        ("--service-cluster-ip-range", "fd00::/48", &["too large", "fd00::/108"]),
+        ("--service-node-port-range", "32767-30000", &["--service-node-port-range", "FIRST-LAST"]),
+        ("--advertise-address", "0.0.0.0", &["--advertise-address", "192.168.1.10"]),
+    ] {
+        says(&refused(["server", flag, value]), parts);
+    }
+}
+
+#[test]
 fn without_a_command_the_help_is_shown() {
     let output = run(&mut Command::new(SETPOINT));
     assert_eq!(output.status.code(), Some(2));

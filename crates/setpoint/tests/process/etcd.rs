@@ -1,5 +1,6 @@
 //! Servers on a real etcd: two of them see each other's writes, and an etcd that dies and comes back costs nothing.
 
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -216,4 +217,93 @@ async fn create_patiently(client: &kube::Client, name: &str) {
 
 fn name_of(object: &Value) -> &str {
     object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+fn node_port_service(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"type": "NodePort", "ports": [{"port": 80}]}})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_or_a_port_is_never_given_twice_through_two_servers() {
+    let folder = folder();
+    let Some(etcd) = Etcd::start(&folder.path().join("etcd")) else { return };
+    let store = etcd.store();
+    // Nearly all of both ranges is used, so that the servers choose the same ones again and again.
+    let flags = [
+        "--store",
+        &store,
+        "--service-cluster-ip-range",
+        "10.11.12.0/26",
+        "--service-node-port-range",
+        "30000-30059",
+    ];
+    let servers = ["one", "two"].map(|name| Proc::start_with(&folder.path().join(name), &flags));
+    let mut writers = Vec::new();
+    for writer in 0..10 {
+        let client = servers[writer % 2].client().await;
+        writers.push(tokio::spawn(async move {
+            let mut made = Vec::new();
+            for n in 0..6 {
+                let body = node_port_service(&format!("s-{writer}-{n}"));
+                let (code, service) = call(&client, "POST", SERVICES, Some(body)).await;
+                assert_eq!(code, 201, "{service}");
+                made.push(service);
+            }
+            made
+        }));
+    }
+    let (mut addresses, mut ports) = (BTreeSet::new(), BTreeSet::new());
+    for writer in writers {
+        for service in writer.await.unwrap() {
+            addresses.insert(service["spec"]["clusterIP"].to_string());
+            ports.insert(service["spec"]["ports"][0]["nodePort"].to_string());
+        }
+    }
+    assert_eq!((addresses.len(), ports.len()), (60, 60));
+    let (a, b) = (servers[0].client().await, servers[1].client().await);
+    let (code, full) = call(&a, "POST", SERVICES, Some(node_port_service("full"))).await;
+    assert_eq!((code, full["reason"].as_str()), (500, Some("InternalError")), "{full}");
+
+    // One wanted address, asked for through both at once.
+    assert_eq!(call(&a, "DELETE", &format!("{SERVICES}/s-0-0"), None).await.0, 200);
+    let (_, list) = call(&b, "GET", "/apis/networking.k8s.io/v1/ipaddresses", None).await;
+    let taken: BTreeSet<&str> =
+        list["items"].as_array().unwrap().iter().map(|o| o["metadata"]["name"].as_str().unwrap()).collect();
+    let free = (2..=62).map(|n| format!("10.11.12.{n}")).find(|ip| !taken.contains(ip.as_str())).unwrap();
+    let wanting = |name: &str| {
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"clusterIP": free, "ports": [{"port": 80}]}})
+    };
+    let (first, second) = tokio::join!(
+        call(&a, "POST", SERVICES, Some(wanting("wants-a"))),
+        call(&b, "POST", SERVICES, Some(wanting("wants-b"))),
+    );
+    let mut codes = [first.0, second.0];
+    codes.sort();
+    assert_eq!(codes, [201, 422], "{} {}", first.1, second.1);
+
+    // Both servers are behind the kubernetes service, on their own ports.
+    let endpoints = "/api/v1/namespaces/default/endpoints/kubernetes";
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let (code, found) = call(&a, "GET", endpoints, None).await;
+        let servers = found["subsets"].as_array().map_or(0, Vec::len);
+        if code == 200 && servers == 2 {
+            break;
+        }
+        // A machine without an address of its own advertises none.
+        if code == 404 && no_address_but_loopback() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{found}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn no_address_but_loopback() -> bool {
+    let routes = std::fs::read_to_string("/proc/net/route").unwrap_or_default();
+    routes.lines().count() < 2
 }

@@ -14,9 +14,6 @@ const LATER: &[(&str, &str)] = &[
     ("apply with managedFields", "server-side apply"),
     ("quota exceeded", "quota"),
     ("quota exceeded, pods", "quota"),
-    ("service with a used address", "service addresses"),
-    ("service outside the range", "service addresses"),
-    ("node port outside the range", "service addresses"),
 ];
 
 #[tokio::test(start_paused = true)]

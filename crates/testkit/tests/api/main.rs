@@ -20,6 +20,7 @@ mod namespace_objects;
 mod pod_security;
 mod protobuf;
 mod rbac;
+mod services;
 mod subresources;
 mod surface;
 mod sweep;

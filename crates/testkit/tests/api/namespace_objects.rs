@@ -9,7 +9,7 @@ use testkit::TestCluster;
 const PEM: &str = "-----BEGIN CERTIFICATE-----\nTUlJ\n-----END CERTIFICATE-----\n";
 
 async fn cluster() -> TestCluster {
-    TestCluster::with(Env::simulated(61), |config| config.root_ca = Some(PEM.to_owned())).await
+    TestCluster::with(Env::simulated(61), |config| config.cluster.root_ca = Some(PEM.to_owned())).await
 }
 
 /// Once the loops had a moment.

@@ -1,0 +1,174 @@
+//! Addresses and node ports belong to those services that have them: what people or crashes made of it is mended.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use admission::service_addresses::{
+    Family, IP_FAMILY_LABEL, MANAGED_BY, MANAGED_BY_LABEL, NODE_PORTS, NodePorts, address_object, parent_of,
+    ranges_of,
+};
+use codec::json;
+use object::{Status, Value, time};
+use table::{EventKind, Scope, Selection};
+
+use crate::chain::Api;
+use crate::follow::Follow;
+use crate::own::{Own, Plural, lost_a_race};
+
+const SERVICES: Plural = ("", "services");
+const ADDRESSES: Plural = ("networking.k8s.io", "ipaddresses");
+const SERVICE_CIDRS: Plural = ("networking.k8s.io", "servicecidrs");
+/// kube-apiservers on the same store create an address first and its service up to a minute later.
+const GRACE_SECONDS: i64 = 60;
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Upstream's interval for ports.
+const PORTS_EVERY: Duration = Duration::from_secs(180);
+
+/// Runs until shutdown: everything once, then what changes.
+pub async fn run(api: Arc<Api>) {
+    let own = Own::new(&api);
+    let env = api.registry().env().clone();
+    let mut follow = Follow::new(&api, &[SERVICES, ADDRESSES]);
+    let mut waiting: BTreeSet<String> = BTreeSet::new();
+    // The start has just done it.
+    let mut ports_at = env.monotonic() + PORTS_EVERY;
+    loop {
+        if env.monotonic() >= ports_at {
+            ports_at = env.monotonic() + PORTS_EVERY;
+            if let Err(status) = repair_ports(&api).await {
+                tracing::warn!(error = status.message, "could not repair the node ports");
+            }
+        }
+        let wait = if waiting.is_empty() { PORTS_EVERY } else { LOOK_AGAIN };
+        let Some(events) = follow.changes(Some(wait)).await else { return };
+        let mut services: BTreeSet<(String, String)> = BTreeSet::new();
+        let mut addresses = std::mem::take(&mut waiting);
+        for event in events {
+            let obj = &event.obj;
+            if !obj.namespace().is_empty() {
+                services.insert((obj.namespace().to_owned(), obj.name().to_owned()));
+                continue;
+            }
+            addresses.insert(obj.name().to_owned());
+            // The service may still need it.
+            if matches!(event.kind, EventKind::Deleted)
+                && let Ok(tree) = json::parse(obj.body(), None)
+                && let Some((namespace, name)) = parent_of(&tree)
+            {
+                services.insert((namespace.to_owned(), name.to_owned()));
+            }
+        }
+        for (namespace, name) in services {
+            report(&name, sync_service(&own, &namespace, &name).await);
+        }
+        for name in addresses {
+            match sync_address(&own, &name).await {
+                Ok(true) => {
+                    waiting.insert(name);
+                }
+                other => report(&name, other.map(|_| ())),
+            }
+        }
+    }
+}
+
+fn report(name: &str, done: Result<(), Status>) {
+    if let Err(status) = done
+        && !lost_a_race(&status)
+    {
+        tracing::warn!(name, error = status.message, "could not repair an address");
+    }
+}
+
+/// Every address of a service has its IPAddress.
+async fn sync_service(own: &Own<'_>, namespace: &str, name: &str) -> Result<(), Status> {
+    let Some(service) = own.get(SERVICES, namespace, name) else { return Ok(()) };
+    for address in cluster_addresses(&service) {
+        let text = address.to_string();
+        let Some(existing) = own.get(ADDRESSES, "", &text) else {
+            let known = own.list(SERVICE_CIDRS).iter().flat_map(ranges_of).any(|r| r.contains(&address));
+            if !known {
+                tracing::warn!(namespace, name, address = text, "a service's address is in no ServiceCIDR");
+                continue;
+            }
+            tracing::warn!(
+                namespace,
+                name,
+                address = text,
+                "a service's address was not allocated; repairing"
+            );
+            own.create(ADDRESSES, "", address_object(&address, namespace, name)).await?;
+            continue;
+        };
+        let label = |name: &str| existing.str_at(&["metadata", "labels", name]);
+        let labelled = label(MANAGED_BY_LABEL) == Some(MANAGED_BY)
+            && label(IP_FAMILY_LABEL) == Some(Family::of(&address).name());
+        let right = match parent_of(&existing) {
+            Some(parent) if parent == (namespace, name) => labelled,
+            // Two services with one address: whoever has it keeps it.
+            Some((other, parent)) => {
+                let other = own.get(SERVICES, other, parent);
+                other.is_some_and(|other| cluster_addresses(&other).contains(&address))
+            }
+            None => false,
+        };
+        if !right {
+            tracing::warn!(namespace, name, address = text, "an IPAddress has a wrong reference; repairing");
+            own.delete(ADDRESSES, &existing).await?;
+            own.create(ADDRESSES, "", address_object(&address, namespace, name)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Every IPAddress of ours has its service; true when only time is missing.
+async fn sync_address(own: &Own<'_>, name: &str) -> Result<bool, Status> {
+    let Some(existing) = own.get(ADDRESSES, "", name) else { return Ok(false) };
+    if existing.str_at(&["metadata", "labels", MANAGED_BY_LABEL]) != Some(MANAGED_BY) {
+        return Ok(false);
+    }
+    if let Some((namespace, service)) = parent_of(&existing) {
+        let service = own.get(SERVICES, namespace, service);
+        let held = |service: &Value| cluster_addresses(service).iter().any(|a| a.to_string() == name);
+        if service.as_ref().is_some_and(held) {
+            return Ok(false);
+        }
+        let created = existing.str_at(&["metadata", "creationTimestamp"]).and_then(time::parse);
+        let now = own.api().registry().env().now_seconds() as i64;
+        if created.is_some_and(|(created, _)| now < created + GRACE_SECONDS) {
+            return Ok(true);
+        }
+    }
+    tracing::warn!(address = name, "an IPAddress appears to have leaked; cleaning up");
+    own.delete(ADDRESSES, &existing).await.map(|()| false)
+}
+
+fn cluster_addresses(service: &Value) -> Vec<IpAddr> {
+    if service.str_at(&["spec", "type"]) == Some("ExternalName") {
+        return Vec::new();
+    }
+    let list = service.at(&["spec", "clusterIPs"]).and_then(Value::as_list).unwrap_or_default();
+    list.iter().filter_map(|ip| ip.as_str()?.parse().ok()).collect()
+}
+
+/// The bitmap says what the services say. Whoever takes or frees a port writes the bitmap with the service, so
+/// services that are read after it and a guard on it make this exact.
+pub(crate) async fn repair_ports(api: &Api) -> Result<(), Status> {
+    let registry = api.registry();
+    let (catalog, table) = (registry.catalog(), registry.table());
+    let stored = |plural: &str| catalog.storages().iter().find(|s| s.group.is_empty() && s.plural == plural);
+    let (Some(ranges), Some(services)) = (stored("rangeallocations"), stored("services")) else {
+        return Err(Status::internal("the catalogue has no RangeAllocations"));
+    };
+    let range = api.cluster().services.node_ports();
+    let make = |_: Option<&table::Obj>| {
+        let everything = Selection::everything(Scope::All);
+        let page = table.list(services.id, &everything, None, None, 0);
+        let items = page.map(|page| page.items).unwrap_or_default();
+        let trees: Vec<Value> = items.iter().filter_map(|obj| json::parse(obj.body(), None).ok()).collect();
+        NodePorts::held_by(range, &trees).encode()
+    };
+    registry.keep(ranges, NODE_PORTS, make).await
+}

@@ -1,0 +1,166 @@
+//! ServiceCIDRs: ready once they have their finalizer, and gone only when no address would be left without one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use admission::service_addresses::{Cidr, MANAGED_BY, MANAGED_BY_LABEL, ranges_of};
+use object::{Status, Value, time};
+
+use crate::chain::Api;
+use crate::follow::Follow;
+use crate::own::{Own, Plural, lost_a_race};
+use crate::trust::typed;
+
+const SERVICE_CIDRS: Plural = ("networking.k8s.io", "servicecidrs");
+const ADDRESSES: Plural = ("networking.k8s.io", "ipaddresses");
+/// The one that the flags describe.
+const DEFAULT: &str = "kubernetes";
+const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
+const READY: &str = "Kubernetes Service CIDR is ready";
+const BLOCKED: &str =
+    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
+/// Other servers may not have seen the deletion yet and still take addresses from the range.
+const GRACE_SECONDS: i64 = 10;
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Runs until shutdown.
+pub async fn run(api: Arc<Api>) {
+    let own = Own::new(&api);
+    let mut follow = Follow::new(&api, &[SERVICE_CIDRS, ADDRESSES]);
+    let mut wait = None;
+    while follow.changes(wait).await.is_some() {
+        wait = None;
+        let all = own.list(SERVICE_CIDRS);
+        for cidr in &all {
+            match sync(&own, cidr, &all).await {
+                Ok(done) if done => {}
+                Ok(_) => wait = Some(LOOK_AGAIN),
+                Err(status) if lost_a_race(&status) => wait = Some(LOOK_AGAIN),
+                Err(status) => {
+                    let name = cidr.str_at(&["metadata", "name"]).unwrap_or("");
+                    tracing::warn!(name, error = status.message, "could not reconcile a ServiceCIDR");
+                }
+            }
+        }
+    }
+}
+
+/// The default range, ready, as the flags say.
+pub(crate) async fn ensure_default(own: &Own<'_>) -> Result<(), Status> {
+    let wanted: Vec<String> = own.api().cluster().services.cluster().iter().map(Cidr::to_string).collect();
+    let as_value = || Value::List(wanted.iter().map(|c| Value::from(c.as_str())).collect());
+    if own.get(SERVICE_CIDRS, "", DEFAULT).is_none() {
+        let mut new = Value::map();
+        let metadata = new.map_at(&["metadata"]);
+        metadata.set("name", DEFAULT);
+        metadata.set("finalizers", vec![Value::from(FINALIZER)]);
+        new.map_at(&["spec"]).set("cidrs", as_value());
+        match own.create(SERVICE_CIDRS, "", typed(new, "networking.k8s.io/v1", "ServiceCIDR")).await {
+            Err(status) if !lost_a_race(&status) => return Err(status),
+            _ => {}
+        }
+    }
+    let Some(mut existing) = own.get(SERVICE_CIDRS, "", DEFAULT) else { return Ok(()) };
+    let has: Vec<&str> = texts(&existing, &["spec", "cidrs"]);
+    let written = if has == wanted {
+        sync(own, &existing, &[]).await.map(|_| ())
+    } else if wanted.len() == 2 && has == wanted[..1] {
+        existing.map_at(&["spec"]).set("cidrs", as_value());
+        own.update(SERVICE_CIDRS, existing).await
+    } else {
+        tracing::warn!(
+            stored = has.join(","),
+            flag = wanted.join(","),
+            "the default ServiceCIDR does not match --service-cluster-ip-range; the stored one counts"
+        );
+        Ok(())
+    };
+    match written {
+        Err(status) if lost_a_race(&status) => Ok(()),
+        other => other,
+    }
+}
+
+/// Brings one ServiceCIDR in step; false when only time is missing.
+async fn sync(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status> {
+    let finalizers = texts(cidr, &["metadata", "finalizers"]);
+    let protected = finalizers.contains(&FINALIZER);
+    let now = own.api().registry().env().now_seconds() as i64;
+    let Some(deleted) = cidr.str_at(&["metadata", "deletionTimestamp"]) else {
+        let mut cidr = cidr.clone();
+        if !protected {
+            let mut with: Vec<Value> =
+                texts(&cidr, &["metadata", "finalizers"]).into_iter().map(Value::from).collect();
+            with.push(FINALIZER.into());
+            cidr.map_at(&["metadata"]).set("finalizers", with);
+            // Its new version wakes us again for the condition.
+            return own.update(SERVICE_CIDRS, cidr).await.map(|()| true);
+        }
+        return set_ready(own, cidr, "True", "", READY, now).await.map(|()| true);
+    };
+    if !protected {
+        return Ok(true);
+    }
+    if would_orphan(own, cidr, all) {
+        return set_ready(own, cidr.clone(), "False", "Terminating", BLOCKED, now).await.map(|()| true);
+    }
+    let since = time::parse(deleted).map_or(now, |(seconds, _)| seconds);
+    if now < since + GRACE_SECONDS {
+        return Ok(false);
+    }
+    let rest: Vec<Value> = finalizers.into_iter().filter(|f| *f != FINALIZER).map(Value::from).collect();
+    let mut cidr = cidr.clone();
+    cidr.map_at(&["metadata"]).set("finalizers", rest);
+    own.update(SERVICE_CIDRS, cidr).await.map(|()| true)
+}
+
+/// Would an address that services hold belong to no range any more?
+fn would_orphan(own: &Own<'_>, cidr: &Value, all: &[Value]) -> bool {
+    let name = |c: &Value| c.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
+    let own_name = name(cidr);
+    let others: Vec<Cidr> = all.iter().filter(|c| name(c) != own_name).flat_map(ranges_of).collect();
+    let mine = ranges_of(cidr);
+    if mine.iter().all(|range| others.iter().any(|other| other.covers(range))) {
+        return false;
+    }
+    own.list(ADDRESSES)
+        .iter()
+        .filter(|a| a.str_at(&["metadata", "labels", MANAGED_BY_LABEL]) == Some(MANAGED_BY))
+        .filter_map(|a| a.str_at(&["metadata", "name"])?.parse().ok())
+        .any(|ip| mine.iter().any(|r| r.contains(&ip)) && !others.iter().any(|r| r.contains(&ip)))
+}
+
+async fn set_ready(
+    own: &Own<'_>,
+    mut cidr: Value,
+    status: &str,
+    reason: &str,
+    message: &str,
+    now: i64,
+) -> Result<(), Status> {
+    let mut conditions = list(&cidr, &["status", "conditions"]).to_vec();
+    let at = conditions.iter().position(|c| c.str_at(&["type"]) == Some("Ready"));
+    let old = at.map(|i| conditions.remove(i)).unwrap_or_else(Value::map);
+    let is = |name: &str, wanted: &str| old.str_at(&[name]).unwrap_or("") == wanted;
+    if is("status", status) && is("reason", reason) && is("message", message) {
+        return Ok(());
+    }
+    let mut new = Value::map();
+    let condition = new.make_map();
+    condition.set("type", "Ready");
+    condition.set("status", status);
+    condition.set("lastTransitionTime", time::format_seconds(now));
+    condition.set("reason", reason);
+    condition.set("message", message);
+    conditions.insert(at.unwrap_or(conditions.len()), new);
+    cidr.map_at(&["status"]).set("conditions", conditions);
+    own.update_status(SERVICE_CIDRS, cidr).await
+}
+
+fn list<'v>(object: &'v Value, path: &[&str]) -> &'v [Value] {
+    object.at(path).and_then(Value::as_list).unwrap_or_default()
+}
+
+fn texts<'v>(object: &'v Value, path: &[&str]) -> Vec<&'v str> {
+    list(object, path).iter().filter_map(Value::as_str).collect()
+}

@@ -1,0 +1,38 @@
+//! What the server keeps for itself and serves to nobody: no resource, so no verbs, but the same guarded commit.
+
+use catalog::Storage;
+use object::Status;
+use store::{Commit, CommitError, Guard, Key, Op};
+use table::Obj;
+
+use crate::{Registry, store_failed};
+
+impl Registry {
+    /// Writes what `make` makes of the object that stands there, again after each conflict. `make` must depend on
+    /// nothing that changes without the object changing too.
+    pub async fn keep(
+        &self,
+        storage: &Storage,
+        name: &str,
+        make: impl Fn(Option<&Obj>) -> Vec<u8>,
+    ) -> Result<(), Status> {
+        let key: Key = storage.key("", name).into();
+        loop {
+            self.freshen().await?;
+            let old = self.table().get(storage.id, &key);
+            let value = make(old.as_deref());
+            let guard = match &old {
+                Some(old) if old.is_stored_as(&value) => return Ok(()),
+                Some(old) => Guard::At(old.revision()),
+                None => Guard::Absent,
+            };
+            let put = Op::Put { value: value.into(), expires_at: None };
+            let commit = Commit { guards: vec![(key.clone(), guard)], ops: vec![(key.clone(), put)] };
+            match self.engine().commit(commit).await {
+                Ok(_) => return Ok(()),
+                Err(CommitError::Conflict { .. }) => {}
+                Err(error) => return Err(store_failed(error)),
+            }
+        }
+    }
+}
