@@ -7,6 +7,7 @@ use catalog::Storage;
 use object::Value;
 
 use crate::namespace_lifecycle::NamespaceLifecycle;
+use crate::resource_quota::ResourceQuota;
 use crate::{Allotter, Attempt, Effects, Plugin, Refusal};
 
 /// May they? For plugins that ask on someone's behalf.
@@ -50,7 +51,7 @@ fn off(plugin: impl Plugin + 'static) -> Row {
 
 /// Every plugin there is, in the order they run (upstream's).
 fn rows(_authorize: &Authorize) -> Vec<Row> {
-    vec![on(NamespaceLifecycle)]
+    vec![on(NamespaceLifecycle), on(ResourceQuota::default())]
 }
 
 impl Chain {

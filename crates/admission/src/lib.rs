@@ -13,6 +13,7 @@ mod attempt;
 mod chain;
 mod memo;
 mod namespace_lifecycle;
+pub mod resource_quota;
 
 pub use attempt::{Attempt, Operation};
 pub use chain::{Authorize, Chain, Choice, UnknownPlugin};

@@ -24,7 +24,7 @@ use crate::info::{Place, Query, RequestInfo, parse};
 use crate::metrics::{Counted, Metrics};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
-use crate::{aggregation, discovery, open_api, upkeep, verbs};
+use crate::{aggregation, discovery, open_api, quotas, upkeep, verbs};
 
 /// Requests that are no watch must be answered within this.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -106,6 +106,7 @@ impl Api {
         vec![
             env.spawn("upkeep", upkeep::run(self.clone())),
             env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
+            env.spawn("resourcequota", quotas::run(self.clone())),
         ]
     }
 

@@ -16,6 +16,7 @@ mod list_body;
 mod metrics;
 mod negotiate;
 mod open_api;
+mod quotas;
 mod respond;
 mod reviews;
 mod server;

@@ -11,6 +11,7 @@ mod golden_errors;
 mod golden_watches;
 mod kinds;
 mod lists;
+mod quotas;
 mod rbac;
 mod surface;
 mod sweep;
