@@ -6,7 +6,9 @@ use auth::{Attributes, Decision, UserInfo};
 use catalog::Storage;
 use object::Value;
 
+use crate::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use crate::namespace_lifecycle::NamespaceLifecycle;
+use crate::node_restriction::NodeRestriction;
 use crate::resource_quota::ResourceQuota;
 use crate::{Allotter, Attempt, Effects, Plugin, Refusal};
 
@@ -50,8 +52,15 @@ fn off(plugin: impl Plugin + 'static) -> Row {
 }
 
 /// Every plugin there is, in the order they run (upstream's).
-fn rows(_authorize: &Authorize) -> Vec<Row> {
-    vec![on(NamespaceLifecycle), on(ResourceQuota::default())]
+fn rows(authorize: &Authorize) -> Vec<Row> {
+    vec![
+        on(NamespaceLifecycle),
+        on(NodeRestriction(authorize.clone())),
+        on(CertificateApproval(authorize.clone())),
+        on(CertificateSigning(authorize.clone())),
+        on(CertificateSubjectRestriction),
+        on(ResourceQuota::default()),
+    ]
 }
 
 impl Chain {

@@ -10,9 +10,11 @@
 //! that it happens exactly when the object does. A guard that no longer holds makes the write start again.
 
 mod attempt;
+pub mod certificates;
 mod chain;
 mod memo;
 mod namespace_lifecycle;
+mod node_restriction;
 pub mod resource_quota;
 
 pub use attempt::{Attempt, Operation};

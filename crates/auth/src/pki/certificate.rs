@@ -62,7 +62,7 @@ pub fn issue(
         Some(signer) => (signer.key, signer.subject.to_vec()),
         None => (key, subject.clone()),
     };
-    let algorithm = nest(der::SEQUENCE, &[oid(ECDSA_WITH_SHA256)]);
+    let algorithm = ecdsa_with_sha256();
     let key_algorithm = nest(der::SEQUENCE, &[oid(EC_PUBLIC_KEY), oid(PRIME256V1)]);
     let body = nest(
         der::SEQUENCE,
@@ -82,6 +82,11 @@ pub fn issue(
     );
     let signature = signing_key.sign(random, &body).map_err(|_| CryptoError("sign a certificate"))?;
     Ok(nest(der::SEQUENCE, &[body, algorithm, bits(signature.as_ref())]))
+}
+
+/// How the authority signs.
+pub fn ecdsa_with_sha256() -> Vec<u8> {
+    nest(der::SEQUENCE, &[oid(ECDSA_WITH_SHA256)])
 }
 
 /// What we read of a certificate; borrowed from its bytes.
@@ -252,7 +257,7 @@ fn alternative_names(mut extensions: Reader<'_>) -> Option<Vec<String>> {
 }
 
 /// The first 20 bytes of the key's SHA-256, one of the forms RFC 7093 allows.
-fn key_id(public: &[u8]) -> [u8; 20] {
+pub fn key_id(public: &[u8]) -> [u8; 20] {
     let digest = ring::digest::digest(&ring::digest::SHA256, public);
     let mut out = [0; 20];
     out.copy_from_slice(&digest.as_ref()[..20]);

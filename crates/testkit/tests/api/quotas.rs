@@ -194,7 +194,8 @@ async fn services_that_change_their_type_are_charged() {
     let refused = cluster.merge(format!("{services}/b"), node_port).await.ok(403);
     let told = refused["message"].as_str().unwrap();
     assert!(told.contains("requested: services.nodeports=1, used: services.nodeports=1"), "{told}");
-    cluster.merge(format!("{services}/a"), json!({"spec": {"type": "ClusterIP"}})).await.ok(200);
+    let inside = json!({"spec": {"type": "ClusterIP", "externalTrafficPolicy": null}});
+    cluster.merge(format!("{services}/a"), inside).await.ok(200);
     until(&cluster, &format!("{QUOTAS}/q"), |status| status["used"]["services.nodeports"] == "0").await;
     cluster.shutdown().await;
 }
