@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use admission::certificates::CertificateRequests;
 use admission::{Chain, Choice, UnknownPlugin};
+use auth::pki::Issuer;
 use auth::{Attributes, Tokens, UserInfo, groups, impersonation};
 use catalog::{Catalog, Resource};
 use env::Env;
@@ -24,7 +26,7 @@ use crate::info::{Place, Query, RequestInfo, parse};
 use crate::metrics::{Counted, Metrics};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
-use crate::{aggregation, discovery, open_api, quotas, upkeep, verbs};
+use crate::{aggregation, certificates, discovery, open_api, quotas, upkeep, verbs};
 
 /// Requests that are no watch must be answered within this.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -51,6 +53,8 @@ pub struct ApiConfig {
     pub tokens: Option<Tokens>,
     /// Which admission plugins run beside the default ones, and which don't.
     pub admission: Choice,
+    /// Signs what is approved; without one, certificate signing requests wait for somebody else.
+    pub issuer: Option<Issuer>,
 }
 
 /// The whole API without its sockets: give it requests, it gives answers.
@@ -66,6 +70,7 @@ pub struct Api {
     loops_started: AtomicBool,
     trigger: Trigger,
     tokens: Option<Tokens>,
+    issuer: Option<Issuer>,
 }
 
 impl Api {
@@ -74,7 +79,11 @@ impl Api {
         let admission = {
             let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
-            Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
+            Chain::new(
+                &config.admission,
+                &authorize,
+                vec![Box::new(escalation), Box::new(CertificateRequests)],
+            )?
         };
         let started = config.env.now_nanos() as f64 / 1e9;
         let (trigger, shutdown) = Trigger::new();
@@ -89,6 +98,7 @@ impl Api {
             loops_started: AtomicBool::new(false),
             trigger,
             tokens: config.tokens,
+            issuer: config.issuer,
         }))
     }
 
@@ -106,6 +116,7 @@ impl Api {
         vec![
             env.spawn("upkeep", upkeep::run(self.clone())),
             env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
+            env.spawn("certificates", certificates::run(self.clone(), self.issuer.clone())),
             env.spawn("resourcequota", quotas::run(self.clone())),
         ]
     }

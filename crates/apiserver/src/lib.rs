@@ -7,6 +7,7 @@ mod aggregation;
 mod authorize;
 mod body;
 mod bootstrap;
+mod certificates;
 mod chain;
 mod discovery;
 mod follow;

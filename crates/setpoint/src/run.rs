@@ -116,7 +116,9 @@ async fn serve(settings: Settings) -> Result<()> {
     let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
 
     let admission = settings.admission.clone();
-    let config = ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens, admission };
+    let issuer = Some(pki.issuer());
+    let config =
+        ApiConfig { catalog, table, engine: engine.clone(), env: env.clone(), tokens, admission, issuer };
     let api = Api::new(config).map_err(|error| {
         anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
     })?;

@@ -17,6 +17,7 @@ mod socket;
 use std::sync::Arc;
 
 use apiserver::{Api, ApiConfig, Caller};
+use auth::pki::Issuer;
 use auth::{Tokens, UserInfo, groups};
 use catalog::Catalog;
 use env::Env;
@@ -52,7 +53,9 @@ impl TestCluster {
         let table = Table::new(catalog.clone(), env.clone());
         let engine = MemoryEngine::open(table.clone());
         let admission = Default::default();
-        let api = Api::new(ApiConfig { catalog, table, engine, env, tokens, admission })
+        let issuer = Issuer::in_memory(env.now_seconds()).expect("an authority in memory");
+        let issuer = Some(issuer);
+        let api = Api::new(ApiConfig { catalog, table, engine, env, tokens, admission, issuer })
             .expect("the default plugins exist");
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
