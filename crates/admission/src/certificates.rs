@@ -2,7 +2,7 @@
 //! what none of them may say. And what cannot be switched off: a request is a request.
 
 use auth::Attributes;
-use auth::pki::{RequestError, SigningRequest};
+use auth::pki::{RequestError, SigningRequest, not_after};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use object::{FieldError, Status, Value, quote};
@@ -92,15 +92,33 @@ impl Plugin for CertificateRequests {
     }
 
     fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
-        let Some(new) = new.filter(|_| attempt.operation == Operation::Create && attempt.is(GROUP, PLURAL))
-        else {
-            return Ok(());
+        let Some(new) = new.filter(|_| attempt.is_or_below(GROUP, PLURAL)) else { return Ok(()) };
+        let broken = if attempt.operation == Operation::Create {
+            let shown = || quote(&shortened(new.str_at(&["spec", "request"]).unwrap_or("")));
+            let checked = request_of(new).and_then(|request| request.verify());
+            checked.map_err(|error| FieldError::invalid("spec.request", shown(), error.to_string()))
+        } else {
+            certificate(new, attempt.old)
         };
-        let Err(error) = request_of(new).and_then(|request| request.verify()) else { return Ok(()) };
-        let shown = new.str_at(&["spec", "request"]).unwrap_or("");
-        let broken = FieldError::invalid("spec.request", quote(&shortened(shown)), error.to_string());
-        Err(Status::invalid(GROUP, "CertificateSigningRequest", attempt.name, vec![broken]).into())
+        let invalid =
+            |broken| Status::invalid(GROUP, "CertificateSigningRequest", attempt.name, vec![broken]).into();
+        broken.map_err(invalid)
     }
+}
+
+/// What a signer writes is a certificate.
+fn certificate(new: &Value, old: Option<&Value>) -> Result<(), FieldError> {
+    let path = ["status", "certificate"];
+    let text = new.str_at(&path).unwrap_or("");
+    if text.is_empty() || old.and_then(|old| old.str_at(&path)) == Some(text) {
+        return Ok(());
+    }
+    let invalid = |why: String| FieldError::invalid("status.certificate", "<certificate data>", why);
+    let Ok(pem) = STANDARD.decode(text) else { return Err(invalid("it is not base64".into())) };
+    if not_after(&pem).is_none() {
+        return Err(invalid("must contain at least one CERTIFICATE PEM block".into()));
+    }
+    Ok(())
 }
 
 /// A refusal must not repeat a megabyte.

@@ -34,7 +34,7 @@ use certificate::{Request, Signer, Usage};
 pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
 pub use issuer::{IssueError, Issuer, not_after};
 pub use pem::{certificates as certificates_from_pem, private_key as private_key_from_pem};
-pub use request::{RequestError, SigningRequest};
+pub use request::{RequestError, SigningRequest, new_request};
 
 use crate::x509::ClientCa;
 use crate::{groups, user};

@@ -1,7 +1,11 @@
 //! Certificate signing requests: the server notes who asked, and dates what is decided.
 
-use object::{Map, Value};
+mod validation;
 
+use catalog::Storage;
+use object::{FieldError, Map, Value};
+
+use crate::checked::{Write, run};
 use crate::kind::{Context, Kind};
 use crate::rules::{NameRule, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
@@ -14,6 +18,16 @@ const RULES: Rules = Rules::PLAIN.with_name(NameRule::Unchecked).with_status(Sta
 impl Kind for CertificateSigningRequest {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn validate(
+        &self,
+        storage: &Storage,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &Context<'_>,
+    ) -> Vec<FieldError> {
+        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
     }
 
     /// Whatever the body says of the requester is replaced by who it was.

@@ -1,5 +1,8 @@
 //! The authority as a signer of other people's requests.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use ring::rand::{SecureRandom, SystemRandom};

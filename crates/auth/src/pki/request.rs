@@ -2,15 +2,17 @@
 
 use std::net::IpAddr;
 
+use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ED25519,
-    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512, UnparsedPublicKey,
-    VerificationAlgorithm,
+    KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
+    UnparsedPublicKey, VerificationAlgorithm,
 };
 use rustls_pki_types::pem::{PemObject, SectionKind};
 
-use super::certificate::{COMMON_NAME, ORGANIZATION, name_parts};
-use super::der::{self, Reader};
+use super::certificate::{self, COMMON_NAME, CryptoError, ORGANIZATION, name_parts};
+use super::der::{self, Reader, bits, integer, nest, value};
+use super::{key_pair, pem};
 
 /// Why a request is refused, in Go's words where clients may know them.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +92,38 @@ impl SigningRequest {
     fn texts<'a>(&'a self, kind: &'a [u8]) -> impl Iterator<Item = &'a str> {
         self.subject.iter().filter(move |(oid, _)| oid == kind).map(|(_, text)| text.as_str())
     }
+}
+
+/// A new P-256 key (PKCS#8), and the request (PEM) to have it certified under this name.
+pub fn new_request(
+    common_name: &str,
+    organizations: &[String],
+    names: &[String],
+) -> Result<(Vec<u8>, String), CryptoError> {
+    let random = SystemRandom::new();
+    let key = certificate::generate_key(&random)?;
+    let pair = key_pair(&key, &random).ok_or(CryptoError("use a key it generated"))?;
+    let mut attributes = Vec::new();
+    if !names.is_empty() {
+        let names: Vec<Vec<u8>> = names.iter().map(|name| certificate::alternative_name(name)).collect();
+        let names = value(der::OCTET_STRING, &nest(der::SEQUENCE, &names));
+        let extension = nest(der::SEQUENCE, &[value(der::OID, SUBJECT_ALT_NAME), names]);
+        let extensions = nest(der::SET, &[nest(der::SEQUENCE, &[extension])]);
+        attributes.push(nest(der::SEQUENCE, &[value(der::OID, EXTENSION_REQUEST), extensions]));
+    }
+    let body = nest(
+        der::SEQUENCE,
+        &[
+            integer(&[0]),
+            certificate::name(common_name, organizations),
+            certificate::p256_key(pair.public_key().as_ref()),
+            nest(0xa0, &attributes),
+        ],
+    );
+    let signature = pair.sign(&random, &body).map_err(|_| CryptoError("sign a request"))?;
+    let algorithm = certificate::ecdsa_with_sha256();
+    let request = nest(der::SEQUENCE, &[body, algorithm, bits(signature.as_ref())]);
+    Ok((key, pem::encode("CERTIFICATE REQUEST", &request)))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

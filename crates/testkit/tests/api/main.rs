@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod bad_input;
+mod certificates;
 mod clients;
 mod concurrency;
 mod determinism;
