@@ -12,6 +12,7 @@ mod golden_errors;
 mod golden_watches;
 mod kinds;
 mod lists;
+mod nodes;
 mod quotas;
 mod rbac;
 mod surface;
