@@ -1,6 +1,8 @@
 //! NodeRestriction: a kubelet changes its own node, what runs there, and nothing else.
 
 mod mirror_pods;
+#[cfg(test)]
+mod tests;
 mod tokens;
 
 use std::collections::BTreeSet;
@@ -39,7 +41,7 @@ impl Plugin for NodeRestriction {
         Ok(self.check(attempt, Some(new))?)
     }
 
-    /// Again on what the other plugins made of it, and for deletions.
+    /// Deletions, which nothing mutates.
     fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         if new.is_none() {
             self.check(attempt, None)?;

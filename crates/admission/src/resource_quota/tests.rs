@@ -287,3 +287,50 @@ fn growth_leaves_out_what_shrank() {
     let grown = list::growth(&list(r#"{"a":"3","b":"1","c":"2Gi"}"#), &list(r#"{"a":"1","b":"2","d":"9"}"#));
     assert_eq!(list::show(&grown), "a=2,c=2Gi");
 }
+
+#[test]
+fn what_is_limited_everywhere_needs_a_quota_that_covers_it() {
+    use super::{Limited, ResourceQuota};
+    use crate::{Attempt, Effects, Operation, Plugin};
+    use std::sync::Arc;
+
+    let catalog = Arc::new(catalog::Catalog::builtin());
+    let env = env::Env::machine();
+    let table = table::Table::new(catalog.clone(), env.clone());
+    let resource = catalog.find("", "v1", "pods").unwrap();
+    let user = auth::UserInfo::anonymous();
+    let attempt = Attempt {
+        user: &user,
+        operation: Operation::Create,
+        resource,
+        storage: catalog.storage(resource.storage.unwrap()),
+        subresource: None,
+        namespace: "default",
+        name: "p",
+        old: None,
+        dry_run: false,
+        table: &table,
+        env: &env,
+    };
+    let told = |limited: Limited, pod: &str| {
+        let plugin = ResourceQuota { limited: vec![limited] };
+        match plugin.validate(&attempt, Some(&tree(pod)), &mut Effects::default()) {
+            Ok(()) => "allowed".to_owned(),
+            Err(refusal) => refusal.status.message,
+        }
+    };
+    let pods = || Limited { plural: "pods".into(), ..Limited::default() };
+    let cpu = r#"{"spec":{"priorityClassName":"high","containers":[{"name":"a","resources":{"requests":{"cpu":"1"}}}]}}"#;
+    let names = Limited { names: vec!["cpu".into()], ..pods() };
+    assert_eq!(
+        told(names.clone(), cpu),
+        "pods \"p\" is forbidden: insufficient quota to consume: cpu,requests.cpu"
+    );
+    assert_eq!(told(names, r#"{"spec":{"containers":[]}}"#), "allowed");
+    let scope =
+        Selector { scope: "PriorityClass".into(), operator: "In".into(), values: vec!["high".into()] };
+    assert_eq!(
+        told(Limited { scopes: vec![scope], ..pods() }, cpu),
+        "insufficient quota to match these scopes: [{PriorityClass In [high]}]"
+    );
+}

@@ -15,10 +15,7 @@ const NAMESPACES: &str = "/api/v1/namespaces";
 /// A client that shows this certificate and nothing else.
 async fn client_with(server: &Proc, certificate: &str, key: &[u8]) -> kube::Client {
     let mut config = server.config().await;
-    config.auth_info = Default::default();
-    config.auth_info.client_certificate_data = Some(certificate.to_owned());
-    let key = serde_json::to_value(STANDARD.encode(key)).unwrap();
-    let auth = json!({"client-certificate-data": certificate, "client-key-data": key});
+    let auth = json!({"client-certificate-data": certificate, "client-key-data": STANDARD.encode(key)});
     config.auth_info = serde_json::from_value(auth).unwrap();
     kube::Client::try_from(config).unwrap()
 }
