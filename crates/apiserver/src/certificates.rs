@@ -30,7 +30,7 @@ const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 const DECIDED_SECONDS: i64 = 3600;
 const PENDING_SECONDS: i64 = 24 * 3600;
-/// A write that failed is tried again after this.
+/// A write that failed, or a kubelet that may not ask yet, is looked at again after this.
 const RETRY: Duration = Duration::from_secs(5);
 /// The shortest life a certificate gets, twice what it is backdated by.
 const SHORTEST_SECONDS: u64 = 600;
@@ -42,26 +42,40 @@ pub async fn run(api: Arc<Api>, issuer: Option<Issuer>) {
         Keeper { api: api.clone(), resource, user: UserInfo::new(IDENTITY, &[groups::MASTERS]), issuer };
     let mut follow = Follow::new(&api, &[(GROUP, PLURAL)]);
     let env = api.registry().env().clone();
-    let (mut cleaned, mut failed) = (env.monotonic(), Vec::new());
+    let (mut cleaned, mut again) = (env.monotonic(), Vec::new());
     loop {
-        let wait = if failed.is_empty() { CLEAN_EVERY } else { RETRY };
+        let wait = if again.is_empty() { CLEAN_EVERY } else { RETRY };
         let Some(events) = follow.changes(Some(wait)).await else { return };
         if env.monotonic() >= cleaned + CLEAN_EVERY {
             cleaned = env.monotonic();
             keeper.clean().await;
         }
-        let mut names: Vec<String> = std::mem::take(&mut failed);
+        let mut names: Vec<String> = std::mem::take(&mut again);
         let there = events.iter().filter(|event| event.kind != EventKind::Deleted);
         names.extend(there.map(|event| event.obj.name().to_owned()));
         names.sort();
         names.dedup();
         for name in names {
-            if let Err(status) = keeper.look_at(&name).await {
-                tracing::warn!(name, error = status.message, "could not decide about a certificate request");
-                failed.push(name);
+            match keeper.look_at(&name).await {
+                Ok(Looked::Done) => {}
+                Ok(Looked::NotYetAllowed) => again.push(name),
+                Err(status) => {
+                    tracing::warn!(
+                        name,
+                        error = status.message,
+                        "could not decide about a certificate request"
+                    );
+                    again.push(name);
+                }
             }
         }
     }
+}
+
+enum Looked {
+    Done,
+    /// A kubelet's, which may not ask: rights may come after the request.
+    NotYetAllowed,
 }
 
 struct Keeper<'a> {
@@ -72,32 +86,35 @@ struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    async fn look_at(&self, name: &str) -> Result<(), Status> {
+    async fn look_at(&self, name: &str) -> Result<Looked, Status> {
         let registry = self.api.registry();
         let Some(storage) = self.resource.storage.map(|id| registry.catalog().storage(id)) else {
-            return Ok(());
+            return Ok(Looked::Done);
         };
-        let Some(obj) = registry.table().get(storage.id, &storage.key("", name)) else { return Ok(()) };
+        let Some(obj) = registry.table().get(storage.id, &storage.key("", name)) else {
+            return Ok(Looked::Done);
+        };
         let csr = tree(&obj);
         if issued(&csr) || has(&csr, "Failed") || has(&csr, "Denied") {
-            return Ok(());
+            return Ok(Looked::Done);
         }
         // Requests that cannot be read are never accepted; what is stored nevertheless stays as it is.
-        let Ok(request) = request_of(&csr) else { return Ok(()) };
+        let Ok(request) = request_of(&csr) else { return Ok(Looked::Done) };
         if !has(&csr, "Approved") {
             return match self.approval(&csr, &request) {
                 Some(message) => {
                     self.write("approval", with_condition(csr, "Approved", "AutoApproved", message)).await
                 }
-                None => Ok(()),
+                None if self.is_kubelets(&csr, &request) => Ok(Looked::NotYetAllowed),
+                None => Ok(Looked::Done),
             };
         }
-        let Some(issuer) = &self.issuer else { return Ok(()) };
+        let Some(issuer) = &self.issuer else { return Ok(Looked::Done) };
         let signer = csr.str_at(&["spec", "signerName"]).unwrap_or("");
         let usages: Vec<&str> = usages(&csr);
         let refused = match check(signer, &request, &usages) {
             // Somebody else's signer.
-            None => return Ok(()),
+            None => return Ok(Looked::Done),
             Some(Err(why)) => why,
             Some(Ok(())) => {
                 let now = registry.env().now_seconds();
@@ -114,11 +131,14 @@ impl Keeper<'_> {
         self.write("status", with_condition(csr, "Failed", "SignerValidationFailure", &refused)).await
     }
 
+    fn is_kubelets(&self, csr: &Value, request: &SigningRequest) -> bool {
+        csr.str_at(&["spec", "signerName"]) == Some(KUBELET_CLIENT)
+            && kubelet_client(request, &usages(csr)).is_ok()
+    }
+
     /// Why this request is approved without asking anybody.
     fn approval(&self, csr: &Value, request: &SigningRequest) -> Option<&'static str> {
-        let usages = usages(csr);
-        let signer = csr.str_at(&["spec", "signerName"]);
-        if signer != Some(KUBELET_CLIENT) || kubelet_client(request, &usages).is_err() {
+        if !self.is_kubelets(csr, request) {
             return None;
         }
         let user = requester(csr);
@@ -139,7 +159,7 @@ impl Keeper<'_> {
     }
 
     /// The tree names the version it was read at: who comes second looks again.
-    async fn write(&self, subresource: &str, csr: Value) -> Result<(), Status> {
+    async fn write(&self, subresource: &str, csr: Value) -> Result<Looked, Status> {
         let name = csr.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
         let request = Request {
             user: &self.user,
@@ -149,9 +169,9 @@ impl Keeper<'_> {
             name: &name,
         };
         match self.api.registry().update(&request, csr, WriteOptions::default()).await {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(Looked::Done),
             // The change that came in between has its own event.
-            Err(status) if matches!(status.code, 404 | 409) => Ok(()),
+            Err(status) if matches!(status.code, 404 | 409) => Ok(Looked::Done),
             Err(status) => Err(status),
         }
     }

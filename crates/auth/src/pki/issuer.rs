@@ -139,10 +139,11 @@ fn subject(request: &SigningRequest) -> Vec<u8> {
     };
     let mut parts = Vec::new();
     for kind in SUBJECT {
-        let of_kind = request.subject.iter().filter(|(oid, _)| oid == kind).map(|(_, text)| text.as_str());
+        let mut of_kind =
+            request.subject.iter().filter(|(oid, _)| oid == kind).map(|(_, text)| text.as_str());
         // Of a common name there is one.
         if kind == certificate::COMMON_NAME {
-            parts.extend(of_kind.last().filter(|text| !text.is_empty()).map(|text| part(kind, text)));
+            parts.extend(of_kind.next_back().filter(|text| !text.is_empty()).map(|text| part(kind, text)));
         } else {
             parts.extend(of_kind.map(|text| part(kind, text)));
         }

@@ -76,7 +76,7 @@ fn spec(write: &Write<'_>, errors: &mut Errors) {
     }
     let name = text(write.spec(), "signerName");
     let at_name = at.child("signerName");
-    if name == LEGACY && !old.is_some_and(|spec| text(spec, "signerName") == LEGACY) {
+    if name == LEGACY && old.is_none_or(|spec| text(spec, "signerName") != LEGACY) {
         errors.invalid(&at_name, name, "the legacy signerName is not allowed via this API version");
     } else {
         signer_name(name, &at_name, errors);

@@ -33,7 +33,7 @@ async fn approve(cluster: &TestCluster, name: &str) -> Value {
 }
 
 async fn until(cluster: &TestCluster, name: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    for _ in 0..500 {
+    for _ in 0..2_000 {
         let object = cluster.get(format!("{REQUESTS}/{name}")).await.ok(200);
         if wanted(&object["status"]) {
             return object["status"].clone();
@@ -171,6 +171,15 @@ async fn kubelets_that_may_are_approved_at_once() {
         let word = if name == "renewal" { "Auto approving self kubelet" } else { "Auto approving kubelet" };
         assert!(status["conditions"][0]["message"].as_str().unwrap().starts_with(word), "{status}");
     }
+    // Rights may come after the request.
+    let late = UserInfo::new("late", &["late"]);
+    cluster.post(&bindings, bind("ask-late", "ask", "late")).await.ok(201);
+    ask("late", late, &own).send().await.ok(201);
+    cluster.env().sleep(Duration::from_secs(10)).await;
+    assert_eq!(cluster.get(format!("{REQUESTS}/late")).await.ok(200)["status"], json!({}));
+    let role = "system:certificates.k8s.io:certificatesigningrequests:nodeclient";
+    cluster.post(&bindings, bind("late", role, "late")).await.ok(201);
+    until(&cluster, "late", |status| status["certificate"].is_string()).await;
     // Another node's name is nothing a node may ask for; serving certificates are people's decision.
     let other = pem("system:node:m", &["system:nodes"], &[]);
     let refused = ask("theirs", node.clone(), &other).send().await.ok(403);
