@@ -63,8 +63,10 @@ fn names_follow_the_rule_of_their_kind() {
     ];
     for (plural, name, fine) in table {
         let namespaced = storage(&catalog, plural).namespaced;
-        let mut object =
-            json(r#"{"spec":{"version":"v1","group":"example.com","names":{"plural":"things"}}}"#);
+        let mut object = json(
+            r#"{"spec":{"version":"v1","group":"example.com","names":{"plural":"things"},
+                "signerName":"example.com/signer","usages":["any"]}}"#,
+        );
         object.map_at(&["metadata"]).set("name", name);
         if namespaced {
             object.map_at(&["metadata"]).set("namespace", "n");
