@@ -7,6 +7,7 @@ use catalog::Storage;
 use object::Value;
 
 use crate::always_pull_images::AlwaysPullImages;
+use crate::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
 use crate::default_class::{DefaultIngressClass, DefaultStorageClass};
 use crate::default_toleration_seconds::DefaultTolerationSeconds;
 use crate::deny_service_external_ips::DenyServiceExternalIPs;
@@ -14,12 +15,14 @@ use crate::idle::Idle;
 use crate::limit_pod_hard_anti_affinity::LimitPodHardAntiAffinityTopology;
 use crate::limit_ranger::LimitRanger;
 use crate::namespace_lifecycle::NamespaceLifecycle;
+use crate::node_restriction::NodeRestriction;
 use crate::owner_references::OwnerReferencesPermissionEnforcement;
 use crate::persistent_volume_claim_resize::PersistentVolumeClaimResize;
 use crate::pod_resize::{NodeDeclaredFeatureValidator, PodResizeValidator};
 use crate::pod_security::PodSecurity;
 use crate::pod_topology_labels::PodTopologyLabels;
 use crate::priority::Priority;
+use crate::resource_quota::ResourceQuota;
 use crate::runtime_class::RuntimeClass;
 use crate::service_account::ServiceAccount;
 use crate::storage_object_in_use_protection::StorageObjectInUseProtection;
@@ -72,6 +75,8 @@ fn rows(authorize: &Authorize) -> Vec<Row> {
         off(LimitPodHardAntiAffinityTopology),
         on(LimitRanger::default()),
         on(ServiceAccount::default()),
+        // Upstream leaves it to a flag that every installer sets.
+        on(NodeRestriction(authorize.clone())),
         on(TaintNodesByCondition),
         off(AlwaysPullImages),
         on(PodSecurity),
@@ -83,7 +88,10 @@ fn rows(authorize: &Authorize) -> Vec<Row> {
         off(OwnerReferencesPermissionEnforcement::new(authorize)),
         on(PersistentVolumeClaimResize),
         on(RuntimeClass),
+        on(CertificateApproval(authorize.clone())),
+        on(CertificateSigning(authorize.clone())),
         on(Idle("ClusterTrustBundleAttest")),
+        on(CertificateSubjectRestriction),
         on(DefaultIngressClass::default()),
         off(DenyServiceExternalIPs),
         on(PodTopologyLabels),
@@ -91,6 +99,8 @@ fn rows(authorize: &Authorize) -> Vec<Row> {
         on(NodeDeclaredFeatureValidator),
         on(Idle("JobValidation")),
         on(PodResizeValidator),
+        // The last word: what it charges must not be refused afterwards.
+        on(ResourceQuota::default()),
     ]
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use admission::service_addresses::{ServiceAddresses, ServiceRanges};
 use admission::{Chain, Choice, UnknownPlugin};
+use auth::pki::Issuer;
 use auth::{Attributes, ServiceAccounts, Tokens, UserInfo, groups, impersonation};
 use catalog::{Catalog, Resource};
 use env::Env;
@@ -30,8 +31,8 @@ use crate::negotiate::{Wanted, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::{
-    address_repair, aggregation, default_account, discovery, open_api, openid, root_ca, service_cidrs, trust,
-    upkeep, verbs,
+    address_repair, aggregation, certificates, default_account, discovery, open_api, openid, quotas, root_ca,
+    service_cidrs, trust, upkeep, verbs,
 };
 
 /// Requests that are no watch must be answered within this.
@@ -62,6 +63,8 @@ pub struct ApiConfig {
     pub service_accounts: ServiceAccounts,
     /// Whether Secrets of type `bootstrap.kubernetes.io/token` prove an identity.
     pub bootstrap_tokens: bool,
+    /// Signs what is approved; without one, certificate signing requests wait for somebody else.
+    pub issuer: Option<Issuer>,
     pub cluster: ClusterSettings,
 }
 
@@ -91,6 +94,7 @@ pub struct Api {
     /// The loops of this cluster run once, however many sockets it has.
     loops_started: AtomicBool,
     trigger: Trigger,
+    issuer: Option<Issuer>,
     cluster: ClusterSettings,
     /// Guards what is known only once there is a socket; set once, before the loops start.
     advertised: Mutex<Option<Advertised>>,
@@ -125,6 +129,7 @@ impl Api {
             started,
             loops_started: AtomicBool::new(false),
             trigger,
+            issuer: config.issuer,
             advertised: Mutex::new(config.cluster.advertised.clone()),
             cluster: config.cluster,
         }))
@@ -161,6 +166,8 @@ impl Api {
             env.spawn("upkeep", upkeep::run(self.clone())),
             env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
             env.spawn("default-accounts", default_account::run(self.clone())),
+            env.spawn("certificates", certificates::run(self.clone(), self.issuer.clone())),
+            env.spawn("resourcequota", quotas::run(self.clone())),
             env.spawn("service-cidrs", service_cidrs::run(self.clone())),
             env.spawn("address-repair", address_repair::run(self.clone())),
             env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),

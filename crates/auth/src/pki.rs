@@ -14,13 +14,16 @@ mod certificate;
 pub(crate) mod der;
 mod files;
 mod identity;
+mod issuer;
 pub(crate) mod pem;
+mod request;
 mod service_account;
 #[cfg(test)]
 mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
@@ -30,7 +33,9 @@ pub use certificate::CryptoError;
 pub(crate) use certificate::{COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, name_parts};
 use certificate::{Request, Signer, Usage};
 pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
+pub use issuer::{IssueError, Issuer, not_after};
 pub use pem::{certificates as certificates_from_pem, private_key as private_key_from_pem};
+pub use request::{RequestError, SigningRequest, new_request};
 pub use service_account::service_account_key;
 
 use crate::x509::ClientCa;
@@ -82,7 +87,7 @@ pub struct Renewed {
 pub struct Pki {
     dir: PathBuf,
     random: SystemRandom,
-    ca: Authority,
+    ca: Arc<Authority>,
     serving: Identity,
     admin: Identity,
     /// DNS names and addresses the serving certificate must have.
@@ -109,7 +114,7 @@ impl Pki {
         })?;
         let random = SystemRandom::new();
         let names = serving_names(names)?;
-        let ca = Authority::open_or_create(dir, now_unix, &random)?;
+        let ca = Arc::new(Authority::open_or_create(dir, now_unix, &random)?);
         let serving = leaf(dir, &ca, &SERVING, &names, now_unix, &random)?.0;
         let admin = leaf(dir, &ca, &ADMIN, &[], now_unix, &random)?.0;
         Ok(Pki { dir: dir.into(), random, ca, serving, admin, names })
@@ -159,6 +164,10 @@ impl Pki {
     /// ca.crt as it is in the file: what clients must trust (`kube-root-ca.crt` holds it too).
     pub fn ca_pem(&self) -> &str {
         &self.ca.pem
+    }
+    /// Signs requests with the authority.
+    pub fn issuer(&self) -> Issuer {
+        Issuer::new(self.ca.clone())
     }
     /// For [`crate::x509::authenticate`].
     pub fn client_ca(&self) -> ClientCa {

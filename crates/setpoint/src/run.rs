@@ -149,6 +149,7 @@ async fn serve(settings: Settings) -> Result<()> {
         service_accounts,
         bootstrap_tokens: settings.identity.bootstrap_tokens,
         admission: settings.admission.clone(),
+        issuer: Some(pki.issuer()),
         cluster: ClusterSettings {
             services: settings.services.clone(),
             client_ca: Some(pki.ca_pem().to_owned()),

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use apiserver::{Api, ApiConfig, Caller, ClusterSettings};
 use auth::jwt::SigningKey;
+use auth::pki::Issuer;
 use auth::service_account::{ServiceAccounts, Settings};
 use auth::{Tokens, UserInfo, groups};
 use catalog::Catalog;
@@ -59,6 +60,7 @@ impl TestCluster {
         let catalog = Arc::new(Catalog::builtin());
         let table = Table::new(catalog.clone(), env.clone());
         let engine = MemoryEngine::open(table.clone());
+        let issuer = Issuer::in_memory(env.now_seconds()).expect("an authority in memory");
         let mut config = ApiConfig {
             catalog,
             table,
@@ -68,6 +70,7 @@ impl TestCluster {
             service_accounts: service_accounts(Settings::default()),
             bootstrap_tokens: true,
             admission: Default::default(),
+            issuer: Some(issuer),
             cluster: ClusterSettings::default(),
         };
         change(&mut config);

@@ -62,8 +62,7 @@ pub fn issue(
         Some(signer) => (signer.key, signer.subject.to_vec()),
         None => (key, subject.clone()),
     };
-    let algorithm = nest(der::SEQUENCE, &[oid(ECDSA_WITH_SHA256)]);
-    let key_algorithm = nest(der::SEQUENCE, &[oid(EC_PUBLIC_KEY), oid(PRIME256V1)]);
+    let algorithm = ecdsa_with_sha256();
     let body = nest(
         der::SEQUENCE,
         &[
@@ -73,7 +72,7 @@ pub fn issue(
             issuer,
             nest(der::SEQUENCE, &[der::time(request.not_before), der::time(request.not_after)]),
             subject,
-            nest(der::SEQUENCE, &[key_algorithm, bits(public)]),
+            p256_key(public),
             nest(
                 0xa3,
                 &[nest(der::SEQUENCE, &extensions(request, public, signing_key.public_key().as_ref()))],
@@ -82,6 +81,17 @@ pub fn issue(
     );
     let signature = signing_key.sign(random, &body).map_err(|_| CryptoError("sign a certificate"))?;
     Ok(nest(der::SEQUENCE, &[body, algorithm, bits(signature.as_ref())]))
+}
+
+/// How the authority signs.
+pub fn ecdsa_with_sha256() -> Vec<u8> {
+    nest(der::SEQUENCE, &[oid(ECDSA_WITH_SHA256)])
+}
+
+/// A P-256 key as certificates and requests hold it.
+pub fn p256_key(public: &[u8]) -> Vec<u8> {
+    let algorithm = nest(der::SEQUENCE, &[oid(EC_PUBLIC_KEY), oid(PRIME256V1)]);
+    nest(der::SEQUENCE, &[algorithm, bits(public)])
 }
 
 /// What we read of a certificate; borrowed from its bytes.
@@ -171,7 +181,7 @@ fn oid(content: &[u8]) -> Vec<u8> {
     value(der::OID, content)
 }
 
-fn name(common_name: &str, organizations: &[String]) -> Vec<u8> {
+pub fn name(common_name: &str, organizations: &[String]) -> Vec<u8> {
     let part = |kind: &[u8], text: &str| {
         let attribute = nest(der::SEQUENCE, &[oid(kind), value(der::UTF8_STRING, text.as_bytes())]);
         nest(der::SET, &[attribute])
@@ -215,7 +225,7 @@ fn extensions(request: &Request<'_>, public: &[u8], issuer_public: &[u8]) -> Vec
     out
 }
 
-fn alternative_name(name: &str) -> Vec<u8> {
+pub fn alternative_name(name: &str) -> Vec<u8> {
     match name.parse::<IpAddr>() {
         Ok(IpAddr::V4(ip)) => value(IP_ADDRESS, &ip.octets()),
         Ok(IpAddr::V6(ip)) => value(IP_ADDRESS, &ip.octets()),
@@ -252,7 +262,7 @@ fn alternative_names(mut extensions: Reader<'_>) -> Option<Vec<String>> {
 }
 
 /// The first 20 bytes of the key's SHA-256, one of the forms RFC 7093 allows.
-fn key_id(public: &[u8]) -> [u8; 20] {
+pub fn key_id(public: &[u8]) -> [u8; 20] {
     let digest = ring::digest::digest(&ring::digest::SHA256, public);
     let mut out = [0; 20];
     out.copy_from_slice(&digest.as_ref()[..20]);

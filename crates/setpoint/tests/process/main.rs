@@ -5,6 +5,7 @@
 // The harness unwraps like the tests it serves.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 
+mod certificates;
 mod cli;
 mod disk;
 mod drain;
@@ -17,6 +18,7 @@ mod hostile;
 mod kube_rs;
 mod kubectl;
 mod other_clients;
+mod quotas;
 mod restart;
 mod sweep;
 mod tls;

@@ -101,8 +101,7 @@ fn content(resource: &Resource, name: &str) -> Value {
         "Job" => json!({"spec": {"template": job}}),
         "CronJob" => json!({"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": job}}}}),
         "CertificateSigningRequest" => {
-            json!({"spec": {"signerName": "example.com/signer", "usages": ["client auth"],
-            "request": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIWU1IOENBUUF3SFRFTk1Bc0dBMVVFQXd3RWFtRnVaVEVNTUFvR0ExVUVDZ3dEWkdWMk1Ga3dFd1lIS29aSQp6ajBDQVFZSUtvWkl6ajBEQVFjRFFnQUVHcVMzYzVxMlRsRDk1TUNnWG55VjBHRkkwUkllNnBOMndJejFyNkNNClcwSmNvckhHRVcvbFh3L0dxYmd4SmExU0RiY1RQUXZYdUpCUnNEL1ZjQ3pMTEtBQU1Bb0dDQ3FHU000OUJBTUMKQTBrQU1FWUNJUUNCWHpNQ1dZRFUxeGlaWUtNWlVPNktKNUMydUxRR0RqM0w0WGk3clB1NDl3SWhBTGhpU053RwpYRHBWVFViNEsya0xZOU1jL1N5NUljZTJGRWd0TUc2bHZidGkKLS0tLS1FTkQgQ0VSVElGSUNBVEUgUkVRVUVTVC0tLS0tCg=="}})
+            json!({"spec": {"signerName": "example.com/signer", "usages": ["client auth"], "request": REQUEST}})
         }
         "IngressClass" => json!({"spec": {"controller": "example.com/c"}}),
         "Ingress" => {
@@ -205,3 +204,6 @@ pub fn status(resource: &Resource) -> Value {
         _ => json!({"conditions": [condition]}),
     }
 }
+
+/// A request for a certificate of jane, as openssl writes it, in base64.
+const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlJQkpUQ0Jxd0lCQURBc01RMHdDd1lEVlFRS0RBUmtaWFp6TVF3d0NnWURWUVFLREFOdmNITXhEVEFMQmdOVgpCQU1NQkdwaGJtVXdkakFRQmdjcWhrak9QUUlCQmdVcmdRUUFJZ05pQUFSdmpDakFrNnk0WnQ1YWFzUE1OYTE1CkQ4MndtZE1xQXE4c3RTcUZuWmU0NW1NSkxhWCs0N3NnMUZkYUVja3BtVlpJYzRpQitqeXU4WFVDL3ZyMHZPdDcKbDBzY09RdXNZQzZ0V3JHS0NkMVlVeXdwL2xEVWI5ZFV0c05qRDFQTGIxMmdBREFLQmdncWhrak9QUVFEQXdOcApBREJtQWpFQTZzalpRbjFrcTNOUkJLMkJkSXR6NExMY2U1T0d5VVF1WGw3bkhMbjJlQkdJZEZPcURJUVJSakRaCmhKb3FUamdxQWpFQTNOQ2hFc0hTVG9yQlhjUXY2OGNPQVR3WmJUcjZwTVhORm9nQlpPdjRLMTVFNEMwd290S2sKbnJydmo5bUxxc3BGCi0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";

@@ -1,0 +1,227 @@
+//! ResourceQuota: how much a namespace may use. What an object uses is charged in the commit that stores it.
+//!
+//! ```text
+//! quotas of the namespace ─ those about this object ─ used + what it adds ≤ hard? ─ new status joins the commit
+//!                                                                                   guarded by the quota as read
+//! ```
+//! Two writes that charge the same quota cannot both pass their guard, so what is used never passes what is
+//! allowed, on however many servers. What becomes free is counted by a loop of the server.
+
+mod evaluator;
+mod list;
+mod pods;
+mod quota;
+mod scopes;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use object::{Status, Value};
+use table::Obj;
+
+pub use evaluator::{Evaluator, Measured};
+pub use quota::{Quota, evaluators};
+pub use scopes::Selector;
+
+use crate::{Attempt, Effects, Operation, Plugin, Refusal};
+use list::List;
+
+/// What may be used only where a quota covers it.
+#[derive(Clone, Debug, Default)]
+pub struct Limited {
+    pub group: String,
+    pub plural: String,
+    /// Parts of resource names.
+    pub names: Vec<String>,
+    pub scopes: Vec<Selector>,
+}
+
+#[derive(Default)]
+pub struct ResourceQuota {
+    pub limited: Vec<Limited>,
+}
+
+/// A quota that is about the object.
+struct Charge {
+    obj: Arc<Obj>,
+    quota: Quota,
+    /// What it may not pass, and what is added.
+    delta: List,
+}
+
+impl Plugin for ResourceQuota {
+    fn name(&self) -> &'static str {
+        "ResourceQuota"
+    }
+
+    fn validate(
+        &self,
+        attempt: &Attempt<'_>,
+        new: Option<&Value>,
+        effects: &mut Effects,
+    ) -> Result<(), Refusal> {
+        let Some(new) = new.filter(|_| !attempt.namespace.is_empty()) else { return Ok(()) };
+        let Some(evaluator) = Evaluator::of(attempt.storage) else { return Ok(()) };
+        if !evaluator.handles(attempt, new) {
+            return Ok(());
+        }
+        let quotas = attempt.all("", "resourcequotas", attempt.namespace);
+        if quotas.is_empty() && self.limited.is_empty() {
+            return Ok(());
+        }
+        let charges = self.charges(attempt, &evaluator, new, quotas)?;
+        if attempt.dry_run {
+            return Ok(());
+        }
+        let Some(storage) = attempt.stored("", "resourcequotas") else { return Ok(()) };
+        for Charge { obj, mut quota, delta } in charges {
+            list::add(&mut quota.used, &delta);
+            effects.replace(&obj, quota.encode(attempt.table.catalog(), storage));
+        }
+        Ok(())
+    }
+}
+
+impl ResourceQuota {
+    /// The quotas the object is charged to, when it fits into all of them.
+    fn charges(
+        &self,
+        attempt: &Attempt<'_>,
+        evaluator: &Evaluator,
+        new: &Value,
+        quotas: Vec<Arc<Obj>>,
+    ) -> Result<Vec<Charge>, Status> {
+        let now = attempt.env.now_seconds() as i64;
+        let measured = evaluator.measure(new, now);
+        let before = attempt.old.map(|old| evaluator.measure(old, now));
+        let mut restricted: BTreeSet<String> = BTreeSet::new();
+        let mut covered: Vec<String> = Vec::new();
+        let mut about = Vec::new();
+        for obj in quotas {
+            let mut quota = Quota::of(attempt.tree(&obj));
+            // Differs from kube-apiserver, which lets everything pass until its controller has counted: a quota
+            // counts from the moment it exists.
+            if quota.is_unsettled(attempt.table.catalog()) {
+                let tree = |obj: &Obj| attempt.tree(obj);
+                quota.settle(attempt.table, &mut |evaluator, obj| {
+                    Arc::new(evaluator.measure(&tree(obj), now))
+                });
+            }
+            let matched = quota.selectors.iter().filter(|s| s.matches(&measured.facts));
+            covered.extend(matched.map(|s| s.scope.clone()));
+            if !quota.covers(evaluator, &measured.facts) {
+                continue;
+            }
+            let counted = || quota.hard.keys().map(String::as_str).filter(|name| evaluator.counts(name));
+            evaluator
+                .check(new, counted())
+                .map_err(|missing| attempt.forbidden(format!("failed quota: {}: {missing}", quota.name())))?;
+            restricted.extend(counted().map(str::to_owned));
+            about.push((obj, quota));
+        }
+        let negative: Vec<&str> =
+            measured.used.iter().filter(|(_, a)| a.sign() < 0).map(|(n, _)| n.as_str()).collect();
+        if !negative.is_empty() {
+            let names = negative.join(",");
+            return Err(attempt.forbidden(format!("quota usage is negative for resource(s): {names}")));
+        }
+        // An object that was covered before is charged what it grew by.
+        let nothing = List::new();
+        let grown = |covered_before: bool| match &before {
+            Some(before) if covered_before && attempt.operation == Operation::Update => {
+                list::growth(&measured.used, &before.used)
+            }
+            _ => list::growth(&measured.used, &nothing),
+        };
+        let mut charges: Vec<Charge> = Vec::new();
+        let anything = if about.is_empty() { !grown(true).is_empty() } else { false };
+        for (obj, quota) in about {
+            let covered_before = before.as_ref().is_some_and(|b| quota.covers(evaluator, &b.facts));
+            let delta = grown(covered_before);
+            if !delta.is_empty() {
+                charges.push(Charge { obj, quota, delta });
+            }
+        }
+        if charges.is_empty() && !anything {
+            return Ok(charges);
+        }
+        self.check_limited(attempt, &measured, &restricted, &covered)?;
+        for charge in &mut charges {
+            charge.fit(attempt)?;
+        }
+        charges.retain(|charge| !charge.delta.is_empty());
+        Ok(charges)
+    }
+
+    /// What is limited everywhere needs a quota that covers it.
+    fn check_limited(
+        &self,
+        attempt: &Attempt<'_>,
+        measured: &Measured,
+        restricted: &BTreeSet<String>,
+        covered: &[String],
+    ) -> Result<(), Status> {
+        let ours = self
+            .limited
+            .iter()
+            .filter(|l| l.plural == *attempt.resource.plural && l.group == *attempt.resource.group);
+        let names: BTreeSet<&String> = ours
+            .flat_map(|limited| {
+                let used = measured.used.iter().filter(|(_, amount)| amount.sign() > 0);
+                used.map(|(name, _)| name)
+                    .filter(|name| limited.names.iter().any(|n| name.contains(n.as_str())))
+            })
+            .filter(|name| !restricted.contains(*name))
+            .collect();
+        if !names.is_empty() {
+            let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+            return Err(attempt.forbidden(format!("insufficient quota to consume: {}", names.join(","))));
+        }
+        let uncovered: Vec<String> = self
+            .limited
+            .iter()
+            .flat_map(|limited| &limited.scopes)
+            .filter(|s| s.matches(&measured.facts) && !covered.contains(&s.scope))
+            .map(Selector::to_string)
+            .collect();
+        if uncovered.is_empty() {
+            return Ok(());
+        }
+        // Upstream's answer is no Forbidden either.
+        Err(Status::unknown(format!("insufficient quota to match these scopes: [{}]", uncovered.join(" "))))
+    }
+}
+
+impl Charge {
+    /// Keeps what the quota counts of `delta`; a refusal when it is too much.
+    fn fit(&mut self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        let quota = &self.quota;
+        self.delta.retain(|name, _| quota.hard.contains_key(name));
+        // What a status says has happened already.
+        if attempt.subresource == Some("status") {
+            return Ok(());
+        }
+        let (mut requested, mut used, mut limited) = (List::new(), List::new(), List::new());
+        for (name, more) in &self.delta {
+            let Some(hard) = quota.hard.get(name) else { continue };
+            let before = quota.used.get(name);
+            if before.map_or(*more, |before| *before + *more) > *hard {
+                requested.insert(name.clone(), *more);
+                used.extend(before.map(|before| (name.clone(), *before)));
+                limited.insert(name.clone(), *hard);
+            }
+        }
+        if requested.is_empty() {
+            return Ok(());
+        }
+        Err(attempt.forbidden(format!(
+            "exceeded quota: {}, requested: {}, used: {}, limited: {}",
+            quota.name(),
+            list::show(&requested),
+            list::show(&used),
+            list::show(&limited)
+        )))
+    }
+}
