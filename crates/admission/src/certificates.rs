@@ -1,11 +1,11 @@
 //! CertificateApproval, CertificateSigning and CertificateSubjectRestriction: who may decide about certificates, and
-//! what none of them may say. And what cannot be switched off: a request is a request.
+//! what none of them may say.
 
 use auth::Attributes;
-use auth::pki::{RequestError, SigningRequest, not_after};
+use auth::pki::{RequestError, SigningRequest};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use object::{FieldError, Status, Value, quote};
+use object::{Value, quote};
 
 use crate::{Attempt, Authorize, Effects, Operation, Plugin, Refusal};
 
@@ -21,9 +21,6 @@ pub struct CertificateSigning(pub Authorize);
 
 /// No certificate for `system:masters`: it could not be taken back.
 pub struct CertificateSubjectRestriction;
-
-/// What is asked for must be readable, and signed by who asks.
-pub struct CertificateRequests;
 
 /// The request inside a CertificateSigningRequest.
 pub fn request_of(csr: &Value) -> Result<SigningRequest, RequestError> {
@@ -83,50 +80,6 @@ impl Plugin for CertificateSubjectRestriction {
             return Err(attempt.forbidden(told).into());
         }
         Ok(())
-    }
-}
-
-impl Plugin for CertificateRequests {
-    fn name(&self) -> &'static str {
-        "CertificateRequests"
-    }
-
-    fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
-        let Some(new) = new.filter(|_| attempt.is_or_below(GROUP, PLURAL)) else { return Ok(()) };
-        let broken = if attempt.operation == Operation::Create {
-            let shown = || quote(&shortened(new.str_at(&["spec", "request"]).unwrap_or("")));
-            let checked = request_of(new).and_then(|request| request.verify());
-            checked.map_err(|error| FieldError::invalid("spec.request", shown(), error.to_string()))
-        } else {
-            certificate(new, attempt.old)
-        };
-        let invalid =
-            |broken| Status::invalid(GROUP, "CertificateSigningRequest", attempt.name, vec![broken]).into();
-        broken.map_err(invalid)
-    }
-}
-
-/// What a signer writes is a certificate.
-fn certificate(new: &Value, old: Option<&Value>) -> Result<(), FieldError> {
-    let path = ["status", "certificate"];
-    let text = new.str_at(&path).unwrap_or("");
-    if text.is_empty() || old.and_then(|old| old.str_at(&path)) == Some(text) {
-        return Ok(());
-    }
-    let invalid = |why: String| FieldError::invalid("status.certificate", "<certificate data>", why);
-    let Ok(pem) = STANDARD.decode(text) else { return Err(invalid("it is not base64".into())) };
-    if not_after(&pem).is_none() {
-        return Err(invalid("must contain at least one CERTIFICATE PEM block".into()));
-    }
-    Ok(())
-}
-
-/// A refusal must not repeat a megabyte.
-fn shortened(text: &str) -> String {
-    const SHOWN: usize = 200;
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}...", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

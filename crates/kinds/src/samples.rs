@@ -93,9 +93,6 @@ pub(crate) fn content(plural: &str) -> (&'static str, String) {
         "endpointslices" => r#""addressType":"IPv4","endpoints":[]"#.to_owned(),
         "storageclasses" => r#""provisioner":"example.com/p""#.to_owned(),
         "clusterrolebindings" | "rolebindings" => ROLE_REF.to_owned(),
-        "certificatesigningrequests" => {
-            r#""spec":{"signerName":"example.com/signer","usages":["client auth"],"request":"eA=="}"#.to_owned()
-        }
         _ => String::new(),
     };
     ("x", members)

@@ -587,17 +587,20 @@ impl Registry {
         Ok(encoded)
     }
 
-    /// Asks admission about a subresource that is answered and never stored, such as a token.
-    pub fn admit_answered(&self, request: &Request<'_>, new: &Value) -> Result<(), Status> {
+    /// Mutating admission of a subresource that is answered and never stored, such as a token, as it came.
+    pub fn mutate_answered(&self, request: &Request<'_>, new: &mut Value) -> Result<(), Status> {
         let storage = self.storage_of(request.resource)?;
         let attempt = self.attempt(request, storage, Operation::Create, request.name, false);
         // Nothing is committed, so nothing joins it.
+        self.admission.mutate(&attempt, new, &mut Effects::default()).map_err(|refusal| refusal.status)
+    }
+
+    /// Validating admission of the same, once it is complete.
+    pub fn validate_answered(&self, request: &Request<'_>, new: &Value) -> Result<(), Status> {
+        let storage = self.storage_of(request.resource)?;
+        let attempt = self.attempt(request, storage, Operation::Create, request.name, false);
         let mut effects = Effects::default();
-        let mut new = new.clone();
-        let asked = self.admission.mutate(&attempt, &mut new, &mut effects);
-        asked
-            .and_then(|()| self.admission.validate(&attempt, Some(&new), &mut effects))
-            .map_err(|refusal| refusal.status)
+        self.admission.validate(&attempt, Some(new), &mut effects).map_err(|refusal| refusal.status)
     }
 
     /// The object as committed at `revision`: the table's, or, when others wrote since, the same made again.

@@ -114,7 +114,11 @@ fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
         check_version(version, &hoisted, &lenience, &list.index(i), errors);
     }
     let shown = member(spec, "versions").map(|_| Value::List(hoisted.versions.clone()));
-    let shown = VERSIONS.show(shown.as_ref());
+    // Canonical trees do not tell an empty list from none; who wrote a spec at all wrote the former.
+    let shown = match shown.as_ref().filter(|v| !v.is_null()) {
+        None if !text(spec, "group").is_empty() => "[]".to_owned(),
+        shown => VERSIONS.show(shown),
+    };
     let names: Vec<&str> = items(spec, "versions").iter().map(|v| text(v, "name")).collect();
     if names.iter().enumerate().any(|(i, name)| names[..i].contains(name)) {
         errors.invalid(&list, Raw(&shown), "must contain unique version names");

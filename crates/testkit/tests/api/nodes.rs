@@ -122,11 +122,12 @@ async fn a_kubelet_creates_mirror_pods_and_deletes_its_own() {
         ),
         (
             |p| p["spec"]["serviceAccountName"] = json!("default"),
-            "node \"n\" can not create pods that reference serviceaccounts",
+            // The plugin for accounts comes before the one for nodes.
+            "pods \"p\" is forbidden: a mirror pod may not reference service accounts",
         ),
         (
             |p| p["spec"]["containers"][0]["envFrom"] = json!([{"secretRef": {"name": "s"}}]),
-            "node \"n\" can not create pods that reference secrets",
+            "pods \"p\" is forbidden: a mirror pod may not reference secrets",
         ),
         (
             |p| p["spec"]["volumes"] = json!([{"name": "v", "configMap": {"name": "s"}}]),

@@ -472,7 +472,9 @@ async fn the_clusters_own_objects_are_kept_in_step() {
     cluster.merge(format!("{BINDINGS}/cluster-admin"), json!({"subjects": null})).await.ok(200);
     let level = |name: &str| format!("{LEVELS}/{name}");
     let changed = json!({"spec": {"limited": {"nominalConcurrencyShares": 77}}});
-    cluster.merge(level("catch-all"), changed.clone()).await.ok(200);
+    // What every server needs cannot be changed; taken away it can be, and comes back.
+    cluster.merge(level("catch-all"), changed.clone()).await.ok(422);
+    cluster.delete(level("catch-all")).await.ok(200);
     cluster.merge(level("global-default"), changed.clone()).await.ok(200);
     let mut own = changed;
     own["metadata"] = json!({"annotations": {"apf.kubernetes.io/autoupdate-spec": "false"}});
