@@ -52,7 +52,8 @@ pub async fn serve(
 ) -> Result<Answer, Status> {
     let Some(resource) = info.find(api.registry.catalog()) else { return missing(api, info) };
     let answer = serve_resource(api, user, parts, body, query, info, resource).await;
-    let Some(deprecation) = &resource.deprecation else { return answer };
+    let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
+    let Some(deprecation) = resource.deprecation.as_ref().filter(|_| known) else { return answer };
     // Whatever comes of the request: the resource itself is on its way out.
     let mut answer = answer.unwrap_or_else(|status| {
         let wanted = negotiate_error(&parts.headers, query);

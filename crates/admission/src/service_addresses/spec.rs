@@ -81,8 +81,14 @@ impl Spec {
         put("clusterIP", self.cluster_ip.as_str().into());
         put("clusterIPs", list(&self.cluster_ips));
         put("ipFamilies", list(&self.families));
-        put("ipFamilyPolicy", self.policy.as_deref().map_or(Value::Null, Value::from));
         put("healthCheckNodePort", self.health_check.into());
+        // A policy that is there and empty is a mistake, and must stay one.
+        match &self.policy {
+            Some(policy) => spec.set("ipFamilyPolicy", policy.as_str()),
+            None => {
+                spec.remove("ipFamilyPolicy");
+            }
+        }
         let Some(Value::List(ports)) = spec.get_mut("ports") else { return };
         for (port, allotted) in ports.iter_mut().filter_map(Value::as_map_mut).zip(&self.ports) {
             if allotted.node_port == 0 {

@@ -35,13 +35,13 @@ async fn a_write_is_told_in_headers_what_its_kind_thinks_of_it() {
     // The template did not change: not again. A scale counts as a new generation.
     let patched = |body: Value| {
         cluster
-            .request("PATCH", &format!("{DEPLOYMENTS}/a.b"))
+            .request("PATCH", format!("{DEPLOYMENTS}/a.b"))
             .typed("application/merge-patch+json", body.to_string())
     };
     assert_eq!(patched(json!({"metadata": {"labels": {"x": "y"}}})).send().await.warnings(), [""; 0]);
     assert_eq!(patched(json!({"spec": {"paused": true}})).send().await.warnings(), [OLD_LABEL]);
     let scaled = cluster
-        .request("PATCH", &format!("{DEPLOYMENTS}/a.b/scale"))
+        .request("PATCH", format!("{DEPLOYMENTS}/a.b/scale"))
         .typed("application/merge-patch+json", json!({"spec": {"replicas": 3}}).to_string());
     assert_eq!(scaled.send().await.warnings(), [OLD_LABEL]);
 
