@@ -41,6 +41,7 @@ pub(crate) struct Index {
     pub(crate) kinds: HashMap<Name, Vec<ResourceId>>,
     pub(crate) type_kinds: HashMap<Name, Vec<TypeId>>,
     pub(crate) prefixes: HashMap<Name, StorageId>,
+    pub(crate) stored: HashMap<Name, Vec<StorageId>>,
 }
 
 impl Catalog {
@@ -80,11 +81,10 @@ impl Catalog {
         ids.iter().map(|id| self.resource(*id)).find(|r| r.group == *group && r.version == *version)
     }
 
-    /// What is stored under a group and plural, whichever versions are served.
+    /// What is stored under a group and plural, whichever versions are served, or none.
     pub fn find_storage(&self, group: &str, plural: &str) -> Option<&Storage> {
-        let ids = self.index.plurals.get(plural)?;
-        let stored = ids.iter().filter_map(|id| self.resource(*id).storage).map(|id| self.storage(id));
-        stored.into_iter().find(|s| s.group == *group && s.plural == *plural)
+        let ids = self.index.stored.get(plural)?;
+        ids.iter().map(|id| self.storage(*id)).find(|s| s.group == *group)
     }
 
     /// By group, version and kind.

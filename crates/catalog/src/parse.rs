@@ -114,6 +114,7 @@ pub(crate) fn parse(files: &[(&str, &'static str)]) -> Result<Catalog, CatalogEr
     }
     for s in &storages {
         index.prefixes.insert(s.prefix.clone(), s.id);
+        index.stored.entry(s.plural.clone()).or_default().push(s.id);
     }
     for (id, t) in schema.iter() {
         if let Some((_, _, kind)) = &t.gvk {

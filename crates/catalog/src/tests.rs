@@ -27,6 +27,16 @@ fn builtin_serves_what_upstream_serves() {
 }
 
 #[test]
+fn whatever_is_stored_is_found_by_group_and_plural() {
+    let c = Catalog::builtin();
+    for storage in c.storages() {
+        let found = c.find_storage(&storage.group, &storage.plural).map(|s| s.id);
+        assert_eq!(found, Some(storage.id), "{}", storage.prefix);
+    }
+    assert!(c.find_storage("apps", "pods").is_none());
+}
+
+#[test]
 fn every_stored_kind_has_metadata_and_a_list() {
     let c = Catalog::builtin();
     let meta = c.schema().find("meta.v1.ObjectMeta").unwrap();

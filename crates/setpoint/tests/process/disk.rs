@@ -140,9 +140,10 @@ fn failing_disk(server: &Proc, log: &Path) -> Option<Child> {
         .args([
             "-f",
             "-e",
-            "trace=fsync,fdatasync",
+            "trace=fsync,fdatasync,pwrite64",
             "-e",
-            "inject=fsync,fdatasync:error=EIO",
+            // Only the store writes at offsets; where it can, that is what makes a batch durable.
+            "inject=fsync,fdatasync,pwrite64:error=EIO",
             "-o",
             "/dev/null",
         ])

@@ -86,13 +86,20 @@ const BETA_IN_KUBECTL: [&str; 3] =
 
 /// Lines that `describe` shows of the kinds people look at most. Its columns are as wide as it likes.
 const DESCRIBED: &[(&str, &[&str])] = &[
-    ("pod", &["Status: Pending", "Image: busybox", "QoS Class: BestEffort"]),
+    ("pod", &["Status: Pending", "Image: busybox", "QoS Class: Burstable"]),
     (
         "deployment.apps",
         &["Replicas: 1 desired | 0 updated", "StrategyType: RollingUpdate", "Image: busybox"],
     ),
     ("service", &["Type: ClusterIP", "TargetPort: 80/TCP", "Session Affinity: None"]),
-    ("node", &["Taints: <none>", "Unschedulable: false", "Non-terminated Pods: (0 in total)"]),
+    (
+        "node",
+        &[
+            "Taints: node.kubernetes.io/not-ready:NoSchedule",
+            "Unschedulable: false",
+            "Non-terminated Pods: (0 in total)",
+        ],
+    ),
     ("persistentvolumeclaim", &["Status: Pending", "VolumeMode: Filesystem", "Used By: <none>"]),
     ("job.batch", &["Completions: 1", "Backoff Limit: 6", "Pods Statuses: 0 Active"]),
     ("ingress.networking.k8s.io", &["Default backend: swept:80", "Ingress Class: <none>"]),
