@@ -63,12 +63,12 @@ impl Plugin for ResourceQuota {
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
         let Some(new) = new.filter(|_| !attempt.namespace.is_empty()) else { return Ok(()) };
-        let Some(evaluator) = Evaluator::of(attempt.storage) else { return Ok(()) };
-        if !evaluator.handles(attempt, new) {
-            return Ok(());
-        }
         let quotas = attempt.all("", "resourcequotas", attempt.namespace);
         if quotas.is_empty() && self.limited.is_empty() {
+            return Ok(());
+        }
+        let Some(evaluator) = Evaluator::of(attempt.storage) else { return Ok(()) };
+        if !evaluator.handles(attempt, new) {
             return Ok(());
         }
         let charges = self.charges(attempt, &evaluator, new, quotas)?;

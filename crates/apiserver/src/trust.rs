@@ -22,7 +22,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// Runs until shutdown: keeps this ConfigMap, the system namespaces and the flow control objects as they should be.
 pub async fn run(api: Arc<Api>) {
     let own = Own::new(&api);
-    let mut follow = Follow::new(&api, &[("", "namespaces"), CONFIG_MAPS]);
+    let mut follow = Follow::new(&api, &[("", "namespaces"), CONFIG_MAPS]).named(NAME);
     // What went before we began to look is not among the events.
     let mut first = true;
     while let Some(events) = follow.changes(Some(EVERY)).await {

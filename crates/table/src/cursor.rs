@@ -135,7 +135,8 @@ fn interest(table: &Table, storage: StorageId, selection: &Selection) -> Interes
     match (&selection.scope, selection.exact_name()) {
         (Scope::Namespace(namespace), Some(name)) => Interest::Path(format!("{namespace}/{name}").into()),
         (Scope::All, Some(name)) if !storage.namespaced => Interest::Path(name.into()),
+        (Scope::All, Some(name)) => Interest::Name(name.into()),
         (Scope::Namespace(namespace), None) => Interest::Namespace(namespace.as_str().into()),
-        (Scope::All, _) => Interest::All,
+        (Scope::All, None) => Interest::All,
     }
 }

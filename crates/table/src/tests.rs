@@ -222,6 +222,15 @@ async fn a_change_wakes_the_cursors_it_concerns_and_no_others() {
     assert!(mine.poll_changed(&cx).is_ready());
     assert!(other.poll_changed(&cx).is_pending());
     assert_eq!(drain(&mut mine), ["Added a/n@1"]);
+
+    // One name in every namespace: others of it do not wake anyone.
+    let mut named = f.watch(Selection::named(Scope::All, "m"), 1);
+    assert!(named.poll_changed(&cx).is_pending());
+    f.put("a/n", "1", "2");
+    assert!(named.poll_changed(&cx).is_pending());
+    f.put("b/m", "1", "1");
+    assert!(named.poll_changed(&cx).is_ready());
+    assert_eq!(drain(&mut named), ["Added b/m@3"]);
 }
 
 /// Random commits; every read at every kept revision, and every cursor from every start, agrees with a model.

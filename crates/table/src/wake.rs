@@ -15,6 +15,8 @@ pub(crate) enum Interest {
     Namespace(Box<str>),
     /// `namespace/name`, or `name`.
     Path(Box<str>),
+    /// Objects of one name in every namespace.
+    Name(Box<str>),
     /// A value of the storage's indexed field.
     Indexed(Box<str>),
 }
@@ -47,6 +49,7 @@ pub(crate) struct Sleepers {
     all: usize,
     namespaces: usize,
     paths: usize,
+    names: usize,
     indexed: usize,
 }
 
@@ -76,6 +79,9 @@ impl Sleepers {
         if self.paths > 0 {
             self.ring_one(&Interest::Path(obj.path().into()));
         }
+        if self.names > 0 {
+            self.ring_one(&Interest::Name(obj.name().into()));
+        }
         if let Some(field) = indexed
             && self.indexed > 0
         {
@@ -104,6 +110,7 @@ impl Sleepers {
         match interest {
             Interest::Namespace(_) => &mut self.namespaces,
             Interest::Path(_) => &mut self.paths,
+            Interest::Name(_) => &mut self.names,
             Interest::Indexed(_) => &mut self.indexed,
             Interest::All => &mut self.all,
         }
