@@ -14,7 +14,7 @@ use super::frame;
 const AHEAD: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 20);
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 /// Batches up to this size go past the page cache: they are copied once to where the disk can fetch them from.
-const DIRECT_BYTES: usize = 256 << 10;
+const DIRECT_BYTES: usize = 16 << 10;
 
 pub(super) struct Tail {
     file: File,
