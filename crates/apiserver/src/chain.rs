@@ -343,8 +343,17 @@ impl Api {
         if !parts.headers.keys().any(|name| impersonation::is_impersonation_header(name.as_str())) {
             return Ok(user);
         }
-        let headers = parts.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap_or("")));
-        let Some(as_whom) = impersonation::requested(headers)? else { return Ok(user) };
+        let mut headers = Vec::new();
+        for (name, value) in &parts.headers {
+            if !impersonation::is_impersonation_header(name.as_str()) {
+                continue;
+            }
+            // Names need not be ASCII; what cannot be read must not be taken for "nobody".
+            let text = std::str::from_utf8(value.as_bytes())
+                .map_err(|_| Status::bad_request(format!("the header {name} is not UTF-8")))?;
+            headers.push((name.as_str(), text));
+        }
+        let Some(as_whom) = impersonation::requested(headers.into_iter())? else { return Ok(user) };
         let authorize = |user: &UserInfo, wanted: &Attributes<'_>| self.authorizer.authorize(user, wanted);
         Ok(Arc::new(impersonation::impersonate(&as_whom, &user, wanted, &authorize)?.user))
     }
@@ -396,8 +405,11 @@ fn attributes<'a>(
     // A list or watch of one name is authorised like that name.
     if name.is_empty() && matches!(info.verb, "list" | "watch" | "deletecollection") {
         let selector = query.get("fieldSelector");
-        name =
-            selector.strip_prefix("metadata.name=").filter(|n| !n.contains([',', '=', '\\'])).unwrap_or("");
+        let exact = |part: &'a str| {
+            part.strip_prefix("metadata.name==").or_else(|| part.strip_prefix("metadata.name="))
+        };
+        let of_one = selector.split(',').find_map(exact).filter(|n| !n.contains('='));
+        name = of_one.filter(|_| !selector.contains('\\')).unwrap_or("");
     }
     Attributes {
         verb: if info.verb.is_empty() { parts.method.as_str() } else { info.verb },

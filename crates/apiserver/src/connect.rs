@@ -282,7 +282,8 @@ impl Connect<'_> {
 }
 
 fn is_global_unicast(ip: IpAddr) -> bool {
-    match ip {
+    // An IPv4 address in IPv6 clothes is what it is.
+    match ip.to_canonical() {
         IpAddr::V4(ip) => {
             !(ip.is_unspecified()
                 || ip.is_loopback()

@@ -1,6 +1,7 @@
 //! Who are you, for bearers of tokens: each kind of token is asked in turn, on the table as it stands now.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::service_account::{Authenticated, Found, Kind, Objects};
 use auth::{ServiceAccounts, Tokens, UserInfo, bootstrap_token};
@@ -13,6 +14,8 @@ use table::{Obj, Table};
 
 /// What a TokenReview says about a token nobody knows.
 const UNKNOWN: &str = "invalid bearer token";
+/// How long a token waits for a store that does not answer: nobody has been let in yet.
+const FRESHEN: Duration = Duration::from_secs(5);
 
 /// Everything that proves an identity but certificates.
 pub struct Identity {
@@ -68,7 +71,9 @@ impl Identity {
         let mut checked = check();
         // Another server may have made the account or the pod a moment ago: look again at a table that is as
         // new as any. Only bearers of good signatures can make us ask the store.
-        if checked.as_ref().is_err_and(|refusal| refusal.may_be_stale) && registry.freshen().await.is_ok() {
+        if checked.as_ref().is_err_and(|refusal| refusal.may_be_stale)
+            && let Ok(Ok(())) = tokio::time::timeout(FRESHEN, registry.freshen()).await
+        {
             checked = check();
         }
         match checked {

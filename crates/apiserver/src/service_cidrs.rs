@@ -37,6 +37,7 @@ pub async fn run(api: Arc<Api>) {
                 Ok(_) => wait = Some(LOOK_AGAIN),
                 Err(status) if lost_a_race(&status) => wait = Some(LOOK_AGAIN),
                 Err(status) => {
+                    wait = Some(LOOK_AGAIN);
                     let name = cidr.str_at(&["metadata", "name"]).unwrap_or("");
                     tracing::warn!(name, error = status.message, "could not reconcile a ServiceCIDR");
                 }
@@ -118,7 +119,9 @@ async fn sync(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status
 fn would_orphan(own: &Own<'_>, cidr: &Value, all: &[Value]) -> bool {
     let name = |c: &Value| c.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
     let own_name = name(cidr);
-    let others: Vec<Cidr> = all.iter().filter(|c| name(c) != own_name).flat_map(ranges_of).collect();
+    // A range that goes away itself covers for nobody: two of them could let each other go.
+    let stays = |c: &&Value| name(c) != own_name && c.at(&["metadata", "deletionTimestamp"]).is_none();
+    let others: Vec<Cidr> = all.iter().filter(stays).flat_map(ranges_of).collect();
     let mine = ranges_of(cidr);
     if mine.iter().all(|range| others.iter().any(|other| other.covers(range))) {
         return false;

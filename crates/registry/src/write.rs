@@ -251,16 +251,16 @@ impl Registry {
         let asked = metadata.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
         let base: String = asked.chars().take(GENERATED_BASE).collect();
         let generated = !named && !base.is_empty();
-        // Another name, or another address, must be prepared from the same start.
-        let allotted = self.admission.allotter(storage).is_some();
-        let start = (generated || allotted).then(|| new.clone());
+        // Another try, be it with another name, another address or another default, begins where this one did.
+        let start = new.clone();
 
-        let (mut names_tried, mut fresh, mut waited) = (0, false, 0);
+        let (mut tried, mut names_tried, mut fresh, mut waited) = (false, 0, false, 0);
         let mut turn = None;
         loop {
-            if let Some(start) = &start {
+            if tried {
                 new = start.clone();
             }
+            tried = true;
             if generated {
                 new.map_at(&["metadata"]).set("name", format!("{base}{}", self.env().name_suffix()));
             }
@@ -373,6 +373,8 @@ impl Registry {
                 if rules.may_create && storage.create_on_update {
                     let (mut new, warnings) = verb(&Value::map())?;
                     new.map_at(&["metadata"]).remove("uid");
+                    // It takes turns of its own.
+                    drop(turn.take());
                     return self.insert(request, storage, new, warnings, options).await;
                 }
                 return Err(Status::not_found(request.about(), request.name));

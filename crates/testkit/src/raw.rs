@@ -72,7 +72,8 @@ impl TestCluster {
 impl Ask {
     pub fn header(mut self, name: &str, value: &str) -> Ask {
         let name: HeaderName = name.parse().expect("tests use valid header names");
-        self.headers.append(name, HeaderValue::from_str(value).expect("tests use valid header values"));
+        self.headers
+            .append(name, HeaderValue::from_bytes(value.as_bytes()).expect("tests use valid header values"));
         self
     }
     pub fn accept(self, media: &str) -> Ask {

@@ -121,7 +121,10 @@ impl Direct {
                 Ok(n) => written += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The file system promised and does not keep it, or its sectors are larger than ours.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput && written == 0 => {
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
+                        && written == 0 =>
+                {
                     return Ok(false);
                 }
                 Err(error) => return Err(error),

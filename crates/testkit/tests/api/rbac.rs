@@ -142,6 +142,12 @@ async fn impersonation_is_itself_a_right() {
     assert_eq!(user["groups"], json!(["devs", "ops", "system:authenticated"]));
     assert_eq!((&user["uid"], &user["extra"]), (&json!("u1"), &json!({"scope": ["a"]})));
 
+    // A name that is not ASCII is a name, and never nobody.
+    let other = cluster.request("POST", review).header("Impersonate-User", "jörg");
+    assert_eq!(who(other).await.ok(201)["status"]["userInfo"]["username"], json!("jörg"));
+    let refused = cluster.request("GET", MAPS).by(jane()).header("Impersonate-User", "jörg").send().await;
+    assert_eq!(refused.status, 403);
+
     let refused =
         cluster.request("GET", MAPS).by(jane()).header("Impersonate-User", "kubernetes-admin").send().await;
     let message = refused.ok(403)["message"].as_str().unwrap().to_owned();
