@@ -1,10 +1,11 @@
 //! kube-rs over HTTPS: typed and dynamic objects, a watch, patches, conflicts.
 
 use futures_util::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, ResourceQuota, Service};
 use kube::api::{
-    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, WatchEvent,
-    WatchParams,
+    ApiResource, DeleteParams, DynamicObject, EvictParams, ListParams, Patch, PatchParams, PostParams,
+    WatchEvent, WatchParams,
 };
 use kube::core::GroupVersionKind;
 use kube::{Api, ResourceExt};
@@ -87,6 +88,46 @@ async fn dynamic_objects_and_selectors_work() {
     let names: Vec<String> =
         namespaces.list(&ListParams::default()).await.unwrap().into_iter().map(|n| n.name_any()).collect();
     assert!(names.contains(&"kube-system".to_owned()), "{names:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_services_jobs_and_quotas_are_completed_allotted_and_counted() {
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    let client = server.client().await;
+    let post = PostParams::default();
+    let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), "default");
+    let hard = json!({"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}});
+    quotas.create(&post, &typed(hard)).await.unwrap();
+
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let containers = json!([{"name": "c", "image": "nginx"}]);
+    let pod = |name: &str| json!({"metadata": {"name": name}, "spec": {"containers": containers}});
+    let made = pods.create(&post, &typed(pod("p"))).await.unwrap();
+    let spec = made.spec.unwrap();
+    assert_eq!(spec.service_account_name.as_deref(), Some("default"));
+    assert!(spec.volumes.unwrap().iter().any(|v| v.name.starts_with("kube-api-access-")));
+    code(pods.create(&post, &typed(pod("over"))).await, 403);
+    let used = quotas.get("q").await.unwrap().status.unwrap().used.unwrap();
+    assert_eq!(used["pods"].0, "1");
+
+    let services: Api<Service> = Api::namespaced(client.clone(), "default");
+    let service = json!({"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
+    let spec = services.create(&post, &typed(service)).await.unwrap().spec.unwrap();
+    assert!(spec.cluster_ip.unwrap().starts_with("10.96."));
+    assert!(spec.ports.unwrap()[0].node_port.unwrap() >= 30000);
+
+    let jobs: Api<Job> = Api::namespaced(client, "default");
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": containers}});
+    let job = json!({"metadata": {"name": "j"}, "spec": {"template": template}});
+    assert_eq!(jobs.create(&post, &typed(job)).await.unwrap().spec.unwrap().completions, Some(1));
+
+    pods.evict("p", &EvictParams::default()).await.unwrap();
+    code(pods.get("p").await, 404);
+}
+
+fn typed<T: k8s_openapi::serde::de::DeserializeOwned>(value: serde_json::Value) -> T {
+    serde_json::from_value(value).unwrap()
 }
 
 fn made_again(map: &ConfigMap) -> ConfigMap {

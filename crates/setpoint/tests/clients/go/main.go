@@ -10,7 +10,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -56,6 +58,7 @@ func main() {
 	conflicts(ctx, client)
 	refusals(ctx, client)
 	typedObjects(ctx, client)
+	workloads(ctx, client)
 	metadataOnly(ctx, config)
 	// The dynamic client knows no types and always speaks JSON.
 	dynamicObjects(ctx, config)
@@ -266,6 +269,49 @@ func typedObjects(ctx context.Context, client *kubernetes.Clientset) {
 }
 
 // What the garbage collector reads: the metadata of objects of any kind. Its client asks for protobuf by itself.
+// Services, jobs and quotas: allotted, completed, counted.
+func workloads(ctx context.Context, client *kubernetes.Clientset) {
+	const own = "go-workloads"
+	_, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: own}}, metav1.CreateOptions{})
+	check("create a namespace for workloads", err)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{
+		Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}}
+	_, err = client.CoreV1().ResourceQuotas(own).Create(ctx, quota, metav1.CreateOptions{})
+	check("create a quota", err)
+
+	containers := []corev1.Container{{Name: "c", Image: "nginx"}}
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{Containers: containers}}
+	}
+	made, err := client.CoreV1().Pods(own).Create(ctx, pod("p"), metav1.CreateOptions{})
+	check("create a pod in a quota", err)
+	expect("the pod's account", made.Spec.ServiceAccountName, "default")
+	_, err = client.CoreV1().Pods(own).Create(ctx, pod("over"), metav1.CreateOptions{})
+	expect("a pod over the quota is forbidden", apierrors.IsForbidden(err), true)
+	counted, err := client.CoreV1().ResourceQuotas(own).Get(ctx, "q", metav1.GetOptions{})
+	check("get a quota", err)
+	used := counted.Status.Used[corev1.ResourcePods]
+	expect("pods used", used.String(), "1")
+
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{
+		Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}}}
+	reached, err := client.CoreV1().Services(own).Create(ctx, service, metav1.CreateOptions{})
+	check("create a service", err)
+	expect("a service has an address", reached.Spec.ClusterIP != "" && reached.Spec.ClusterIP == reached.Spec.ClusterIPs[0], true)
+	expect("a service has a node port", reached.Spec.Ports[0].NodePort >= 30000, true)
+
+	template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: containers}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j"}, Spec: batchv1.JobSpec{Template: template}}
+	begun, err := client.BatchV1().Jobs(own).Create(ctx, job, metav1.CreateOptions{})
+	check("create a job", err)
+	expect("a job's completions", *begun.Spec.Completions, 1)
+
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: own}}
+	check("evict a pod", client.PolicyV1().Evictions(own).Evict(ctx, eviction))
+	_, err = client.CoreV1().Pods(own).Get(ctx, "p", metav1.GetOptions{})
+	expect("an evicted pod is gone", apierrors.IsNotFound(err), true)
+}
+
 func metadataOnly(ctx context.Context, config *rest.Config) {
 	client, err := metadata.NewForConfig(config)
 	check("metadata client", err)

@@ -26,6 +26,44 @@ def refused(code, reason, call, *arguments):
     raise AssertionError(f"{call.__name__}{arguments} was not refused")
 
 
+def workloads(core):
+    """Pods, services, jobs and quotas: completed, allotted, counted."""
+    pod_spec = client.V1PodSpec(containers=[client.V1Container(name="c", image="nginx")])
+    template = client.V1PodTemplateSpec(spec=client.V1PodSpec(containers=pod_spec.containers, restart_policy="Never"))
+
+    def named(name):
+        return client.V1ObjectMeta(name=name)
+
+    quota = client.V1ResourceQuota(metadata=named("q"), spec=client.V1ResourceQuotaSpec(hard={"pods": "1", "services": "5"}))
+    core.create_namespaced_resource_quota(NAMESPACE, quota)
+    pod = core.create_namespaced_pod(NAMESPACE, client.V1Pod(metadata=named("p"), spec=pod_spec))
+    assert pod.spec.service_account_name == "default" and pod.status.phase == "Pending", pod
+    assert any(v.name.startswith("kube-api-access-") for v in pod.spec.volumes), pod.spec.volumes
+    assert pod.spec.priority == 0 and len(pod.spec.tolerations) == 2, pod.spec
+    over = client.V1Pod(metadata=named("over"), spec=pod_spec)
+    refused(403, "Forbidden", core.create_namespaced_pod, NAMESPACE, over)
+    assert core.read_namespaced_resource_quota("q", NAMESPACE).status.used["pods"] == "1"
+
+    ports = [client.V1ServicePort(port=80)]
+    spec = client.V1ServiceSpec(type="NodePort", selector={"app": "web"}, ports=ports)
+    service = core.create_namespaced_service(NAMESPACE, client.V1Service(metadata=named("s"), spec=spec))
+    assert service.spec.cluster_ip == service.spec.cluster_ips[0] != "None", service.spec
+    assert 30000 <= service.spec.ports[0].node_port <= 32767, service.spec.ports
+
+    batch = client.BatchV1Api()
+    job = batch.create_namespaced_job(
+        NAMESPACE, client.V1Job(metadata=named("j"), spec=client.V1JobSpec(template=template))
+    )
+    assert job.spec.completions == 1 and job.spec.selector.match_labels, job.spec
+    token = core.create_namespaced_service_account_token(
+        "default", NAMESPACE, client.AuthenticationV1TokenRequest(spec=client.V1TokenRequestSpec(audiences=[]))
+    )
+    assert token.status.token.count(".") == 2
+
+    core.create_namespaced_pod_eviction("p", NAMESPACE, client.V1Eviction(metadata=named("p")))
+    refused(404, "NotFound", core.read_namespaced_pod, "p", NAMESPACE)
+
+
 def main():
     config.load_kube_config(sys.argv[1])
     core = client.CoreV1Api()
@@ -79,6 +117,7 @@ def main():
     listed = custom.list_namespaced_custom_object("rbac.authorization.k8s.io", "v1", NAMESPACE, "roles")
     assert [item["metadata"]["name"] for item in listed["items"]] == ["r"], listed
 
+    workloads(core)
     core.delete_collection_namespaced_config_map(NAMESPACE)
     assert names() == []
     print("all facts hold")
