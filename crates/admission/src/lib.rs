@@ -42,7 +42,7 @@ pub use chain::{Authorize, Chain, Choice, UnknownPlugin};
 pub use memo::Memo;
 
 use object::{Status, Value};
-use store::{Guard, Key, Op};
+use store::{Commit, Guard, Key, Op};
 
 /// One thing a cluster insists on. Every method may run more than once for one request: each starts from what
 /// the attempt shows and must be idempotent on the object.
@@ -89,6 +89,13 @@ pub struct Effects {
 }
 
 impl Effects {
+    /// The commit of an object, with everything that comes along.
+    pub fn join(mut self, key: &Key, guard: Guard, op: Op) -> Commit {
+        self.guards.insert(0, (key.clone(), guard));
+        self.ops.insert(0, (key.clone(), op));
+        Commit { guards: self.guards, ops: self.ops }
+    }
+
     /// `key` must still be as it was when it was read.
     pub fn unchanged(&mut self, obj: &table::Obj) {
         self.guards.push((obj.key().clone(), Guard::At(obj.revision())));

@@ -133,6 +133,16 @@ async fn serve_resource(
     }
 }
 
+/// A Status that is no refusal, as far as all of them are the same.
+fn status_document(status: &str) -> Map {
+    let mut document = Map::default();
+    document.set("kind", "Status");
+    document.set("apiVersion", "v1");
+    document.set("metadata", Value::map());
+    document.set("status", status);
+    document
+}
+
 /// A path that names no resource: a whole unknown group is no API at all.
 fn missing(api: &Api, info: &RequestInfo<'_>) -> Result<Answer, Status> {
     let known =
@@ -446,11 +456,7 @@ impl Call<'_> {
         match evicted {
             Evicted::Done => Ok(self.carried_out(wanted, &warnings)),
             Evicted::TooManyBudgets => {
-                let mut failure = Map::default();
-                failure.set("kind", "Status");
-                failure.set("apiVersion", "v1");
-                failure.set("metadata", Value::map());
-                failure.set("status", "Failure");
+                let mut failure = status_document("Failure");
                 failure.set("message", TOO_MANY_BUDGETS);
                 failure.set("code", 500i64);
                 Ok(respond::value(self.api.registry.catalog(), 201, &Value::Map(failure), wanted))
@@ -460,11 +466,7 @@ impl Call<'_> {
 
     /// The answer to a create that leaves no object behind.
     fn carried_out(&self, wanted: Wanted, warnings: &[String]) -> Answer {
-        let mut success = Map::default();
-        success.set("kind", "Status");
-        success.set("apiVersion", "v1");
-        success.set("metadata", Value::map());
-        success.set("status", "Success");
+        let mut success = status_document("Success");
         success.set("code", 201i64);
         let mut answer = respond::value(self.api.registry.catalog(), 201, &Value::Map(success), wanted);
         respond::warn(&mut answer, warnings);
@@ -523,11 +525,7 @@ impl Call<'_> {
             uid: deleted.obj.uid().into(),
             ..Details::default()
         };
-        let mut success = Map::default();
-        success.set("kind", "Status");
-        success.set("apiVersion", "v1");
-        success.set("metadata", Value::map());
-        success.set("status", "Success");
+        let mut success = status_document("Success");
         success.set("details", details.to_value());
         let answer = respond::value(self.api.registry.catalog(), 200, &Value::Map(success), wanted);
         Ok(self.deleting(answer, &options))

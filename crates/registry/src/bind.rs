@@ -1,6 +1,5 @@
 //! `pods/binding`: a pod gets its node, once.
 
-use admission::{Effects, Operation};
 use kinds::pod::binding;
 use object::{About, Status, Value};
 
@@ -34,10 +33,8 @@ impl Registry {
                 many => format!("[{}]", many.join(", ")),
             }));
         }
-        let attempt = self.attempt(request, storage, Operation::Create, request.name, options.dry_run);
-        let mut effects = Effects::default();
-        self.admission.mutate(&attempt, &mut body, &mut effects).map_err(|refusal| refusal.status)?;
-        self.admission.validate(&attempt, Some(&body), &mut effects).map_err(|refusal| refusal.status)?;
+        self.mutate_answered(request, &mut body, options.dry_run)?;
+        self.validate_answered(request, &body, options.dry_run)?;
 
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
         let (uid, version) = (text("uid"), text("resourceVersion"));

@@ -78,11 +78,7 @@ impl Registry {
             {
                 allotter.released(&attempt, &old_tree, &mut effects);
             }
-            let mut guards = vec![(key.clone(), Guard::At(old.revision()))];
-            guards.append(&mut effects.guards);
-            let mut ops = vec![(key.clone(), op)];
-            ops.append(&mut effects.ops);
-            match self.engine().commit(Commit { guards, ops }).await {
+            match self.engine().commit(effects.join(&key, Guard::At(old.revision()), op)).await {
                 Ok(_) if answer.is_none() => return Ok(Deleted { obj: old, removed: true }),
                 Ok(revision) => {
                     let value = answer.unwrap_or_default();

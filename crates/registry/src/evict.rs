@@ -1,6 +1,5 @@
 //! `pods/eviction`: a deletion that asks the pod's disruption budget first.
 
-use admission::{Effects, Operation};
 use auth::{UserInfo, groups, names};
 use kinds::DeleteOptions;
 use kinds::pod::eviction;
@@ -41,10 +40,8 @@ impl Registry {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
         let wanted = self.delete_options(request, &body, options)?;
-        let attempt = self.attempt(request, storage, Operation::Create, request.name, wanted.is_dry_run());
-        let mut effects = Effects::default();
-        self.admission.mutate(&attempt, &mut body, &mut effects).map_err(|refusal| refusal.status)?;
-        self.admission.validate(&attempt, Some(&body), &mut effects).map_err(|refusal| refusal.status)?;
+        self.mutate_answered(request, &mut body, wanted.is_dry_run())?;
+        self.validate_answered(request, &body, wanted.is_dry_run())?;
 
         let mut tries = 0;
         loop {

@@ -18,7 +18,7 @@ use kinds::{Context, Requester};
 use object::normalise::{Strict, normalise};
 use object::patch::{self, json::JsonPatch};
 use object::{FieldError, Status, Value, quote, time};
-use store::{Commit, CommitError, Guard, Key, Op, Revision};
+use store::{CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
 use crate::{Registry, Request, convert, decode, store_failed};
@@ -296,11 +296,8 @@ impl Registry {
             }
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
             let value = bytes::Bytes::from(encoded);
-            let mut guards = vec![(key.clone(), Guard::Absent)];
-            guards.append(&mut effects.guards);
-            let mut ops = vec![(key.clone(), Op::Put { value: value.clone(), expires_at })];
-            ops.append(&mut effects.ops);
-            match self.engine().commit(Commit { guards, ops }).await {
+            let put = Op::Put { value: value.clone(), expires_at };
+            match self.engine().commit(effects.join(&key, Guard::Absent, put)).await {
                 Ok(revision) => {
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
                     return Ok(Written { obj, created: true, warnings });
@@ -419,11 +416,7 @@ impl Registry {
                 effects = Effects::default();
                 allotter.released(&attempt, &old_tree, &mut effects);
             }
-            let mut guards = vec![(key.clone(), Guard::At(old.revision()))];
-            guards.append(&mut effects.guards);
-            let mut ops = vec![(key.clone(), op)];
-            ops.append(&mut effects.ops);
-            match self.engine().commit(Commit { guards, ops }).await {
+            match self.engine().commit(effects.join(&key, Guard::At(old.revision()), op)).await {
                 Ok(revision) => {
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
                     return Ok(Written { obj, created: false, warnings });
@@ -590,18 +583,23 @@ impl Registry {
         Ok(encoded)
     }
 
-    /// Mutating admission of a subresource that is answered and never stored, such as a token, as it came.
-    pub fn mutate_answered(&self, request: &Request<'_>, new: &mut Value) -> Result<(), Status> {
+    /// Mutating admission of a body that is carried out or answered and never stored (a binding, a token), as it came.
+    pub fn mutate_answered(
+        &self,
+        request: &Request<'_>,
+        new: &mut Value,
+        dry_run: bool,
+    ) -> Result<(), Status> {
         let storage = self.storage_of(request.resource)?;
-        let attempt = self.attempt(request, storage, Operation::Create, request.name, false);
+        let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
         // Nothing is committed, so nothing joins it.
         self.admission.mutate(&attempt, new, &mut Effects::default()).map_err(|refusal| refusal.status)
     }
 
     /// Validating admission of the same, once it is complete.
-    pub fn validate_answered(&self, request: &Request<'_>, new: &Value) -> Result<(), Status> {
+    pub fn validate_answered(&self, request: &Request<'_>, new: &Value, dry_run: bool) -> Result<(), Status> {
         let storage = self.storage_of(request.resource)?;
-        let attempt = self.attempt(request, storage, Operation::Create, request.name, false);
+        let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
         let mut effects = Effects::default();
         self.admission.validate(&attempt, Some(new), &mut effects).map_err(|refusal| refusal.status)
     }

@@ -28,9 +28,9 @@ impl Call<'_> {
         // The account and what the token is bound to are read as they stand, not as they stood.
         api.registry.freshen().await?;
         // Before anything is filled in: plugins judge what was asked for.
-        api.registry.mutate_answered(request, &mut asked)?;
+        api.registry.mutate_answered(request, &mut asked, false)?;
         let env = api.registry.env();
-        let admit = |complete: &Value| api.registry.validate_answered(request, complete);
+        let admit = |complete: &Value| api.registry.validate_answered(request, complete, false);
         let issued = api.identity.service_accounts().request(
             (request.namespace, request.name),
             asked,

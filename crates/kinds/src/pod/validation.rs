@@ -46,8 +46,8 @@ pub(crate) use annotations::check as pod_annotations;
 pub(crate) use options::Options;
 pub(crate) use projected::signer_name;
 pub(crate) use resources::{
-    container_resource_name, is_extended, is_huge_page, is_native, may_overcommit, overhead, quantity_value,
-    resource_name,
+    STANDARD, container_resource_name, is_extended, is_huge_page, is_native, may_overcommit, overhead,
+    quantity_value, resource_name,
 };
 pub(crate) use scheduling::{taint_effect, tolerations};
 pub(crate) use template::template;

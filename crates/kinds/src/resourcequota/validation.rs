@@ -4,32 +4,11 @@ use object::Value;
 
 use crate::check::{Errors, Path, entries, items, member, text, texts};
 use crate::checked::Write;
-use crate::pod::validation::{is_huge_page, quantity_value, resource_name};
+use crate::pod::validation::{STANDARD, is_huge_page, quantity_value, resource_name};
 use crate::workload::{SPEC, STATUS};
 
 const COMPUTE: [&str; 6] =
     ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];
-const STANDARD: [&str; 19] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.storage",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "persistentvolumeclaims",
-    "configmaps",
-    "services.nodeports",
-    "services.loadbalancers",
-];
 const SCOPES: [&str; 7] = [
     "Terminating",
     "NotTerminating",
@@ -72,7 +51,10 @@ fn check_status(status: &Value, errors: &mut Errors) {
 }
 
 fn is_standard(name: &str) -> bool {
-    STANDARD.contains(&name) || is_huge_page(name) || name.starts_with("requests.hugepages-")
+    // What a quota calls storage is always asked for: `requests.storage`.
+    (STANDARD.contains(&name) && name != "storage")
+        || is_huge_page(name)
+        || name.starts_with("requests.hugepages-")
 }
 
 fn check_amounts(of: &Value, list: &str, at: &Path<'_>, errors: &mut Errors) {

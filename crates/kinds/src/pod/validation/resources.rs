@@ -7,7 +7,7 @@ use super::Options;
 use crate::check::{Errors, NEGATIVE, Path, entries, items, member, quantity, quantity_text, text};
 
 /// Resources without a domain, other than huge pages.
-const STANDARD: [&str; 20] = [
+pub(crate) const STANDARD: [&str; 20] = [
     "cpu",
     "memory",
     "ephemeral-storage",
