@@ -10,6 +10,7 @@
 //! ```
 //! Every cluster is a value of its own: tests share nothing and may run side by side.
 
+mod control;
 mod raw;
 mod service;
 mod socket;
@@ -28,6 +29,7 @@ use store::MemoryEngine;
 use table::{Scope, Selection, Table};
 use tokio::task::JoinHandle;
 
+pub use control::ControlPlane;
 pub use raw::{Ask, Reply, Stream};
 pub use socket::Served;
 
