@@ -11,9 +11,11 @@
 //! Every cluster is a value of its own: tests share nothing and may run side by side.
 
 mod control;
+pub mod faults;
 mod raw;
 mod service;
 mod socket;
+mod state;
 
 use std::sync::Arc;
 use std::time::Duration;
