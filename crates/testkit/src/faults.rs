@@ -51,8 +51,11 @@ struct Counted {
 
 impl Faults {
     pub fn new(env: &Env, inner: Arc<dyn Clients>, plan: Plan) -> Arc<Faults> {
-        let counted =
-            Counted { writes: AtomicUsize::new(0), events: AtomicUsize::new(0), dead: watch::Sender::new(false) };
+        let counted = Counted {
+            writes: AtomicUsize::new(0),
+            events: AtomicUsize::new(0),
+            dead: watch::Sender::new(false),
+        };
         Arc::new(Faults { plan, env: env.clone(), inner, counted: Arc::new(counted) })
     }
 
@@ -65,7 +68,12 @@ impl Faults {
     }
 
     fn wrap(&self, inner: Arc<dyn Client>) -> Arc<dyn Client> {
-        Arc::new(Faulty { plan: self.plan.clone(), env: self.env.clone(), inner, counted: self.counted.clone() })
+        Arc::new(Faulty {
+            plan: self.plan.clone(),
+            env: self.env.clone(),
+            inner,
+            counted: self.counted.clone(),
+        })
     }
 }
 

@@ -61,9 +61,24 @@ fn blur(value: &mut Value) {
                 let moment = name.ends_with("Time") || name.ends_with("Timestamp");
                 let chance = matches!(
                     name.as_str(),
-                    "uid" | "resourceVersion" | "generation" | "observedGeneration" | "podIP" | "podIPs" | "hostIP"
-                        | "hostIPs" | "containerID" | "nodeName" | "managedFields" | "batch.kubernetes.io/controller-uid"
-                        | "controller-uid" | "clusterIP" | "clusterIPs" | "ca.crt" | "addresses" | "endpoints"
+                    "uid"
+                        | "resourceVersion"
+                        | "generation"
+                        | "observedGeneration"
+                        | "podIP"
+                        | "podIPs"
+                        | "hostIP"
+                        | "hostIPs"
+                        | "containerID"
+                        | "nodeName"
+                        | "managedFields"
+                        | "batch.kubernetes.io/controller-uid"
+                        | "controller-uid"
+                        | "clusterIP"
+                        | "clusterIPs"
+                        | "ca.crt"
+                        | "addresses"
+                        | "endpoints"
                 );
                 !moment && !chance
             });
