@@ -47,7 +47,7 @@ pub use body::{Body, RequestBody};
 pub use chain::{Api, ApiConfig, Caller, ClusterSettings, Inspect};
 pub use kubernetes_service::Advertised;
 pub use local::{LocalClient, LocalClients};
-pub use server::{Server, ServerError, Tls};
+pub use server::{Server, ServerError, Tls, serve_stream};
 
 /// What `/version` and `--version` say beside our own version: the API spoken here.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";

@@ -11,6 +11,7 @@ use http::Request;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
@@ -159,10 +160,24 @@ async fn serve(
             }
         },
     };
+    serve_stream(api, stream, http2, move |now| identity.caller(now)).await
+}
+
+/// Serves what is a connection already: the inside of TLS, or a pipe inside a test. `caller` tells who is on the other end,
+/// at that second, for every request.
+pub async fn serve_stream<S>(
+    api: Arc<Api>,
+    stream: S,
+    http2: bool,
+    caller: impl Fn(u64) -> Caller + Send + Sync + 'static,
+) -> Result<(), String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let service_api = api.clone();
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let api = service_api.clone();
-        let caller = identity.caller(api.registry().env().now_seconds());
+        let caller = caller(api.registry().env().now_seconds());
         async move {
             Ok::<_, std::convert::Infallible>(api.handle(&caller, request.map(RequestBody::Socket)).await)
         }
