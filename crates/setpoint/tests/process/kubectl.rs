@@ -66,7 +66,7 @@ fn with_kubectl(test: impl FnOnce(Kubectl, Proc)) {
     }
 }
 
-fn holds(text: &str, parts: &[&str]) {
+pub fn holds(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
