@@ -10,6 +10,7 @@ pub mod batch;
 mod board;
 mod cause;
 mod controller;
+pub mod election;
 mod expectations;
 pub mod fifo;
 pub mod finalizers;
@@ -27,6 +28,7 @@ pub mod retry;
 mod stop;
 #[cfg(test)]
 mod testing;
+mod trigger;
 
 use object::Value;
 use table::Obj;
@@ -34,6 +36,7 @@ use table::Obj;
 pub use board::Board;
 pub use cause::{Cause, Causes};
 pub use controller::{Controller, Failure, Next, Reconcile, Turn};
+pub use election::Elector;
 pub use expectations::Expectations;
 pub use indexer::{IndexBy, Indexer};
 pub use informer::{Handler, Informer, Notice, QueueKind};
@@ -45,6 +48,7 @@ pub use queue::WorkQueue;
 pub use recorder::{ObjectRef, Recorder, Severity};
 pub use reflector::{Reflector, Scope};
 pub use stop::{Stop, Stopper};
+pub use trigger::{Change, Trigger};
 
 /// An object as a tree, to read deep inside or to change; an empty map if it is no JSON (which the server never stores).
 pub fn tree(obj: &Obj) -> Value {
