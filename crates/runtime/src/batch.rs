@@ -55,3 +55,57 @@ where
     }
     failed
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// How many were begun, the largest number at once, what came of it.
+    async fn run(count: usize, fails: fn(usize) -> bool) -> (usize, usize, usize, Option<usize>) {
+        let (begun, now, most) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (well, failed) = slow_start(count, &|i| {
+            let (begun, now, most) = (&begun, &now, &most);
+            Box::pin(async move {
+                begun.fetch_add(1, Ordering::SeqCst);
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                if fails(i) { Err(i) } else { Ok(()) }
+            })
+        })
+        .await;
+        (begun.into_inner(), most.into_inner(), well, failed)
+    }
+
+    #[tokio::test]
+    async fn batches_double_while_all_goes_well() {
+        assert_eq!(run(10, |_| false).await, (10, 4, 10, None));
+        assert_eq!(run(0, |_| false).await, (0, 0, 0, None));
+        assert_eq!(run(500, |_| false).await, (500, 245, 500, None));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_begun_after_a_batch_with_a_failure() {
+        assert_eq!(run(500, |_| true).await, (1, 1, 0, Some(0)));
+        // 1, 2, 4: the fourth fails, the rest of its batch is still finished.
+        assert_eq!(run(500, |i| i == 3).await, (7, 4, 6, Some(3)));
+    }
+
+    #[tokio::test]
+    async fn all_keeps_within_its_limit_and_goes_on_after_a_failure() {
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let failed = all(50, 8, &|i| {
+            let (now, most) = (&now, &most);
+            Box::pin(async move {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::task::yield_now().await;
+                now.fetch_sub(1, Ordering::SeqCst);
+                if i == 3 { Err(i) } else { Ok(()) }
+            })
+        })
+        .await;
+        assert_eq!((failed, most.into_inner()), (Some(3), 8));
+    }
+}

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use crate::Key;
 use crate::cause::Causes;
 use crate::controller::{Failure, Next};
-use crate::queue::WorkQueue;
+use crate::metrics::{self, Histogram, TURN_BUCKETS};
+use crate::queue::{Counts, Times, WorkQueue};
 
 /// All controllers that were started.
 #[derive(Default)]
@@ -24,6 +25,8 @@ pub struct Entry {
     name: &'static str,
     workers: usize,
     queue: Arc<WorkQueue<Key>>,
+    /// Guards how long turns took.
+    seconds: Mutex<Histogram>,
     /// Guards what is shown; touched at the beginning and end of a turn.
     shown: Mutex<Shown>,
 }
@@ -32,9 +35,10 @@ pub struct Entry {
 struct Shown {
     active: usize,
     turns: u64,
+    succeeded: u64,
     errors: u64,
+    panics: u64,
     requeued: u64,
-    seconds: f64,
     recent: VecDeque<Past>,
 }
 
@@ -56,7 +60,8 @@ impl Board {
         workers: usize,
         queue: Arc<WorkQueue<Key>>,
     ) -> Arc<Entry> {
-        let entry = Arc::new(Entry { name, workers, queue, shown: Mutex::default() });
+        let seconds = Mutex::new(Histogram::new(TURN_BUCKETS));
+        let entry = Arc::new(Entry { name, workers, queue, seconds, shown: Mutex::default() });
         self.entries.lock().push(entry.clone());
         entry
     }
@@ -68,10 +73,129 @@ impl Board {
         all.set("controllers", Value::List(entries.iter().map(|entry| entry.to_value(writer)).collect()));
         Value::Map(all)
     }
+
+    /// Queues and turns, under the names of client-go and controller-runtime.
+    pub fn render_metrics(&self, out: &mut String) {
+        let entries = self.entries.lock().clone();
+        let all: Vec<Measured<'_>> = entries.iter().map(|entry| entry.measure()).collect();
+        type Sample = fn(&Measured<'_>) -> f64;
+        let queues: [(&str, &str, &str, Sample); 5] = [
+            ("workqueue_depth", "gauge", "Keys that wait for a worker", |m| m.depth as f64),
+            ("workqueue_adds_total", "counter", "Keys that were queued", |m| m.counts.adds as f64),
+            ("workqueue_retries_total", "counter", "Keys that were queued again after a failure", |m| {
+                m.counts.retries as f64
+            }),
+            (
+                "workqueue_unfinished_work_seconds",
+                "gauge",
+                "Seconds spent so far on keys that workers have; large values mean stuck workers",
+                |m| m.times.unfinished.as_secs_f64(),
+            ),
+            (
+                "workqueue_longest_running_processor_seconds",
+                "gauge",
+                "Seconds the worker that is longest at it has spent on its key",
+                |m| m.times.longest.as_secs_f64(),
+            ),
+        ];
+        for (name, kind, help, value) in queues {
+            metrics::head(name, kind, help, out);
+            for m in &all {
+                metrics::sample(name, &format!("name=\"{}\"", m.name), value(m), out);
+            }
+        }
+        type Of = fn(&Measured<'_>) -> Histogram;
+        let histograms: [(&str, &str, &str, Of); 3] = [
+            ("workqueue_queue_duration_seconds", "name", "Seconds a key waits for a worker", |m| {
+                m.times.waited.clone()
+            }),
+            ("workqueue_work_duration_seconds", "name", "Seconds a worker has a key", |m| {
+                m.times.worked.clone()
+            }),
+            ("controller_runtime_reconcile_time_seconds", "controller", "Seconds a turn takes", |m| {
+                m.seconds.clone()
+            }),
+        ];
+        for (name, label, help, value) in histograms {
+            metrics::head(name, "histogram", help, out);
+            for m in &all {
+                value(m).render(name, &format!("{label}=\"{}\"", m.name), out);
+            }
+        }
+        let turns: [(&str, &str, &str, Sample); 4] = [
+            ("controller_runtime_reconcile_errors_total", "counter", "Turns that failed", |m| {
+                m.errors as f64
+            }),
+            ("controller_runtime_reconcile_panics_total", "counter", "Turns that panicked", |m| {
+                m.panics as f64
+            }),
+            ("controller_runtime_active_workers", "gauge", "Workers that have a key", |m| m.active as f64),
+            ("controller_runtime_max_concurrent_reconciles", "gauge", "Workers there are", |m| {
+                m.workers as f64
+            }),
+        ];
+        for (name, kind, help, value) in turns {
+            metrics::head(name, kind, help, out);
+            for m in &all {
+                metrics::sample(name, &format!("controller=\"{}\"", m.name), value(m), out);
+            }
+        }
+        let name = "controller_runtime_reconcile_total";
+        metrics::head(name, "counter", "Turns by what came of them", out);
+        for m in &all {
+            let results = [
+                ("error", m.errors),
+                ("requeue_after", m.requeued),
+                ("requeue", 0),
+                ("success", m.succeeded),
+            ];
+            for (result, count) in results {
+                let labels = format!("controller=\"{}\",result=\"{result}\"", m.name);
+                metrics::sample(name, &labels, count as f64, out);
+            }
+        }
+    }
+}
+
+/// The figures of one controller, of one moment.
+struct Measured<'a> {
+    name: &'a str,
+    workers: usize,
+    depth: usize,
+    counts: Counts,
+    times: Times,
+    seconds: Histogram,
+    active: usize,
+    succeeded: u64,
+    errors: u64,
+    panics: u64,
+    requeued: u64,
 }
 
 impl Entry {
-    pub(crate) fn begun(&self, key: &Key, causes: &Causes, _waited: Duration) {
+    fn measure(&self) -> Measured<'_> {
+        let seconds = self.seconds.lock().clone();
+        let Shown { active, succeeded, errors, panics, requeued, .. } = *self.shown.lock();
+        Measured {
+            name: self.name,
+            workers: self.workers,
+            depth: self.queue.len(),
+            counts: self.queue.counts(),
+            times: self.queue.times(),
+            seconds,
+            active,
+            succeeded,
+            errors,
+            panics,
+            requeued,
+        }
+    }
+
+    pub(crate) fn panicked(&self) {
+        self.shown.lock().panics += 1;
+    }
+
+    pub(crate) fn begun(&self, key: &Key, causes: &Causes) {
         let mut shown = self.shown.lock();
         shown.active += 1;
         shown.turns += 1;
@@ -91,11 +215,14 @@ impl Entry {
     }
 
     pub(crate) fn ended(&self, key: &Key, result: &Result<Next, Failure>, worked: Duration) {
+        self.seconds.lock().observe(worked.as_secs_f64());
         let mut shown = self.shown.lock();
         shown.active -= 1;
-        shown.seconds += worked.as_secs_f64();
         let text = match result {
-            Ok(Next::Done) => "done".to_owned(),
+            Ok(Next::Done) => {
+                shown.succeeded += 1;
+                "done".to_owned()
+            }
             Ok(Next::After(wait)) => {
                 shown.requeued += 1;
                 format!("done, again after {wait:?}")
@@ -155,9 +282,12 @@ impl Entry {
         entry.set("turns", Value::Int(shown.turns as i64));
         entry.set("errors", Value::Int(shown.errors as i64));
         entry.set("requeued", Value::Int(shown.requeued as i64));
-        entry.set("seconds", Value::Float(shown.seconds));
+        entry.set("seconds", Value::Float(self.seconds.lock().sum()));
         entry.set("queue", Value::Map(queue));
         entry.set("recent", Value::List(recent.collect()));
         Value::Map(entry)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,8 @@ use tokio::task::JoinHandle;
 use crate::board::{Board, Entry};
 use crate::cause::{Cause, Causes};
 use crate::informer::{Informer, Notice};
-use crate::queue::{LOW, Limits, NORMAL, WorkQueue};
+use crate::queue::{LOW, Limits, NORMAL, Taken, WorkQueue};
+use crate::trigger::{Change, Edges, Trigger};
 use crate::{Key, Stop};
 
 /// What a turn of work is about. The key alone decides what to do; the causes are for people.
@@ -23,9 +24,15 @@ pub struct Turn<'a> {
     /// How often the key failed before.
     pub failures: u32,
     entry: &'a Entry,
+    change: Option<&'a Change>,
 }
 
 impl Turn<'_> {
+    /// The one change this turn is about, under [`Trigger::EdgeOnly`] and nowhere else: the others look at the state.
+    pub fn change(&self) -> Option<&Change> {
+        self.change
+    }
+
     /// Says what the loop is going to do, for `/debug/controllers`.
     pub fn plan(&self, plan: impl FnOnce() -> String) {
         self.entry.planned(self.key, plan());
@@ -69,13 +76,18 @@ pub trait Reconcile: Send + Sync + 'static {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>>;
 }
 
+/// The keys a change asks work for.
+type KeysOf = Box<dyn Fn(&Notice<'_>) -> Vec<Key> + Send + Sync>;
+
 pub struct Controller {
     env: Env,
     name: &'static str,
     workers: usize,
     max_retries: Option<u32>,
+    trigger: Trigger,
     queue: Arc<WorkQueue<Key>>,
-    informers: Vec<Arc<Informer>>,
+    watched: Vec<(Arc<Informer>, KeysOf)>,
+    read: Vec<Arc<Informer>>,
 }
 
 impl Controller {
@@ -85,9 +97,16 @@ impl Controller {
             name,
             workers: 5,
             max_retries: Some(15),
+            trigger: Trigger::default(),
             queue: Arc::new(WorkQueue::new(env.clone(), Limits::default())),
-            informers: Vec::new(),
+            watched: Vec::new(),
+            read: Vec::new(),
         }
+    }
+    /// What makes a turn, and what it is given.
+    pub fn trigger(mut self, trigger: Trigger) -> Controller {
+        self.trigger = trigger;
+        self
     }
     /// How many keys are worked on at once.
     pub fn workers(mut self, workers: usize) -> Controller {
@@ -115,80 +134,110 @@ impl Controller {
         informer: &Arc<Informer>,
         keys: impl Fn(&Notice<'_>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Controller {
-        let (queue, resource) = (self.queue.clone(), informer.scope().resource);
-        informer.add_handler(
-            None,
-            Box::new(move |notice| {
-                let (what, priority) = describe(notice);
-                for key in keys(notice) {
-                    queue.add(key, priority, Some(Cause::new(resource, notice.obj(), what)));
-                }
-            }),
-        );
-        self.informers.push(informer.clone());
+        self.watched.push((informer.clone(), Box::new(keys)));
         self
     }
 
     /// Also waits for this informer before it starts; for handlers added by hand.
     pub fn reads(mut self, informer: &Arc<Informer>) -> Controller {
-        self.informers.push(informer.clone());
+        self.read.push(informer.clone());
         self
     }
 
-    /// Starts the workers once the informers have their first state.
+    /// Hears of changes from now on, and starts the workers once the informers have their first state.
     pub fn start(self, board: &Arc<Board>, reconcile: Arc<dyn Reconcile>, stop: Stop) -> Vec<JoinHandle<()>> {
-        let Controller { env, name, workers, max_retries, queue, informers } = self;
+        let Controller { env, name, workers, max_retries, trigger, queue, watched, read: mut informers } =
+            self;
         let entry = board.register(name, workers, queue.clone());
+        let edges = (trigger == Trigger::EdgeOnly).then(|| Arc::new(Edges::default()));
+        for (informer, keys) in watched {
+            informers.push(informer.clone());
+            let (queue, edges, resource) = (queue.clone(), edges.clone(), informer.scope().resource);
+            let handler = move |notice: &Notice<'_>| {
+                let (what, priority) = describe(notice);
+                for key in keys(notice) {
+                    if let Some(edges) = &edges {
+                        edges.push(&key, notice);
+                    }
+                    queue.add(key, priority, Some(Cause::new(resource, notice.obj(), what)));
+                }
+            };
+            informer.add_handler(trigger.resync(&env), Box::new(handler));
+        }
+        let loops = Arc::new(Loop { env, name, queue, entry, reconcile, max_retries, edges, stop });
         let mut tasks = Vec::new();
         for _ in 0..workers {
-            let (env2, queue, entry) = (env.clone(), queue.clone(), entry.clone());
-            let (reconcile, informers, stop) = (reconcile.clone(), informers.clone(), stop.clone());
-            tasks.push(env.spawn(name, async move {
+            let (loops, informers) = (loops.clone(), informers.clone());
+            tasks.push(loops.env.clone().spawn(name, async move {
                 for informer in &informers {
                     tokio::select! {
                         biased;
-                        () = stop.stopped() => return,
+                        () = loops.stop.stopped() => return,
                         () = informer.synced() => {}
                     }
                 }
-                work(&env2, name, &queue, &entry, &*reconcile, max_retries).await;
+                loops.work().await;
             }));
         }
-        tasks.push(env.spawn(name, async move {
-            stop.stopped().await;
-            queue.shut_down();
+        tasks.push(loops.env.clone().spawn(name, async move {
+            loops.stop.stopped().await;
+            loops.queue.shut_down();
         }));
         tasks
     }
 }
 
-async fn work(
-    env: &Env,
+/// What the workers of a controller share.
+struct Loop {
+    env: Env,
     name: &'static str,
-    queue: &WorkQueue<Key>,
-    entry: &Entry,
-    reconcile: &dyn Reconcile,
+    queue: Arc<WorkQueue<Key>>,
+    entry: Arc<Entry>,
+    reconcile: Arc<dyn Reconcile>,
     max_retries: Option<u32>,
-) {
-    while let Some(taken) = queue.get().await {
+    edges: Option<Arc<Edges>>,
+    stop: Stop,
+}
+
+impl Loop {
+    async fn work(&self) {
+        while let Some(taken) = self.queue.get().await {
+            // What still waits is found again by whoever comes next.
+            if self.stop.is_stopped() {
+                self.queue.done(&taken.key);
+                return;
+            }
+            self.turn(taken).await;
+        }
+    }
+
+    async fn turn(&self, taken: Taken<Key>) {
+        let Loop { env, name, queue, entry, edges, .. } = self;
+        let key = &taken.key;
         let begun = env.monotonic();
-        entry.begun(&taken.key, &taken.causes, taken.waited);
-        let turn = Turn { key: &taken.key, causes: &taken.causes, failures: taken.failures, entry };
-        let result = AssertUnwindSafe(reconcile.reconcile(turn)).catch_unwind().await.unwrap_or_else(|_| {
-            tracing::error!(controller = name, key = taken.key.as_str(), "a turn panicked; this is a bug");
+        entry.begun(key, &taken.causes);
+        let change = edges.as_ref().and_then(|edges| edges.first(key));
+        let turn =
+            Turn { key, causes: &taken.causes, failures: taken.failures, entry, change: change.as_ref() };
+        let turning = AssertUnwindSafe(async { self.reconcile.reconcile(turn).await }).catch_unwind();
+        let result = turning.await.unwrap_or_else(|_| {
+            tracing::error!(controller = name, key = key.as_str(), "a turn panicked; this is a bug");
+            entry.panicked();
             Err(Failure::Other("the controller panicked".to_owned()))
         });
         let worked = env.monotonic() - begun;
+        let mut settled = true;
         match &result {
             Ok(next) => {
-                queue.forget(&taken.key);
+                queue.forget(key);
                 if let Next::After(wait) = next {
-                    queue.add_after(taken.key.clone(), *wait, None);
+                    queue.add_after_with(key.clone(), *wait, taken.priority, None);
                 }
             }
             Err(failure) => {
-                let (key, error) = (taken.key.as_str(), failure.to_string());
-                if max_retries.is_some_and(|most| taken.failures >= most) {
+                let (key, error) = (key.as_str(), failure.to_string());
+                settled = self.max_retries.is_some_and(|most| taken.failures >= most);
+                if settled {
                     tracing::warn!(controller = name, key, error, "given up until something changes");
                     queue.forget(&taken.key);
                 } else {
@@ -197,8 +246,13 @@ async fn work(
                 }
             }
         }
-        entry.ended(&taken.key, &result, worked);
-        queue.done(&taken.key);
+        if let Some(edges) = edges.as_ref().filter(|_| settled && change.is_some())
+            && edges.settle(key)
+        {
+            queue.add(key.clone(), taken.priority, None);
+        }
+        entry.ended(key, &result, worked);
+        queue.done(key);
     }
 }
 
@@ -211,3 +265,6 @@ fn describe(notice: &Notice<'_>) -> (&'static str, i32) {
         Notice::Deleted { .. } => ("deleted", NORMAL),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -77,3 +77,58 @@ impl Expectations {
         parking_lot::MutexGuard::map(all, |all| all.entry(owner.clone()).or_insert_with(fresh))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> Key {
+        Key::new("default", name)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_owner_is_held_until_all_creations_and_deletions_were_seen() {
+        let expected = Expectations::new(&Env::simulated(1));
+        let owner = key("rs");
+        assert!(expected.satisfied(&owner), "nobody expects anything");
+        expected.expect_creations(&owner, 2);
+        expected.expect_deletions(&owner, [key("a"), key("b")]);
+        assert!(!expected.satisfied(&owner));
+        assert!(expected.satisfied(&key("other")));
+        expected.creation_seen(&owner);
+        expected.deletion_seen(&owner, &key("a"));
+        expected.deletion_seen(&owner, &key("a"));
+        expected.creation_seen(&owner);
+        assert!(!expected.satisfied(&owner), "b is still there");
+        expected.deletion_seen(&owner, &key("b"));
+        assert!(expected.satisfied(&owner));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn creations_of_others_seen_meanwhile_do_not_hold_it() {
+        let expected = Expectations::new(&Env::simulated(1));
+        let owner = key("rs");
+        expected.expect_creations(&owner, 1);
+        expected.creation_seen(&owner);
+        expected.creation_seen(&owner);
+        assert!(expected.satisfied(&owner));
+        expected.creation_seen(&owner);
+        expected.expect_creations(&owner, 1);
+        assert!(!expected.satisfied(&owner), "what nobody expected is not counted in advance");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_five_minutes_or_when_forgotten_nothing_is_expected() {
+        let env = Env::simulated(1);
+        let expected = Expectations::new(&env);
+        let owner = key("rs");
+        expected.expect_creations(&owner, 1);
+        env.sleep(Duration::from_secs(300)).await;
+        assert!(!expected.satisfied(&owner));
+        env.sleep(Duration::from_secs(1)).await;
+        assert!(expected.satisfied(&owner));
+        expected.expect_deletions(&owner, [key("a")]);
+        expected.forget(&owner);
+        assert!(expected.satisfied(&owner));
+    }
+}

@@ -2,6 +2,8 @@
 
 mod delta;
 mod real;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -29,14 +31,21 @@ pub enum Delta {
         items: Vec<Arc<Obj>>,
         revision: Revision,
     },
-    /// Tell handlers again what is known.
+    /// One object of a replacement, from a queue that takes replacements apart.
+    Listed(Arc<Obj>),
+    /// Tell handlers that asked for it what is known, again.
     Sync,
+    /// One object of that, from a queue that takes it apart.
+    Synced(Arc<Obj>),
     Bookmark(Revision),
 }
 
 /// Keeps deltas until they are applied, in an order its kind promises.
 pub trait Fifo: Send {
+    /// `known` is what was applied so far.
     fn push(&mut self, delta: Delta, known: &Indexer);
     /// What to apply next, as one transaction; empty: nothing waits.
     fn pop(&mut self) -> Vec<Delta>;
+    /// All of the first [`Delta::Replaced`] was popped.
+    fn has_synced(&self) -> bool;
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{RwLock, RwLockWriteGuard};
 use store::Revision;
 use table::Obj;
 
@@ -92,12 +92,22 @@ impl Indexer {
         let mut inner = self.inner.write();
         inner.revision = inner.revision.max(revision);
     }
+    /// Changes that readers see all at once, when the value is dropped.
+    pub(crate) fn begin(&self) -> Transaction<'_> {
+        Transaction { inner: self.inner.write() }
+    }
+}
+
+/// The one writer at work; nobody reads meanwhile.
+pub(crate) struct Transaction<'a> {
+    inner: RwLockWriteGuard<'a, Inner>,
+}
+
+impl Transaction<'_> {
     /// The object that stood there before.
-    pub(crate) fn put(&self, obj: Arc<Obj>) -> Option<Arc<Obj>> {
+    pub(crate) fn put(&mut self, obj: Arc<Obj>) -> Option<Arc<Obj>> {
         let key = Key::of(&obj);
-        let mut inner = self.inner.write();
-        let Inner { objects, indexes, revision } = &mut *inner;
-        *revision = (*revision).max(obj.revision());
+        let Inner { objects, indexes, .. } = &mut *self.inner;
         let old = objects.insert(key.clone(), obj.clone());
         for index in indexes {
             if let Some(old) = &old {
@@ -107,13 +117,19 @@ impl Indexer {
         }
         old
     }
-    pub(crate) fn remove(&self, key: &Key) -> Option<Arc<Obj>> {
-        let mut inner = self.inner.write();
-        let old = inner.objects.remove(key)?;
-        for index in &mut inner.indexes {
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Obj>> {
+        let old = self.inner.objects.remove(key)?;
+        for index in &mut self.inner.indexes {
             index.remove(key, &old);
         }
         Some(old)
+    }
+    pub(crate) fn objects(&self) -> &BTreeMap<Key, Arc<Obj>> {
+        &self.inner.objects
+    }
+    /// The state is a new one: what it was read at counts, even if more was seen before.
+    pub(crate) fn restart_at(&mut self, revision: Revision) {
+        self.inner.revision = revision;
     }
 }
 

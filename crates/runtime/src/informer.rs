@@ -3,6 +3,7 @@
 //! In process the objects are the server's own; over HTTP they come through the same reflector. Handlers run one after
 //! another, in the order things happened, on the informer's task: they put keys into queues and nothing else.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use env::Env;
 use parking_lot::Mutex;
 use store::Revision;
 use table::Obj;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -56,7 +57,8 @@ pub struct Informer {
     env: Env,
     client: Arc<dyn Client>,
     scope: Scope,
-    queue: QueueKind,
+    /// Guards the queue, and is held while it is emptied: one writer of the store at a time.
+    fifo: Mutex<Box<dyn Fifo>>,
     store: Indexer,
     /// Guards the handlers, and is held while they run: who comes late sees a whole state.
     handlers: Mutex<Vec<Registered>>,
@@ -64,24 +66,33 @@ pub struct Informer {
     synced: watch::Sender<bool>,
     /// Everything up to here was applied and told.
     progress: watch::Sender<u64>,
+    /// Somebody asked for resyncs.
+    asked: Notify,
 }
 
 struct Registered {
     handler: Handler,
     resync: Option<(Duration, Instant)>,
+    /// The resync under way is this handler's too.
+    syncing: bool,
 }
 
 impl Informer {
     pub fn new(env: Env, client: Arc<dyn Client>, scope: Scope, queue: QueueKind) -> Arc<Informer> {
+        let fifo: Box<dyn Fifo> = match queue {
+            QueueKind::Real => Box::<RealFifo>::default(),
+            QueueKind::Delta => Box::<DeltaFifo>::default(),
+        };
         Arc::new(Informer {
             env,
             client,
             scope,
-            queue,
+            fifo: Mutex::new(fifo),
             store: Indexer::default(),
             handlers: Mutex::default(),
             synced: watch::Sender::new(false),
             progress: watch::Sender::new(0),
+            asked: Notify::new(),
         })
     }
 
@@ -115,7 +126,11 @@ impl Informer {
             let period = period.max(LEAST_RESYNC);
             (period, self.env.monotonic() + period)
         });
-        handlers.push(Registered { handler, resync });
+        handlers.push(Registered { handler, resync, syncing: false });
+        drop(handlers);
+        if resync.is_some() {
+            self.asked.notify_one();
+        }
     }
 
     /// Keeps the store in step until stopped.
@@ -126,71 +141,79 @@ impl Informer {
             scope: self.scope.clone(),
             stop: stop.clone(),
         };
-        let mut fifo: Box<dyn Fifo> = match self.queue {
-            QueueKind::Real => Box::<RealFifo>::default(),
-            QueueKind::Delta => Box::<DeltaFifo>::default(),
-        };
         let informer = self.clone();
-        let reflecting = async move {
-            reflector
-                .run(move |deltas| {
-                    for delta in deltas.drain(..) {
-                        fifo.push(delta, &informer.store);
-                    }
-                    loop {
-                        let batch = fifo.pop();
-                        if batch.is_empty() {
-                            break;
-                        }
-                        informer.apply(batch);
-                    }
-                })
-                .await;
-        };
+        let reflecting = async move { reflector.run(move |deltas| informer.feed(deltas)).await };
         vec![self.env.spawn("informer", reflecting), self.env.spawn("resync", resync(self.clone(), stop))]
     }
 
-    /// One transaction: the store first, then the handlers.
-    fn apply(&self, batch: Vec<Delta>) {
+    /// Queues what was learned and applies all that waits.
+    fn feed(&self, deltas: &mut Vec<Delta>) {
+        let mut fifo = self.fifo.lock();
+        for delta in deltas.drain(..) {
+            fifo.push(delta, &self.store);
+        }
+        let mut upto = None;
+        loop {
+            let initial = !fifo.has_synced();
+            let batch = fifo.pop();
+            if batch.is_empty() {
+                break;
+            }
+            upto = upto.max(self.apply(batch, initial));
+        }
+        // Only now: a queue may apply a later change of one key before an earlier one of another.
+        if let Some(upto) = upto {
+            self.store.saw(upto);
+            let seen = self.store.revision().0;
+            self.progress.send_if_modified(|told| std::mem::replace(told, seen) != seen);
+        }
+        if fifo.has_synced() {
+            self.synced.send_if_modified(|synced| !std::mem::replace(synced, true));
+        }
+    }
+
+    /// One transaction: the store first, then the handlers. Tells the revision it reached.
+    fn apply(&self, batch: Vec<Delta>, initial: bool) -> Option<Revision> {
         let handlers = self.handlers.lock();
-        let initial = !self.has_synced();
         let mut told: Vec<Told> = Vec::with_capacity(batch.len());
-        let (mut upto, mut whole) = (Revision(0), false);
+        let mut upto = None;
+        let mut store = self.store.begin();
         for delta in batch {
             match delta {
-                Delta::Added(obj) | Delta::Updated(obj) => {
-                    upto = upto.max(obj.revision());
-                    told.push(Told { old: self.store.put(obj.clone()), new: Some(obj), unknown: false });
+                Delta::Added(obj) | Delta::Updated(obj) | Delta::Listed(obj) => {
+                    upto = upto.max(Some(obj.revision()));
+                    told.push(Told { old: store.put(obj.clone()), new: Some(obj), ..Told::default() });
                 }
                 Delta::Deleted { key, obj, unknown } => {
-                    let old = self.store.remove(&key);
                     if let Some(obj) = &obj {
-                        upto = upto.max(obj.revision());
+                        upto = upto.max(Some(obj.revision()));
                     }
+                    // Differs from client-go: who never heard of an object is not told that it is gone.
+                    let Some(old) = store.remove(&key) else { continue };
                     // Handlers get the final state where it is known.
-                    if let Some(last) = obj.or(old.clone()).filter(|_| old.is_some()) {
-                        told.push(Told { old: Some(last), new: None, unknown });
-                    }
+                    told.push(Told { old: obj.or(Some(old)), unknown, ..Told::default() });
                 }
                 Delta::Replaced { items, revision } => {
-                    let listed: std::collections::BTreeSet<Key> =
-                        items.iter().map(|obj| Key::of(obj)).collect();
+                    let listed: BTreeSet<Key> = items.iter().map(|obj| Key::of(obj)).collect();
                     let gone: Vec<Key> =
-                        self.store.keys().into_iter().filter(|key| !listed.contains(key)).collect();
+                        store.objects().keys().filter(|key| !listed.contains(*key)).cloned().collect();
                     for key in gone {
-                        told.push(Told { old: self.store.remove(&key), new: None, unknown: true });
+                        told.push(Told { old: store.remove(&key), unknown: true, ..Told::default() });
                     }
                     for obj in items {
-                        told.push(Told { old: self.store.put(obj.clone()), new: Some(obj), unknown: false });
+                        told.push(Told { old: store.put(obj.clone()), new: Some(obj), ..Told::default() });
                     }
-                    (upto, whole) = (upto.max(revision), true);
+                    store.restart_at(revision);
+                    upto = Some(revision);
                 }
-                Delta::Sync => {}
-                Delta::Bookmark(revision) => (upto, whole) = (upto.max(revision), true),
+                Delta::Sync => told.extend(store.objects().values().map(Told::again)),
+                // Where it was deleted or changed meanwhile there is nothing to tell again.
+                Delta::Synced(obj) => told.extend(store.objects().get(obj.path()).map(Told::again)),
+                Delta::Bookmark(revision) => upto = upto.max(Some(revision)),
             }
         }
-        self.store.saw(upto);
-        for Told { old, new, unknown } in &told {
+        drop(store);
+        for Told { old, new, unknown, again } in &told {
             let notice = match (old, new) {
                 (None, Some(obj)) => Notice::Added { obj, initial },
                 (Some(old), Some(new)) => {
@@ -199,55 +222,59 @@ impl Informer {
                 (Some(obj), None) => Notice::Deleted { obj, unknown: *unknown },
                 (None, None) => continue,
             };
-            for registered in handlers.iter() {
-                let sync_only = matches!(notice, Notice::Updated { sync: true, .. });
-                if !sync_only || registered.resync.is_some() {
-                    (registered.handler)(&notice);
+            let sync = matches!(notice, Notice::Updated { sync: true, .. });
+            for Registered { handler, resync, syncing } in handlers.iter() {
+                // A resync is for those whose time has come; a relist that finds nothing new, for all who resync.
+                let wanted = if *again { *syncing } else { !sync || resync.is_some() };
+                if wanted {
+                    handler(&notice);
                 }
             }
         }
-        drop(handlers);
-        self.progress.send_if_modified(|seen| {
-            let later = upto.0 > *seen;
-            *seen = (*seen).max(upto.0);
-            later
-        });
-        if whole && initial {
-            self.synced.send_replace(true);
-        }
+        upto
     }
 }
 
 /// One object's part of a transaction.
+#[derive(Default)]
 struct Told {
     old: Option<Arc<Obj>>,
     new: Option<Arc<Obj>>,
     unknown: bool,
+    /// Nothing happened: a resync.
+    again: bool,
+}
+
+impl Told {
+    fn again(obj: &Arc<Obj>) -> Told {
+        Told { old: Some(obj.clone()), new: Some(obj.clone()), unknown: false, again: true }
+    }
 }
 
 /// Tells handlers that asked for it everything again, each in its own period.
 async fn resync(informer: Arc<Informer>, stop: Stop) {
     loop {
         let now = informer.env.monotonic();
-        let mut next = now + Duration::from_secs(3600);
-        {
-            let mut handlers = informer.handlers.lock();
-            for Registered { handler, resync } in handlers.iter_mut() {
-                let Some((period, due)) = resync else { continue };
-                if *due <= now {
-                    *due = now + *period;
-                    for obj in informer.store.list() {
-                        handler(&Notice::Updated { old: &obj, new: &obj, sync: true });
-                    }
-                }
-                next = next.min(*due);
+        let (mut any, mut next) = (false, None::<Instant>);
+        for Registered { resync, syncing, .. } in informer.handlers.lock().iter_mut() {
+            let Some((period, due)) = resync else { continue };
+            *syncing = *due <= now;
+            if *syncing {
+                (*due, any) = (now + *period, true);
             }
+            next = Some(next.map_or(*due, |next| next.min(*due)));
+        }
+        if any {
+            informer.feed(&mut vec![Delta::Sync]);
         }
         tokio::select! {
             biased;
             () = stop.stopped() => return,
-            // Who adds a handler with a short period is heard soon enough.
-            () = informer.env.sleep((next - now).min(Duration::from_secs(60))) => {}
+            () = informer.asked.notified() => {}
+            () = informer.env.sleep(next.map_or(Duration::ZERO, |next| next - now)), if next.is_some() => {}
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

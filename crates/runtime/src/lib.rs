@@ -10,17 +10,25 @@ pub mod batch;
 mod board;
 mod cause;
 mod controller;
+pub mod election;
 mod expectations;
 pub mod fifo;
+pub mod finalizers;
 mod indexer;
 mod informer;
 mod informers;
 mod key;
+mod metrics;
+mod own_writes;
 pub mod owners;
 pub mod queue;
 mod recorder;
 mod reflector;
+pub mod retry;
 mod stop;
+#[cfg(test)]
+mod testing;
+mod trigger;
 
 use object::Value;
 use table::Obj;
@@ -28,15 +36,19 @@ use table::Obj;
 pub use board::Board;
 pub use cause::{Cause, Causes};
 pub use controller::{Controller, Failure, Next, Reconcile, Turn};
+pub use election::Elector;
 pub use expectations::Expectations;
 pub use indexer::{IndexBy, Indexer};
 pub use informer::{Handler, Informer, Notice, QueueKind};
 pub use informers::{BY_CONTROLLER, Informers};
 pub use key::Key;
+pub use metrics::Histogram;
+pub use own_writes::OwnWrites;
 pub use queue::WorkQueue;
 pub use recorder::{ObjectRef, Recorder, Severity};
 pub use reflector::{Reflector, Scope};
 pub use stop::{Stop, Stopper};
+pub use trigger::{Change, Trigger};
 
 /// An object as a tree, to read deep inside or to change; an empty map if it is no JSON (which the server never stores).
 pub fn tree(obj: &Obj) -> Value {

@@ -1,8 +1,14 @@
-//! Owner references: who owns an object, and which owner answers for it.
+//! Owner references: who owns an object, which owner answers for it, and how an owner takes and lets go.
+
+mod claim;
+#[cfg(test)]
+mod tests;
 
 use codec::json;
 use object::Value;
 use table::Obj;
+
+pub use claim::{Claimant, Verdict, apply, claim, decide, verdict};
 
 /// One entry of `metadata.ownerReferences`.
 #[derive(Clone, Debug, PartialEq, Eq)]

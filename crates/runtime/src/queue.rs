@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::cause::{Cause, Causes};
+use crate::metrics::{Histogram, QUEUE_BUCKETS};
 
 /// Of the initial list and of resyncs: what changes goes first.
 pub const LOW: i32 = -100;
@@ -60,11 +61,14 @@ struct State<K> {
     waiting: BTreeMap<(i32, u64), K>,
     delayed: BTreeMap<(Instant, u64), K>,
     next: u64,
-    processing: usize,
+    /// Keys workers have, and since when.
+    working: BTreeMap<K, Instant>,
     closed: bool,
     tokens: f64,
     refilled: Instant,
     counts: Counts,
+    waited: Histogram,
+    worked: Histogram,
 }
 
 /// What is known of a key. Gone when it is neither dirty, processing, delayed nor failing.
@@ -77,8 +81,10 @@ struct Entry {
     priority: i32,
     since: Option<Instant>,
     delayed: Option<(Instant, u64)>,
+    /// With what priority it comes back then.
+    delayed_priority: i32,
     failures: u32,
-    /// Failures before this do not count: they are not the key's own retry.
+    /// The wait for the retry is over then; failures before do not count, they are not the retry's.
     calm_until: Option<Instant>,
     causes: Causes,
 }
@@ -89,8 +95,16 @@ pub struct Counts {
     pub adds: u64,
     pub retries: u64,
     pub done: u64,
-    /// Seconds keys waited, and were worked on, in all.
-    pub waited_seconds: f64,
+}
+
+/// How long keys wait and are worked on.
+#[derive(Clone, Debug)]
+pub struct Times {
+    pub waited: Histogram,
+    pub worked: Histogram,
+    /// Of keys being worked on now: in all, and the longest.
+    pub unfinished: Duration,
+    pub longest: Duration,
 }
 
 /// A key handed to a worker.
@@ -114,11 +128,13 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 waiting: BTreeMap::new(),
                 delayed: BTreeMap::new(),
                 next: 0,
-                processing: 0,
+                working: BTreeMap::new(),
                 closed: false,
                 tokens: limits.burst,
                 refilled,
                 counts: Counts::default(),
+                waited: Histogram::new(QUEUE_BUCKETS),
+                worked: Histogram::new(QUEUE_BUCKETS),
             }),
             ready: Notify::new(),
             idle: Notify::new(),
@@ -132,7 +148,6 @@ impl<K: Ord + Clone> WorkQueue<K> {
         if state.closed {
             return;
         }
-        state.counts.adds += 1;
         state.add(key, priority, cause, now);
         drop(state);
         self.ready.notify_one();
@@ -140,21 +155,25 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// The key needs work, but not before `wait` has passed.
     pub fn add_after(&self, key: K, wait: Duration, cause: Option<Cause>) {
+        self.add_after_with(key, wait, NORMAL, cause);
+    }
+
+    pub fn add_after_with(&self, key: K, wait: Duration, priority: i32, cause: Option<Cause>) {
         if wait.is_zero() {
-            return self.add(key, NORMAL, cause);
+            return self.add(key, priority, cause);
         }
         let due = self.env.monotonic() + wait;
         let mut state = self.state.lock();
         if state.closed {
             return;
         }
-        state.delay(key, due, cause);
+        state.delay(key, due, priority, cause);
         drop(state);
         // A worker must look at its alarm clock again.
         self.ready.notify_one();
     }
 
-    /// The key failed: again, later each time. Tells how much later.
+    /// The key failed: again, later each time, as urgent as before. Tells how much later.
     pub fn retry(&self, key: K) -> Duration {
         let now = self.env.monotonic();
         let mut state = self.state.lock();
@@ -162,21 +181,27 @@ impl<K: Ord + Clone> WorkQueue<K> {
             return Duration::ZERO;
         }
         state.counts.retries += 1;
-        let shared = state.token(&self.limits, now);
         let entry = state.entries.entry(key.clone()).or_default();
-        if entry.calm_until.is_none_or(|until| until <= now) {
-            entry.failures += 1;
+        let priority = entry.priority;
+        let due = match entry.calm_until.filter(|until| *until > now) {
+            // An event ran it before its time: the retry stands as it was, and was paid for.
+            Some(until) => until,
+            None => {
+                entry.failures += 1;
+                let doublings = entry.failures.saturating_sub(1).min(62);
+                let Limits { first, most, .. } = self.limits;
+                let own = first.as_nanos().saturating_mul(1u128 << doublings).min(most.as_nanos());
+                let own = Duration::from_nanos(u64::try_from(own).unwrap_or(u64::MAX));
+                now + own.max(state.token(&self.limits, now))
+            }
+        };
+        if let Some(entry) = state.entries.get_mut(&key) {
+            entry.calm_until = Some(due);
         }
-        let doublings = entry.failures.saturating_sub(1).min(62);
-        let own =
-            self.limits.first.as_nanos().saturating_mul(1u128 << doublings).min(self.limits.most.as_nanos());
-        let own = Duration::from_nanos(u64::try_from(own).unwrap_or(u64::MAX));
-        let wait = own.max(shared);
-        entry.calm_until = Some(now + wait);
-        state.delay(key, now + wait, None);
+        state.delay(key, due, priority, None);
         drop(state);
         self.ready.notify_one();
-        wait
+        due - now
     }
 
     /// The key went well: its failures are forgotten.
@@ -201,7 +226,8 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 let mut state = self.state.lock();
                 state.wake_due(now);
                 if let Some(taken) = state.take(now) {
-                    let more = !state.waiting.is_empty();
+                    // Somebody must take the rest, and mind the clock while this worker is busy.
+                    let more = !state.waiting.is_empty() || !state.delayed.is_empty();
                     drop(state);
                     if more {
                         self.ready.notify_one();
@@ -229,11 +255,14 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// The worker is finished with the key.
     pub fn done(&self, key: &K) {
+        let now = self.env.monotonic();
         let mut state = self.state.lock();
         let Some(entry) = state.entries.get_mut(key).filter(|entry| entry.processing) else { return };
         entry.processing = false;
         let again = entry.dirty.then_some(entry.priority);
-        state.processing -= 1;
+        if let Some(since) = state.working.remove(key) {
+            state.worked.observe((now - since).as_secs_f64());
+        }
         state.counts.done += 1;
         match again {
             Some(priority) => state.push(key.clone(), priority),
@@ -260,7 +289,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.shut_down();
         loop {
             let idle = self.idle.notified();
-            if self.state.lock().processing == 0 {
+            if self.state.lock().working.is_empty() {
                 return;
             }
             idle.await;
@@ -277,10 +306,21 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// Keys that wait for their time, and keys being worked on.
     pub fn others(&self) -> (usize, usize) {
         let state = self.state.lock();
-        (state.delayed.len(), state.processing)
+        (state.delayed.len(), state.working.len())
     }
     pub fn counts(&self) -> Counts {
         self.state.lock().counts
+    }
+    pub fn times(&self) -> Times {
+        let now = self.env.monotonic();
+        let state = self.state.lock();
+        let under_way = || state.working.values().map(|since| now - *since);
+        Times {
+            waited: state.waited.clone(),
+            worked: state.worked.clone(),
+            unfinished: under_way().sum(),
+            longest: under_way().max().unwrap_or_default(),
+        }
     }
     /// Some of the keys that fail, with how often, for people.
     pub fn failing(&self, most: usize) -> VecDeque<(K, u32)> {
@@ -308,6 +348,7 @@ impl<K: Ord + Clone> State<K> {
         }
         entry.dirty = true;
         entry.priority = priority;
+        self.counts.adds += 1;
         if !entry.processing {
             self.push(key, priority);
         }
@@ -322,9 +363,11 @@ impl<K: Ord + Clone> State<K> {
         self.waiting.insert(place, key);
     }
 
-    fn delay(&mut self, key: K, due: Instant, cause: Option<Cause>) {
+    fn delay(&mut self, key: K, due: Instant, priority: i32, cause: Option<Cause>) {
         let entry = self.entries.entry(key.clone()).or_default();
         entry.causes.note(cause);
+        entry.delayed_priority =
+            if entry.delayed.is_some() { entry.delayed_priority.max(priority) } else { priority };
         if let Some(earlier) = entry.delayed {
             if earlier.0 <= due {
                 return;
@@ -346,7 +389,7 @@ impl<K: Ord + Clone> State<K> {
             let mut priority = NORMAL;
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.delayed = None;
-                priority = entry.priority.max(NORMAL);
+                priority = entry.delayed_priority;
             }
             self.add(key, priority, None, now);
         }
@@ -366,8 +409,8 @@ impl<K: Ord + Clone> State<K> {
             failures: entry.failures,
             waited,
         };
-        self.processing += 1;
-        self.counts.waited_seconds += waited.as_secs_f64();
+        self.working.insert(taken.key.clone(), now);
+        self.waited.observe(waited.as_secs_f64());
         Some(taken)
     }
 
@@ -392,3 +435,6 @@ impl<K: Ord + Clone> State<K> {
         Duration::from_secs_f64((-self.tokens / limits.per_second).min(3600.0))
     }
 }
+
+#[cfg(test)]
+mod tests;

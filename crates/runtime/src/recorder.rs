@@ -1,19 +1,31 @@
 //! Events: what a loop tells people about an object. Never waited for, never retried into the loop's way.
 
+mod correlate;
+mod lru;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::resources::EVENTS;
-use client::{Client, Gvr};
+use client::{Client, Gvr, Patch};
 use env::Env;
-use object::{Map, Value, time};
+use object::{Map, Status, Value, time};
 use table::Obj;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use crate::Stop;
+use correlate::{Correlator, Observed};
 
 /// More events than this wait for nobody: the rest is dropped.
 const QUEUE: usize = 1000;
+/// A server that cannot be reached is tried so often; meanwhile the queue fills.
+const TRIES: u32 = 12;
+const BETWEEN_TRIES: Duration = Duration::from_secs(10);
+/// Two events about one object may be of the same nanosecond, in virtual time above all.
+const NAMES: u128 = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -83,7 +95,7 @@ impl Recorder {
         let (queue, records) = mpsc::channel(QUEUE);
         let recorder =
             Recorder { env: env.clone(), client: client.clone(), component: component.to_owned(), queue };
-        let task = env.spawn("events", write(client, component.to_owned(), records, stop));
+        let task = env.spawn("events", write(env.clone(), client, component.to_owned(), records, stop));
         (recorder, task)
     }
 
@@ -113,26 +125,101 @@ impl Recorder {
     }
 }
 
-async fn write(client: Arc<dyn Client>, component: String, mut records: mpsc::Receiver<Record>, stop: Stop) {
-    loop {
-        let record = tokio::select! {
-            biased;
-            () = stop.stopped() => return,
-            record = records.recv() => record,
-        };
-        let Some(record) = record else { return };
-        // Events about what has no namespace live in `default`.
-        let namespace = if record.about.namespace.is_empty() { "default" } else { &record.about.namespace };
-        let event = event_object(&component, namespace, &record);
-        if let Err(status) = client.create(EVENTS.within(namespace), event).await {
-            tracing::debug!(component, error = status.message, "an event could not be written");
+async fn write(
+    env: Env,
+    client: Arc<dyn Client>,
+    component: String,
+    mut records: mpsc::Receiver<Record>,
+    stop: Stop,
+) {
+    let mut writer = Writer { env, client, component, correlator: Correlator::default() };
+    let writing = async {
+        while let Some(record) = records.recv().await {
+            writer.write(record).await;
         }
+    };
+    tokio::select! {
+        biased;
+        () = stop.stopped() => {}
+        () = writing => {}
     }
 }
 
-fn event_object(component: &str, namespace: &str, record: &Record) -> Value {
+struct Writer {
+    env: Env,
+    client: Arc<dyn Client>,
+    component: String,
+    correlator: Correlator,
+}
+
+impl Writer {
+    async fn write(&mut self, record: Record) {
+        let name = event_name(&self.env, &record.about.name, record.at_nanos);
+        let Some(observed) = self.correlator.observe(&record, name, self.env.monotonic()) else { return };
+        for tried in 1..=TRIES {
+            let Err(status) = self.send(&record, &observed).await else { return };
+            if !matches!(status.code, 429 | 502..=504) {
+                // It would be refused again.
+                tracing::debug!(self.component, error = status.message, "an event was refused");
+                return;
+            }
+            if tried < TRIES {
+                // The first time by chance, so that not all loops come back at once.
+                let part = if tried == 1 { self.env.random_below(1000) as f64 / 1000.0 } else { 1.0 };
+                self.env.sleep(BETWEEN_TRIES.mul_f64(part)).await;
+            }
+        }
+        tracing::warn!(self.component, reason = record.reason, "an event could not be written, given up");
+    }
+
+    async fn send(&mut self, record: &Record, observed: &Observed) -> Result<(), Status> {
+        // Events about what has no namespace live in `default`.
+        let namespace = if record.about.namespace.is_empty() { "default" } else { &record.about.namespace };
+        if observed.count > 1 {
+            let patch = Patch::Strategic(more_of_it(record, observed));
+            match self.client.patch(EVENTS.at(namespace, &observed.name), patch).await {
+                // It has expired: this is the first again, with the count it had.
+                Err(status) if status.code == 404 => {}
+                other => return other.map(|_| ()),
+            }
+        }
+        let mut name = observed.name.clone();
+        for other in 1..NAMES {
+            let event = event_object(&self.component, namespace, &name, record, observed);
+            match self.client.create(EVENTS.within(namespace), event).await {
+                Err(status) if status.reason == "AlreadyExists" => {
+                    name = event_name(&self.env, &record.about.name, record.at_nanos + other);
+                }
+                other => {
+                    self.correlator.renamed(observed.key, &name);
+                    return other.map(|_| ());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `<object>.<hex unix nanoseconds>`, unless the object's own name is too long for that.
+fn event_name(env: &Env, object: &str, nanos: u128) -> String {
+    let name = format!("{object}.{nanos:x}");
+    if name.len() <= 253 { name } else { format!("{}.{nanos:x}", env.uuid()) }
+}
+
+fn more_of_it(record: &Record, observed: &Observed) -> Value {
+    let mut patch = Map::default();
+    patch.set("count", Value::Int(observed.count as i64));
+    patch.set("lastTimestamp", seconds(record.at_nanos));
+    patch.set("message", observed.message.clone());
+    Value::Map(patch)
+}
+
+fn seconds(nanos: u128) -> String {
+    time::format_seconds((nanos / 1_000_000_000) as i64)
+}
+
+fn event_object(component: &str, namespace: &str, name: &str, record: &Record, observed: &Observed) -> Value {
     let about = &record.about;
-    let at = time::format_seconds((record.at_nanos / 1_000_000_000) as i64);
     let mut involved = Map::default();
     for (name, value) in [
         ("kind", &about.kind),
@@ -149,16 +236,16 @@ fn event_object(component: &str, namespace: &str, record: &Record) -> Value {
     }
     let mut event = Value::map();
     let metadata = event.map_at(&["metadata"]);
-    metadata.set("name", format!("{}.{:x}", about.name, record.at_nanos));
+    metadata.set("name", name.to_owned());
     metadata.set("namespace", namespace.to_owned());
     let root = event.make_map();
     root.set("involvedObject", Value::Map(involved));
     root.set("reason", record.reason.clone());
-    root.set("message", record.message.clone());
+    root.set("message", observed.message.clone());
     root.set("type", if record.severity == Severity::Normal { "Normal" } else { "Warning" });
-    root.set("firstTimestamp", at.clone());
-    root.set("lastTimestamp", at);
-    root.set("count", Value::Int(1));
+    root.set("firstTimestamp", seconds(observed.first_nanos));
+    root.set("lastTimestamp", seconds(record.at_nanos));
+    root.set("count", Value::Int(observed.count as i64));
     root.set("reportingComponent", component.to_owned());
     root.set("reportingInstance", "");
     let mut source = Map::default();

@@ -8,6 +8,7 @@
 //!        └──> Listing ── all pages ──────────────────┘
 //! ```
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use client::{Client, Event, Gvr, ListOptions, Watch, WatchOptions};
 use env::Env;
 use object::Status;
 use store::Revision;
+use table::Obj;
 
 use crate::backoff::Backoff;
 use crate::fifo::Delta;
@@ -23,6 +25,8 @@ use crate::{Key, Stop};
 /// How long a watch is asked for: random in this range, so that not all come back at once.
 const WATCH_SECONDS: (u64, u64) = (300, 600);
 const PAGE: u64 = 500;
+/// A watch without a word in less time than this is trouble.
+const SHORT_WATCH: Duration = Duration::from_secs(1);
 
 /// Which objects of which resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +51,15 @@ pub struct Reflector {
     pub stop: Stop,
 }
 
-/// Where the reflector stands.
+/// What the reflector does next.
+#[derive(Clone, Copy)]
 enum Phase {
     /// Wants the state as the beginning of a watch.
     Streaming,
-    /// Wants the state as a list; at the version named.
-    Listing { at: String },
-    /// Has the state, wants changes after this.
-    Watching { from: Revision },
+    /// Wants the state as a list.
+    Listing,
+    /// Has the state, wants what changes after it.
+    Watching,
 }
 
 /// Why a watch is over.
@@ -64,6 +69,34 @@ enum End {
     Refused(Status),
 }
 
+/// How far the reflector has come.
+#[derive(Default)]
+struct Position {
+    seen: Revision,
+    /// The server does not have `seen` any more (or not yet): ask for the newest there is.
+    unavailable: bool,
+}
+
+impl Position {
+    /// For a watch that begins with the state.
+    fn stream_version(&self) -> String {
+        if self.unavailable || self.seen.0 == 0 { String::new() } else { self.seen.to_string() }
+    }
+    /// For a list: any state will do the first time, never an older one after that.
+    fn list_version(&self) -> String {
+        match self.seen.0 {
+            _ if self.unavailable => String::new(),
+            0 => "0".to_owned(),
+            seen => seen.to_string(),
+        }
+    }
+    fn state_at(&mut self, revision: Revision) {
+        *self = Position { seen: revision, unavailable: false };
+    }
+}
+
+type Tell<'a> = &'a mut (dyn FnMut(&mut Vec<Delta>) + Send);
+
 impl Reflector {
     /// Runs until stopped; `tell` gets what was learned, in order, and applies it before it returns.
     pub async fn run(self, mut tell: impl FnMut(&mut Vec<Delta>) + Send) {
@@ -72,13 +105,13 @@ impl Reflector {
         let mut backoff = Backoff::new(&self.env, Duration::from_millis(800), Duration::from_secs(30))
             .jitter(1.0)
             .reset_after(Duration::from_secs(120));
-        let mut seen = Revision(0);
+        let mut position = Position::default();
         loop {
             let step = async {
-                match &phase {
-                    Phase::Streaming => self.stream(&mut seen, &mut tell).await,
-                    Phase::Listing { at } => self.list(at, &mut seen, &mut tell).await,
-                    Phase::Watching { from } => self.watch(*from, &mut seen, &mut tell).await,
+                match phase {
+                    Phase::Streaming => self.stream(&mut position, &mut tell).await,
+                    Phase::Listing => self.list(&mut position, &mut tell).await,
+                    Phase::Watching => self.watch(&mut position, &mut tell).await,
                 }
             };
             let next = tokio::select! {
@@ -103,70 +136,64 @@ impl Reflector {
     }
 
     /// The state as the first part of a watch, then its changes.
-    async fn stream(&self, seen: &mut Revision, tell: &mut (dyn FnMut(&mut Vec<Delta>) + Send)) -> Step {
-        let options = WatchOptions {
-            resource_version: if seen.0 == 0 { String::new() } else { seen.to_string() },
-            initial_events: true,
-            ..self.watch_options()
-        };
+    async fn stream(&self, position: &mut Position, tell: Tell<'_>) -> Step {
+        let version = position.stream_version();
+        let newest = version.is_empty();
+        let options =
+            WatchOptions { resource_version: version, initial_events: true, ..self.watch_options() };
         let scope = &self.scope;
         let mut watch = match self.client.watch(scope.resource.within(&scope.namespace), options).await {
             Ok(watch) => watch,
-            Err(status) if is_transient(&status) => return Err((Phase::Streaming, status)),
-            // A server that cannot stream its state can list it.
-            Err(_) => return Ok(Phase::Listing { at: "0".to_owned() }),
+            Err(status) => return after_stream(status, newest, position),
         };
-        let (mut items, mut events, mut state) = (Vec::new(), Vec::new(), None);
+        // A server may send changes before the state is whole: the last one of each object counts.
+        let mut items: BTreeMap<Key, Arc<Obj>> = BTreeMap::new();
+        let (mut events, mut state) = (Vec::new(), None);
         while state.is_none() {
             match watch.pull(&mut events).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    return Err((
-                        Phase::Streaming,
-                        Status::unavailable("the watch ended before its state was whole"),
-                    ));
+                    let status = Status::unavailable("the watch ended before its state was whole");
+                    return Err((Phase::Streaming, status));
                 }
-                Err(status) if is_transient(&status) => return Err((Phase::Streaming, status)),
-                Err(_) => return Ok(Phase::Listing { at: "0".to_owned() }),
+                Err(status) => return after_stream(status, newest, position),
             }
             for event in events.drain(..) {
                 match (event, &mut state) {
-                    (Event::Added(obj), None) => items.push(obj),
-                    // A server may send changes before the state is whole: the last one counts.
-                    (Event::Modified(obj), None) => {
-                        items.retain(|i: &Arc<table::Obj>| i.key() != obj.key());
-                        items.push(obj);
+                    (Event::Added(obj) | Event::Modified(obj), None) => {
+                        items.insert(Key::of(&obj), obj);
                     }
-                    (Event::Deleted(obj), None) => items.retain(|i| i.key() != obj.key()),
+                    (Event::Deleted(obj), None) => {
+                        items.remove(&Key::of(&obj));
+                    }
                     (Event::Bookmark { revision, initial_events_end: true }, None) => {
-                        *seen = revision;
-                        state = Some(vec![Delta::Replaced { items: std::mem::take(&mut items), revision }]);
+                        position.state_at(revision);
+                        let items = std::mem::take(&mut items).into_values().collect();
+                        state = Some(vec![Delta::Replaced { items, revision }]);
                     }
                     (Event::Bookmark { .. }, None) => {}
-                    (event, Some(deltas)) => deltas.push(delta(event, seen)),
+                    (event, Some(deltas)) => deltas.push(delta(event, &mut position.seen)),
                 }
             }
         }
         tell(&mut state.unwrap_or_default());
-        self.follow(watch, seen, tell).await
+        self.follow(watch, position, tell).await
     }
 
-    async fn list(
-        &self,
-        at: &str,
-        seen: &mut Revision,
-        tell: &mut (dyn FnMut(&mut Vec<Delta>) + Send),
-    ) -> Step {
+    async fn list(&self, position: &mut Position, tell: Tell<'_>) -> Step {
         let scope = &self.scope;
+        let at = position.list_version();
+        let newest = at.is_empty();
         let mut items = Vec::new();
         let mut options = ListOptions {
             labels: scope.labels.clone(),
             fields: scope.fields.clone(),
-            limit: if at.is_empty() || at == "0" { PAGE } else { 0 },
-            resource_version: at.to_owned(),
+            limit: if newest || at == "0" { PAGE } else { 0 },
+            resource_version: at,
             ..ListOptions::default()
         };
         loop {
+            let paged = !options.continue_token.is_empty();
             match self.client.list(scope.resource.within(&scope.namespace), options.clone()).await {
                 Ok(mut page) => {
                     items.append(&mut page.items);
@@ -175,45 +202,42 @@ impl Reflector {
                         options.resource_version = String::new();
                         continue;
                     }
-                    *seen = page.revision;
+                    position.state_at(page.revision);
                     tell(&mut vec![Delta::Replaced { items, revision: page.revision }]);
-                    return Ok(Phase::Watching { from: page.revision });
+                    return Ok(Phase::Watching);
+                }
+                // The pages took longer than the history is kept: all at once, then.
+                Err(status) if is_expired(&status) && paged => {
+                    items.clear();
+                    options.continue_token.clear();
+                    options.limit = 0;
                 }
                 // That version cannot be had: the newest can, at once.
-                Err(status) if is_expired(&status) && !at.is_empty() => {
-                    return Ok(Phase::Listing { at: String::new() });
+                Err(status) if is_expired(&status) && !newest => {
+                    position.unavailable = true;
+                    return Ok(Phase::Listing);
                 }
-                Err(status) => return Err((Phase::Listing { at: at.to_owned() }, status)),
+                Err(status) => return Err((Phase::Listing, status)),
             }
         }
     }
 
-    async fn watch(
-        &self,
-        from: Revision,
-        seen: &mut Revision,
-        tell: &mut (dyn FnMut(&mut Vec<Delta>) + Send),
-    ) -> Step {
-        let options = WatchOptions { resource_version: from.to_string(), ..self.watch_options() };
+    async fn watch(&self, position: &mut Position, tell: Tell<'_>) -> Step {
+        let options = WatchOptions { resource_version: position.seen.to_string(), ..self.watch_options() };
         match self.client.watch(self.scope.resource.within(&self.scope.namespace), options).await {
-            Ok(watch) => self.follow(watch, seen, tell).await,
+            Ok(watch) => self.follow(watch, position, tell).await,
             Err(status) if is_expired(&status) => Ok(Phase::Streaming),
-            Err(status) => Err((Phase::Watching { from: *seen }, status)),
+            Err(status) => Err((Phase::Watching, status)),
         }
     }
 
     /// Changes until the watch is over.
-    async fn follow(
-        &self,
-        mut watch: Box<dyn Watch>,
-        seen: &mut Revision,
-        tell: &mut (dyn FnMut(&mut Vec<Delta>) + Send),
-    ) -> Step {
+    async fn follow(&self, mut watch: Box<dyn Watch>, position: &mut Position, tell: Tell<'_>) -> Step {
         let (mut events, mut deltas) = (Vec::new(), Vec::new());
-        let before = *seen;
+        let (begun, before) = (self.env.monotonic(), position.seen);
         let end = loop {
             let pulled = watch.pull(&mut events).await;
-            deltas.extend(events.drain(..).map(|event| delta(event, seen)));
+            deltas.extend(events.drain(..).map(|event| delta(event, &mut position.seen)));
             tell(&mut deltas);
             deltas.clear();
             match pulled {
@@ -223,16 +247,13 @@ impl Reflector {
             }
         };
         match end {
-            End::Cut if *seen == before => {
-                // A watch that ends at once without a word must not become a busy loop.
-                Err((
-                    Phase::Watching { from: *seen },
-                    Status::unavailable("the watch ended without an event"),
-                ))
+            // A watch that ends at once without a word must not become a busy loop.
+            End::Cut if position.seen == before && self.env.monotonic() - begun < SHORT_WATCH => {
+                Err((Phase::Watching, Status::unavailable("the watch ended without an event")))
             }
-            End::Cut => Ok(Phase::Watching { from: *seen }),
+            End::Cut => Ok(Phase::Watching),
             End::Refused(status) if is_expired(&status) => Ok(Phase::Streaming),
-            End::Refused(status) => Err((Phase::Watching { from: *seen }, status)),
+            End::Refused(status) => Err((Phase::Watching, status)),
         }
     }
 
@@ -245,6 +266,20 @@ impl Reflector {
             ..WatchOptions::default()
         }
     }
+}
+
+/// After a state that could not be streamed.
+fn after_stream(status: Status, newest: bool, position: &mut Position) -> Step {
+    if is_expired(&status) && !newest {
+        // The server has forgotten that version, or lost it: whatever it has now is the state.
+        position.unavailable = true;
+        return Ok(Phase::Streaming);
+    }
+    if is_transient(&status) {
+        return Err((Phase::Streaming, status));
+    }
+    // A server that cannot stream its state can list it.
+    Ok(Phase::Listing)
 }
 
 /// What to do next, or what to do after a pause and why.
@@ -276,3 +311,6 @@ fn is_expired(status: &Status) -> bool {
 fn is_transient(status: &Status) -> bool {
     matches!(status.code, 429 | 500 | 502 | 503 | 504)
 }
+
+#[cfg(test)]
+mod tests;

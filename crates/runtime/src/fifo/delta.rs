@@ -12,6 +12,8 @@ pub struct DeltaFifo {
     queue: VecDeque<Key>,
     /// Progress is told once nothing waits.
     bookmark: Option<Delta>,
+    /// Keys of the first replacement that still wait; `None` before it came.
+    first: Option<BTreeSet<Key>>,
 }
 
 impl DeltaFifo {
@@ -45,29 +47,44 @@ impl DeltaFifo {
 impl Fifo for DeltaFifo {
     fn push(&mut self, delta: Delta, known: &Indexer) {
         match delta {
-            Delta::Added(ref obj) | Delta::Updated(ref obj) => self.queue(Key::of(obj), delta),
-            Delta::Deleted { ref key, .. } => {
-                // A deletion of what nobody knows is no news.
+            Delta::Added(ref obj)
+            | Delta::Updated(ref obj)
+            | Delta::Listed(ref obj)
+            | Delta::Synced(ref obj) => {
+                self.queue(Key::of(obj), delta);
+            }
+            Delta::Deleted { ref key, ref obj, .. } => {
                 if self.items.contains_key(key) || known.get_key(key).is_some() {
                     self.queue(key.clone(), delta);
+                } else if let Some(obj) = obj {
+                    // A deletion of what nobody knows is no news, but it is progress.
+                    self.bookmark = Some(Delta::Bookmark(obj.revision()));
                 }
             }
             Delta::Replaced { items, revision } => {
                 let listed: BTreeSet<Key> = items.iter().map(|obj| Key::of(obj)).collect();
                 for obj in items {
-                    self.queue(Key::of(&obj), Delta::Updated(obj));
+                    self.queue(Key::of(&obj), Delta::Listed(obj));
                 }
                 let mut missing: BTreeSet<Key> = known.keys().into_iter().collect();
                 missing.extend(self.items.keys().cloned());
+                let mut all = listed.clone();
                 for key in missing.difference(&listed) {
                     if self.will_exist(key, known) {
                         let obj = match self.items.get(key).and_then(|pending| pending.last()) {
-                            Some(Delta::Added(obj) | Delta::Updated(obj)) => Some(obj.clone()),
+                            Some(
+                                Delta::Added(obj)
+                                | Delta::Updated(obj)
+                                | Delta::Listed(obj)
+                                | Delta::Synced(obj),
+                            ) => Some(obj.clone()),
                             _ => known.get_key(key),
                         };
+                        all.insert(key.clone());
                         self.queue(key.clone(), Delta::Deleted { key: key.clone(), obj, unknown: true });
                     }
                 }
+                self.first.get_or_insert(all);
                 self.bookmark = Some(Delta::Bookmark(revision));
             }
             Delta::Sync => {
@@ -75,7 +92,7 @@ impl Fifo for DeltaFifo {
                 for obj in known.list() {
                     let key = Key::of(&obj);
                     if !self.items.contains_key(&key) {
-                        self.queue(key, Delta::Updated(obj));
+                        self.queue(key, Delta::Synced(obj));
                     }
                 }
             }
@@ -85,8 +102,17 @@ impl Fifo for DeltaFifo {
 
     fn pop(&mut self) -> Vec<Delta> {
         match self.queue.pop_front() {
-            Some(key) => self.items.remove(&key).unwrap_or_default(),
+            Some(key) => {
+                if let Some(first) = &mut self.first {
+                    first.remove(&key);
+                }
+                self.items.remove(&key).unwrap_or_default()
+            }
             None => self.bookmark.take().into_iter().collect(),
         }
+    }
+
+    fn has_synced(&self) -> bool {
+        self.first.as_ref().is_some_and(BTreeSet::is_empty)
     }
 }

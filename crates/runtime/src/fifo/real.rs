@@ -11,6 +11,7 @@ const BATCH: usize = 1000;
 #[derive(Default)]
 pub struct RealFifo {
     waiting: VecDeque<Delta>,
+    synced: bool,
 }
 
 impl Fifo for RealFifo {
@@ -24,10 +25,13 @@ impl Fifo for RealFifo {
         let mut keys = BTreeSet::new();
         while let Some(next) = self.waiting.front() {
             let key = match next {
-                Delta::Added(obj) | Delta::Updated(obj) => Key::of(obj),
+                Delta::Added(obj) | Delta::Updated(obj) | Delta::Listed(obj) | Delta::Synced(obj) => {
+                    Key::of(obj)
+                }
                 Delta::Deleted { key, .. } => key.clone(),
                 Delta::Replaced { .. } | Delta::Sync | Delta::Bookmark(_) => {
                     if batch.is_empty() {
+                        self.synced |= matches!(next, Delta::Replaced { .. });
                         batch.extend(self.waiting.pop_front());
                     }
                     return batch;
@@ -39,5 +43,9 @@ impl Fifo for RealFifo {
             batch.extend(self.waiting.pop_front());
         }
         batch
+    }
+
+    fn has_synced(&self) -> bool {
+        self.synced
     }
 }

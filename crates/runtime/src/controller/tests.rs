@@ -1,0 +1,198 @@
+//! Turns: when they come, what they are given, and what comes of them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use client::Event;
+use client::resources::CONFIG_MAPS;
+use parking_lot::Mutex;
+
+use super::*;
+use crate::testing::{Pull, Say, Scripted, map, state};
+use crate::{QueueKind, Scope, Stopper};
+
+type Heard = Arc<Mutex<Vec<String>>>;
+type Decide = dyn Fn(&Turn<'_>) -> Result<Next, Failure> + Send + Sync;
+
+/// Notes every turn and answers what it is told to.
+struct Noting {
+    heard: Heard,
+    decide: Box<Decide>,
+}
+
+impl Reconcile for Noting {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        let change = match turn.change() {
+            None => String::new(),
+            Some(Change::Added(obj)) => format!(" +{}", obj.revision()),
+            Some(Change::Updated { old, new }) => format!(" {}>{}", old.revision(), new.revision()),
+            Some(Change::Deleted(obj)) => format!(" -{}", obj.revision()),
+        };
+        self.heard.lock().push(format!("{}{change}", turn.key.name()));
+        turn.plan(|| "noted".to_owned());
+        let result = (self.decide)(&turn);
+        Box::pin(async move { result })
+    }
+}
+
+pub(crate) struct Rig {
+    pub env: Env,
+    pub board: Arc<Board>,
+    heard: Heard,
+    stopper: Stopper,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+pub(crate) fn rig(
+    pulls: Vec<Pull>,
+    build: impl FnOnce(Controller) -> Controller,
+    decide: impl Fn(&Turn<'_>) -> Result<Next, Failure> + Send + Sync + 'static,
+) -> Rig {
+    let env = Env::simulated(1);
+    let (stopper, stop) = Stopper::new();
+    let client = Scripted::new(vec![Say::Watch(Ok(pulls))]);
+    let informer = Informer::new(env.clone(), client, Scope::all(CONFIG_MAPS), QueueKind::Real);
+    let board = Arc::new(Board::default());
+    let heard = Heard::default();
+    let noting = Arc::new(Noting { heard: heard.clone(), decide: Box::new(decide) });
+    let controller = build(Controller::new(&env, "noting").workers(1).owns_keys_of(&informer));
+    let tasks = controller.start(&board, noting, stop.clone());
+    informer.start(stop);
+    Rig { env, board, heard, stopper, tasks }
+}
+
+impl Rig {
+    pub async fn run(&self, seconds: u64) {
+        self.env.sleep(Duration::from_secs(seconds)).await;
+    }
+    fn heard(&self) -> Vec<String> {
+        self.heard.lock().clone()
+    }
+}
+
+/// a is there; then a changes twice, b comes and goes.
+fn history() -> Vec<Pull> {
+    let changes = vec![
+        Event::Modified(map("a", 2)),
+        Event::Added(map("b", 3)),
+        Event::Modified(map("a", 4)),
+        Event::Deleted(map("b", 5)),
+    ];
+    vec![state(vec![map("a", 1)], 1), Ok((changes, true))]
+}
+
+fn failure() -> Result<Next, Failure> {
+    Err(Failure::Other("not today".to_owned()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn level_driven_turns_coalesce_changes_and_are_told_none() {
+    let rig = rig(history(), |c| c.trigger(Trigger::Level), |_| Ok(Next::Done));
+    rig.run(48 * 3600).await;
+    assert_eq!(rig.heard(), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn edge_only_turns_get_each_change_once_in_order() {
+    let rig = rig(history(), |c| c.trigger(Trigger::EdgeOnly), |_| Ok(Next::Done));
+    rig.run(48 * 3600).await;
+    let heard = rig.heard();
+    let of = |name: &str| heard.iter().filter(|h| h.starts_with(name)).cloned().collect::<Vec<_>>();
+    assert_eq!(of("a"), ["a +1", "a 1>2", "a 2>4"]);
+    assert_eq!(of("b"), ["b +3", "b -5"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edge_that_fails_is_tried_again_then_lost_and_the_next_has_its_turn() {
+    let first = |turn: &Turn<'_>| match turn.change() {
+        Some(Change::Added(obj)) if obj.name() == "a" => failure(),
+        _ => Ok(Next::Done),
+    };
+    let rig = rig(history(), |c| c.trigger(Trigger::EdgeOnly).max_retries(Some(2)), first);
+    rig.run(60).await;
+    let heard: Vec<String> = rig.heard().into_iter().filter(|h| h.starts_with('a')).collect();
+    assert_eq!(heard, ["a +1", "a +1", "a +1", "a 1>2", "a 2>4"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_default_looks_again_within_a_day() {
+    let rig = rig(vec![state(vec![map("a", 1)], 1)], |c| c, |_| Ok(Next::Done));
+    rig.run(12 * 3600 - 1).await;
+    assert_eq!(rig.heard(), ["a"]);
+    rig.run(12 * 3600).await;
+    assert_eq!(rig.heard(), ["a", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_keeps_failing_is_given_up_unless_it_must_not_be() {
+    let script = || vec![state(vec![map("a", 1)], 1)];
+    let some = rig(script(), |c| c, |_| failure());
+    some.run(3600).await;
+    assert_eq!(some.heard().len(), 16, "once, and fifteen times again");
+    let ever = rig(script(), |c| c.max_retries(None), |_| failure());
+    ever.run(3600).await;
+    assert!(ever.heard().len() > 16);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure_of_that_turn_only() {
+    let done = AtomicBool::new(false);
+    let rig = rig(
+        vec![state(vec![map("a", 1)], 1)],
+        |c| c,
+        move |_| {
+            assert!(done.swap(true, Ordering::SeqCst), "the first turn panics, on purpose");
+            Ok(Next::Done)
+        },
+    );
+    rig.run(1).await;
+    assert_eq!(rig.heard(), ["a", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_may_ask_for_another_look() {
+    let rig = rig(
+        vec![state(vec![map("a", 1)], 1)],
+        |c| c,
+        |turn| {
+            Ok(if turn.causes.kept().is_empty() { Next::Done } else { Next::After(Duration::from_secs(30)) })
+        },
+    );
+    rig.run(29).await;
+    assert_eq!(rig.heard(), ["a"]);
+    rig.run(100).await;
+    assert_eq!(rig.heard(), ["a", "a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_stop_no_turn_begins() {
+    let (stopper, stop) = Stopper::new();
+    let stopper = Mutex::new(Some(stopper));
+    let env = Env::simulated(1);
+    let heard = Heard::default();
+    let noting = Noting {
+        heard: heard.clone(),
+        decide: Box::new(move |_| {
+            *stopper.lock() = None;
+            Ok(Next::Done)
+        }),
+    };
+    let controller = Controller::new(&env, "noting").workers(1);
+    let queue = controller.queue();
+    for name in ["a", "b", "c"] {
+        queue.add(Key::new("", name), NORMAL, None);
+    }
+    for task in controller.start(&Arc::new(Board::default()), Arc::new(noting), stop) {
+        task.await.unwrap();
+    }
+    assert_eq!(*heard.lock(), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_all_tasks() {
+    let rig = rig(history(), |c| c.workers(5), |_| failure());
+    rig.run(1).await;
+    rig.stopper.stop();
+    for task in rig.tasks {
+        task.await.unwrap();
+    }
+}

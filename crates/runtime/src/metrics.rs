@@ -1,0 +1,70 @@
+//! Numbers in the text form Prometheus reads, with the names and buckets people have dashboards for.
+
+use std::fmt::Write;
+
+/// Of the work queues: ten nanoseconds, ten times more each.
+pub(crate) const QUEUE_BUCKETS: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0];
+
+/// Of turns.
+pub(crate) const TURN_BUCKETS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25,
+    1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0,
+    50.0, 60.0,
+];
+
+/// How often each size occurred.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Histogram {
+    bounds: &'static [f64],
+    /// One for each bound, and one for what is larger than all.
+    counts: Vec<u64>,
+    sum: f64,
+}
+
+impl Histogram {
+    pub(crate) fn new(bounds: &'static [f64]) -> Histogram {
+        Histogram { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
+    }
+    pub(crate) fn observe(&mut self, value: f64) {
+        let place = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[place] += 1;
+        self.sum += value;
+    }
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+    pub fn sum(&self) -> f64 {
+        self.sum
+    }
+
+    pub(crate) fn render(&self, name: &str, labels: &str, out: &mut String) {
+        let mut below = 0;
+        for (bound, count) in self.bounds.iter().zip(&self.counts) {
+            below += count;
+            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{}\"}} {below}", number(*bound));
+        }
+        let all = self.count();
+        let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {all}");
+        let _ = writeln!(out, "{name}_sum{{{labels}}} {}", number(self.sum));
+        let _ = writeln!(out, "{name}_count{{{labels}}} {all}");
+    }
+}
+
+/// The lines before a metric's values.
+pub(crate) fn head(name: &str, kind: &str, help: &str, out: &mut String) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+pub(crate) fn sample(name: &str, labels: &str, value: f64, out: &mut String) {
+    let _ = writeln!(out, "{name}{{{labels}}} {}", number(value));
+}
+
+/// As Go prints it: large exponents only where the plain form is long.
+fn number(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-4 {
+        let text = format!("{value:e}");
+        let (mantissa, exponent) = text.split_once("e-").unwrap_or((&text, "0"));
+        return format!("{mantissa}e-{exponent:0>2}");
+    }
+    value.to_string()
+}

@@ -1,0 +1,126 @@
+//! What reaches the server.
+
+use client::resources::CONFIG_MAPS;
+use object::About;
+
+use super::*;
+use crate::Stopper;
+use crate::testing::{Scripted, map};
+
+struct Rig {
+    env: Env,
+    client: Arc<Scripted>,
+    recorder: Recorder,
+    _stopper: Stopper,
+}
+
+fn rig() -> Rig {
+    let env = Env::simulated(1);
+    let client = Scripted::new(vec![]);
+    let (stopper, stop) = Stopper::new();
+    let (recorder, _) = Recorder::start(&env, client.clone(), "test-controller", stop);
+    Rig { env, client, recorder, _stopper: stopper }
+}
+
+impl Rig {
+    fn say(&self, message: &str) {
+        self.recorder.event(CONFIG_MAPS, &map("web", 7), Severity::Warning, "Failed", message);
+    }
+    async fn pause(&self, seconds: u64) {
+        self.env.sleep(Duration::from_secs(seconds)).await;
+    }
+    fn sent(&self, n: usize, path: &[&str]) -> String {
+        let sent = self.client.sent.lock();
+        match sent[n].at(path) {
+            Some(Value::Int(i)) => i.to_string(),
+            Some(value) => value.as_str().unwrap_or("?").to_owned(),
+            None => "-".to_owned(),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_is_created_and_the_same_again_is_patched() {
+    let rig = rig();
+    let nanos = rig.env.now_nanos();
+    rig.say("no room");
+    rig.pause(90).await;
+    rig.say("no room");
+    rig.pause(1).await;
+    let name = format!("web.{nanos:x}");
+    assert_eq!(rig.client.log(), ["create events/", &format!("patch events/{name}")]);
+    for (path, wanted) in [
+        (&["metadata", "name"][..], &*name),
+        (&["metadata", "namespace"], "default"),
+        (&["involvedObject", "kind"], "ConfigMap"),
+        (&["involvedObject", "uid"], "uid-web"),
+        (&["involvedObject", "resourceVersion"], "7"),
+        (&["type"], "Warning"),
+        (&["count"], "1"),
+        (&["firstTimestamp"], "2026-01-01T00:00:00Z"),
+        (&["source", "component"], "test-controller"),
+        (&["reportingComponent"], "test-controller"),
+    ] {
+        assert_eq!(rig.sent(0, path), wanted, "{path:?}");
+    }
+    assert_eq!(
+        (rig.sent(1, &["count"]), rig.sent(1, &["lastTimestamp"])),
+        ("2".into(), "2026-01-01T00:01:30Z".into())
+    );
+    assert_eq!(rig.sent(1, &["firstTimestamp"]), "-");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_expired_is_created_again_with_its_count() {
+    let rig = rig();
+    rig.say("no room");
+    rig.pause(1).await;
+    let about = About { group: "", resource: "events" };
+    rig.client.answers.lock().push_back(Err(Status::not_found(about, "x")));
+    rig.say("no room");
+    rig.pause(1).await;
+    assert_eq!(rig.sent(2, &["count"]), "2");
+    assert_eq!(rig.sent(2, &["metadata", "name"]), rig.sent(0, &["metadata", "name"]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_out_of_reach_is_tried_twelve_times_and_a_refusal_once() {
+    let rig = rig();
+    rig.client.answers.lock().extend((0..12).map(|_| Err(Status::unavailable("connection refused"))));
+    rig.say("no room");
+    rig.pause(99).await;
+    assert!(rig.client.log().len() < 12, "ten seconds apart");
+    rig.pause(30).await;
+    assert_eq!(rig.client.log().len(), 12);
+    rig.client.answers.lock().push_back(Err(Status::bad_request("no")));
+    rig.say("another");
+    rig.pause(60).await;
+    assert_eq!(rig.client.log().len(), 13);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_taken_is_changed() {
+    let rig = rig();
+    let nanos = rig.env.now_nanos();
+    let about = About { group: "", resource: "events" };
+    rig.client.answers.lock().push_back(Err(Status::already_exists(about, "x")));
+    rig.say("no room");
+    rig.say("no room");
+    rig.pause(1).await;
+    assert_eq!(rig.sent(1, &["metadata", "name"]), format!("web.{:x}", nanos + 1));
+    assert_eq!(rig.client.log()[2], format!("patch events/web.{:x}", nanos + 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_the_queue_holds_is_dropped_and_nobody_waits() {
+    let rig = rig();
+    let one = ObjectRef::of(rig.client.catalog(), CONFIG_MAPS, &map("o", 1));
+    for n in 0..QUEUE + 500 {
+        let about = ObjectRef { uid: n.to_string(), ..one.clone() };
+        rig.recorder.event_on(about, Severity::Normal, "Told", "x");
+    }
+    rig.pause(1).await;
+    let uids: std::collections::BTreeSet<String> =
+        (0..rig.client.log().len()).map(|n| rig.sent(n, &["involvedObject", "uid"])).collect();
+    assert_eq!(uids.len(), QUEUE);
+}

@@ -1,0 +1,206 @@
+//! Of two processes one leads: takeover after a silent death, hand-over on release, a deposed leader stops.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use apiserver::LocalClients;
+use catalog::Catalog;
+use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
+use object::{Status, Value};
+use runtime::election::Outcome;
+use runtime::{Elector, Stop, Stopper};
+use table::Obj;
+use testkit::TestCluster;
+use tokio::task::JoinHandle;
+
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
+
+/// A client whose wire can be cut.
+struct Cuttable {
+    inner: Arc<dyn Client>,
+    cut: AtomicBool,
+}
+
+impl Cuttable {
+    fn check(&self) -> Result<(), Status> {
+        if self.cut.load(Ordering::SeqCst) { Err(Status::unavailable("connection refused")) } else { Ok(()) }
+    }
+}
+
+impl Client for Cuttable {
+    fn catalog(&self) -> &Arc<Catalog> {
+        self.inner.catalog()
+    }
+    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
+        Box::pin(async move {
+            self.check()?;
+            self.inner.get(target).await
+        })
+    }
+    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
+        self.inner.list(target, options)
+    }
+    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
+        self.inner.watch(target, options)
+    }
+    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        self.inner.create(target, body)
+    }
+    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        Box::pin(async move {
+            self.check()?;
+            self.inner.update(target, body).await
+        })
+    }
+    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+        self.inner.patch(target, patch)
+    }
+    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
+        self.inner.delete(target, options)
+    }
+    fn delete_collection<'a>(
+        &'a self,
+        target: Target<'a>,
+        options: DeleteOptions,
+        which: ListOptions,
+    ) -> Answer<'a, ()> {
+        self.inner.delete_collection(target, options, which)
+    }
+    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
+        self.inner.act(target, body)
+    }
+}
+
+/// A process that would lead, with one task that runs while it does.
+struct Process {
+    client: Arc<Cuttable>,
+    stopper: Stopper,
+    leading: Arc<AtomicBool>,
+    task: JoinHandle<Outcome>,
+}
+
+fn process(cluster: &TestCluster, identity: &str) -> Process {
+    let clients = LocalClients::new(cluster.api().clone());
+    let inner = clients.user("system:kube-controller-manager", &[]);
+    let client = Arc::new(Cuttable { inner, cut: AtomicBool::new(false) });
+    let (stopper, stop) = Stopper::new();
+    let leading = Arc::new(AtomicBool::new(false));
+    let env = cluster.env().clone();
+    let mut elector = Elector::new(&env, client.clone(), "kube-system", "kube-controller-manager", identity);
+    let flag = leading.clone();
+    let task = env.clone().spawn("process", async move {
+        let lead = |lost: Stop| {
+            vec![env.spawn("work", async move {
+                flag.store(true, Ordering::SeqCst);
+                lost.stopped().await;
+                flag.store(false, Ordering::SeqCst);
+            })]
+        };
+        elector.run(&stop, lead).await
+    });
+    Process { client, stopper, leading, task }
+}
+
+impl Process {
+    fn leads(&self) -> bool {
+        self.leading.load(Ordering::SeqCst)
+    }
+}
+
+/// Virtual milliseconds until it holds.
+async fn until(cluster: &TestCluster, what: &str, mut holds: impl FnMut() -> bool) -> u64 {
+    for passed in 0..60_000 {
+        if holds() {
+            return passed;
+        }
+        cluster.env().sleep(Duration::from_millis(1)).await;
+    }
+    panic!("{what}: not within a minute");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_leader_is_replaced_after_its_lease_and_not_before() {
+    let cluster = TestCluster::simulated(1).await;
+    let first = process(&cluster, "first");
+    until(&cluster, "the first leads", || first.leads()).await;
+    let second = process(&cluster, "second");
+    cluster.env().sleep(Duration::from_secs(120)).await;
+    assert!(first.leads() && !second.leads());
+    let lease = cluster.get(LEASE).await.json();
+    assert_eq!(lease["spec"]["holderIdentity"], "first");
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 15);
+    assert_eq!(lease["spec"]["leaseTransitions"], 0);
+    assert_ne!(lease["spec"]["acquireTime"], lease["spec"]["renewTime"]);
+
+    first.task.abort();
+    let took = until(&cluster, "the second leads", || second.leads()).await;
+    // Fifteen seconds after the change it saw last; it looks every 2 to 4.4 seconds.
+    assert!((10_000..24_000).contains(&took), "{took}");
+    let lease = cluster.get(LEASE).await.json();
+    assert_eq!(lease["spec"]["holderIdentity"], "second");
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    second.stopper.stop();
+    assert_eq!(second.task.await.unwrap(), Outcome::Stopped);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stops_hands_over_after_its_work_has_ended() {
+    let cluster = TestCluster::simulated(2).await;
+    let first = process(&cluster, "first");
+    until(&cluster, "the first leads", || first.leads()).await;
+    let second = process(&cluster, "second");
+    cluster.env().sleep(Duration::from_secs(30)).await;
+    first.stopper.stop();
+    assert_eq!(first.task.await.unwrap(), Outcome::Stopped);
+    assert!(!first.leading.load(Ordering::SeqCst), "its work ended before the lease was given back");
+    let lease = cluster.get(LEASE).await.json();
+    assert_eq!(lease["spec"]["leaseDurationSeconds"], 1);
+    assert!(lease["spec"]["holderIdentity"].as_str().unwrap_or("").is_empty());
+    let took = until(&cluster, "the second leads", || second.leads()).await;
+    assert!(took < 5_000, "{took}");
+    let lease = cluster.get(LEASE).await.json();
+    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    second.stopper.stop();
+    second.task.await.unwrap();
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_stops_before_another_begins() {
+    let cluster = TestCluster::simulated(3).await;
+    let first = process(&cluster, "first");
+    until(&cluster, "the first leads", || first.leads()).await;
+    let second = process(&cluster, "second");
+    cluster.env().sleep(Duration::from_secs(30)).await;
+    first.client.cut.store(true, Ordering::SeqCst);
+    let mut both = false;
+    let took = until(&cluster, "the first stops", || {
+        both |= first.leads() && second.leads();
+        !first.leads()
+    })
+    .await;
+    assert!((10_000..=12_001).contains(&took), "{took}");
+    until(&cluster, "the second leads", || second.leads()).await;
+    assert!(!both);
+    assert_eq!(first.task.await.unwrap(), Outcome::Lost);
+    second.stopper.stop();
+    second.task.await.unwrap();
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_sees_anothers_name_stops_at_once() {
+    let cluster = TestCluster::simulated(4).await;
+    let first = process(&cluster, "first");
+    until(&cluster, "the first leads", || first.leads()).await;
+    let stolen = serde_json::json!({"spec": {"holderIdentity": "thief"}});
+    cluster.merge(LEASE, stolen).await.ok(200);
+    let took = until(&cluster, "the first stops", || !first.leads()).await;
+    assert!(took <= 2_001, "{took}");
+    assert_eq!(first.task.await.unwrap(), Outcome::Lost);
+    let lease = cluster.get(LEASE).await.json();
+    assert_eq!(lease["spec"]["holderIdentity"], "thief", "a deposed leader writes nothing more");
+    cluster.shutdown().await;
+}
