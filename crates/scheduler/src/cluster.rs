@@ -307,4 +307,3 @@ impl Cluster {
         self.images.retain(|_, count| *count > 0);
     }
 }
-

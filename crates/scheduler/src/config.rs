@@ -2,7 +2,6 @@
 
 mod parse;
 
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -159,3 +158,6 @@ fn system_constraints() -> Vec<Constraint> {
     };
     vec![one(HOSTNAME, 3), one(ZONE, 5)]
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,6 @@ mod plan;
 pub mod preempt;
 mod score;
 
-
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -201,6 +200,34 @@ impl Evaluator {
     }
 }
 
+#[cfg(test)]
+impl Evaluator {
+    /// What is found about every node, and its total where it fits: for comparing with a naive evaluator.
+    pub fn inspect(
+        &mut self,
+        cluster: &mut Cluster,
+        selectors: &Selectors,
+        pod: &Pod,
+    ) -> Vec<(Arc<str>, Verdict, Option<i64>)> {
+        cluster.refresh_order();
+        let mut work = self.begin(cluster, selectors, 0, pod);
+        let (config, nominated) = (self.config.clone(), Nominated::default());
+        let profile = &config.profiles[0];
+        let nodes = cluster.order().to_vec();
+        let checked: Vec<_> =
+            nodes.iter().map(|ix| (*ix, work.check(cluster, &nominated, profile, pod, *ix))).collect();
+        let fit: Vec<(NodeIx, Scores)> = checked
+            .iter()
+            .filter(|(_, (verdict, _))| *verdict == Verdict::Fits)
+            .map(|(ix, (_, scores))| (*ix, *scores))
+            .collect();
+        let totals = score::totals(profile, &work.plan, cluster, &fit);
+        self.end(work);
+        let total = |ix: NodeIx| fit.iter().position(|(other, _)| *other == ix).map(|at| totals[at]);
+        checked.into_iter().map(|(ix, (v, _))| (cluster.node_name(ix).clone(), v, total(ix))).collect()
+    }
+}
+
 impl Work {
     /// All filters on one node, as it will be when the pods nominated for it have come, and as it is.
     #[inline]
@@ -251,3 +278,6 @@ fn one_of_the_best(totals: &[i64], rng: Rng) -> usize {
     let mut at = totals.iter().enumerate().filter(|(_, total)| **total == best).map(|(i, _)| i);
     at.nth(chosen as usize).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests;

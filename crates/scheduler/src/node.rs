@@ -37,7 +37,10 @@ impl Node {
             name: tree.str_at(&["metadata", "name"]).unwrap_or("").into(),
             labels: labels(tree.at(&["metadata", "labels"])),
             taints: Taint::parse_all(spec),
-            unschedulable: spec.and_then(|s| s.get("unschedulable")).and_then(Value::as_bool).unwrap_or(false),
+            unschedulable: spec
+                .and_then(|s| s.get("unschedulable"))
+                .and_then(Value::as_bool)
+                .unwrap_or(false),
             allocatable: allocatable.into_iter().map(|(name, amount)| (name.into(), amount)).collect(),
             images,
         }

@@ -38,7 +38,8 @@ struct NameRequirement {
 impl Required {
     pub fn parse(spec: Option<&Value>) -> Required {
         let labels = pairs(spec.and_then(|s| s.get("nodeSelector")));
-        let affinity = spec.and_then(|s| s.at(&["affinity", "nodeAffinity", REQUIRED])).filter(|v| !v.is_null());
+        let affinity =
+            spec.and_then(|s| s.at(&["affinity", "nodeAffinity", REQUIRED])).filter(|v| !v.is_null());
         Required {
             labels: labels.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
             affinity: affinity.map(Terms::parse),

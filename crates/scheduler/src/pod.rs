@@ -171,7 +171,12 @@ impl Templates {
         }
     }
 
-    fn class(&mut self, metadata: Option<&Value>, spec: Option<&Value>, status: Option<&Value>) -> Arc<Class> {
+    fn class(
+        &mut self,
+        metadata: Option<&Value>,
+        spec: Option<&Value>,
+        status: Option<&Value>,
+    ) -> Arc<Class> {
         let requests = requests::requests(spec, status, false);
         let at_least = requests::requests(spec, status, true);
         let of = |list: &[(String, i64)], name: &str| {
@@ -323,3 +328,5 @@ impl Signature {
     }
 }
 
+#[cfg(test)]
+mod tests;

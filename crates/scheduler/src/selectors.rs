@@ -7,7 +7,7 @@ use object::Value;
 use object::selector::LabelSelector;
 
 use crate::pod::{Class, OwnerKind};
-use crate::read::{pairs, text};
+use crate::read::pairs;
 
 #[derive(Default)]
 pub struct Selectors {
@@ -87,20 +87,4 @@ impl Selectors {
         selector.map_at(&[]).set("matchExpressions", expressions);
         LabelSelector::from_label_selector(&selector).ok().filter(|s| !s.is_everything())
     }
-}
-
-/// The kind of owner a resource's objects are.
-pub fn owner_kind(resource: &str) -> Option<OwnerKind> {
-    match resource {
-        "replicasets" => Some(OwnerKind::ReplicaSet),
-        "statefulsets" => Some(OwnerKind::StatefulSet),
-        "replicationcontrollers" => Some(OwnerKind::ReplicationController),
-        _ => None,
-    }
-}
-
-/// Namespace and name of an object, empty where absent.
-pub fn name_of(tree: &Value) -> (&str, &str) {
-    let metadata = tree.get("metadata");
-    metadata.map_or(("", ""), |m| (text(m, "namespace"), text(m, "name")))
 }

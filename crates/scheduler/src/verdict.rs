@@ -16,7 +16,10 @@ pub enum Verdict {
     NotEnforced,
     PortTaken,
     /// Bit 0 is the number of pods; the others are the pod's requests in order.
-    Short { bits: u64, unresolvable: bool },
+    Short {
+        bits: u64,
+        unresolvable: bool,
+    },
     NoTopologyLabel,
     Skewed,
     NoAffinity,
@@ -116,7 +119,8 @@ impl Diagnosis {
             message.push_str(&format!(" {pre_filter}."));
         } else {
             let reasons = self.reasons(spec);
-            let mut lines: Vec<String> = reasons.iter().map(|(why, count)| format!("{count} {why}")).collect();
+            let mut lines: Vec<String> =
+                reasons.iter().map(|(why, count)| format!("{count} {why}")).collect();
             lines.sort_unstable();
             if !lines.is_empty() {
                 message.push_str(&format!(" {}.", lines.join(", ")));

@@ -180,7 +180,8 @@ impl Counters {
 
     /// Brings a counter asked for earlier up to date; `false` when it was forgotten.
     pub fn renew(&mut self, handle: Handle) -> bool {
-        let Some(asked) = self.questions[handle.question].as_mut().filter(|a| a.serial == handle.serial) else {
+        let Some(asked) = self.questions[handle.question].as_mut().filter(|a| a.serial == handle.serial)
+        else {
             return false;
         };
         asked.used = self.tick;

@@ -21,7 +21,10 @@ impl Config {
         config.initial_backoff = seconds(tree, "podInitialBackoffSeconds", config.initial_backoff)?;
         config.max_backoff = seconds(tree, "podMaxBackoffSeconds", config.max_backoff)?;
         if config.max_backoff < config.initial_backoff {
-            return Err(invalid("podMaxBackoffSeconds", "must be greater than or equal to PodInitialBackoffSeconds"));
+            return Err(invalid(
+                "podMaxBackoffSeconds",
+                "must be greater than or equal to PodInitialBackoffSeconds",
+            ));
         }
         let profiles = list(Some(tree), "profiles");
         if !profiles.is_empty() {
@@ -123,7 +126,10 @@ fn sets(path: &str, set: &Value) -> Result<(Enabled, Plugins)> {
         let name = text(entry, "name");
         let known = ALL.map(Plugin::name).join(", ");
         Plugin::named(name).ok_or_else(|| {
-            invalid(&format!("{path}.{part}[{i}].name"), format!("there is no plugin {name:?}; there are {known}"))
+            invalid(
+                &format!("{path}.{part}[{i}].name"),
+                format!("there is no plugin {name:?}; there are {known}"),
+            )
         })
     };
     let mut disabled = Plugins::EMPTY;
@@ -139,7 +145,10 @@ fn sets(path: &str, set: &Value) -> Result<(Enabled, Plugins)> {
         let plugin = named("enabled", i, entry)?;
         let weight = int(entry, "weight").filter(|w| *w != 0);
         if weight.is_some_and(|w| !(1..=i64::from(i32::MAX) / 100).contains(&w)) {
-            return Err(invalid(&format!("{path}.enabled[{i}].weight"), "must be positive and below 21474837"));
+            return Err(invalid(
+                &format!("{path}.enabled[{i}].weight"),
+                "must be positive and below 21474837",
+            ));
         }
         enabled.push((plugin, weight));
     }
@@ -187,7 +196,10 @@ fn arguments(path: &str, plugin: Plugin, args: &Value, profile: &mut Profile) ->
             }
             if let Some(least) = int(args, "minCandidateNodesAbsolute") {
                 if least < 0 {
-                    return Err(invalid(&format!("{path}.minCandidateNodesAbsolute"), "not in valid range [0, inf)"));
+                    return Err(invalid(
+                        &format!("{path}.minCandidateNodesAbsolute"),
+                        "not in valid range [0, inf)",
+                    ));
                 }
                 preemption.min_candidate_nodes_absolute = least;
             }
@@ -220,7 +232,10 @@ fn spread(path: &str, args: &Value, profile: &mut Profile) -> Result<()> {
             return Err(invalid(&format!("{path}.topologyKey"), "Required value: can not be empty"));
         }
         if !matches!(text(constraint, "whenUnsatisfiable"), "DoNotSchedule" | "ScheduleAnyway") {
-            return Err(invalid(&format!("{path}.whenUnsatisfiable"), "use \"DoNotSchedule\" or \"ScheduleAnyway\""));
+            return Err(invalid(
+                &format!("{path}.whenUnsatisfiable"),
+                "use \"DoNotSchedule\" or \"ScheduleAnyway\"",
+            ));
         }
         if constraint.get("labelSelector").is_some_and(|v| !v.is_null()) {
             let problem = "constraint must not define a selector, as they deduced for each pod";
@@ -284,7 +299,9 @@ fn resources(path: &str, value: &Value) -> Result<Option<Vec<(String, i64)>>> {
 
 fn percentage(value: &Value, name: &str) -> Result<Option<i64>> {
     match int(value, name) {
-        Some(percentage) if !(0..=100).contains(&percentage) => Err(invalid(name, "not in valid range [0-100]")),
+        Some(percentage) if !(0..=100).contains(&percentage) => {
+            Err(invalid(name, "not in valid range [0-100]"))
+        }
         percentage => Ok(percentage),
     }
 }

@@ -136,7 +136,14 @@ impl Local {
         entry
     }
 
-    pub fn verdict(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, node: &Node, change: &Change) -> Verdict {
+    pub fn verdict(
+        &self,
+        cluster: &Cluster,
+        profile: &Profile,
+        ix: NodeIx,
+        node: &Node,
+        change: &Change,
+    ) -> Verdict {
         let on = |plugin: Plugin| profile.filter.has(plugin);
         if on(Plugin::NodeUnschedulable) && node.unschedulable && !self.unschedulable_ok {
             return Verdict::Cordoned;
@@ -252,7 +259,8 @@ impl Local {
                 if capacity == 0 {
                     continue;
                 }
-                let requested = columns.requested(scored.column, ix) + if with_pod { scored.request } else { 0 };
+                let requested =
+                    columns.requested(scored.column, ix) + if with_pod { scored.request } else { 0 };
                 fractions[n] = (requested as f64 / capacity as f64).min(1.0);
                 n += 1;
             }
@@ -277,7 +285,9 @@ impl Local {
         let all = cluster.order().len().max(1) as f64;
         let mut sum = 0;
         for image in &self.spec.images {
-            let Some((_, size)) = node.images.iter().find(|(name, _)| name.as_ref() == image) else { continue };
+            let Some((_, size)) = node.images.iter().find(|(name, _)| name.as_ref() == image) else {
+                continue;
+            };
             let spread = f64::from(cluster.nodes_with_image(image)) / all;
             sum += (*size as f64 * spread) as i64;
         }

@@ -7,7 +7,6 @@ use crate::node::HOSTNAME;
 use crate::plugin::Plugin;
 use crate::pod::{Class, Constraint, PodTerm, Unsatisfiable};
 use crate::selectors::Selectors;
-use crate::taint;
 
 pub struct Plan {
     terms_version: u64,
@@ -185,7 +184,11 @@ impl Plan {
 }
 
 /// Those of another pod's terms that mean this class.
-fn about<'a>(class: &'a Class, terms: &'a [PodTerm], counters: &'a Counters) -> impl Iterator<Item = &'a PodTerm> {
+fn about<'a>(
+    class: &'a Class,
+    terms: &'a [PodTerm],
+    counters: &'a Counters,
+) -> impl Iterator<Item = &'a PodTerm> {
     let labels = counters.namespace_labels(&class.namespace);
     terms.iter().filter(move |term| term.matches(&class.namespace, labels, &class.labels))
 }
@@ -227,9 +230,4 @@ pub fn counts_for(constraint: &Constraint, class: &Class, other: &Class, deletin
         && other.namespace == class.namespace
         && !constraint.selector.is_everything()
         && constraint.selector.matches(&|key| other.label(key))
-}
-
-/// Whether no pod of the class would be turned away by the node's taints; for hints.
-pub fn tolerates(class: &Class, taints: &[taint::Taint]) -> bool {
-    taint::all_tolerated(taints, &class.spec.tolerations)
 }

@@ -80,9 +80,11 @@ fn waits_for_victims(cluster: &Cluster, pod: &Pod, diagnosis: &Diagnosis) -> boo
     if diagnosis.verdict(ix).is_none_or(Verdict::unresolvable) {
         return false;
     }
-    cluster.pods_on(ix).iter().map(|ix| cluster.placed(*ix)).any(|other| {
-        other.priority < pod.priority && other.deleting && other.preempted
-    })
+    cluster
+        .pods_on(ix)
+        .iter()
+        .map(|ix| cluster.placed(*ix))
+        .any(|other| other.priority < pod.priority && other.deleting && other.preempted)
 }
 
 #[allow(clippy::too_many_arguments)]

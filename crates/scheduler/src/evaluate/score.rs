@@ -15,7 +15,8 @@ pub fn totals(profile: &Profile, plan: &Plan, cluster: &Cluster, fit: &[(NodeIx,
     let most_affinity = fit.iter().map(|(_, s)| i64::from(s.affinity)).max().unwrap_or(0).max(0);
     let [taints, affinity] = [Plugin::TaintToleration, Plugin::NodeAffinity].map(weight);
     let [fits, balanced, image] =
-        [Plugin::NodeResourcesFit, Plugin::NodeResourcesBalancedAllocation, Plugin::ImageLocality].map(weight);
+        [Plugin::NodeResourcesFit, Plugin::NodeResourcesBalancedAllocation, Plugin::ImageLocality]
+            .map(weight);
     for (total, (_, s)) in totals.iter_mut().zip(fit) {
         *total = i64::from(s.fit) * fits + i64::from(s.balanced) * balanced + i64::from(s.image) * image;
         // More intolerable taints are worse.

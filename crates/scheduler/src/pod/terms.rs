@@ -72,7 +72,8 @@ pub fn matches(selector: &LabelSelector, labels: &Labels) -> bool {
 
 /// A selector that cannot be read selects nothing; the API server lets none in.
 pub fn selector(value: Option<&Value>) -> LabelSelector {
-    LabelSelector::from_label_selector(value.unwrap_or(&Value::Null)).unwrap_or_else(|_| LabelSelector::nothing())
+    LabelSelector::from_label_selector(value.unwrap_or(&Value::Null))
+        .unwrap_or_else(|_| LabelSelector::nothing())
 }
 
 pub fn required(affinity: Option<&Value>, namespace: &str) -> Vec<PodTerm> {
