@@ -14,7 +14,7 @@ use env::Env;
 use futures_util::FutureExt;
 use http::Request;
 use http::header::AUTHORIZATION;
-use object::Status;
+use object::{Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 use store::Engine;
@@ -98,6 +98,16 @@ pub struct Api {
     cluster: ClusterSettings,
     /// Guards what is known only once there is a socket; set once, before the loops start.
     advertised: Mutex<Option<Advertised>>,
+    /// Guards who tells about the control loops of this process; set once, when they start.
+    inspected: Mutex<Option<Arc<dyn Inspect>>>,
+}
+
+/// Tells what the control loops beside this server are doing.
+pub trait Inspect: Send + Sync {
+    /// Queues, workers, retries, causes and plans of every controller, for `/debug/controllers`.
+    fn controllers(&self) -> Value;
+    /// Their counters, appended to `/metrics`.
+    fn metrics(&self, out: &mut String);
 }
 
 impl Api {
@@ -131,8 +141,14 @@ impl Api {
             trigger,
             issuer: config.issuer,
             advertised: Mutex::new(config.cluster.advertised.clone()),
+            inspected: Mutex::default(),
             cluster: config.cluster,
         }))
+    }
+
+    /// Shows the control loops of this process under `/debug/controllers` and in `/metrics`.
+    pub fn inspect(&self, loops: Arc<dyn Inspect>) {
+        *self.inspected.lock() = Some(loops);
     }
 
     /// Says how this server is reached; without it the `kubernetes` service leads nowhere.
@@ -291,11 +307,17 @@ impl Api {
                     .iter()
                     .map(|s| (qualified(s), self.registry.table().count(s.id)))
                     .collect();
-                Ok(respond::answer(
-                    200,
-                    "text/plain; version=0.0.4; charset=utf-8",
-                    self.metrics.render(self.registry.catalog(), &objects, self.started).into_bytes().into(),
-                ))
+                let mut text = self.metrics.render(self.registry.catalog(), &objects, self.started);
+                if let Some(loops) = self.inspected.lock().clone() {
+                    loops.metrics(&mut text);
+                }
+                let media = "text/plain; version=0.0.4; charset=utf-8";
+                Ok(respond::answer(200, media, text.into_bytes().into()))
+            }
+            "/debug/controllers" => {
+                let loops = self.inspected.lock().clone();
+                let shown = loops.map_or_else(Value::map, |loops| loops.controllers());
+                Ok(respond::answer(200, "application/json", codec::json::to_vec(&shown).into()))
             }
             _ => discovery::serve(self, path, parts, query),
         }

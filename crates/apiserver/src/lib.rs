@@ -19,6 +19,7 @@ mod identity;
 mod info;
 mod kubernetes_service;
 mod list_body;
+mod local;
 mod metrics;
 mod negotiate;
 mod node_relations;
@@ -43,8 +44,9 @@ mod watch_body;
 pub use admission::Choice as AdmissionChoice;
 pub use admission::service_addresses::{PortRange, ServiceRanges};
 pub use body::{Body, RequestBody};
-pub use chain::{Api, ApiConfig, Caller, ClusterSettings};
+pub use chain::{Api, ApiConfig, Caller, ClusterSettings, Inspect};
 pub use kubernetes_service::Advertised;
+pub use local::{LocalClient, LocalClients};
 pub use server::{Server, ServerError, Tls};
 
 /// What `/version` and `--version` say beside our own version: the API spoken here.

@@ -37,7 +37,7 @@ const GZIP_FROM: usize = 128 * 1024;
 /// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
 /// back at once.
 const WATCH_SECONDS: u64 = 1800;
-const TOO_MANY_BUDGETS: &str =
+pub(crate) const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 /// So many bytes of a protobuf list are encoded before others get their turn.
 const YIELD_AFTER: usize = 256 * 1024;

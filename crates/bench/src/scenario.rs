@@ -6,6 +6,7 @@ mod list;
 mod memory;
 mod objects;
 mod patch;
+mod place;
 mod watch;
 
 use std::time::Duration;
@@ -45,6 +46,16 @@ pub const ALL: &[&dyn Scenario] = &[
     &watch::FanOut { name: "watch-paced", about: "the same at 4,000 creates/s", pace: Some(4_000) },
     &patch::Patch,
     &memory::Memory,
+    &place::Place {
+        name: "schedule",
+        about: "5,000 pods created and bound on 1,000 nodes; needs a scheduler, runs only when named",
+        what: place::What::Pods,
+    },
+    &place::Place {
+        name: "deploy",
+        about: "ten Deployments of 500 replicas until every pod is bound; needs controllers, runs only when named",
+        what: place::What::Deployments,
+    },
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

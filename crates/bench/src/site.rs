@@ -71,6 +71,20 @@ impl<'a> Site<'a> {
         Ok(self.client.expect("GET", path, None, &[])?.body)
     }
 
+    pub fn post(&mut self, path: &str, text: &str) -> Result<Vec<u8>, BenchError> {
+        Ok(self.client.expect("POST", path, Some(Body::json(text)), &[])?.body)
+    }
+
+    pub fn merge(&mut self, path: &str, text: &str) -> Result<(), BenchError> {
+        let body = Body { content_type: "application/merge-patch+json", text };
+        self.client.expect("PATCH", path, Some(body), &[]).map(|_| ())
+    }
+
+    /// CPU time of the server's processes so far; `None` when they are not known.
+    pub fn cpu(&self) -> Result<Option<Duration>, BenchError> {
+        self.target.processes.cpu()
+    }
+
     /// Resident bytes of the server's processes; `None` when they are not known.
     pub fn rss(&self) -> Result<Option<u64>, BenchError> {
         self.target.processes.rss()
@@ -106,7 +120,18 @@ impl<'a> Site<'a> {
         progress: &mut Progress,
     ) -> Result<(), BenchError> {
         let path = self.path(resource);
-        let template = Template::new(self.endpoint(), "POST", &path, Some(Body::json(text)), count);
+        self.create_all_at(&path, text, count, progress)
+    }
+
+    /// The same at any collection.
+    pub fn create_all_at(
+        &mut self,
+        path: &str,
+        text: &str,
+        count: u64,
+        progress: &mut Progress,
+    ) -> Result<(), BenchError> {
+        let template = Template::new(self.endpoint(), "POST", path, Some(Body::json(text)), count);
         let load = Load {
             template: &template,
             connections: SETUP_CONNECTIONS,
@@ -116,7 +141,7 @@ impl<'a> Site<'a> {
             window: None,
         };
         let outcome = self.drive(&load, None, SETUP, progress)?;
-        let doing = || format!("the creation of {count} {resource}");
+        let doing = || format!("the creation of {count} objects at {path}");
         let tally = outcome.tally;
         if let Some(&status) = tally.failures.keys().next() {
             let body = tally.first_failure.unwrap_or_default();
@@ -225,7 +250,7 @@ impl<'a> Site<'a> {
         Err(self.too_slow(format!("the deletion of {resource}"), SETUP_TIME))
     }
 
-    fn too_slow(&self, doing: String, limit: Duration) -> BenchError {
+    pub fn too_slow(&self, doing: String, limit: Duration) -> BenchError {
         BenchError::TooSlow { server: self.endpoint().server.clone(), doing, seconds: limit.as_secs() }
     }
 }

@@ -6,6 +6,7 @@ pub mod eviction;
 mod label_keys;
 mod qos;
 pub(crate) mod validation;
+pub mod view;
 
 #[cfg(test)]
 mod tests;

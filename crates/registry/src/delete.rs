@@ -78,7 +78,11 @@ impl Registry {
             {
                 allotter.released(&attempt, &old_tree, &mut effects);
             }
-            match self.engine().commit(effects.join(&key, Guard::At(old.revision()), op)).await {
+            let committed = self.engine().commit(effects.join(&key, Guard::At(old.revision()), op)).await;
+            if let Ok(revision) = &committed {
+                self.writers.note(*revision, request.user);
+            }
+            match committed {
                 Ok(_) if answer.is_none() => return Ok(Deleted { obj: old, removed: true }),
                 Ok(revision) => {
                     let value = answer.unwrap_or_default();

@@ -18,15 +18,16 @@ mod subresource;
 mod token;
 mod watch;
 mod write;
+mod writers;
 
 use std::sync::Arc;
 
 use admission::{Attempt, Chain, Operation};
 use auth::UserInfo;
-use catalog::{Catalog, Resource, Storage};
+use catalog::{Catalog, Name, Resource, Storage};
 use env::Env;
 use object::{About, Status};
-use store::{CommitError, Engine};
+use store::{CommitError, Engine, Revision};
 use table::Table;
 
 use lanes::Lanes;
@@ -46,6 +47,7 @@ pub struct Registry {
     env: Env,
     admission: Chain,
     lanes: Lanes,
+    writers: writers::Writers,
 }
 
 /// Who wants what: the part of a request that all verbs share.
@@ -74,7 +76,15 @@ impl Registry {
         env: Env,
         admission: Chain,
     ) -> Registry {
-        Registry { catalog, table, engine, env, admission, lanes: Lanes::default() }
+        Registry {
+            catalog,
+            table,
+            engine,
+            env,
+            admission,
+            lanes: Lanes::default(),
+            writers: Default::default(),
+        }
     }
 
     pub fn catalog(&self) -> &Arc<Catalog> {
@@ -88,6 +98,11 @@ impl Registry {
     }
     pub fn env(&self) -> &Env {
         &self.env
+    }
+
+    /// Who wrote a revision, as long as that is remembered.
+    pub fn writer(&self, revision: Revision) -> Option<Name> {
+        self.writers.of(revision)
     }
 
     /// The turn to write a side object many writes charge, for a loop that lost to them; see `lanes.rs`.

@@ -299,6 +299,7 @@ impl Registry {
             let put = Op::Put { value: value.clone(), expires_at };
             match self.engine().commit(effects.join(&key, Guard::Absent, put)).await {
                 Ok(revision) => {
+                    self.writers.note(revision, request.user);
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
                     return Ok(Written { obj, created: true, warnings });
                 }
@@ -418,6 +419,7 @@ impl Registry {
             }
             match self.engine().commit(effects.join(&key, Guard::At(old.revision()), op)).await {
                 Ok(revision) => {
+                    self.writers.note(revision, request.user);
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
                     return Ok(Written { obj, created: false, warnings });
                 }

@@ -7,6 +7,7 @@
 //!                 └── type_meta ──────────────┘└─ metadata ───────────────────────────────────────────┘
 //! ```
 
+use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -51,13 +52,16 @@ struct Extra {
     fields: Box<[FieldText]>,
 }
 
-/// Forms by their number. In a box of its own: two words in every object, not four.
+/// Forms by their number, and the view loops read. In a box of its own: two words in every object, not four.
 #[derive(Default)]
-struct Forms(Vec<(u16, Bytes)>);
+struct Forms {
+    made: Vec<(u16, Bytes)>,
+    view: Option<Arc<dyn Any + Send + Sync>>,
+}
 
 impl Forms {
     fn find(&self, id: u16) -> Option<Bytes> {
-        self.0.iter().find(|(i, _)| *i == id).map(|(_, made)| made.clone())
+        self.made.iter().find(|(i, _)| *i == id).map(|(_, made)| made.clone())
     }
 }
 
@@ -266,9 +270,21 @@ impl Obj {
         let mut forms = self.forms.lock();
         let forms = forms.get_or_insert_default();
         forms.find(id).unwrap_or_else(|| {
-            forms.0.push((id, made.clone()));
+            forms.made.push((id, made.clone()));
             made
         })
+    }
+    /// What loops read of this object, made by `make` on first use and shared by all of them afterwards. A kind has one such
+    /// view: asked for another type, it is made anew each time.
+    pub fn view<T: Any + Send + Sync>(&self, make: impl FnOnce(&Obj) -> T) -> Arc<T> {
+        let there = self.forms.lock().as_ref().and_then(|forms| forms.view.clone());
+        if let Some(there) = there {
+            return there.downcast().unwrap_or_else(|_| Arc::new(make(self)));
+        }
+        // Made without the lock: who asks meanwhile only makes it twice.
+        let made = Arc::new(make(self));
+        self.forms.lock().get_or_insert_default().view = Some(made.clone());
+        made
     }
     /// What it costs to keep this version in memory.
     pub fn weight(&self) -> usize {

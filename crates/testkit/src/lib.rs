@@ -10,9 +10,12 @@
 //! ```
 //! Every cluster is a value of its own: tests share nothing and may run side by side.
 
+mod control;
+pub mod faults;
 mod raw;
 mod service;
 mod socket;
+mod state;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,6 +31,7 @@ use store::MemoryEngine;
 use table::{Scope, Selection, Table};
 use tokio::task::JoinHandle;
 
+pub use control::ControlPlane;
 pub use raw::{Ask, Reply, Stream};
 pub use socket::Served;
 

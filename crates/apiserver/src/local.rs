@@ -1,0 +1,292 @@
+//! The API for components of this process: the chain from *authorize* on, no socket, no encoding.
+//!
+//! A loop has its own identity and its own roles, like any other client; nothing here is an administrator.
+
+use std::sync::Arc;
+
+use auth::{Attributes, UserInfo};
+use catalog::{Catalog, Name};
+use client::{
+    Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
+};
+use object::patch::json::JsonPatch;
+use object::{Status, Value};
+use registry::{Request, WatchStart, WriteOptions};
+use store::Revision;
+use table::{Cursor, EventKind, Obj, WatchEvent};
+use tokio::time::Instant;
+
+use crate::chain::Api;
+use crate::shutdown::Shutdown;
+
+/// So many bytes of events are handed over at once.
+const PULL_BYTES: usize = 4 << 20;
+
+/// The API as one identity sees it.
+#[derive(Clone)]
+pub struct LocalClient {
+    api: Arc<Api>,
+    user: Arc<UserInfo>,
+}
+
+/// Clients of one server, one for each loop.
+#[derive(Clone)]
+pub struct LocalClients {
+    api: Arc<Api>,
+}
+
+impl LocalClients {
+    pub fn new(api: Arc<Api>) -> LocalClients {
+        LocalClients { api }
+    }
+}
+
+impl Clients for LocalClients {
+    fn controller(&self, name: &str) -> Arc<dyn Client> {
+        Arc::new(LocalClient::new(self.api.clone(), UserInfo::service_account("kube-system", name, "")))
+    }
+    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
+        Arc::new(LocalClient::new(self.api.clone(), UserInfo::new(name, groups).authenticated()))
+    }
+}
+
+impl LocalClient {
+    pub fn new(api: Arc<Api>, user: UserInfo) -> LocalClient {
+        LocalClient { api, user: Arc::new(user) }
+    }
+
+    /// The request, once it is known to be allowed.
+    fn allowed<'a>(&'a self, verb: &str, target: &Target<'a>, fields: &str) -> Result<Request<'a>, Status> {
+        let catalog = self.api.registry().catalog();
+        let gvr = target.resource;
+        let resource =
+            catalog.find(gvr.group, gvr.version, gvr.plural).ok_or_else(Status::no_such_resource)?;
+        let namespace = if resource.namespaced { target.namespace } else { "" };
+        let wanted = Attributes {
+            verb,
+            group: gvr.group,
+            resource: gvr.plural,
+            subresource: target.subresource,
+            name: target.name,
+            namespace,
+            field_selector: fields,
+            path: None,
+        };
+        self.api.authorizer.check(&self.user, &wanted)?;
+        let subresource = Some(target.subresource).filter(|sub| !sub.is_empty());
+        Ok(Request { user: &self.user, resource, subresource, namespace, name: target.name })
+    }
+}
+
+impl Client for LocalClient {
+    fn catalog(&self) -> &Arc<Catalog> {
+        self.api.registry().catalog()
+    }
+
+    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
+        Box::pin(async move {
+            let request = self.allowed("get", &target, "")?;
+            self.api.registry().get(&request, "").await
+        })
+    }
+
+    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
+        Box::pin(async move {
+            let request = self.allowed("list", &target, &options.fields)?;
+            let list = self.api.registry().list(&request, &list_options(options)).await?;
+            Ok(List {
+                items: list.items,
+                revision: list.revision,
+                continue_token: list.continue_token.unwrap_or_default(),
+            })
+        })
+    }
+
+    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
+        Box::pin(async move {
+            let request = self.allowed("watch", &target, &options.fields)?;
+            let timeout = options.timeout_seconds;
+            let wanted = registry::ListOptions {
+                label_selector: options.labels,
+                field_selector: options.fields,
+                resource_version: options.resource_version,
+                resource_version_match: if options.initial_events { "NotOlderThan" } else { "" }.to_owned(),
+                watch: true,
+                allow_bookmarks: true,
+                send_initial_events: options.initial_events.then_some(true),
+                ..registry::ListOptions::default()
+            };
+            let registry::Watch { start, cursor } = self.api.registry().watch(&request, &wanted).await?;
+            let env = self.api.registry().env();
+            let until = (timeout > 0).then(|| env.monotonic() + std::time::Duration::from_secs(timeout));
+            let first = match start {
+                WatchStart::Changes => Vec::new(),
+                WatchStart::State { items, revision, end_bookmark } => {
+                    let end = Event::Bookmark { revision, initial_events_end: end_bookmark };
+                    items.into_iter().map(Event::Added).chain([end]).collect()
+                }
+            };
+            let shutdown = self.api.shutdown();
+            let watch: Box<dyn Watch> = Box::new(LocalWatch {
+                first,
+                cursor,
+                pulled: Vec::new(),
+                told: Revision(0),
+                until,
+                shutdown,
+                env: env.clone(),
+            });
+            Ok(watch)
+        })
+    }
+
+    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        Box::pin(async move {
+            let request = self.allowed("create", &target, "")?;
+            let written = self.api.registry().create(&request, body, OPTIONS).await?;
+            Ok(written.obj)
+        })
+    }
+
+    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        Box::pin(async move {
+            let request = self.allowed("update", &target, "")?;
+            let written = self.api.registry().update(&request, body, OPTIONS).await?;
+            Ok(written.obj)
+        })
+    }
+
+    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+        Box::pin(async move {
+            let request = self.allowed("patch", &target, "")?;
+            let patch = match patch {
+                Patch::Json(operations) => registry::Patch::Json(JsonPatch::parse(operations)?),
+                Patch::Merge(patch) => registry::Patch::Merge(patch),
+                Patch::Strategic(patch) => registry::Patch::Strategic(patch),
+            };
+            let written = self.api.registry().patch(&request, patch, OPTIONS).await?;
+            Ok(written.obj)
+        })
+    }
+
+    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let request = self.allowed("delete", &target, "")?;
+            self.api.registry().delete(&request, &delete_options(options)).await.map(|_| ())
+        })
+    }
+
+    fn delete_collection<'a>(
+        &'a self,
+        target: Target<'a>,
+        options: DeleteOptions,
+        which: ListOptions,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let request = self.allowed("deletecollection", &target, &which.fields)?;
+            let (options, which) = (delete_options(options), list_options(which));
+            self.api.registry().delete_collection(&request, &options, &which).await.map(|_| ())
+        })
+    }
+
+    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let request = self.allowed("create", &target, "")?;
+            match target.subresource {
+                "binding" => self.api.registry().bind(&request, body, OPTIONS).await.map(|_| ()),
+                "eviction" => match self.api.registry().evict(&request, body, OPTIONS).await? {
+                    (registry::Evicted::Done, _) => Ok(()),
+                    (registry::Evicted::TooManyBudgets, _) => {
+                        Err(Status::internal(crate::verbs::TOO_MANY_BUDGETS))
+                    }
+                },
+                _ => Err(Status::method_not_allowed()),
+            }
+        })
+    }
+
+    fn writer(&self, revision: Revision) -> Option<Name> {
+        self.api.registry().writer(revision)
+    }
+}
+
+/// Loops are part of this program: what they send has no unknown fields to warn of.
+const OPTIONS: WriteOptions =
+    WriteOptions { dry_run: false, field_validation: registry::FieldValidation::Ignore };
+
+fn list_options(options: ListOptions) -> registry::ListOptions {
+    registry::ListOptions {
+        label_selector: options.labels,
+        field_selector: options.fields,
+        resource_version: options.resource_version,
+        limit: i64::try_from(options.limit).unwrap_or(0),
+        continue_token: options.continue_token,
+        ..registry::ListOptions::default()
+    }
+}
+
+fn delete_options(options: DeleteOptions) -> kinds::DeleteOptions {
+    kinds::DeleteOptions {
+        grace_period_seconds: options.grace_seconds,
+        preconditions: kinds::Preconditions { uid: options.uid, resource_version: options.resource_version },
+        propagation_policy: options.propagation.map(|p| p.as_str().to_owned()),
+        ..kinds::DeleteOptions::default()
+    }
+}
+
+/// A cursor on the table.
+struct LocalWatch {
+    /// The state, before the first change.
+    first: Vec<Event>,
+    cursor: Cursor,
+    pulled: Vec<WatchEvent>,
+    /// The progress the other side knows of.
+    told: Revision,
+    until: Option<Instant>,
+    shutdown: Shutdown,
+    env: env::Env,
+}
+
+impl Watch for LocalWatch {
+    fn pull<'a>(&'a mut self, into: &'a mut Vec<Event>) -> Answer<'a, bool> {
+        Box::pin(async move {
+            if !self.first.is_empty() {
+                into.append(&mut self.first);
+                return Ok(true);
+            }
+            loop {
+                if self.shutdown.has_begun() {
+                    return Ok(false);
+                }
+                if self.cursor.pull(&mut self.pulled, PULL_BYTES).is_err() {
+                    return Err(Status::expired("too old resource version: the history is gone"));
+                }
+                if !self.pulled.is_empty() {
+                    into.extend(self.pulled.drain(..).map(|WatchEvent { kind, obj }| match kind {
+                        EventKind::Added => Event::Added(obj),
+                        EventKind::Modified => Event::Modified(obj),
+                        EventKind::Deleted => Event::Deleted(obj),
+                    }));
+                    let revision = self.cursor.caught_up();
+                    if revision > self.told {
+                        self.told = revision;
+                        into.push(Event::Bookmark { revision, initial_events_end: false });
+                    }
+                    return Ok(true);
+                }
+                let wait = self.until.map(|until| until.saturating_duration_since(self.env.monotonic()));
+                tokio::select! {
+                    biased;
+                    () = self.shutdown.begun() => return Ok(false),
+                    () = self.cursor.changed() => {}
+                    () = self.env.sleep(wait.unwrap_or_default()), if wait.is_some() => {
+                        // In good order: the other side goes on from what it saw.
+                        let revision = self.cursor.caught_up();
+                        into.push(Event::Bookmark { revision, initial_events_end: false });
+                        return Ok(false);
+                    }
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! schedule, deploy: how fast the whole control plane brings pods onto nodes, over its HTTP API.
+//!
+//! A server without nodes gets a thousand that nobody stands behind: pods are bound to them and stay pending, so that only the
+//! control plane is measured. One that has nodes (`setpoint up --simulated-nodes 1000`) is measured with those.
+
+use std::time::{Duration, Instant};
+
+use super::{Scenario, Settings};
+use crate::drive::{Load, Phase};
+use crate::error::BenchError;
+use crate::meters::{Progress, thread_cpu};
+use crate::request::{Body, NUMBER, SLOT, Template};
+use crate::site::Site;
+use crate::tally::Tally;
+
+const NODES: u64 = 1_000;
+const DEPLOYMENTS: u64 = 10;
+const REPLICAS: u64 = 500;
+const PODS: u64 = DEPLOYMENTS * REPLICAS;
+/// Upstream takes half a minute; who takes longer than this has stopped.
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+const POLL: Duration = Duration::from_millis(20);
+
+/// What is created.
+pub enum What {
+    /// Pods, over all connections.
+    Pods,
+    /// Deployments: the pods come from their controllers.
+    Deployments,
+}
+
+pub struct Place {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub what: What,
+}
+
+impl Scenario for Place {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn runs_by_default(&self) -> bool {
+        false
+    }
+
+    fn measure(
+        &self,
+        site: &mut Site<'_>,
+        settings: &Settings,
+        progress: &mut Progress,
+    ) -> Result<Tally, BenchError> {
+        let made_nodes = make_nodes(site, progress)?;
+        let (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
+        let (mut tally, made) = match self.what {
+            What::Pods => {
+                let path = site.path("pods");
+                let body = pod(&format!("s-{NUMBER}"));
+                let template = Template::new(site.endpoint(), "POST", &path, Some(Body::json(&body)), 1);
+                let load = Load {
+                    template: &template,
+                    connections: settings.connections,
+                    first_number: site.next_number,
+                    max_requests: PODS,
+                    pace: None,
+                    window: None,
+                };
+                let phase = Phase { name: "creating pods", warmup: Duration::ZERO, measured: TIME_LIMIT };
+                let outcome = site.drive(&load, None, phase, progress)?;
+                let made = site.next_number..outcome.next_number;
+                site.next_number = made.end;
+                (outcome.tally, made)
+            }
+            What::Deployments => {
+                let made = site.next_number..site.next_number + DEPLOYMENTS;
+                site.next_number = made.end;
+                for number in made.clone() {
+                    let path = deployments(site);
+                    site.post(&path, &deployment(&format!("d-{number}")))?;
+                }
+                wait(site, progress, "waiting for the deployments' pods", began, &mut |site| {
+                    let path = deployments(site);
+                    Ok(sum_of(&site.get(&path)?, b"\"replicas\":", b"\"status\":") >= PODS)
+                })?;
+                (Tally::new(), made)
+            }
+        };
+        wait(site, progress, "waiting for the last pod to be bound", began, &mut |site| {
+            let path = format!("{}?fieldSelector=spec.nodeName%3D&limit=1", site.path("pods"));
+            let rest = site.get(&path)?;
+            Ok(memchr::memmem::find(&rest, b"\"uid\"").is_none())
+        })?;
+        tally.seconds = began.elapsed().as_secs_f64();
+        tally.requests = PODS;
+        tally.latency = crate::histogram::Histogram::new();
+        tally.server_cpu = site.cpu()?.zip(cpu).map(|(after, before)| after - before);
+        tally.generator_cpu = thread_cpu() - own;
+        tally.server_rss_peak = site.rss()?;
+        if let Some(cpu) = tally.server_cpu {
+            tally
+                .notes
+                .push(format!("{:.0} us of the server's CPU a pod", cpu.as_micros() as f64 / PODS as f64));
+        }
+        match self.what {
+            What::Pods => site.delete_numbers("pods", "s-", made, progress)?,
+            What::Deployments => {
+                for number in made {
+                    let path = format!("{}/d-{number}?propagationPolicy=Background", deployments(site));
+                    site.delete(&path)?;
+                }
+                wait(
+                    site,
+                    progress,
+                    "waiting for the deployments' pods to go",
+                    Instant::now(),
+                    &mut |site| {
+                        let path = format!("{}?limit=1", site.path("pods"));
+                        // They are going: nobody on a made-up node would let them.
+                        site.delete(&format!("{}?gracePeriodSeconds=0", site.path("pods")))?;
+                        Ok(memchr::memmem::find(&site.get(&path)?, b"\"uid\"").is_none())
+                    },
+                )?;
+            }
+        }
+        if made_nodes {
+            for number in 0..NODES {
+                site.delete(&format!("/api/v1/nodes/bench-{number:06}"))?;
+            }
+        }
+        Ok(tally)
+    }
+}
+
+/// Whether nodes had to be made.
+fn make_nodes(site: &mut Site<'_>, progress: &mut Progress) -> Result<bool, BenchError> {
+    let there = site.get("/api/v1/nodes?limit=1")?;
+    if memchr::memmem::find(&there, b"\"uid\"").is_some() {
+        return Ok(false);
+    }
+    site.create_all_at("/api/v1/nodes", &node(&format!("bench-{SLOT}")), NODES, progress)?;
+    // Admission taints what is new; a node lifecycle controller, if there is one, takes the taint off when it looks. We do
+    // it at once: all servers start with the same nodes.
+    for number in 0..NODES {
+        site.merge(&format!("/api/v1/nodes/bench-{number:06}"), r#"{"spec":{"taints":null}}"#)?;
+    }
+    Ok(true)
+}
+
+fn wait(
+    site: &mut Site<'_>,
+    progress: &mut Progress,
+    what: &str,
+    began: Instant,
+    done: &mut dyn FnMut(&mut Site<'_>) -> Result<bool, BenchError>,
+) -> Result<(), BenchError> {
+    progress.show(what);
+    while !done(site)? {
+        if began.elapsed() > TIME_LIMIT {
+            return Err(site.too_slow(what.to_owned(), TIME_LIMIT));
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+fn deployments(site: &Site<'_>) -> String {
+    format!("/apis/apps/v1/namespaces/{}/deployments", site.namespace)
+}
+
+/// The sum of a number that stands behind `name` after each `section` of a list.
+fn sum_of(body: &[u8], name: &[u8], section: &[u8]) -> u64 {
+    let mut sum = 0;
+    for at in memchr::memmem::find_iter(body, section) {
+        let rest = &body[at + section.len()..];
+        let end = memchr::memmem::find(rest, section).unwrap_or(rest.len());
+        let Some(at) = memchr::memmem::find(&rest[..end], name) else { continue };
+        let digits = rest[at + name.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+        sum += digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    }
+    sum
+}
+
+fn node(name: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"{name}","labels":{{"kubernetes.io/hostname":"{name}","kubernetes.io/os":"linux"}}}},"status":{{"capacity":{{"cpu":"32","memory":"256Gi","pods":"110"}},"allocatable":{{"cpu":"32","memory":"256Gi","pods":"110"}},"conditions":[{{"type":"Ready","status":"True","reason":"KubeletReady","message":"made by setpoint bench"}}]}}}}"#
+    )
+}
+
+const TEMPLATE: &str = r#""automountServiceAccountToken":false,"terminationGracePeriodSeconds":0,"containers":[{"name":"web","image":"registry.example/web:1.2.3","resources":{"requests":{"cpu":"100m","memory":"64Mi"}}}]"#;
+
+fn pod(name: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}","labels":{{"app":"web"}}}},"spec":{{{TEMPLATE}}}}}"#
+    )
+}
+
+fn deployment(name: &str) -> String {
+    format!(
+        r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"{name}"}},"spec":{{"replicas":{REPLICAS},"selector":{{"matchLabels":{{"app":"{name}"}}}},"template":{{"metadata":{{"labels":{{"app":"{name}"}}}},"spec":{{{TEMPLATE}}}}}}}}}"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_are_summed_over_the_statuses_of_a_list() {
+        let body = br#"{"items":[{"spec":{"replicas":500},"status":{"observedGeneration":1,"replicas":12}},{"spec":{"replicas":500},"status":{}},{"status":{"replicas":30}}]}"#;
+        assert_eq!(sum_of(body, b"\"replicas\":", b"\"status\":"), 42);
+    }
+}

@@ -1,0 +1,200 @@
+//! One trait for everyone who uses the API: a control loop, the scheduler, a node, a user's operator.
+//!
+//! ```text
+//!                        ┌─ in process: apiserver's LocalClient, no serialization, its own identity
+//! loop ── dyn Client ────┤
+//!                        └─ over HTTP: client-http's HttpClient, any cluster
+//! ```
+//! Bodies are trees ([`object::Value`]), answers are objects ([`table::Obj`]: bytes and a header, shared), refusals are
+//! [`Status`]es. Ask for the version a resource is stored in ([`resources`] names it): in process nothing is converted.
+
+pub mod resources;
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Name};
+use futures_util::future::BoxFuture;
+use object::{Status, Value};
+use store::Revision;
+use table::Obj;
+
+/// What a call comes to, later.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, Status>>;
+
+/// A served resource by group, version and plural.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Gvr {
+    /// "" for the core group.
+    pub group: &'static str,
+    pub version: &'static str,
+    pub plural: &'static str,
+}
+
+/// Where a call goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub resource: Gvr,
+    /// Empty for cluster-scoped resources, and for all namespaces.
+    pub namespace: &'a str,
+    /// Empty for lists, watches and creates.
+    pub name: &'a str,
+    /// Empty for the object itself.
+    pub subresource: &'a str,
+}
+
+impl Gvr {
+    pub const fn new(group: &'static str, version: &'static str, plural: &'static str) -> Gvr {
+        Gvr { group, version, plural }
+    }
+    /// One object; `namespace` is empty where there are none.
+    pub fn at<'a>(self, namespace: &'a str, name: &'a str) -> Target<'a> {
+        Target { resource: self, namespace, name, subresource: "" }
+    }
+    /// The very object, by its own name.
+    pub fn of(self, obj: &Obj) -> Target<'_> {
+        self.at(obj.namespace(), obj.name())
+    }
+    pub fn within(self, namespace: &str) -> Target<'_> {
+        self.at(namespace, "")
+    }
+    pub fn everywhere(self) -> Target<'static> {
+        self.at("", "")
+    }
+}
+
+impl<'a> Target<'a> {
+    pub fn sub(self, subresource: &'a str) -> Target<'a> {
+        Target { subresource, ..self }
+    }
+}
+
+/// Which objects, and how new.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    pub labels: String,
+    pub fields: String,
+    /// 0: all.
+    pub limit: u64,
+    pub continue_token: String,
+    /// "" for the newest, "0" for whatever is there, else not older than this.
+    pub resource_version: String,
+}
+
+/// How a watch begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WatchOptions {
+    pub labels: String,
+    pub fields: String,
+    /// Changes after this; with `initial_events`, a state not older than this first.
+    pub resource_version: String,
+    /// The state as `Added`, then a bookmark with `initial_events_end`, then changes.
+    pub initial_events: bool,
+    /// 0: as long as the server likes.
+    pub timeout_seconds: u64,
+}
+
+/// Part of a resource.
+#[derive(Clone)]
+pub struct List {
+    pub items: Vec<Arc<Obj>>,
+    pub revision: Revision,
+    /// Empty: that was all.
+    pub continue_token: String,
+}
+
+#[derive(Clone)]
+pub enum Event {
+    Added(Arc<Obj>),
+    Modified(Arc<Obj>),
+    Deleted(Arc<Obj>),
+    /// Everything up to here was sent.
+    Bookmark {
+        revision: Revision,
+        initial_events_end: bool,
+    },
+}
+
+/// A watch under way.
+pub trait Watch: Send {
+    /// Waits for something to happen and appends all there is; `false`: the watch is over, in good order.
+    fn pull<'a>(&'a mut self, into: &'a mut Vec<Event>) -> Answer<'a, bool>;
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Patch {
+    Json(Value),
+    Merge(Value),
+    Strategic(Value),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+impl Propagation {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        }
+    }
+}
+
+/// How to delete, and what must still hold then.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeleteOptions {
+    pub grace_seconds: Option<i64>,
+    pub propagation: Option<Propagation>,
+    /// The very object: a loop never deletes by name alone.
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+}
+
+impl DeleteOptions {
+    /// Only the object that was seen, not another of the same name.
+    pub fn exactly(obj: &Obj) -> DeleteOptions {
+        DeleteOptions { uid: Some(obj.uid().to_owned()), ..DeleteOptions::default() }
+    }
+}
+
+/// The API as one identity sees it.
+pub trait Client: Send + Sync {
+    fn catalog(&self) -> &Arc<Catalog>;
+
+    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>>;
+    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List>;
+    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>>;
+
+    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>>;
+    /// Replaces the object (or its `status`), provided that it is at the resourceVersion the body names.
+    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>>;
+    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>>;
+    /// Begins a deletion; the object may live on until its finalizers are gone.
+    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()>;
+    fn delete_collection<'a>(
+        &'a self,
+        target: Target<'a>,
+        options: DeleteOptions,
+        which: ListOptions,
+    ) -> Answer<'a, ()>;
+    /// Carries something out: `binding`, `eviction`.
+    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()>;
+
+    /// Who wrote a revision, where that is still known: for people who ask why a loop did something.
+    fn writer(&self, revision: Revision) -> Option<Name> {
+        let _ = revision;
+        None
+    }
+}
+
+/// Gives each loop a client with its own identity.
+pub trait Clients: Send + Sync {
+    /// The service account of that name in kube-system.
+    fn controller(&self, name: &str) -> Arc<dyn Client>;
+    /// A user by name and groups: a node, the scheduler.
+    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client>;
+}

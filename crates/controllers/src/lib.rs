@@ -1,0 +1,52 @@
+//! The control loops of a cluster, one folder each: wiring in `<loop>.rs`, the pure decision in `<loop>/plan.rs`.
+//!
+//! Every loop acts as its own service account in kube-system, with upstream's role, through a [`client::Client`]: the same
+//! code runs inside the server and against any cluster over HTTP.
+
+mod pods;
+
+use std::sync::Arc;
+
+use client::{Client, Clients};
+use env::Env;
+use runtime::{Board, Informers, Recorder, Stop};
+use tokio::task::JoinHandle;
+
+pub use pods::pod_view;
+
+/// What every loop is given.
+#[derive(Clone)]
+pub struct Context {
+    pub env: Env,
+    pub clients: Arc<dyn Clients>,
+    pub informers: Arc<Informers>,
+    pub board: Arc<Board>,
+    pub stop: Stop,
+}
+
+impl Context {
+    /// A client and an event recorder of the loop's own identity; the recorder's task is added to `tasks`.
+    pub fn identity(&self, controller: &str, tasks: &mut Vec<JoinHandle<()>>) -> (Arc<dyn Client>, Recorder) {
+        let client = self.clients.controller(controller);
+        let (recorder, task) = Recorder::start(&self.env, client.clone(), controller, self.stop.clone());
+        tasks.push(task);
+        (client, recorder)
+    }
+}
+
+/// One loop: its name for people and flags, and how it is started.
+pub struct Row {
+    pub name: &'static str,
+    pub start: fn(&Context) -> Vec<JoinHandle<()>>,
+}
+
+/// All loops. A new one is a folder and a row.
+pub const ROWS: &[Row] = &[];
+
+/// Starts all loops but those named; the tasks end after `context.stop`.
+pub fn start(context: &Context, without: &[String]) -> Vec<JoinHandle<()>> {
+    let wanted = ROWS.iter().filter(|row| !without.iter().any(|name| name == row.name));
+    let mut tasks: Vec<JoinHandle<()>> = wanted.flat_map(|row| (row.start)(context)).collect();
+    tasks.extend(context.informers.take_tasks());
+    tasks
+}

@@ -1,0 +1,135 @@
+//! What control loops read of a pod: a few hundred bytes, made once per revision and shared.
+
+use object::{Value, time};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    #[default]
+    Pending,
+    Unknown,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+/// A pod's place in its life. Labels, owners, uid and deletion are in the object's header already.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodView {
+    pub phase: Phase,
+    pub ready: bool,
+    /// Unix seconds of the last change of the Ready condition; 0: unknown.
+    pub ready_since: i64,
+    pub created: i64,
+    /// Unix seconds of status.startTime; 0: not started.
+    pub started: i64,
+    /// Unix seconds; 0: not being deleted.
+    pub deletion: i64,
+    pub deletion_grace_seconds: i64,
+    /// Empty: not bound.
+    pub node: Box<str>,
+    pub nominated_node: Box<str>,
+    /// `controller.kubernetes.io/pod-deletion-cost`, 0 if absent or no number.
+    pub deletion_cost: i32,
+    /// Of the container that restarted most.
+    pub max_restarts: i64,
+    /// Sum over containers.
+    pub restarts: i64,
+    pub host_ip: Box<str>,
+    pub ips: Box<[Box<str>]>,
+    pub hostname: Box<str>,
+    pub subdomain: Box<str>,
+    pub host_network: bool,
+    pub priority: i64,
+    /// "Always", "OnFailure", "Never".
+    pub restart_policy: Box<str>,
+    pub ports: Box<[PortView]>,
+    pub reason: Box<str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PortView {
+    pub name: Box<str>,
+    pub number: i64,
+    pub protocol: Box<str>,
+}
+
+impl PodView {
+    pub fn read(pod: &Value) -> PodView {
+        let text = |path: &[&str]| Box::<str>::from(pod.str_at(path).unwrap_or(""));
+        let moment = |value: Option<&str>| value.and_then(time::parse).map_or(0, |(seconds, _)| seconds);
+        let list = |path: &[&str]| pod.at(path).and_then(Value::as_list).unwrap_or_default();
+        let int = |path: &[&str]| pod.at(path).and_then(Value::as_int).unwrap_or(0);
+        let ready = list(&["status", "conditions"]).iter().find(|c| c.str_at(&["type"]) == Some("Ready"));
+        let restarts = |c: &Value| c.get("restartCount").and_then(Value::as_int).unwrap_or(0);
+        let counts = || list(&["status", "containerStatuses"]).iter().map(restarts);
+        let cost = pod
+            .at(&["metadata", "annotations"])
+            .and_then(|a| a.str_at(&["controller.kubernetes.io/pod-deletion-cost"]));
+        PodView {
+            phase: match pod.str_at(&["status", "phase"]) {
+                Some("Running") => Phase::Running,
+                Some("Succeeded") => Phase::Succeeded,
+                Some("Failed") => Phase::Failed,
+                Some("Unknown") => Phase::Unknown,
+                _ => Phase::Pending,
+            },
+            ready: ready.is_some_and(|c| c.str_at(&["status"]) == Some("True")),
+            ready_since: moment(ready.and_then(|c| c.str_at(&["lastTransitionTime"]))),
+            created: moment(pod.str_at(&["metadata", "creationTimestamp"])),
+            started: moment(pod.str_at(&["status", "startTime"])),
+            deletion: moment(pod.str_at(&["metadata", "deletionTimestamp"])),
+            deletion_grace_seconds: int(&["metadata", "deletionGracePeriodSeconds"]),
+            node: text(&["spec", "nodeName"]),
+            nominated_node: text(&["status", "nominatedNodeName"]),
+            deletion_cost: cost.and_then(|c| c.parse().ok()).unwrap_or(0),
+            max_restarts: counts().max().unwrap_or(0),
+            restarts: counts().sum(),
+            host_ip: text(&["status", "hostIP"]),
+            ips: list(&["status", "podIPs"])
+                .iter()
+                .filter_map(|ip| ip.str_at(&["ip"]))
+                .map(Box::from)
+                .collect(),
+            hostname: text(&["spec", "hostname"]),
+            subdomain: text(&["spec", "subdomain"]),
+            host_network: pod.at(&["spec", "hostNetwork"]).and_then(Value::as_bool).unwrap_or(false),
+            priority: int(&["spec", "priority"]),
+            restart_policy: text(&["spec", "restartPolicy"]),
+            ports: ports(pod),
+            reason: text(&["status", "reason"]),
+        }
+    }
+
+    /// Succeeded or failed: it will never run again.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
+    }
+
+    /// Counts as one of the pods wanted: neither over nor going.
+    pub fn is_active(&self) -> bool {
+        !self.is_terminal() && self.deletion == 0
+    }
+
+    /// Ready for at least that long at `now`.
+    pub fn is_available(&self, min_ready_seconds: i64, now: i64) -> bool {
+        self.ready
+            && (min_ready_seconds == 0
+                || (self.ready_since != 0 && self.ready_since + min_ready_seconds <= now))
+    }
+}
+
+/// Named ports of all containers, sidecars included, in order.
+fn ports(pod: &Value) -> Box<[PortView]> {
+    let list = |name: &str| pod.at(&["spec", name]).and_then(Value::as_list).unwrap_or_default();
+    let sidecars = list("initContainers").iter().filter(|c| c.str_at(&["restartPolicy"]) == Some("Always"));
+    let of = |container: &Value| {
+        let ports = container.get("ports").and_then(Value::as_list).unwrap_or_default();
+        let read = |port: &Value| PortView {
+            name: port.str_at(&["name"]).unwrap_or("").into(),
+            number: port.get("containerPort").and_then(Value::as_int).unwrap_or(0),
+            protocol: port.str_at(&["protocol"]).unwrap_or("TCP").into(),
+        };
+        ports.iter().map(read).collect::<Vec<_>>()
+    };
+    list("containers").iter().chain(sidecars).flat_map(of).collect()
+}

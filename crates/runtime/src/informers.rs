@@ -1,0 +1,68 @@
+//! The informers of a process: one per resource, shared by all who look at it.
+
+use std::sync::Arc;
+
+use client::{Client, Gvr};
+use env::Env;
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+
+use crate::informer::{Informer, QueueKind};
+use crate::reflector::Scope;
+use crate::{Stop, owners};
+
+/// The index of dependents by the uid of the controller that owns them.
+pub const BY_CONTROLLER: &str = "controller";
+
+pub struct Informers {
+    env: Env,
+    client: Arc<dyn Client>,
+    stop: Stop,
+    /// Guards the list; few, and asked for at start only.
+    started: Mutex<Started>,
+}
+
+#[derive(Default)]
+struct Started {
+    informers: Vec<Arc<Informer>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Informers {
+    /// `client` is who lists and watches; it must be allowed to.
+    pub fn new(env: Env, client: Arc<dyn Client>, stop: Stop) -> Arc<Informers> {
+        Arc::new(Informers { env, client, stop, started: Mutex::default() })
+    }
+
+    /// The informer of all objects of a resource, running.
+    pub fn of(&self, resource: Gvr) -> Arc<Informer> {
+        self.scoped(Scope::all(resource))
+    }
+
+    pub fn scoped(&self, scope: Scope) -> Arc<Informer> {
+        let mut started = self.started.lock();
+        if let Some(there) = started.informers.iter().find(|i| *i.scope() == scope) {
+            return there.clone();
+        }
+        let informer = Informer::new(self.env.clone(), self.client.clone(), scope, QueueKind::default());
+        informer
+            .store()
+            .add_index(BY_CONTROLLER, |obj| owners::controller_of(obj).into_iter().map(|o| o.uid).collect());
+        started.tasks.extend(informer.start(self.stop.clone()));
+        started.informers.push(informer.clone());
+        informer
+    }
+
+    /// Waits until everything asked for so far has its first state.
+    pub async fn synced(&self) {
+        let informers = self.started.lock().informers.clone();
+        for informer in informers {
+            informer.synced().await;
+        }
+    }
+
+    /// The tasks started so far, to be joined after a stop.
+    pub fn take_tasks(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.started.lock().tasks)
+    }
+}

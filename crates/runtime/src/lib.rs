@@ -1,0 +1,44 @@
+//! The machinery of control loops: read the state, change the world, write the status, until there is nothing left to do.
+//!
+//! ```text
+//! server ── Reflector ── Fifo ── Indexer ── handlers ── WorkQueue ── workers ── Reconcile::reconcile(key)
+//!            list, watch   order    state      map to keys   each key once       reads the Indexer, writes through a Client
+//! ```
+
+pub mod backoff;
+pub mod batch;
+mod board;
+mod cause;
+mod controller;
+mod expectations;
+pub mod fifo;
+mod indexer;
+mod informer;
+mod informers;
+mod key;
+pub mod owners;
+pub mod queue;
+mod recorder;
+mod reflector;
+mod stop;
+
+use object::Value;
+use table::Obj;
+
+pub use board::Board;
+pub use cause::{Cause, Causes};
+pub use controller::{Controller, Failure, Next, Reconcile, Turn};
+pub use expectations::Expectations;
+pub use indexer::{IndexBy, Indexer};
+pub use informer::{Handler, Informer, Notice, QueueKind};
+pub use informers::{BY_CONTROLLER, Informers};
+pub use key::Key;
+pub use queue::WorkQueue;
+pub use recorder::{ObjectRef, Recorder, Severity};
+pub use reflector::{Reflector, Scope};
+pub use stop::{Stop, Stopper};
+
+/// An object as a tree, to read deep inside or to change; an empty map if it is no JSON (which the server never stores).
+pub fn tree(obj: &Obj) -> Value {
+    codec::json::parse(obj.body(), None).unwrap_or_else(|_| Value::map())
+}

@@ -1,0 +1,61 @@
+//! Control loops beside a test's server: started with it, stopped by themselves, killed and started again.
+
+use std::sync::Arc;
+
+use apiserver::LocalClients;
+use client::Clients;
+use controllers::Context;
+use runtime::{Board, Informers, Stopper};
+use tokio::task::JoinHandle;
+
+use crate::TestCluster;
+
+/// A controller manager of its own: informers, loops, and a switch.
+pub struct ControlPlane {
+    pub context: Context,
+    stopper: Stopper,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl TestCluster {
+    /// All loops, in process.
+    pub fn control_plane(&self) -> ControlPlane {
+        let mut plane = self.bare_control_plane(Arc::new(LocalClients::new(self.api().clone())));
+        plane.tasks = controllers::start(&plane.context, &[]);
+        plane
+    }
+
+    /// A context without any loop, for a test that starts some by hand, through clients of its own.
+    pub fn bare_control_plane(&self, clients: Arc<dyn Clients>) -> ControlPlane {
+        let (stopper, stop) = Stopper::new();
+        let reader = clients.user("system:kube-controller-manager", &[]);
+        let informers = Informers::new(self.env().clone(), reader, stop.clone());
+        let context =
+            Context { env: self.env().clone(), clients, informers, board: Arc::new(Board::default()), stop };
+        ControlPlane { context, stopper, tasks: Vec::new() }
+    }
+}
+
+impl ControlPlane {
+    /// Adds tasks this plane has to wait for.
+    pub fn own(&mut self, tasks: Vec<JoinHandle<()>>) {
+        self.tasks.extend(tasks);
+    }
+
+    /// Stops the loops in good order.
+    pub async fn stop(mut self) {
+        self.stopper.stop();
+        self.tasks.extend(self.context.informers.take_tasks());
+        for task in self.tasks.drain(..) {
+            let _ = task.await;
+        }
+    }
+
+    /// Stops the loops where they stand, in the middle of whatever they do.
+    pub fn kill(mut self) {
+        self.tasks.extend(self.context.informers.take_tasks());
+        for task in self.tasks.drain(..) {
+            task.abort();
+        }
+    }
+}

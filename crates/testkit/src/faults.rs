@@ -1,0 +1,215 @@
+//! What goes wrong between a loop and the API: one wrapper around any client, the same faults for every loop.
+//!
+//! ```text
+//! loop ── Faulty ── client          writes: the n-th is the last one the loop ever makes (its answer never comes)
+//!                                           every n-th is refused as a conflict, or done and answered "timeout"
+//!                                   watches: everything is seen late; every n-th event is lost, and 410 comes after it
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use catalog::{Catalog, Name};
+use client::{
+    Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
+};
+use env::Env;
+use object::{About, Status, Value};
+use store::Revision;
+use table::Obj;
+use tokio::sync::watch;
+
+/// Which faults to make; none by default.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// After this many writes the loop is dead: the write happens, its answer never comes, nor any other.
+    pub die_after: Option<usize>,
+    /// Every n-th write is refused as a conflict without being carried out.
+    pub conflict_every: Option<usize>,
+    /// Every n-th write is carried out, and answered as a timeout.
+    pub lose_answer_every: Option<usize>,
+    /// Every event is seen this much later.
+    pub stale: Duration,
+    /// Every n-th event never arrives; the watch ends with 410 some events later.
+    pub lose_event_every: Option<usize>,
+}
+
+/// Hands out clients that share one plan, and counts their writes.
+pub struct Faults {
+    plan: Plan,
+    env: Env,
+    inner: Arc<dyn Clients>,
+    counted: Arc<Counted>,
+}
+
+struct Counted {
+    writes: AtomicUsize,
+    events: AtomicUsize,
+    dead: watch::Sender<bool>,
+}
+
+impl Faults {
+    pub fn new(env: &Env, inner: Arc<dyn Clients>, plan: Plan) -> Arc<Faults> {
+        let counted = Counted {
+            writes: AtomicUsize::new(0),
+            events: AtomicUsize::new(0),
+            dead: watch::Sender::new(false),
+        };
+        Arc::new(Faults { plan, env: env.clone(), inner, counted: Arc::new(counted) })
+    }
+
+    /// How many writes were tried.
+    pub fn writes(&self) -> usize {
+        self.counted.writes.load(Ordering::Acquire)
+    }
+    pub fn is_dead(&self) -> bool {
+        *self.counted.dead.borrow()
+    }
+
+    fn wrap(&self, inner: Arc<dyn Client>) -> Arc<dyn Client> {
+        Arc::new(Faulty {
+            plan: self.plan.clone(),
+            env: self.env.clone(),
+            inner,
+            counted: self.counted.clone(),
+        })
+    }
+}
+
+impl Clients for Faults {
+    fn controller(&self, name: &str) -> Arc<dyn Client> {
+        self.wrap(self.inner.controller(name))
+    }
+    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
+        self.wrap(self.inner.user(name, groups))
+    }
+}
+
+struct Faulty {
+    plan: Plan,
+    env: Env,
+    inner: Arc<dyn Client>,
+    counted: Arc<Counted>,
+}
+
+impl Faulty {
+    /// Carries a write out, or not, and tells, or not.
+    async fn write<T>(&self, target: Target<'_>, call: Answer<'_, T>) -> Result<T, Status> {
+        // Events are told to people, not acted on: they are not what a loop must survive.
+        if target.resource.plural == "events" {
+            return call.await;
+        }
+        let number = self.counted.writes.fetch_add(1, Ordering::AcqRel) + 1;
+        if self.plan.die_after.is_some_and(|last| number > last) {
+            return std::future::pending().await;
+        }
+        let every = |n: Option<usize>| n.is_some_and(|n| number.is_multiple_of(n));
+        if every(self.plan.conflict_every) {
+            let about = About { group: target.resource.group, resource: target.resource.plural };
+            return Err(Status::modified(about, target.name));
+        }
+        let answer = call.await;
+        if self.plan.die_after == Some(number) {
+            self.counted.dead.send_replace(true);
+            return std::future::pending().await;
+        }
+        if every(self.plan.lose_answer_every) {
+            return Err(Status::timeout("the answer was lost on purpose"));
+        }
+        answer
+    }
+}
+
+impl Client for Faulty {
+    fn catalog(&self) -> &Arc<Catalog> {
+        self.inner.catalog()
+    }
+    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
+        self.inner.get(target)
+    }
+    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
+        self.inner.list(target, options)
+    }
+    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
+        Box::pin(async move {
+            let inner = self.inner.watch(target, options).await?;
+            let watch: Box<dyn Watch> = Box::new(FaultyWatch {
+                plan: self.plan.clone(),
+                env: self.env.clone(),
+                inner,
+                counted: self.counted.clone(),
+                initial: true,
+                lost: false,
+            });
+            Ok(watch)
+        })
+    }
+    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        Box::pin(self.write(target, self.inner.create(target, body)))
+    }
+    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        Box::pin(self.write(target, self.inner.update(target, body)))
+    }
+    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+        Box::pin(self.write(target, self.inner.patch(target, patch)))
+    }
+    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
+        Box::pin(self.write(target, self.inner.delete(target, options)))
+    }
+    fn delete_collection<'a>(
+        &'a self,
+        target: Target<'a>,
+        options: DeleteOptions,
+        which: ListOptions,
+    ) -> Answer<'a, ()> {
+        Box::pin(self.write(target, self.inner.delete_collection(target, options, which)))
+    }
+    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
+        Box::pin(self.write(target, self.inner.act(target, body)))
+    }
+    fn writer(&self, revision: Revision) -> Option<Name> {
+        self.inner.writer(revision)
+    }
+}
+
+struct FaultyWatch {
+    plan: Plan,
+    env: Env,
+    inner: Box<dyn Watch>,
+    counted: Arc<Counted>,
+    /// The state comes whole; only changes are touched.
+    initial: bool,
+    /// An event was lost: the next pull ends the watch.
+    lost: bool,
+}
+
+impl Watch for FaultyWatch {
+    fn pull<'a>(&'a mut self, into: &'a mut Vec<Event>) -> Answer<'a, bool> {
+        Box::pin(async move {
+            if self.lost {
+                return Err(Status::expired("too old resource version: on purpose"));
+            }
+            let goes_on = self.inner.pull(into).await?;
+            if std::mem::take(&mut self.initial) {
+                return Ok(goes_on);
+            }
+            if !self.plan.stale.is_zero() {
+                self.env.sleep(self.plan.stale).await;
+            }
+            if let Some(every) = self.plan.lose_event_every {
+                let before = into.len();
+                into.retain(|event| {
+                    matches!(event, Event::Bookmark { .. })
+                        || !(self.counted.events.fetch_add(1, Ordering::AcqRel) + 1).is_multiple_of(every)
+                });
+                // Progress past what was lost must not be told.
+                self.lost = into.len() < before;
+                if self.lost {
+                    into.retain(|event| !matches!(event, Event::Bookmark { .. }));
+                }
+            }
+            Ok(goes_on)
+        })
+    }
+}

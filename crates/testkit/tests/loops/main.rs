@@ -1,0 +1,3 @@
+//! Control loops beside a whole server, in virtual time.
+
+mod informers;
