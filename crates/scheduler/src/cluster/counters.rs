@@ -64,6 +64,7 @@ pub struct Counters {
     of_namespace: HashMap<Arc<str>, Vec<usize>>,
     of_any: Vec<usize>,
     classes: BTreeMap<u64, ClassCount>,
+    with_terms: BTreeMap<u64, Arc<Class>>,
     namespaces: HashMap<Arc<str>, Labels>,
     no_labels: Labels,
     /// Grows when a node's labels or taints change: counts by domain are then made anew when read.
@@ -148,7 +149,7 @@ impl Counters {
 
     /// Placed classes with terms about other pods, in the order of their ids.
     pub fn classes_with_terms(&self) -> impl Iterator<Item = &Arc<Class>> {
-        self.classes.values().map(|c| &c.class).filter(|c| c.has_affinity())
+        self.with_terms.values()
     }
 
     /// A new decision begins: what is asked from here on is not forgotten before it ends.
@@ -260,7 +261,10 @@ impl Counters {
             let matched = self.matching(class);
             let count = ClassCount { class: class.clone(), on: BTreeMap::new(), matched };
             self.classes.insert(class.id, count);
-            self.terms_version += u64::from(class.has_affinity());
+            if class.has_affinity() {
+                self.with_terms.insert(class.id, class.clone());
+                self.terms_version += 1;
+            }
         }
         let count = self.classes.get_mut(&class.id).expect("inserted above");
         let cell = &mut count.on.entry(node).or_default()[usize::from(deleting)];
@@ -276,8 +280,8 @@ impl Counters {
             asked.add(node, sign, &self.topologies);
         }
         if count.on.is_empty() {
-            self.terms_version += u64::from(class.has_affinity());
             self.classes.remove(&class.id);
+            self.terms_version += u64::from(self.with_terms.remove(&class.id).is_some());
         }
     }
 
