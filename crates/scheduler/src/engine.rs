@@ -136,21 +136,19 @@ impl Engine {
         if !ours || assumed {
             return;
         }
+        // A promise made here is not yet in what the server says: only what it says anew counts.
+        let before = self.queue.get(&pod.uid).map(|old| old.nominated_node.clone()).unwrap_or_default();
         let promised = self.nominated.node_of(&pod.uid).cloned();
-        if !pod.nominated_node.is_empty() {
+        if before != pod.nominated_node {
             self.nominated.set(pod.clone(), &pod.nominated_node);
-        } else if let Some(node) = &promised
-            && self.queue.get(&pod.uid).is_some_and(|old| !old.nominated_node.is_empty())
-        {
-            // Somebody took the promise back.
-            tracing::debug!(pod = pod.key(), %node, "no longer nominated");
-            self.nominated.remove(&pod.uid);
-            let event = Event::Gone { pod: &pod.class, promised_to: Some(pod.priority) };
-            self.queue.moved(&event, &self.cluster, now);
         } else if let Some(node) = promised {
             self.nominated.set(pod.clone(), &node);
         }
         self.queue.set(pod.clone(), &self.cluster, now);
+        if !before.is_empty() && before != pod.nominated_node {
+            let event = Event::Gone { pod: &pod.class, promised_to: Some(pod.priority) };
+            self.queue.moved(&event, &self.cluster, now);
+        }
     }
 
     pub fn remove_pod(&mut self, uid: &str, now: Duration) {
@@ -232,6 +230,7 @@ impl Engine {
             let message = format!("profile not found for scheduler name {:?}", &*pod.scheduler_name);
             return Some(Step::Skipped { pod, message });
         };
+        let (known, pod) = (pod.clone(), self.with_promise(pod));
         let Engine { cluster, selectors, nominated, evaluator, .. } = self;
         Some(match evaluator.decide(cluster, selectors, nominated, profile, &pod, rng) {
             Outcome::Place(ix) => {
@@ -245,7 +244,7 @@ impl Engine {
                 self.queue.put_aside(queued, now);
                 self.nominated.remove(&pod.uid);
                 let message = "no nodes available to schedule pods".to_owned();
-                let nominated_node = Some("".into());
+                let (pod, nominated_node) = (known, Some("".into()));
                 Step::Failed(Failure {
                     pod,
                     message,
@@ -254,21 +253,21 @@ impl Engine {
                     unpromised: Vec::new(),
                 })
             }
-            Outcome::Unfit(diagnosis) => self.unfit(queued, profile, diagnosis, now, rng),
+            Outcome::Unfit(diagnosis) => self.unfit(queued, &pod, profile, diagnosis, now, rng),
         })
     }
 
     fn unfit(
         &mut self,
         queued: Queued,
+        pod: &Pod,
         profile: usize,
         mut diagnosis: crate::verdict::Diagnosis,
         now: Duration,
         rng: Rng,
     ) -> Step {
-        let pod = queued.pod.clone();
         let mut failure = Failure {
-            pod: pod.clone(),
+            pod: queued.pod.clone(),
             message: String::new(),
             nominated_node: Some("".into()),
             victims: Vec::new(),
@@ -277,7 +276,7 @@ impl Engine {
         if self.config.profiles[profile].post_filter.has(Plugin::DefaultPreemption) {
             let budgets: Vec<Budget> = self.budgets.values().cloned().collect();
             let Engine { cluster, selectors, nominated, evaluator, .. } = self;
-            match evaluator.preempt(cluster, selectors, nominated, &budgets, profile, &pod, &diagnosis, rng) {
+            match evaluator.preempt(cluster, selectors, nominated, &budgets, profile, pod, &diagnosis, rng) {
                 Preemption::Room { node, victims } => {
                     let name = self.cluster.node_name(node).clone();
                     let less = |other: &&Arc<Pod>| other.priority < pod.priority;
@@ -295,26 +294,25 @@ impl Engine {
         }
         failure.message = diagnosis.message(&pod.class.spec);
         match &failure.nominated_node {
-            Some(node) if !node.is_empty() => {
-                let promised = Pod { nominated_node: node.clone(), ..(*pod).clone() };
-                self.nominated.set(Arc::new(promised), node);
-            }
-            Some(_) => self.nominated.remove(&pod.uid),
+            Some(node) => self.nominated.set(queued.pod.clone(), node),
             None => {}
         }
         let mut rejected_by = diagnosis.plugins;
         if rejected_by.is_empty() {
             rejected_by = Plugins::all();
         }
-        let queued = match &failure.nominated_node {
-            Some(node) => {
-                let pod = Arc::new(Pod { nominated_node: node.clone(), ..(*queued.pod).clone() });
-                queued.with_pod(pod)
-            }
-            None => queued,
-        };
         self.queue.put_back(queued, rejected_by, now);
         Step::Failed(failure)
+    }
+
+    /// The pod with the node it was promised here, which the server may not know of yet.
+    fn with_promise(&self, pod: Arc<Pod>) -> Arc<Pod> {
+        match self.nominated.node_of(&pod.uid) {
+            Some(node) if *node != pod.nominated_node => {
+                Arc::new(Pod { nominated_node: node.clone(), ..(*pod).clone() })
+            }
+            _ => pod,
+        }
     }
 
     /// A pod could not be bound: it is taken off its node and tried again after a while.

@@ -60,6 +60,8 @@ struct Work {
     local: Local,
     plan: Plan,
     ready: Ready,
+    /// The pod names the nodes it may go to.
+    named: bool,
 }
 
 impl Evaluator {
@@ -98,7 +100,8 @@ impl Evaluator {
         rng: Rng,
     ) -> Outcome {
         let mut diagnosis = Diagnosis { nodes: cluster.order().len(), ..Diagnosis::default() };
-        let named = self.named_nodes(cluster, profile, pod);
+        let named = work.named && profile.filter.has(Plugin::NodeAffinity);
+        let named = named.then(|| pod.class.spec.required.named_nodes()).flatten();
         if let Some(named) = &named {
             diagnosis.plugins.insert(Plugin::NodeAffinity);
             if named.is_empty() {
@@ -160,11 +163,6 @@ impl Evaluator {
         (all * percentage / 100).max(MIN_FEASIBLE) as usize
     }
 
-    fn named_nodes<'a>(&self, _: &Cluster, profile: &Profile, pod: &'a Pod) -> Option<Vec<&'a str>> {
-        let on = profile.filter.has(Plugin::NodeAffinity);
-        on.then(|| pod.class.spec.required.named_nodes()).flatten()
-    }
-
     fn begin(&mut self, cluster: &mut Cluster, selectors: &Selectors, profile: usize, pod: &Pod) -> Work {
         self.tick += 1;
         cluster.counters_mut().begin();
@@ -181,12 +179,16 @@ impl Evaluator {
         let mut plan = kept.unwrap_or_else(|| Plan::new(class, settings, cluster, selectors));
         plan.used = self.tick;
         let ready = Ready::new(&plan, cluster);
-        Work { key: (profile, class.spec.id, class.id), local, plan, ready }
+        let named = class.spec.required.named_nodes().is_some();
+        Work { key: (profile, class.spec.id, class.id), local, plan, ready, named }
     }
 
     fn end(&mut self, work: Work) {
         let (profile, spec, class) = work.key;
-        self.locals.insert((profile, spec), work.local);
+        // Pods for one named node, as those of a DaemonSet, have a spec of their own each: nobody asks again.
+        if !work.named {
+            self.locals.insert((profile, spec), work.local);
+        }
         self.plans.insert((profile, class), work.plan);
         if self.locals.len() > MAX_LOCALS {
             let oldest = self.locals.values().map(|l| l.used).min().unwrap_or(0);

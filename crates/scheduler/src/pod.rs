@@ -71,6 +71,8 @@ pub struct Class {
     pub anti_affinity: Vec<PodTerm>,
     /// With its weight, below zero for anti-affinity.
     pub preferred: Vec<(i64, PodTerm)>,
+    /// All of these terms, as others meet them when the pod is placed.
+    pub held: Vec<Arc<Held>>,
     /// Kind and name of the controller, where it is one with a selector of pods.
     pub owner: Option<(OwnerKind, Arc<str>)>,
     pub spec: Arc<Spec>,
@@ -81,6 +83,22 @@ pub enum OwnerKind {
     ReplicaSet,
     StatefulSet,
     ReplicationController,
+}
+
+/// A term of placed pods about others. Pods of many classes hold the same one.
+#[derive(Debug)]
+pub struct Held {
+    /// Equal for equal terms.
+    pub text: String,
+    pub kind: HeldKind,
+    pub term: PodTerm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldKind {
+    AntiAffinity,
+    Affinity,
+    Preferred(i64),
 }
 
 #[derive(Debug)]
@@ -102,8 +120,9 @@ impl Class {
     pub fn label(&self, key: &str) -> Option<&str> {
         label(&self.labels, key)
     }
-    pub fn has_affinity(&self) -> bool {
-        !self.affinity.is_empty() || !self.anti_affinity.is_empty() || !self.preferred.is_empty()
+    /// Whether its pods have this term about others.
+    pub fn holds(&self, text: &str) -> bool {
+        self.held.iter().any(|held| held.text == text)
     }
 }
 
@@ -234,13 +253,16 @@ impl Templates {
         let terms = |member: &str| terms::required(affinity.and_then(|a| a.get(member)), namespace);
         let mut preferred = terms::preferred(affinity.and_then(|a| a.get("podAffinity")), namespace, 1);
         preferred.extend(terms::preferred(affinity.and_then(|a| a.get("podAntiAffinity")), namespace, -1));
+        let (affinity, anti_affinity) = (terms("podAffinity"), terms("podAntiAffinity"));
+        let held = held(&affinity, &anti_affinity, &preferred);
         let class = Arc::new(Class {
             id: self.next_id,
             namespace: namespace.into(),
             spread: (!constraints.is_empty()).then(|| constraints.iter().map(parse_constraint).collect()),
-            affinity: terms("podAffinity"),
-            anti_affinity: terms("podAntiAffinity"),
+            affinity,
+            anti_affinity,
             preferred,
+            held,
             labels: pairs,
             owner,
             spec: shared_spec,
@@ -259,6 +281,16 @@ impl Templates {
         self.specs.retain(|_, spec| Arc::strong_count(spec) > 1);
         self.sweep_at = self.classes.len() * 2;
     }
+}
+
+fn held(affinity: &[PodTerm], anti_affinity: &[PodTerm], preferred: &[(i64, PodTerm)]) -> Vec<Arc<Held>> {
+    let one = |kind: HeldKind, term: &PodTerm| {
+        Arc::new(Held { text: format!("{kind:?} {term:?}"), kind, term: term.clone() })
+    };
+    let affinity = affinity.iter().map(|t| one(HeldKind::Affinity, t));
+    let anti_affinity = anti_affinity.iter().map(|t| one(HeldKind::AntiAffinity, t));
+    let preferred = preferred.iter().map(|(weight, t)| one(HeldKind::Preferred(*weight), t));
+    affinity.chain(anti_affinity).chain(preferred).collect()
 }
 
 fn make_spec(id: u64, spec: Option<&Value>, requests: &[(String, i64)], at_least: [i64; 2]) -> Spec {

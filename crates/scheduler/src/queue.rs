@@ -329,10 +329,6 @@ impl Queue {
 }
 
 impl Queued {
-    /// The same with what is known of the pod now.
-    pub fn with_pod(self, pod: Arc<Pod>) -> Queued {
-        Queued { pod, ..self }
-    }
     fn key(&self) -> ActiveKey {
         (Reverse(self.pod.priority), self.since, self.number)
     }

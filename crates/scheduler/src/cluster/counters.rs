@@ -14,7 +14,7 @@ use object::selector::LabelSelector;
 
 use crate::cluster::NodeIx;
 use crate::node::Node;
-use crate::pod::{Class, Inclusion, PodTerm, Spec};
+use crate::pod::{Class, Held, Inclusion, PodTerm, Spec};
 use crate::read::Labels;
 
 /// No domain: the node has no such label.
@@ -30,8 +30,8 @@ pub enum Question {
     Spread { namespace: Arc<str>, selector: LabelSelector },
     /// Those that all terms mean.
     Terms(Vec<PodTerm>),
-    /// Those of a class.
-    Class(u64),
+    /// Those that hold a term, by its text.
+    Holders(String),
 }
 
 /// Which nodes count as places for a constraint.
@@ -64,12 +64,13 @@ pub struct Counters {
     of_namespace: HashMap<Arc<str>, Vec<usize>>,
     of_any: Vec<usize>,
     classes: BTreeMap<u64, ClassCount>,
-    with_terms: BTreeMap<u64, Arc<Class>>,
+    /// The terms of placed pods about others, and how many classes hold each.
+    held: BTreeMap<String, (Arc<Held>, usize)>,
     namespaces: HashMap<Arc<str>, Labels>,
     no_labels: Labels,
     /// Grows when a node's labels or taints change: counts by domain are then made anew when read.
     epoch: u64,
-    /// Grows when the placed classes that have terms about other pods do, or a namespace's labels.
+    /// Grows when the terms of placed pods do, or a namespace's labels.
     terms_version: u64,
     tick: u64,
     last_serial: u64,
@@ -147,9 +148,9 @@ impl Counters {
         self.namespaces.get(namespace).unwrap_or(&self.no_labels)
     }
 
-    /// Placed classes with terms about other pods, in the order of their ids.
-    pub fn classes_with_terms(&self) -> impl Iterator<Item = &Arc<Class>> {
-        self.with_terms.values()
+    /// The terms of placed pods about others, in one order.
+    pub fn held(&self) -> impl Iterator<Item = &Arc<Held>> {
+        self.held.values().map(|(held, _)| held)
     }
 
     /// A new decision begins: what is asked from here on is not forgotten before it ends.
@@ -250,10 +251,9 @@ impl Counters {
         };
         self.terms_version += 1;
         // Only questions that choose namespaces by label can change their answer; they are asked anew.
-        let chosen: Vec<usize> = self.of_any.clone();
-        for at in chosen {
-            self.forget(at);
-        }
+        let chooses = |at: &usize| matches!(self.questions[*at], Some(Asked { question: Question::Terms(_), .. }));
+        let chosen: Vec<usize> = self.of_any.iter().copied().filter(chooses).collect();
+        chosen.into_iter().for_each(|at| self.forget(at));
     }
 
     pub(super) fn add_pod(&mut self, node: NodeIx, class: &Arc<Class>, deleting: bool, sign: i64) {
@@ -261,10 +261,7 @@ impl Counters {
             let matched = self.matching(class);
             let count = ClassCount { class: class.clone(), on: BTreeMap::new(), matched };
             self.classes.insert(class.id, count);
-            if class.has_affinity() {
-                self.with_terms.insert(class.id, class.clone());
-                self.terms_version += 1;
-            }
+            self.hold(class, 1);
         }
         let count = self.classes.get_mut(&class.id).expect("inserted above");
         let cell = &mut count.on.entry(node).or_default()[usize::from(deleting)];
@@ -281,7 +278,20 @@ impl Counters {
         }
         if count.on.is_empty() {
             self.classes.remove(&class.id);
-            self.terms_version += u64::from(self.with_terms.remove(&class.id).is_some());
+            self.hold(class, -1);
+        }
+    }
+
+    /// A class is placed for the first time, or none of it is placed any more.
+    fn hold(&mut self, class: &Class, sign: isize) {
+        for held in &class.held {
+            let before = self.held.len();
+            let entry = self.held.entry(held.text.clone()).or_insert_with(|| (held.clone(), 0));
+            entry.1 = entry.1.saturating_add_signed(sign);
+            if entry.1 == 0 {
+                self.held.remove(&held.text);
+            }
+            self.terms_version += u64::from(self.held.len() != before);
         }
     }
 
@@ -314,7 +324,7 @@ impl Counters {
                 *cell = cell.saturating_add(pods.min(u32::from(u16::MAX)) as u16);
             }
         }
-        match question.only_namespace(&self.classes) {
+        match question.only_namespace() {
             Some(namespace) => self.of_namespace.entry(namespace).or_default().push(at),
             None => self.of_any.push(at),
         }
@@ -375,12 +385,12 @@ impl Question {
                 let matches = |t: &PodTerm| t.matches(&class.namespace, namespace_labels, &class.labels);
                 !terms.is_empty() && terms.iter().all(matches)
             }
-            Question::Class(id) => class.id == *id,
+            Question::Holders(text) => class.holds(text),
         }
     }
 
     /// The one namespace the pods can be in, where there is one whatever labels namespaces have.
-    fn only_namespace(&self, classes: &BTreeMap<u64, ClassCount>) -> Option<Arc<str>> {
+    fn only_namespace(&self) -> Option<Arc<str>> {
         match self {
             Question::Spread { namespace, .. } => Some(namespace.clone()),
             Question::Terms(terms) => {
@@ -393,7 +403,7 @@ impl Question {
                     _ => None,
                 })
             }
-            Question::Class(id) => classes.get(id).map(|c| c.class.namespace.clone()),
+            Question::Holders(_) => None,
         }
     }
 }

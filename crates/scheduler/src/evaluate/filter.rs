@@ -151,7 +151,8 @@ impl Moved {
         let anti = class.anti_affinity.iter();
         let anti = anti.map(|term| sum(&|other, _| means(std::slice::from_ref(term), other)));
         let existing = plan.existing_anti.iter().map(|e| {
-            -(change.removed.iter().filter(|pod| cluster.placed(**pod).class.id == e.class).count() as i64)
+            let held = |pod: &&u32| cluster.placed(**pod).class.holds(&e.held.text);
+            -(change.removed.iter().filter(held).count() as i64)
         });
         let labels = counters.namespace_labels(&class.namespace);
         let node = cluster.node(ix);

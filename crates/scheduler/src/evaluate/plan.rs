@@ -1,11 +1,13 @@
 //! The counters a class of pods is judged by, asked for once and renewed for every decision.
 
+use std::sync::Arc;
+
 use crate::cluster::Cluster;
 use crate::cluster::counters::{Counters, Handle, Places, Question};
 use crate::config::Profile;
 use crate::node::HOSTNAME;
 use crate::plugin::Plugin;
-use crate::pod::{Class, Constraint, PodTerm, Unsatisfiable};
+use crate::pod::{Class, Constraint, Held, HeldKind, PodTerm, Unsatisfiable};
 use crate::selectors::Selectors;
 
 pub struct Plan {
@@ -48,7 +50,7 @@ pub struct Soft {
 }
 
 pub struct Existing {
-    pub class: u64,
+    pub held: Arc<Held>,
     pub at: Topic,
 }
 
@@ -142,15 +144,11 @@ impl Plan {
         for term in &class.anti_affinity {
             self.anti.push(topic(counters, &Question::Terms(vec![term.clone()]), &term.topology_key));
         }
-        let mut existing = Vec::new();
-        for other in counters.classes_with_terms() {
-            for term in about(class, &other.anti_affinity, counters) {
-                existing.push((other.id, term.topology_key.clone()));
+        for held in about(class, counters) {
+            if held.kind == HeldKind::AntiAffinity {
+                let at = holders(counters, &held);
+                self.existing_anti.push(Existing { held, at });
             }
-        }
-        for (id, key) in existing {
-            let at = topic(counters, &Question::Class(id), &key);
-            self.existing_anti.push(Existing { class: id, at });
         }
     }
 
@@ -163,34 +161,30 @@ impl Plan {
             return;
         }
         let hard_weight = profile.inter_pod.hard_pod_affinity_weight;
-        let mut wanted = Vec::new();
-        for other in counters.classes_with_terms() {
-            if hard_weight > 0 {
-                for term in about(class, &other.affinity, counters) {
-                    wanted.push((hard_weight, other.id, term.topology_key.clone()));
-                }
+        for held in about(class, counters) {
+            let weight = match held.kind {
+                HeldKind::AntiAffinity => continue,
+                HeldKind::Affinity => hard_weight,
+                HeldKind::Preferred(weight) => weight,
+            };
+            if weight != 0 {
+                let at = holders(counters, &held);
+                self.wanted.push((weight, at));
             }
-            for (weight, term) in &other.preferred {
-                for term in about(class, std::slice::from_ref(term), counters) {
-                    wanted.push((*weight, other.id, term.topology_key.clone()));
-                }
-            }
-        }
-        for (weight, id, key) in wanted {
-            let at = topic(counters, &Question::Class(id), &key);
-            self.wanted.push((weight, at));
         }
     }
 }
 
-/// Those of another pod's terms that mean this class.
-fn about<'a>(
-    class: &'a Class,
-    terms: &'a [PodTerm],
-    counters: &'a Counters,
-) -> impl Iterator<Item = &'a PodTerm> {
+/// Those terms of placed pods that mean this class.
+fn about(class: &Class, counters: &Counters) -> Vec<Arc<Held>> {
     let labels = counters.namespace_labels(&class.namespace);
-    terms.iter().filter(move |term| term.matches(&class.namespace, labels, &class.labels))
+    let means = |held: &&Arc<Held>| held.term.matches(&class.namespace, labels, &class.labels);
+    counters.held().filter(means).cloned().collect()
+}
+
+/// Where those who hold a term are.
+fn holders(counters: &mut Counters, held: &Held) -> Topic {
+    topic(counters, &Question::Holders(held.text.clone()), &held.term.topology_key)
 }
 
 fn topic(counters: &mut Counters, question: &Question, key: &str) -> Topic {
