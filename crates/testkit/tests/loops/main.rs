@@ -3,3 +3,4 @@
 mod election;
 mod informers;
 mod triggers;
+mod scheduling;

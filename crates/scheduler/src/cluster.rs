@@ -1,0 +1,309 @@
+//! The state of the nodes in columns, kept up to date from changes and never listed for a pod.
+//!
+//! ```text
+//! node changed ──┐                        ┌── columns: allocatable, requested, pods        one number a node
+//! pod placed ────┼──> Cluster ────────────┼── generation: larger after every change        what was found out about a node
+//! pod gone ──────┘                        │                                                holds while it stays the same
+//!                                         └── counters: pods by selector, by node and by domain
+//! ```
+//! A pod is placed here when its informer says so, and before that when the scheduler has decided (it is *assumed*).
+
+mod columns;
+pub mod counters;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub use columns::{CPU, Columns, EPHEMERAL_STORAGE, MEMORY};
+
+use crate::node::Node;
+use crate::pod::{Class, HostPort, Pod};
+use crate::read::Labels;
+use counters::Counters;
+
+/// Where a node stands in the columns. Given again after the node and its pods are gone.
+pub type NodeIx = u32;
+pub type PodIx = u32;
+
+#[derive(Default)]
+pub struct Cluster {
+    by_name: HashMap<Arc<str>, NodeIx>,
+    slots: Vec<Slot>,
+    free_slots: Vec<NodeIx>,
+    generation: Vec<u64>,
+    last_generation: u64,
+    columns: Columns,
+    by_uid: HashMap<Arc<str>, PodIx>,
+    placed: Vec<Option<Placed>>,
+    free_pods: Vec<PodIx>,
+    counters: Counters,
+    /// Live nodes, those of different zones in turn.
+    order: Vec<NodeIx>,
+    order_stale: bool,
+    arrivals: u64,
+    /// How many live nodes have an image.
+    images: HashMap<Arc<str>, u32>,
+    images_epoch: u64,
+}
+
+#[derive(Default)]
+struct Slot {
+    name: Arc<str>,
+    /// `None` while only pods name the node: it has not come yet, or it went before them.
+    node: Option<Arc<Node>>,
+    arrived: u64,
+    pods: Vec<PodIx>,
+    ports: u32,
+}
+
+/// A pod on a node.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    pub name: Arc<str>,
+    pub uid: Arc<str>,
+    pub class: Arc<Class>,
+    pub node: NodeIx,
+    pub priority: i32,
+    pub started: Option<i64>,
+    pub deleting: bool,
+    pub preempted: bool,
+    /// Decided here and not yet seen from the server.
+    pub assumed: bool,
+}
+
+impl Cluster {
+    pub fn set_node(&mut self, node: Arc<Node>) {
+        let ix = self.slot(&node.name);
+        let old = self.slots[ix as usize].node.clone();
+        if old.as_deref() == Some(&*node) {
+            return;
+        }
+        if let Some(old) = &old {
+            self.count_images(old, false);
+        } else {
+            self.arrivals += 1;
+            self.slots[ix as usize].arrived = self.arrivals;
+            self.images_epoch += 1;
+        }
+        self.count_images(&node, true);
+        self.order_stale |= old.as_ref().is_none_or(|old| old.zone_key() != node.zone_key());
+        self.columns.set_allocatable(ix, &node);
+        self.counters.set_node(ix, Some(&node));
+        self.slots[ix as usize].node = Some(node);
+        self.touch(ix);
+    }
+
+    pub fn remove_node(&mut self, name: &str) {
+        let Some(&ix) = self.by_name.get(name) else { return };
+        let Some(node) = self.slots[ix as usize].node.take() else { return };
+        self.count_images(&node, false);
+        self.images_epoch += 1;
+        self.order_stale = true;
+        self.counters.set_node(ix, None);
+        self.touch(ix);
+        self.release(ix);
+    }
+
+    /// Puts a pod on its node, or brings what is known of it up to date.
+    pub fn set_pod(&mut self, pod: &Pod, assumed: bool) {
+        self.remove_pod(&pod.uid);
+        let node = self.slot(&pod.node_name);
+        let placed = Placed {
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            class: pod.class.clone(),
+            node,
+            priority: pod.priority,
+            started: pod.started,
+            deleting: pod.deleting,
+            preempted: pod.preempted,
+            assumed,
+        };
+        self.account(&placed, 1);
+        let ix = match self.free_pods.pop() {
+            Some(ix) => ix,
+            None => {
+                self.placed.push(None);
+                (self.placed.len() - 1) as PodIx
+            }
+        };
+        self.by_uid.insert(pod.uid.clone(), ix);
+        self.slots[node as usize].pods.push(ix);
+        self.placed[ix as usize] = Some(placed);
+    }
+
+    /// Takes a pod off its node.
+    pub fn remove_pod(&mut self, uid: &str) -> Option<Placed> {
+        let ix = self.by_uid.remove(uid)?;
+        let placed = self.placed[ix as usize].take().expect("an index by uid names a placed pod");
+        self.free_pods.push(ix);
+        self.slots[placed.node as usize].pods.retain(|other| *other != ix);
+        self.account(&placed, -1);
+        self.release(placed.node);
+        Some(placed)
+    }
+
+    pub fn set_namespace(&mut self, name: &str, labels: Option<Labels>) {
+        self.counters.set_namespace(name, labels);
+    }
+
+    /// The same pod seen again with nothing changed that matters here: only confirmed, not moved.
+    pub fn confirm(&mut self, pod: &Pod) -> bool {
+        let Some(&ix) = self.by_uid.get(&pod.uid) else { return false };
+        let node = self.by_name.get(&pod.node_name).copied();
+        let Some(placed) = self.placed[ix as usize].as_mut() else { return false };
+        let same = Some(placed.node) == node
+            && placed.class.id == pod.class.id
+            && placed.deleting == pod.deleting
+            && placed.priority == pod.priority;
+        if same {
+            placed.assumed = false;
+            placed.started = pod.started;
+            placed.preempted = pod.preempted;
+        }
+        same
+    }
+
+    pub fn pod(&self, uid: &str) -> Option<&Placed> {
+        self.placed[*self.by_uid.get(uid)? as usize].as_ref()
+    }
+    pub fn placed(&self, ix: PodIx) -> &Placed {
+        self.placed[ix as usize].as_ref().expect("indexes on a node name placed pods")
+    }
+    pub fn pods_on(&self, node: NodeIx) -> &[PodIx] {
+        &self.slots[node as usize].pods
+    }
+    pub fn pods(&self) -> usize {
+        self.by_uid.len()
+    }
+    /// The ports taken on a node, one by one; most nodes have none.
+    pub fn ports_on(&self, node: NodeIx) -> impl Iterator<Item = &HostPort> + Clone {
+        let slot = &self.slots[node as usize];
+        let pods = if slot.ports == 0 { &[][..] } else { &slot.pods };
+        pods.iter().flat_map(|ix| &self.placed(*ix).class.spec.ports)
+    }
+    pub fn node(&self, ix: NodeIx) -> &Arc<Node> {
+        self.slots[ix as usize].node.as_ref().expect("only live nodes are in the order")
+    }
+    pub fn live(&self, ix: NodeIx) -> bool {
+        self.slots.get(ix as usize).is_some_and(|slot| slot.node.is_some())
+    }
+    pub fn node_ix(&self, name: &str) -> Option<NodeIx> {
+        self.by_name.get(name).copied().filter(|ix| self.live(*ix))
+    }
+    pub fn node_name(&self, ix: NodeIx) -> &Arc<str> {
+        &self.slots[ix as usize].name
+    }
+    pub fn generation(&self, ix: NodeIx) -> u64 {
+        self.generation[ix as usize]
+    }
+    pub fn columns(&self) -> &Columns {
+        &self.columns
+    }
+    pub fn columns_mut(&mut self) -> &mut Columns {
+        &mut self.columns
+    }
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+    pub fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+    /// One more than the largest index of a node.
+    pub fn width(&self) -> usize {
+        self.slots.len()
+    }
+    pub fn images_epoch(&self) -> u64 {
+        self.images_epoch
+    }
+    pub fn nodes_with_image(&self, name: &str) -> u32 {
+        self.images.get(name).copied().unwrap_or(0)
+    }
+
+    /// The live nodes, one of each zone in turn, in the order they came.
+    pub fn refresh_order(&mut self) {
+        if !self.order_stale {
+            return;
+        }
+        self.order_stale = false;
+        let live = |ix: &NodeIx| self.slots[*ix as usize].node.is_some();
+        let mut all: Vec<NodeIx> = (0..self.slots.len() as NodeIx).filter(live).collect();
+        all.sort_unstable_by_key(|ix| self.slots[*ix as usize].arrived);
+        let mut names: HashMap<String, usize> = HashMap::new();
+        let mut zones: Vec<Vec<NodeIx>> = Vec::new();
+        for ix in all {
+            let next = names.len();
+            let zone = *names.entry(self.node(ix).zone_key()).or_insert(next);
+            if zone == zones.len() {
+                zones.push(Vec::new());
+            }
+            zones[zone].push(ix);
+        }
+        self.order.clear();
+        let longest = zones.iter().map(Vec::len).max().unwrap_or(0);
+        for at in 0..longest {
+            self.order.extend(zones.iter().filter_map(|zone| zone.get(at)));
+        }
+    }
+
+    pub fn order(&self) -> &[NodeIx] {
+        &self.order
+    }
+
+    fn slot(&mut self, name: &Arc<str>) -> NodeIx {
+        if let Some(&ix) = self.by_name.get(name) {
+            return ix;
+        }
+        let ix = match self.free_slots.pop() {
+            Some(ix) => ix,
+            None => {
+                self.slots.push(Slot::default());
+                self.generation.push(0);
+                self.columns.grow();
+                self.counters.grow();
+                (self.slots.len() - 1) as NodeIx
+            }
+        };
+        self.slots[ix as usize].name = name.clone();
+        self.by_name.insert(name.clone(), ix);
+        self.touch(ix);
+        ix
+    }
+
+    /// Frees the place of a node that is gone and whose pods are.
+    fn release(&mut self, ix: NodeIx) {
+        let slot = &mut self.slots[ix as usize];
+        if slot.node.is_none() && slot.pods.is_empty() {
+            let slot = std::mem::take(slot);
+            self.by_name.remove(&slot.name);
+            self.columns.clear(ix);
+            self.free_slots.push(ix);
+        }
+    }
+
+    fn account(&mut self, placed: &Placed, sign: i64) {
+        let node = placed.node;
+        self.columns.add_pod(node, &placed.class.spec, sign);
+        let ports = &mut self.slots[node as usize].ports;
+        *ports = ports.wrapping_add_signed(sign as i32 * placed.class.spec.ports.len() as i32);
+        self.counters.add_pod(node, &placed.class, placed.deleting, sign);
+        self.touch(node);
+    }
+
+    fn touch(&mut self, ix: NodeIx) {
+        self.last_generation += 1;
+        self.generation[ix as usize] = self.last_generation;
+    }
+
+    fn count_images(&mut self, node: &Node, here: bool) {
+        if node.images.is_empty() {
+            return;
+        }
+        self.images_epoch += 1;
+        for (name, _) in &node.images {
+            let count = self.images.entry(name.clone()).or_insert(0);
+            *count = if here { *count + 1 } else { count.saturating_sub(1) };
+        }
+        self.images.retain(|_, count| *count > 0);
+    }
+}

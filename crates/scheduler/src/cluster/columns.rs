@@ -1,0 +1,119 @@
+//! One column a resource: what each node has and what its pods ask for.
+
+use std::sync::Arc;
+
+use crate::cluster::NodeIx;
+use crate::node::Node;
+use crate::pod::Spec;
+
+pub const CPU: usize = 0;
+pub const MEMORY: usize = 1;
+pub const EPHEMERAL_STORAGE: usize = 2;
+
+/// All columns are as long as there are places for nodes.
+pub struct Columns {
+    names: Vec<Arc<str>>,
+    allocatable: Vec<Vec<i64>>,
+    requested: Vec<Vec<i64>>,
+    /// Cpu and memory with a minimum for each container: nodes full of pods that ask for nothing look full.
+    at_least: [Vec<i64>; 2],
+    pods_allowed: Vec<i64>,
+    pods: Vec<i64>,
+    width: usize,
+}
+
+impl Default for Columns {
+    fn default() -> Self {
+        let names: Vec<Arc<str>> = ["cpu", "memory", "ephemeral-storage"].map(Arc::from).to_vec();
+        Columns {
+            allocatable: vec![Vec::new(); names.len()],
+            requested: vec![Vec::new(); names.len()],
+            names,
+            at_least: [Vec::new(), Vec::new()],
+            pods_allowed: Vec::new(),
+            pods: Vec::new(),
+            width: 0,
+        }
+    }
+}
+
+impl Columns {
+    /// The column of a resource, made when it is first heard of.
+    pub fn resource(&mut self, name: &str) -> usize {
+        if let Some(at) = self.names.iter().position(|n| n.as_ref() == name) {
+            return at;
+        }
+        self.names.push(name.into());
+        self.allocatable.push(vec![0; self.width]);
+        self.requested.push(vec![0; self.width]);
+        self.names.len() - 1
+    }
+    pub fn name(&self, resource: usize) -> &str {
+        &self.names[resource]
+    }
+    pub fn allocatable(&self, resource: usize, node: NodeIx) -> i64 {
+        self.allocatable[resource][node as usize]
+    }
+    pub fn requested(&self, resource: usize, node: NodeIx) -> i64 {
+        self.requested[resource][node as usize]
+    }
+    /// What is asked for with the minimum for each container; only of cpu and memory.
+    pub fn at_least(&self, resource: usize, node: NodeIx) -> i64 {
+        match self.at_least.get(resource) {
+            Some(column) => column[node as usize],
+            None => self.requested(resource, node),
+        }
+    }
+    pub fn pods_allowed(&self, node: NodeIx) -> i64 {
+        self.pods_allowed[node as usize]
+    }
+    pub fn pods(&self, node: NodeIx) -> i64 {
+        self.pods[node as usize]
+    }
+
+    pub(super) fn grow(&mut self) {
+        self.width += 1;
+        for column in self.all() {
+            column.push(0);
+        }
+    }
+
+    pub(super) fn clear(&mut self, node: NodeIx) {
+        for column in self.all() {
+            column[node as usize] = 0;
+        }
+    }
+
+    pub(super) fn set_allocatable(&mut self, ix: NodeIx, node: &Node) {
+        for column in &mut self.allocatable {
+            column[ix as usize] = 0;
+        }
+        self.pods_allowed[ix as usize] = 0;
+        for (name, amount) in &node.allocatable {
+            if name.as_ref() == "pods" {
+                self.pods_allowed[ix as usize] = *amount;
+            } else {
+                let resource = self.resource(name);
+                self.allocatable[resource][ix as usize] = *amount;
+            }
+        }
+    }
+
+    pub(super) fn add_pod(&mut self, node: NodeIx, spec: &Spec, sign: i64) {
+        for (name, amount) in &spec.requests {
+            let resource = self.resource(name);
+            let cell = &mut self.requested[resource][node as usize];
+            *cell = cell.saturating_add(sign * amount);
+        }
+        for (column, amount) in self.at_least.iter_mut().zip(spec.at_least) {
+            let cell = &mut column[node as usize];
+            *cell = cell.saturating_add(sign * amount);
+        }
+        self.pods[node as usize] += sign;
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Vec<i64>> {
+        let numbers = [&mut self.pods_allowed, &mut self.pods];
+        self.allocatable.iter_mut().chain(&mut self.requested).chain(&mut self.at_least).chain(numbers)
+    }
+}

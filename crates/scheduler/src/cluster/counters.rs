@@ -1,0 +1,494 @@
+//! How many placed pods a selector matches, on each node and in each domain of a topology, kept up to date.
+//!
+//! ```text
+//! Question (which pods)  ──>  per node: [2, 0, 1, ...]  ──>  per domain of "zone": [3, 0]   over all nodes, or over those
+//!                             changed with every pod          the same                      a spread constraint counts
+//! ```
+//! A question is asked for the first time when a pod with such a term is evaluated; its counts are then made from the
+//! classes of the placed pods, and changed with them from there on. The least recently asked are forgotten.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use object::selector::LabelSelector;
+
+use crate::cluster::NodeIx;
+use crate::node::Node;
+use crate::pod::{Class, Held, Inclusion, PodTerm, Spec};
+use crate::read::Labels;
+
+/// No domain: the node has no such label.
+pub const NOWHERE: u32 = u32::MAX;
+/// Counts by node kept in all, two bytes each: 32 MiB.
+const MAX_CELLS: usize = 16 << 20;
+const MIN_QUESTIONS: usize = 64;
+
+/// Which placed pods are counted.
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// Those of a namespace that are not going away, for spreading.
+    Spread { namespace: Arc<str>, selector: LabelSelector },
+    /// Those that all terms mean.
+    Terms(Vec<PodTerm>),
+    /// Those that hold a term, by its text.
+    Holders(String),
+}
+
+/// Which nodes count as places for a constraint.
+#[derive(Clone, Debug)]
+pub struct Places {
+    pub spec: Arc<Spec>,
+    pub affinity: Inclusion,
+    pub taints: Inclusion,
+    /// Topology keys that must all be there.
+    pub keys: Vec<usize>,
+}
+
+/// A counter that was asked for; it can be read until the next question is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Handle {
+    question: usize,
+    serial: u64,
+    domains: usize,
+}
+
+#[derive(Default)]
+pub struct Counters {
+    topologies: Vec<Topology>,
+    /// The nodes as they are, for domains and places that are asked for later.
+    nodes: Vec<Option<Arc<Node>>>,
+    questions: Vec<Option<Asked>>,
+    free: Vec<usize>,
+    by_text: HashMap<String, usize>,
+    /// Questions by the only namespace they can be about, and those about any.
+    of_namespace: HashMap<Arc<str>, Vec<usize>>,
+    of_any: Vec<usize>,
+    classes: BTreeMap<u64, ClassCount>,
+    /// The terms of placed pods about others, and how many classes hold each.
+    held: BTreeMap<String, (Arc<Held>, usize)>,
+    namespaces: HashMap<Arc<str>, Labels>,
+    no_labels: Labels,
+    /// Grows when a node's labels or taints change: counts by domain are then made anew when read.
+    epoch: u64,
+    /// Grows when the terms of placed pods do, or a namespace's labels.
+    terms_version: u64,
+    tick: u64,
+    last_serial: u64,
+}
+
+struct Topology {
+    key: String,
+    domain: Vec<u32>,
+    values: HashMap<Arc<str>, u32>,
+}
+
+struct Asked {
+    text: String,
+    question: Question,
+    serial: u64,
+    used: u64,
+    per_node: Vec<u16>,
+    domains: Vec<Domains>,
+}
+
+/// Counts by domain of one topology.
+pub struct Domains {
+    pub topology: usize,
+    places_text: String,
+    places: Option<Places>,
+    /// Whether each node counts; empty where all do.
+    eligible: Vec<bool>,
+    epoch: u64,
+    pub counts: Vec<i64>,
+    /// Nodes that count in each domain: a domain without any is none.
+    pub nodes: Vec<u32>,
+    /// The sum of all counts.
+    pub total: i64,
+}
+
+struct ClassCount {
+    class: Arc<Class>,
+    /// Live and terminating pods by node.
+    on: BTreeMap<NodeIx, [u32; 2]>,
+    matched: Vec<usize>,
+}
+
+impl Counters {
+    /// A topology key's number, made when first heard of.
+    pub fn topology(&mut self, key: &str) -> usize {
+        if let Some(at) = self.topologies.iter().position(|t| t.key == key) {
+            return at;
+        }
+        let mut topology = Topology { key: key.to_owned(), domain: Vec::new(), values: HashMap::new() };
+        for node in &self.nodes {
+            let domain = topology.domain_of(node.as_deref());
+            topology.domain.push(domain);
+        }
+        self.topologies.push(topology);
+        self.topologies.len() - 1
+    }
+
+    /// The domain of each node, [`NOWHERE`] without the label.
+    pub fn domain(&self, topology: usize) -> &[u32] {
+        &self.topologies[topology].domain
+    }
+    pub fn domains_of(&self, topology: usize) -> usize {
+        self.topologies[topology].values.len()
+    }
+    pub fn is_topology(&self, topology: usize, key: &str) -> bool {
+        self.topologies[topology].key == key
+    }
+    pub fn terms_version(&self) -> u64 {
+        self.terms_version
+    }
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+    pub fn namespace_labels(&self, namespace: &str) -> &Labels {
+        self.namespaces.get(namespace).unwrap_or(&self.no_labels)
+    }
+
+    /// The terms of placed pods about others, in one order.
+    pub fn held(&self) -> impl Iterator<Item = &Arc<Held>> {
+        self.held.values().map(|(held, _)| held)
+    }
+
+    /// A new decision begins: what is asked from here on is not forgotten before it ends.
+    pub fn begin(&mut self) {
+        self.tick += 1;
+    }
+
+    /// The counter of a question over a topology (and the places that count), made or brought up to date.
+    pub fn ask(&mut self, question: &Question, topology: usize, places: Option<Places>) -> Handle {
+        let text = format!("{question:?}");
+        let at = match self.by_text.get(&text) {
+            Some(&at) => at,
+            None => self.add_question(text, question.clone()),
+        };
+        let places_text = places.as_ref().map(Places::text).unwrap_or_default();
+        let asked = self.questions[at].as_mut().expect("named by its text");
+        let found = |d: &Domains| d.topology == topology && d.places_text == places_text;
+        let domains = match asked.domains.iter().position(found) {
+            Some(domains) => domains,
+            None => {
+                asked.domains.push(Domains::new(topology, places_text, places));
+                asked.domains.len() - 1
+            }
+        };
+        let handle = Handle { question: at, serial: asked.serial, domains };
+        self.renew(handle);
+        handle
+    }
+
+    /// Brings a counter asked for earlier up to date; `false` when it was forgotten.
+    pub fn renew(&mut self, handle: Handle) -> bool {
+        let Some(asked) = self.questions[handle.question].as_mut().filter(|a| a.serial == handle.serial)
+        else {
+            return false;
+        };
+        asked.used = self.tick;
+        let Asked { per_node, domains, .. } = asked;
+        let domains = &mut domains[handle.domains];
+        if domains.epoch != self.epoch {
+            domains.rebuild(per_node, &self.topologies, &self.nodes);
+            domains.epoch = self.epoch;
+        }
+        true
+    }
+
+    pub fn read(&self, handle: Handle) -> &Domains {
+        &self.asked(handle).domains[handle.domains]
+    }
+    pub fn per_node(&self, handle: Handle) -> &[u16] {
+        &self.asked(handle).per_node
+    }
+    fn asked(&self, handle: Handle) -> &Asked {
+        self.questions[handle.question].as_ref().expect("read in the decision that renewed it")
+    }
+
+    pub(super) fn grow(&mut self) {
+        self.nodes.push(None);
+        for topology in &mut self.topologies {
+            topology.domain.push(NOWHERE);
+        }
+        for asked in self.questions.iter_mut().flatten() {
+            asked.per_node.push(0);
+        }
+        self.epoch += 1;
+    }
+
+    pub(super) fn set_node(&mut self, ix: NodeIx, node: Option<&Arc<Node>>) {
+        let old = &self.nodes[ix as usize];
+        let same = match (old, node) {
+            (Some(old), Some(new)) => old.labels == new.labels && old.taints == new.taints,
+            _ => false,
+        };
+        self.nodes[ix as usize] = node.cloned();
+        if same {
+            return;
+        }
+        for topology in &mut self.topologies {
+            topology.domain[ix as usize] = topology.domain_of(node.map(|n| &**n));
+            // Values of nodes long gone are let go when they outnumber the others.
+            if topology.values.len() > 2 * self.nodes.len() + 64 {
+                topology.values.clear();
+                for (ix, node) in self.nodes.iter().enumerate() {
+                    topology.domain[ix] = topology.domain_of(node.as_deref());
+                }
+            }
+        }
+        self.epoch += 1;
+    }
+
+    pub(super) fn set_namespace(&mut self, name: &str, labels: Option<Labels>) {
+        let old = self.namespaces.get(name);
+        if old == labels.as_ref() {
+            return;
+        }
+        match labels {
+            Some(labels) => self.namespaces.insert(name.into(), labels),
+            None => self.namespaces.remove(name),
+        };
+        self.terms_version += 1;
+        // Only questions that choose namespaces by label can change their answer; they are asked anew.
+        let chooses = |at: &usize| matches!(self.questions[*at], Some(Asked { question: Question::Terms(_), .. }));
+        let chosen: Vec<usize> = self.of_any.iter().copied().filter(chooses).collect();
+        chosen.into_iter().for_each(|at| self.forget(at));
+    }
+
+    pub(super) fn add_pod(&mut self, node: NodeIx, class: &Arc<Class>, deleting: bool, sign: i64) {
+        if !self.classes.contains_key(&class.id) {
+            let matched = self.matching(class);
+            let count = ClassCount { class: class.clone(), on: BTreeMap::new(), matched };
+            self.classes.insert(class.id, count);
+            self.hold(class, 1);
+        }
+        let count = self.classes.get_mut(&class.id).expect("inserted above");
+        let cell = &mut count.on.entry(node).or_default()[usize::from(deleting)];
+        *cell = cell.saturating_add_signed(sign as i32);
+        if count.on[&node] == [0, 0] {
+            count.on.remove(&node);
+        }
+        for at in &count.matched {
+            let asked = self.questions[*at].as_mut().expect("forgotten questions leave the classes");
+            if deleting && matches!(asked.question, Question::Spread { .. }) {
+                continue;
+            }
+            asked.add(node, sign, &self.topologies);
+        }
+        if count.on.is_empty() {
+            self.classes.remove(&class.id);
+            self.hold(class, -1);
+        }
+    }
+
+    /// A class is placed for the first time, or none of it is placed any more.
+    fn hold(&mut self, class: &Class, sign: isize) {
+        for held in &class.held {
+            let before = self.held.len();
+            let entry = self.held.entry(held.text.clone()).or_insert_with(|| (held.clone(), 0));
+            entry.1 = entry.1.saturating_add_signed(sign);
+            if entry.1 == 0 {
+                self.held.remove(&held.text);
+            }
+            self.terms_version += u64::from(self.held.len() != before);
+        }
+    }
+
+    /// The questions whose pods this class' pods are among.
+    fn matching(&self, class: &Class) -> Vec<usize> {
+        let own = self.of_namespace.get(&class.namespace).map(Vec::as_slice).unwrap_or_default();
+        let mut matched: Vec<usize> = own.iter().chain(&self.of_any).copied().collect();
+        matched.retain(|at| {
+            let asked = self.questions[*at].as_ref().expect("listed questions are there");
+            asked.question.about(class, self.namespace_labels(&class.namespace))
+        });
+        matched
+    }
+
+    fn add_question(&mut self, text: String, question: Question) -> usize {
+        self.make_room();
+        let width = self.nodes.len();
+        let mut per_node = vec![0u16; width];
+        let live_only = matches!(question, Question::Spread { .. });
+        let at = self.free.pop().unwrap_or(self.questions.len());
+        for count in self.classes.values_mut() {
+            let labels = self.namespaces.get(&count.class.namespace).unwrap_or(&self.no_labels);
+            if !question.about(&count.class, labels) {
+                continue;
+            }
+            count.matched.push(at);
+            for (node, [live, deleting]) in &count.on {
+                let pods = live + if live_only { 0 } else { *deleting };
+                let cell = &mut per_node[*node as usize];
+                *cell = cell.saturating_add(pods.min(u32::from(u16::MAX)) as u16);
+            }
+        }
+        match question.only_namespace() {
+            Some(namespace) => self.of_namespace.entry(namespace).or_default().push(at),
+            None => self.of_any.push(at),
+        }
+        self.last_serial += 1;
+        let serial = self.last_serial;
+        self.by_text.insert(text.clone(), at);
+        let asked = Asked { text, question, serial, used: self.tick, per_node, domains: Vec::new() };
+        match self.questions.get_mut(at) {
+            Some(slot) => *slot = Some(asked),
+            None => self.questions.push(Some(asked)),
+        }
+        at
+    }
+
+    fn make_room(&mut self) {
+        let room = (MAX_CELLS / self.nodes.len().max(1)).max(MIN_QUESTIONS);
+        if self.by_text.len() < room {
+            return;
+        }
+        // A quarter at once, so that the search is paid for by many questions.
+        let mut by_use: Vec<(u64, usize)> = self
+            .questions
+            .iter()
+            .enumerate()
+            .filter_map(|(at, asked)| asked.as_ref().map(|a| (a.used, at)))
+            .filter(|(used, _)| *used != self.tick)
+            .collect();
+        by_use.sort_unstable();
+        by_use.truncate(room.div_ceil(4));
+        let gone: Vec<usize> = by_use.into_iter().map(|(_, at)| at).collect();
+        gone.into_iter().for_each(|at| self.forget(at));
+    }
+
+    fn forget(&mut self, at: usize) {
+        let Some(asked) = self.questions[at].take() else { return };
+        self.by_text.remove(&asked.text);
+        self.of_namespace.retain(|_, list| {
+            list.retain(|other| *other != at);
+            !list.is_empty()
+        });
+        self.of_any.retain(|other| *other != at);
+        for count in self.classes.values_mut() {
+            count.matched.retain(|other| *other != at);
+        }
+        self.free.push(at);
+    }
+}
+
+impl Question {
+    fn about(&self, class: &Class, namespace_labels: &Labels) -> bool {
+        match self {
+            Question::Spread { namespace, selector } => {
+                class.namespace == *namespace
+                    && !selector.is_everything()
+                    && selector.matches(&|key| class.label(key))
+            }
+            Question::Terms(terms) => {
+                let matches = |t: &PodTerm| t.matches(&class.namespace, namespace_labels, &class.labels);
+                !terms.is_empty() && terms.iter().all(matches)
+            }
+            Question::Holders(text) => class.holds(text),
+        }
+    }
+
+    /// The one namespace the pods can be in, where there is one whatever labels namespaces have.
+    fn only_namespace(&self) -> Option<Arc<str>> {
+        match self {
+            Question::Spread { namespace, .. } => Some(namespace.clone()),
+            Question::Terms(terms) => {
+                let by_label = |t: &PodTerm| t.namespace_selector != LabelSelector::nothing();
+                if terms.iter().any(by_label) {
+                    return None;
+                }
+                terms.iter().find_map(|term| match term.namespaces.as_slice() {
+                    [only] => Some(only.as_str().into()),
+                    _ => None,
+                })
+            }
+            Question::Holders(_) => None,
+        }
+    }
+}
+
+impl Places {
+    fn text(&self) -> String {
+        format!("{} {:?} {:?} {:?}", self.spec.id, self.affinity, self.taints, self.keys)
+    }
+
+    pub fn include(&self, ix: usize, node: &Node, topologies: &dyn Fn(usize, usize) -> u32) -> bool {
+        self.keys.iter().all(|key| topologies(*key, ix) != NOWHERE)
+            && (self.affinity == Inclusion::Ignore || self.spec.required.matches(node))
+            && (self.taints == Inclusion::Ignore
+                || crate::taint::all_tolerated(&node.taints, &self.spec.tolerations))
+    }
+}
+
+impl Topology {
+    fn domain_of(&mut self, node: Option<&Node>) -> u32 {
+        let Some(value) = node.and_then(|n| n.label(&self.key)) else { return NOWHERE };
+        if let Some(&domain) = self.values.get(value) {
+            return domain;
+        }
+        let domain = self.values.len() as u32;
+        self.values.insert(value.into(), domain);
+        domain
+    }
+}
+
+impl Asked {
+    fn add(&mut self, node: NodeIx, sign: i64, topologies: &[Topology]) {
+        let cell = &mut self.per_node[node as usize];
+        *cell = cell.saturating_add_signed(sign as i16);
+        for domains in &mut self.domains {
+            let domain = topologies[domains.topology].domain[node as usize];
+            let counts = domains.eligible.get(node as usize).copied().unwrap_or(true);
+            // What is out of date is made anew when it is read.
+            if let Some(count) = domains.counts.get_mut(domain as usize).filter(|_| counts) {
+                *count += sign;
+                domains.total += sign;
+            }
+        }
+    }
+}
+
+impl Domains {
+    fn new(topology: usize, places_text: String, places: Option<Places>) -> Domains {
+        Domains {
+            topology,
+            places_text,
+            places,
+            eligible: Vec::new(),
+            // No epoch is this one: the counts are made when first read.
+            epoch: u64::MAX,
+            counts: Vec::new(),
+            nodes: Vec::new(),
+            total: 0,
+        }
+    }
+
+    /// Whether a node is one of the places.
+    pub fn includes(&self, node: NodeIx) -> bool {
+        self.eligible.get(node as usize).copied().unwrap_or(true)
+    }
+
+    fn rebuild(&mut self, per_node: &[u16], topologies: &[Topology], nodes: &[Option<Arc<Node>>]) {
+        let width = topologies[self.topology].values.len();
+        self.counts = vec![0; width];
+        self.nodes = vec![0; width];
+        self.total = 0;
+        let at = |key: usize, ix: usize| topologies[key].domain[ix];
+        if let Some(places) = &self.places {
+            let include = |(ix, node): (usize, &Option<Arc<Node>>)| {
+                node.as_ref().is_some_and(|node| places.include(ix, node, &at))
+            };
+            self.eligible = nodes.iter().enumerate().map(include).collect();
+        }
+        for (ix, count) in per_node.iter().enumerate() {
+            let domain = at(self.topology, ix);
+            if domain == NOWHERE || !self.includes(ix as NodeIx) {
+                continue;
+            }
+            self.counts[domain as usize] += i64::from(*count);
+            self.nodes[domain as usize] += 1;
+            self.total += i64::from(*count);
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The scheduler without its surroundings: objects in, decisions out.
+//!
+//! ```text
+//! objects from informers ──> Engine::set_pod, set_node, ... ──> cluster, queue
+//! next() ──> Step::Bind (assumed already) ──> the loop binds ──> bound() / bind_failed()
+//!        ──> Step::Failed ──> the loop says why, and deletes victims
+//! ```
+//! Nothing here waits, and time and chance are handed in: the same calls give the same steps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object::Value;
+use object::selector::LabelSelector;
+
+use crate::cluster::{Cluster, Placed};
+use crate::config::Config;
+use crate::evaluate::preempt::{Budget, Preemption};
+use crate::evaluate::{Evaluator, Outcome, Rng};
+use crate::node::Node;
+use crate::nominated::Nominated;
+use crate::plugin::{Plugin, Plugins};
+use crate::pod::{OwnerKind, Pod, Templates};
+use crate::queue::hints::Event;
+use crate::queue::{Lengths, Queue, Queued};
+use crate::read::{int, labels, pairs};
+use crate::selectors::Selectors;
+
+pub struct Engine {
+    config: Arc<Config>,
+    templates: Templates,
+    cluster: Cluster,
+    selectors: Selectors,
+    nominated: Nominated,
+    budgets: BTreeMap<(Arc<str>, Arc<str>), Budget>,
+    evaluator: Evaluator,
+    queue: Queue,
+}
+
+/// What is to be done about one pod.
+#[derive(Debug)]
+pub enum Step {
+    /// It goes to this node, where it is counted already.
+    Bind { queued: Queued, node: Arc<str> },
+    /// It has no node for now, and waits for something to change.
+    Failed(Failure),
+    /// It is going away, or was bound by somebody else: nothing to be said but to people.
+    Skipped { pod: Arc<Pod>, message: String },
+}
+
+#[derive(Debug)]
+pub struct Failure {
+    pub pod: Arc<Pod>,
+    /// The condition's message, and the event's.
+    pub message: String,
+    /// What the pod's nominated node shall be: `None` leaves it.
+    pub nominated_node: Option<Arc<str>>,
+    /// Pods to delete, the most important first, all on the nominated node.
+    pub victims: Vec<Placed>,
+    /// Less important pods that were promised room on that node, and are not any more.
+    pub unpromised: Vec<Arc<Pod>>,
+}
+
+impl Engine {
+    pub fn new(config: Config) -> Engine {
+        let config = Arc::new(config);
+        Engine {
+            templates: Templates::default(),
+            cluster: Cluster::default(),
+            selectors: Selectors::default(),
+            nominated: Nominated::default(),
+            budgets: BTreeMap::new(),
+            evaluator: Evaluator::new(config.clone()),
+            queue: Queue::new(config.clone()),
+            config,
+        }
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+    pub fn lengths(&self) -> Lengths {
+        self.queue.lengths()
+    }
+    pub fn is_gated(&self, uid: &str) -> bool {
+        self.queue.is_gated(uid)
+    }
+    /// The pod as it is known while it waits.
+    pub fn waiting(&self, uid: &str) -> Option<&Arc<Pod>> {
+        self.queue.get(uid)
+    }
+    /// When time alone will next give something to do.
+    pub fn next_wake(&self) -> Option<Duration> {
+        self.queue.next_wake()
+    }
+
+    /// A pod that came or changed; the answer is what is known of it now.
+    pub fn set_pod(&mut self, tree: &Value, now: Duration) -> Arc<Pod> {
+        let pod = Arc::new(self.templates.parse(tree));
+        if pod.finished {
+            self.remove_pod(&pod.uid, now);
+        } else if pod.assigned() {
+            self.set_assigned(&pod, now);
+        } else {
+            self.set_waiting(&pod, now);
+        }
+        pod
+    }
+
+    fn set_assigned(&mut self, pod: &Arc<Pod>, now: Duration) {
+        self.queue.remove(&pod.uid);
+        self.nominated.remove(&pod.uid);
+        let old = self.cluster.pod(&pod.uid).map(|old| (old.class.clone(), old.assumed));
+        if !self.cluster.confirm(pod) {
+            self.cluster.set_pod(pod, false);
+        }
+        match old {
+            Some((old, false)) if old.id == pod.class.id => {}
+            Some((old, false)) => {
+                let event = Event::Changed { old: &old, new: &pod.class };
+                self.queue.moved(&event, &self.cluster, now);
+            }
+            // Pods that wait for others of their kind heard nothing when it was only assumed.
+            _ => self.queue.moved(&Event::Placed(&pod.class), &self.cluster, now),
+        }
+    }
+
+    fn set_waiting(&mut self, pod: &Arc<Pod>, now: Duration) {
+        // Not ours, or on its way to a node already: what the server says next decides.
+        let ours = self.config.profile(&pod.scheduler_name).is_some();
+        let assumed = self.cluster.pod(&pod.uid).is_some_and(|placed| placed.assumed);
+        if !ours || assumed {
+            return;
+        }
+        // A promise made here is not yet in what the server says: only what it says anew counts.
+        let before = self.queue.get(&pod.uid).map(|old| old.nominated_node.clone()).unwrap_or_default();
+        let promised = self.nominated.node_of(&pod.uid).cloned();
+        if before != pod.nominated_node {
+            self.nominated.set(pod.clone(), &pod.nominated_node);
+        } else if let Some(node) = promised {
+            self.nominated.set(pod.clone(), &node);
+        }
+        self.queue.set(pod.clone(), &self.cluster, now);
+        if !before.is_empty() && before != pod.nominated_node {
+            let event = Event::Gone { pod: &pod.class, promised_to: Some(pod.priority) };
+            self.queue.moved(&event, &self.cluster, now);
+        }
+    }
+
+    pub fn remove_pod(&mut self, uid: &str, now: Duration) {
+        let promised = self.nominated.node_of(uid).is_some();
+        self.nominated.remove(uid);
+        if let Some(pod) = self.queue.remove(uid)
+            && promised
+        {
+            let event = Event::Gone { pod: &pod.class, promised_to: Some(pod.priority) };
+            self.queue.moved(&event, &self.cluster, now);
+        }
+        if let Some(placed) = self.cluster.remove_pod(uid) {
+            self.queue.moved(&Event::gone(&placed), &self.cluster, now);
+        }
+    }
+
+    pub fn set_node(&mut self, tree: &Value, now: Duration) {
+        let node = Arc::new(Node::parse(tree));
+        let old = self.cluster.node_ix(&node.name).map(|ix| self.cluster.node(ix).clone());
+        if old.as_ref() == Some(&node) {
+            return;
+        }
+        self.cluster.set_node(node.clone());
+        let event = match &old {
+            Some(old) => Event::NodeUpdated { old, new: &node },
+            None => Event::NodeAdded(&node),
+        };
+        self.queue.moved(&event, &self.cluster, now);
+    }
+
+    pub fn remove_node(&mut self, name: &str, now: Duration) {
+        let Some(ix) = self.cluster.node_ix(name) else { return };
+        let node = self.cluster.node(ix).clone();
+        self.cluster.remove_node(name);
+        self.queue.moved(&Event::NodeRemoved(&node), &self.cluster, now);
+    }
+
+    pub fn set_namespace(&mut self, name: &str, tree: Option<&Value>) {
+        let labels = tree.map(|tree| labels(tree.at(&["metadata", "labels"])));
+        self.cluster.set_namespace(name, labels);
+    }
+
+    pub fn set_service(&mut self, namespace: &str, name: &str, tree: Option<&Value>) {
+        self.selectors.set_service(namespace, name, tree);
+    }
+
+    pub fn set_owner(&mut self, kind: OwnerKind, namespace: &str, name: &str, tree: Option<&Value>) {
+        self.selectors.set_owner(kind, namespace, name, tree);
+    }
+
+    pub fn set_budget(&mut self, namespace: &str, name: &str, tree: Option<&Value>) {
+        let key = (Arc::from(namespace), Arc::from(name));
+        let Some(tree) = tree else {
+            self.budgets.remove(&key);
+            return;
+        };
+        let selector = tree.at(&["spec", "selector"]).unwrap_or(&Value::Null);
+        let status = tree.get("status");
+        let disrupted = status.and_then(|s| s.get("disruptedPods"));
+        let budget = Budget {
+            namespace: key.0.clone(),
+            selector: LabelSelector::from_label_selector(selector)
+                .unwrap_or_else(|_| LabelSelector::nothing()),
+            allowed: status.and_then(|s| int(s, "disruptionsAllowed")).unwrap_or(0),
+            disrupted: pairs(disrupted).into_iter().map(|(name, _)| name.to_owned()).collect(),
+        };
+        self.budgets.insert(key, budget);
+    }
+
+    /// Decides about the next pod that waits, if one may be tried now.
+    pub fn next(&mut self, now: Duration, rng: Rng) -> Option<Step> {
+        let queued = self.queue.pop(now)?;
+        let pod = queued.pod.clone();
+        if pod.deleting {
+            let message = format!("skip schedule deleting pod: {}", pod.key());
+            return Some(Step::Skipped { pod, message });
+        }
+        let Some(profile) = self.config.profile(&pod.scheduler_name) else {
+            let message = format!("profile not found for scheduler name {:?}", &*pod.scheduler_name);
+            return Some(Step::Skipped { pod, message });
+        };
+        let (known, pod) = (pod.clone(), self.with_promise(pod));
+        let Engine { cluster, selectors, nominated, evaluator, .. } = self;
+        Some(match evaluator.decide(cluster, selectors, nominated, profile, &pod, rng) {
+            Outcome::Place(ix) => {
+                let node = self.cluster.node_name(ix).clone();
+                let placed = Pod { node_name: node.clone(), ..(*pod).clone() };
+                self.cluster.set_pod(&placed, true);
+                self.nominated.remove(&pod.uid);
+                Step::Bind { queued, node }
+            }
+            Outcome::NoNodes => {
+                self.queue.put_aside(queued, now);
+                self.nominated.remove(&pod.uid);
+                let message = "no nodes available to schedule pods".to_owned();
+                let (pod, nominated_node) = (known, Some("".into()));
+                Step::Failed(Failure {
+                    pod,
+                    message,
+                    nominated_node,
+                    victims: Vec::new(),
+                    unpromised: Vec::new(),
+                })
+            }
+            Outcome::Unfit(diagnosis) => self.unfit(queued, &pod, profile, diagnosis, now, rng),
+        })
+    }
+
+    fn unfit(
+        &mut self,
+        queued: Queued,
+        pod: &Pod,
+        profile: usize,
+        mut diagnosis: crate::verdict::Diagnosis,
+        now: Duration,
+        rng: Rng,
+    ) -> Step {
+        let mut failure = Failure {
+            pod: queued.pod.clone(),
+            message: String::new(),
+            nominated_node: Some("".into()),
+            victims: Vec::new(),
+            unpromised: Vec::new(),
+        };
+        if self.config.profiles[profile].post_filter.has(Plugin::DefaultPreemption) {
+            let budgets: Vec<Budget> = self.budgets.values().cloned().collect();
+            let Engine { cluster, selectors, nominated, evaluator, .. } = self;
+            match evaluator.preempt(cluster, selectors, nominated, &budgets, profile, pod, &diagnosis, rng) {
+                Preemption::Room { node, victims } => {
+                    let name = self.cluster.node_name(node).clone();
+                    let less = |other: &&Arc<Pod>| other.priority < pod.priority;
+                    failure.unpromised = self.nominated.on(&name).iter().filter(less).cloned().collect();
+                    failure.unpromised.iter().for_each(|other| self.nominated.remove(&other.uid));
+                    failure.victims = victims.into_iter().filter(|victim| !victim.deleting).collect();
+                    failure.nominated_node = Some(name);
+                }
+                Preemption::Helpless(words) => diagnosis.post_filter = format!("preemption: {words}"),
+                Preemption::Refused(words) => {
+                    diagnosis.post_filter = format!("preemption: {words}");
+                    failure.nominated_node = None;
+                }
+            }
+        }
+        failure.message = diagnosis.message(&pod.class.spec);
+        match &failure.nominated_node {
+            Some(node) => self.nominated.set(queued.pod.clone(), node),
+            None => {}
+        }
+        let mut rejected_by = diagnosis.plugins;
+        if rejected_by.is_empty() {
+            rejected_by = Plugins::all();
+        }
+        self.queue.put_back(queued, rejected_by, now);
+        Step::Failed(failure)
+    }
+
+    /// The pod with the node it was promised here, which the server may not know of yet.
+    fn with_promise(&self, pod: Arc<Pod>) -> Arc<Pod> {
+        match self.nominated.node_of(&pod.uid) {
+            Some(node) if *node != pod.nominated_node => {
+                Arc::new(Pod { nominated_node: node.clone(), ..(*pod).clone() })
+            }
+            _ => pod,
+        }
+    }
+
+    /// A pod could not be bound: it is taken off its node and tried again after a while.
+    pub fn bind_failed(&mut self, queued: Queued, now: Duration) {
+        let uid = queued.pod.uid.clone();
+        let assumed = self.cluster.pod(&uid).is_some_and(|placed| placed.assumed);
+        // The server has said otherwise meanwhile: it is bound, by us or by another scheduler.
+        if !assumed {
+            return;
+        }
+        if let Some(placed) = self.cluster.remove_pod(&uid) {
+            self.queue.moved(&Event::gone(&placed), &self.cluster, now);
+        }
+        self.queue.put_back(queued, Plugins::EMPTY, now);
+    }
+
+    /// A pod that is gone, or bound elsewhere, is no longer counted where it was assumed to be.
+    pub fn forget(&mut self, uid: &str, now: Duration) {
+        if self.cluster.pod(uid).is_some_and(|placed| placed.assumed)
+            && let Some(placed) = self.cluster.remove_pod(uid)
+        {
+            self.queue.moved(&Event::gone(&placed), &self.cluster, now);
+        }
+    }
+
+    /// Tries a waiting pod at once; for one whose preemption failed.
+    pub fn activate(&mut self, uid: &str) {
+        self.queue.activate(uid);
+    }
+}

@@ -1,0 +1,285 @@
+//! Where a pod should go: filter the nodes, score those that fit, take one of the best.
+//!
+//! ```text
+//! pod ──> Local (one node alone, kept while the node stays as it is) ──┐
+//!     ──> Plan (counters for spread and pod affinity, kept up to date) ┴─> nodes that fit ──> totals ──> one of the best
+//! ```
+//! The search starts where the last one ended and ends when enough nodes fit, so that a large cluster is used evenly
+//! and no decision looks at all of it.
+
+mod filter;
+pub(crate) mod local;
+mod plan;
+pub mod preempt;
+mod score;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::cluster::{Cluster, NodeIx};
+use crate::config::{Config, Profile};
+use crate::nominated::Nominated;
+use crate::plugin::{Plugin, Plugins};
+use crate::pod::Pod;
+use crate::selectors::Selectors;
+use crate::verdict::{Diagnosis, Verdict};
+use filter::Ready;
+use local::{Change, Local, Scores};
+use plan::Plan;
+
+/// Below this many nodes all are looked at, and at least so many are found.
+const MIN_FEASIBLE: i64 = 100;
+const MIN_PERCENTAGE: i64 = 5;
+/// Specs remembered node by node, 40 bytes a node; the least recently used goes.
+const MAX_LOCALS: usize = 64;
+const MAX_PLANS: usize = 4096;
+
+pub struct Evaluator {
+    config: Arc<Config>,
+    locals: HashMap<(usize, u64), Local>,
+    plans: HashMap<(usize, u64), Plan>,
+    /// Where in the order of nodes the next search starts.
+    start: usize,
+    tick: u64,
+}
+
+#[derive(Debug)]
+pub enum Outcome {
+    Place(NodeIx),
+    /// There is no node at all.
+    NoNodes,
+    Unfit(Diagnosis),
+}
+
+/// A random number below the given one.
+pub type Rng<'a> = &'a mut dyn FnMut(u64) -> u64;
+
+/// What one decision works on.
+struct Work {
+    key: (usize, u64, u64),
+    local: Local,
+    plan: Plan,
+    ready: Ready,
+    /// The pod names the nodes it may go to.
+    named: bool,
+}
+
+impl Evaluator {
+    pub fn new(config: Arc<Config>) -> Evaluator {
+        Evaluator { config, locals: HashMap::new(), plans: HashMap::new(), start: 0, tick: 0 }
+    }
+
+    /// The node for a pod, or why there is none.
+    pub fn decide(
+        &mut self,
+        cluster: &mut Cluster,
+        selectors: &Selectors,
+        nominated: &Nominated,
+        profile: usize,
+        pod: &Pod,
+        rng: Rng,
+    ) -> Outcome {
+        cluster.refresh_order();
+        if cluster.order().is_empty() {
+            return Outcome::NoNodes;
+        }
+        let mut work = self.begin(cluster, selectors, profile, pod);
+        let config = self.config.clone();
+        let outcome = self.search(cluster, nominated, &config.profiles[profile], pod, &mut work, rng);
+        self.end(work);
+        outcome
+    }
+
+    fn search(
+        &mut self,
+        cluster: &Cluster,
+        nominated: &Nominated,
+        profile: &Profile,
+        pod: &Pod,
+        work: &mut Work,
+        rng: Rng,
+    ) -> Outcome {
+        let mut diagnosis = Diagnosis { nodes: cluster.order().len(), ..Diagnosis::default() };
+        let named = work.named && profile.filter.has(Plugin::NodeAffinity);
+        let named = named.then(|| pod.class.spec.required.named_nodes()).flatten();
+        if let Some(named) = &named {
+            diagnosis.plugins.insert(Plugin::NodeAffinity);
+            if named.is_empty() {
+                diagnosis.pre_filter = Some("pod affinity terms conflict".to_owned());
+                return Outcome::Unfit(diagnosis);
+            }
+            let words = format!("node(s) didn't satisfy plugin(s) [{}]", Plugin::NodeAffinity.name());
+            diagnosis.others = Some(words);
+        }
+        if let Some(ix) = cluster.node_ix(&pod.nominated_node)
+            && work.check(cluster, nominated, profile, pod, ix).0 == Verdict::Fits
+        {
+            return Outcome::Place(ix);
+        }
+        let named: Option<Vec<NodeIx>> =
+            named.map(|names| names.into_iter().filter_map(|name| cluster.node_ix(name)).collect());
+        let nodes = named.as_deref().unwrap_or(cluster.order());
+        let wanted = self.feasible_wanted(profile, nodes.len());
+        let mut fit: Vec<(NodeIx, Scores)> = Vec::with_capacity(wanted.min(nodes.len()));
+        let start = if nodes.is_empty() { 0 } else { self.start % nodes.len() };
+        for ix in nodes[start..].iter().chain(&nodes[..start]) {
+            let (verdict, scores) = work.check(cluster, nominated, profile, pod, *ix);
+            if verdict != Verdict::Fits {
+                diagnosis.verdicts.push((*ix, verdict));
+                continue;
+            }
+            fit.push((*ix, scores));
+            if fit.len() >= wanted {
+                break;
+            }
+        }
+        self.start = (self.start + fit.len() + diagnosis.verdicts.len()) % cluster.order().len();
+        match fit.as_slice() {
+            [] => {
+                let plugins = diagnosis.verdicts.iter().filter_map(|(_, verdict)| verdict.plugin());
+                let found: Plugins = plugins.collect();
+                found.iter().for_each(|plugin| diagnosis.plugins.insert(plugin));
+                Outcome::Unfit(diagnosis)
+            }
+            [(only, _)] => Outcome::Place(*only),
+            _ => {
+                let totals = score::totals(profile, &work.plan, cluster, &fit);
+                Outcome::Place(fit[one_of_the_best(&totals, rng)].0)
+            }
+        }
+    }
+
+    /// How many nodes must fit before the search ends: fewer, in proportion, of more.
+    fn feasible_wanted(&self, profile: &Profile, nodes: usize) -> usize {
+        let all = nodes as i64;
+        if all < MIN_FEASIBLE {
+            return nodes;
+        }
+        let of_all = self.config.percentage_of_nodes_to_score;
+        let percentage = match profile.percentage_of_nodes_to_score.unwrap_or(of_all) {
+            0 => (50 - all / 125).max(MIN_PERCENTAGE),
+            percentage => percentage,
+        };
+        (all * percentage / 100).max(MIN_FEASIBLE) as usize
+    }
+
+    fn begin(&mut self, cluster: &mut Cluster, selectors: &Selectors, profile: usize, pod: &Pod) -> Work {
+        self.tick += 1;
+        cluster.counters_mut().begin();
+        let class = &pod.class;
+        let settings = &self.config.profiles[profile];
+        let mut local = self
+            .locals
+            .remove(&(profile, class.spec.id))
+            .unwrap_or_else(|| Local::new(class.spec.clone(), settings, cluster));
+        local.begin(cluster);
+        local.used = self.tick;
+        let kept = self.plans.remove(&(profile, class.id));
+        let kept = kept.filter(|plan| plan.renew(cluster.counters_mut(), selectors));
+        let mut plan = kept.unwrap_or_else(|| Plan::new(class, settings, cluster, selectors));
+        plan.used = self.tick;
+        let ready = Ready::new(&plan, cluster);
+        let named = class.spec.required.named_nodes().is_some();
+        Work { key: (profile, class.spec.id, class.id), local, plan, ready, named }
+    }
+
+    fn end(&mut self, work: Work) {
+        let (profile, spec, class) = work.key;
+        // Pods for one named node, as those of a DaemonSet, have a spec of their own each: nobody asks again.
+        if !work.named {
+            self.locals.insert((profile, spec), work.local);
+        }
+        self.plans.insert((profile, class), work.plan);
+        if self.locals.len() > MAX_LOCALS {
+            let oldest = self.locals.values().map(|l| l.used).min().unwrap_or(0);
+            self.locals.retain(|_, local| local.used != oldest);
+        }
+        if self.plans.len() > MAX_PLANS {
+            // Half at once, so that looking through them all is paid for by many.
+            let limit = self.tick.saturating_sub(MAX_PLANS as u64 / 2);
+            self.plans.retain(|_, plan| plan.used >= limit);
+        }
+    }
+}
+
+#[cfg(test)]
+impl Evaluator {
+    /// What is found about every node, and its total where it fits: for comparing with a naive evaluator.
+    pub fn inspect(
+        &mut self,
+        cluster: &mut Cluster,
+        selectors: &Selectors,
+        pod: &Pod,
+    ) -> Vec<(Arc<str>, Verdict, Option<i64>)> {
+        cluster.refresh_order();
+        let mut work = self.begin(cluster, selectors, 0, pod);
+        let (config, nominated) = (self.config.clone(), Nominated::default());
+        let profile = &config.profiles[0];
+        let nodes = cluster.order().to_vec();
+        let checked: Vec<_> =
+            nodes.iter().map(|ix| (*ix, work.check(cluster, &nominated, profile, pod, *ix))).collect();
+        let fit: Vec<(NodeIx, Scores)> = checked
+            .iter()
+            .filter(|(_, (verdict, _))| *verdict == Verdict::Fits)
+            .map(|(ix, (_, scores))| (*ix, *scores))
+            .collect();
+        let totals = score::totals(profile, &work.plan, cluster, &fit);
+        self.end(work);
+        let total = |ix: NodeIx| fit.iter().position(|(other, _)| *other == ix).map(|at| totals[at]);
+        checked.into_iter().map(|(ix, (v, _))| (cluster.node_name(ix).clone(), v, total(ix))).collect()
+    }
+}
+
+impl Work {
+    /// All filters on one node, as it will be when the pods nominated for it have come, and as it is.
+    #[inline]
+    fn check(
+        &mut self,
+        cluster: &Cluster,
+        nominated: &Nominated,
+        profile: &Profile,
+        pod: &Pod,
+        ix: NodeIx,
+    ) -> (Verdict, Scores) {
+        if !nominated.is_empty() {
+            let change = self.expected(cluster, nominated, pod, ix);
+            if !change.is_empty() {
+                let verdict = self.after(cluster, profile, pod, ix, &change);
+                if verdict != Verdict::Fits {
+                    return (verdict, Scores::default());
+                }
+            }
+        }
+        let entry = self.local.entry(cluster, profile, ix);
+        if entry.verdict != Verdict::Fits {
+            return (entry.verdict, entry.scores);
+        }
+        (filter::verdict(&self.plan, &self.ready, cluster, ix), entry.scores)
+    }
+
+    /// The pods that will come to a node and are at least as important.
+    fn expected(&self, cluster: &Cluster, nominated: &Nominated, pod: &Pod, ix: NodeIx) -> Change {
+        let others = nominated.on(cluster.node_name(ix)).iter();
+        let others = others.filter(|other| other.priority >= pod.priority && other.uid != pod.uid);
+        Change { removed: Vec::new(), added: others.cloned().collect() }
+    }
+
+    fn after(&self, cluster: &Cluster, profile: &Profile, pod: &Pod, ix: NodeIx, change: &Change) -> Verdict {
+        let node = cluster.node(ix);
+        match self.local.verdict(cluster, profile, ix, node, change) {
+            Verdict::Fits => filter::verdict_after(&self.plan, &self.ready, cluster, &pod.class, ix, change),
+            verdict => verdict,
+        }
+    }
+}
+
+fn one_of_the_best(totals: &[i64], rng: Rng) -> usize {
+    let best = totals.iter().copied().max().unwrap_or(0);
+    let ties = totals.iter().filter(|total| **total == best).count() as u64;
+    let chosen = if ties > 1 { rng(ties) } else { 0 };
+    let mut at = totals.iter().enumerate().filter(|(_, total)| **total == best).map(|(i, _)| i);
+    at.nth(chosen as usize).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,345 @@
+//! What one node alone decides about a pod: filters and scores that look at nothing but that node.
+//!
+//! Found out once for each spec and node, and again only after the node has changed.
+
+use std::sync::Arc;
+
+use crate::cluster::{Cluster, NodeIx};
+use crate::config::{Profile, Strategy};
+use crate::node::Node;
+use crate::plugin::Plugin;
+use crate::pod::{Spec, conflict};
+use crate::taint;
+use crate::verdict::Verdict;
+
+pub const MAX_SCORE: i64 = 100;
+const MIB: i64 = 1 << 20;
+const MIN_IMAGE_SUM: i64 = 23 * MIB;
+const MAX_IMAGE_SUM: i64 = 1000 * MIB;
+
+/// All that is known about one spec, node by node.
+pub struct Local {
+    spec: Arc<Spec>,
+    /// Columns of what is asked for.
+    requests: Vec<Request>,
+    fit: Vec<Scored>,
+    balanced: Vec<Scored>,
+    unschedulable_ok: bool,
+    images_epoch: u64,
+    entries: Vec<Entry>,
+    pub used: u64,
+}
+
+struct Request {
+    column: usize,
+    amount: i64,
+    ignored: bool,
+}
+
+/// A resource whose use is scored.
+struct Scored {
+    column: usize,
+    weight: i64,
+    request: i64,
+}
+
+#[derive(Clone, Copy)]
+pub struct Entry {
+    generation: u64,
+    pub verdict: Verdict,
+    pub scores: Scores,
+}
+
+/// Taints and affinity are not yet normalised over the nodes that fit.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Scores {
+    pub fit: i16,
+    pub balanced: i16,
+    pub image: i16,
+    pub taints: i16,
+    pub affinity: i32,
+}
+
+impl Local {
+    pub fn new(spec: Arc<Spec>, profile: &Profile, cluster: &mut Cluster) -> Local {
+        let columns = cluster.columns_mut();
+        let ignored = |name: &str| {
+            let group = name.split('/').next().unwrap_or("");
+            extended(name)
+                && (profile.fit.ignored_resources.iter().any(|r| r == name)
+                    || profile.fit.ignored_groups.iter().any(|g| g == group))
+        };
+        let request = |(name, amount): &(Arc<str>, i64)| (name.clone(), *amount, ignored(name));
+        let requests: Vec<_> = spec.requests.iter().map(request).collect();
+        let requests = requests
+            .into_iter()
+            .map(|(name, amount, ignored)| Request { column: columns.resource(&name), amount, ignored })
+            .collect();
+        let mut scored = |resources: &[(String, i64)], at_least: bool| -> Vec<Scored> {
+            let mut out = Vec::new();
+            for (name, weight) in resources {
+                let request = match (name.as_str(), at_least) {
+                    ("cpu", true) => spec.at_least[0],
+                    ("memory", true) => spec.at_least[1],
+                    _ => spec.request(name),
+                };
+                // A resource few nodes have matters only to pods that ask for it.
+                if request != 0 || matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
+                    out.push(Scored { column: columns.resource(name), weight: *weight, request });
+                }
+            }
+            out
+        };
+        let fit = scored(&profile.fit.resources, true);
+        let mut balanced = scored(&profile.balanced, false);
+        // Pods that ask for nothing would all go to the node that is balanced best.
+        if balanced.iter().all(|s| s.request == 0) {
+            balanced.clear();
+        }
+        Local {
+            requests,
+            fit,
+            balanced,
+            unschedulable_ok: taint::tolerates_unschedulable(&spec.tolerations),
+            images_epoch: cluster.images_epoch(),
+            entries: Vec::new(),
+            used: 0,
+            spec,
+        }
+    }
+
+    /// Fits the cache to the cluster before nodes are looked at.
+    pub fn begin(&mut self, cluster: &Cluster) {
+        // How far an image has spread is known to all nodes: one that gets it changes the score of the others.
+        if self.images_epoch != cluster.images_epoch() {
+            self.images_epoch = cluster.images_epoch();
+            self.entries.clear();
+        }
+        let unknown = Entry { generation: 0, verdict: Verdict::Fits, scores: Scores::default() };
+        self.entries.resize(cluster.width(), unknown);
+    }
+
+    #[inline]
+    pub fn entry(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Entry {
+        let entry = self.entries[ix as usize];
+        let generation = cluster.generation(ix);
+        if entry.generation == generation {
+            return entry;
+        }
+        let node = cluster.node(ix);
+        let mut entry = Entry { generation, verdict: Verdict::Fits, scores: Scores::default() };
+        entry.verdict = self.verdict(cluster, profile, ix, node, &Change::default());
+        if entry.verdict == Verdict::Fits {
+            entry.scores = self.scores(cluster, profile, ix, node);
+        }
+        self.entries[ix as usize] = entry;
+        entry
+    }
+
+    pub fn verdict(
+        &self,
+        cluster: &Cluster,
+        profile: &Profile,
+        ix: NodeIx,
+        node: &Node,
+        change: &Change,
+    ) -> Verdict {
+        let on = |plugin: Plugin| profile.filter.has(plugin);
+        if on(Plugin::NodeUnschedulable) && node.unschedulable && !self.unschedulable_ok {
+            return Verdict::Cordoned;
+        }
+        if on(Plugin::TaintToleration) && !taint::all_tolerated(&node.taints, &self.spec.tolerations) {
+            return Verdict::Tainted;
+        }
+        if on(Plugin::NodeAffinity) {
+            if profile.added_affinity.required.as_ref().is_some_and(|terms| !terms.matches(node)) {
+                return Verdict::NotEnforced;
+            }
+            if !self.spec.required.matches(node) {
+                return Verdict::NotSelected;
+            }
+        }
+        if on(Plugin::NodePorts) && !self.spec.ports.is_empty() {
+            let taken = if change.is_empty() {
+                conflict(&self.spec.ports, cluster.ports_on(ix))
+            } else {
+                conflict(&self.spec.ports, change.specs(cluster, ix).flat_map(|spec| &spec.ports))
+            };
+            if taken {
+                return Verdict::PortTaken;
+            }
+        }
+        if on(Plugin::NodeResourcesFit) { self.fits(cluster, ix, change) } else { Verdict::Fits }
+    }
+
+    fn fits(&self, cluster: &Cluster, ix: NodeIx, change: &Change) -> Verdict {
+        let columns = cluster.columns();
+        let (mut bits, mut unresolvable) = (0u64, false);
+        let pods = columns.pods(ix) + change.added.len() as i64 - change.removed.len() as i64;
+        if pods + 1 > columns.pods_allowed(ix) {
+            bits |= 1;
+        }
+        for (i, request) in self.requests.iter().enumerate() {
+            let allocatable = columns.allocatable(request.column, ix);
+            let mut requested = columns.requested(request.column, ix);
+            if !change.is_empty() {
+                requested += change.requested(cluster, &self.spec.requests[i].0);
+            }
+            if request.amount > allocatable - requested && !request.ignored {
+                bits |= Verdict::short_of(i);
+                unresolvable |= request.amount > allocatable;
+            }
+        }
+        if bits == 0 { Verdict::Fits } else { Verdict::Short { bits, unresolvable } }
+    }
+
+    fn scores(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, node: &Node) -> Scores {
+        let on = |plugin: Plugin| profile.weight(plugin) != 0;
+        let mut scores = Scores::default();
+        if on(Plugin::NodeResourcesFit) {
+            scores.fit = self.fit_score(cluster, &profile.fit.strategy, ix) as i16;
+        }
+        if on(Plugin::NodeResourcesBalancedAllocation) && !self.balanced.is_empty() {
+            scores.balanced = self.balance_score(cluster, ix) as i16;
+        }
+        if on(Plugin::ImageLocality) {
+            scores.image = self.image_score(cluster, node) as i16;
+        }
+        if on(Plugin::TaintToleration) {
+            let taints = taint::intolerable(&node.taints, &self.spec.tolerations);
+            scores.taints = taints.min(i64::from(i16::MAX)) as i16;
+        }
+        if on(Plugin::NodeAffinity) {
+            let wanted = self.spec.preferred.score(node) + profile.added_affinity.preferred.score(node);
+            scores.affinity = wanted.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
+        }
+        scores
+    }
+
+    fn fit_score(&self, cluster: &Cluster, strategy: &Strategy, ix: NodeIx) -> i64 {
+        let columns = cluster.columns();
+        let (mut sum, mut weights) = (0, 0);
+        for scored in &self.fit {
+            let capacity = columns.allocatable(scored.column, ix);
+            if capacity == 0 {
+                continue;
+            }
+            let requested = columns.at_least(scored.column, ix) + scored.request;
+            let score = match strategy {
+                Strategy::LeastAllocated if requested > capacity => 0,
+                Strategy::LeastAllocated => share(capacity - requested, capacity),
+                Strategy::MostAllocated => share(requested.min(capacity), capacity),
+                Strategy::RequestedToCapacityRatio(shape) => {
+                    let used = if requested > capacity { 100 } else { share(requested, capacity) };
+                    let score = on_shape(shape, used);
+                    if score <= 0 {
+                        continue;
+                    }
+                    score
+                }
+            };
+            sum += score * scored.weight;
+            weights += scored.weight;
+        }
+        match strategy {
+            _ if weights == 0 => 0,
+            Strategy::RequestedToCapacityRatio(_) => (sum as f64 / weights as f64).round() as i64,
+            _ => sum / weights,
+        }
+    }
+
+    /// How much evener the node's resources are used with the pod than without it.
+    fn balance_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
+        let balance = |with_pod: bool| {
+            let columns = cluster.columns();
+            let mut fractions = [0f64; 8];
+            let mut n = 0;
+            for scored in self.balanced.iter().take(fractions.len()) {
+                let capacity = columns.allocatable(scored.column, ix);
+                if capacity == 0 {
+                    continue;
+                }
+                let requested =
+                    columns.requested(scored.column, ix) + if with_pod { scored.request } else { 0 };
+                fractions[n] = (requested as f64 / capacity as f64).min(1.0);
+                n += 1;
+            }
+            let used = &fractions[..n];
+            let deviation = match used {
+                [a, b] => ((a - b) / 2.0).abs(),
+                [] | [_] => 0.0,
+                _ => {
+                    let mean = used.iter().sum::<f64>() / n as f64;
+                    (used.iter().map(|f| (f - mean) * (f - mean)).sum::<f64>() / n as f64).sqrt()
+                }
+            };
+            ((1.0 - deviation) * MAX_SCORE as f64) as i64
+        };
+        MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(true) - balance(false)) / 2
+    }
+
+    fn image_score(&self, cluster: &Cluster, node: &Node) -> i64 {
+        if node.images.is_empty() || self.spec.containers == 0 {
+            return 0;
+        }
+        let all = cluster.order().len().max(1) as f64;
+        let mut sum = 0;
+        for image in &self.spec.images {
+            let Some((_, size)) = node.images.iter().find(|(name, _)| name.as_ref() == image) else {
+                continue;
+            };
+            let spread = f64::from(cluster.nodes_with_image(image)) / all;
+            sum += (*size as f64 * spread) as i64;
+        }
+        let most = MAX_IMAGE_SUM * self.spec.containers as i64;
+        MAX_SCORE * (sum.clamp(MIN_IMAGE_SUM, most) - MIN_IMAGE_SUM) / (most - MIN_IMAGE_SUM)
+    }
+}
+
+/// Pods taken off a node or put on it, in thought.
+#[derive(Default, Clone)]
+pub struct Change {
+    pub removed: Vec<u32>,
+    pub added: Vec<Arc<crate::pod::Pod>>,
+}
+
+impl Change {
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.added.is_empty()
+    }
+
+    /// The specs of the pods that would be there.
+    fn specs<'a>(&'a self, cluster: &'a Cluster, ix: NodeIx) -> impl Iterator<Item = &'a Arc<Spec>> + Clone {
+        let stay = cluster.pods_on(ix).iter().filter(|pod| !self.removed.contains(pod));
+        stay.map(|pod| &cluster.placed(*pod).class.spec).chain(self.added.iter().map(|pod| &pod.class.spec))
+    }
+
+    fn requested(&self, cluster: &Cluster, resource: &str) -> i64 {
+        let added: i64 = self.added.iter().map(|pod| pod.class.spec.request(resource)).sum();
+        let of = |ix: &u32| cluster.placed(*ix).class.spec.request(resource);
+        added - self.removed.iter().map(of).sum::<i64>()
+    }
+}
+
+fn share(part: i64, whole: i64) -> i64 {
+    // Bytes of memory times a hundred fit; only absurd amounts need the wider type.
+    match part.checked_mul(MAX_SCORE) {
+        Some(product) => product / whole,
+        None => (i128::from(part) * i128::from(MAX_SCORE) / i128::from(whole)) as i64,
+    }
+}
+
+fn on_shape(shape: &[(i64, i64)], used: i64) -> i64 {
+    for (i, (at, score)) in shape.iter().enumerate() {
+        if used <= *at {
+            let Some((last_at, last)) = i.checked_sub(1).map(|i| shape[i]) else { return *score };
+            return last + (score - last) * (used - last_at) / (at - last_at);
+        }
+    }
+    shape.last().map_or(0, |(_, score)| *score)
+}
+
+/// A resource a device plugin or an administrator added, as opposed to one Kubernetes knows.
+fn extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
+}

@@ -1,0 +1,7 @@
+//! Each filter and score by itself, through the engine; all of them against a naive evaluator; and their speed.
+
+mod filters;
+mod naive;
+mod preemption;
+mod scores;
+mod speed;

@@ -1,0 +1,48 @@
+//! How long a decision takes. Run with `cargo test --release -p scheduler speed -- --ignored --nocapture`.
+
+use crate::testing::{NOW, node_of, pod, rng, tree};
+use crate::{Config, Engine, Step};
+
+fn measure(title: &str, nodes: usize, spec: &str, distinct_labels: bool) {
+    let mut engine = Engine::new(Config::default());
+    for n in 0..nodes {
+        let zone = format!(r#""topology.kubernetes.io/zone":"z{}""#, n % 3);
+        let allocatable = r#""cpu":"32","memory":"256Gi","pods":"110","ephemeral-storage":"1Ti""#;
+        engine.set_node(&node_of(&format!("node-{n}"), &zone, "", allocatable), NOW);
+    }
+    let set = tree(r#"{"spec":{"selector":{"matchLabels":{"app":"web"}}}}"#);
+    engine.set_owner(crate::pod::OwnerKind::ReplicaSet, "ns", "web", Some(&set));
+    let pods = 5000;
+    for n in 0..pods {
+        let index = if distinct_labels { format!(r#","index":"{n}""#) } else { String::new() };
+        let labels = format!(r#""app":"web"{index}"#);
+        let mut tree = pod(&format!("p{n}"), &labels, r#""cpu":"100m","memory":"500Mi""#, spec);
+        let owner = r#"[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web","controller":true}]"#;
+        tree.map_at(&["metadata"]).set("ownerReferences", self::tree(owner));
+        engine.set_pod(&tree, NOW);
+    }
+    let mut chance = rng(7);
+    #[allow(clippy::disallowed_methods)]
+    let begin = std::time::Instant::now();
+    let mut bound = 0;
+    while let Some(step) = engine.next(NOW, &mut chance) {
+        bound += usize::from(matches!(step, Step::Bind { .. }));
+    }
+    let each = begin.elapsed() / pods as u32;
+    println!("{title}: {nodes} nodes, {bound}/{pods} bound, {each:?} a decision");
+}
+
+#[test]
+#[ignore = "measures; needs a release build"]
+fn speed_of_a_decision() {
+    let spread = r#""topologySpreadConstraints":[{"maxSkew":5,"topologyKey":"topology.kubernetes.io/zone",
+        "whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"app":"web"}}}]"#;
+    let anti = r#""affinity":{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,
+        "podAffinityTerm":{"topologyKey":"kubernetes.io/hostname","labelSelector":{"matchLabels":{"app":"web"}}}}]}}"#;
+    for nodes in [1000, 5000] {
+        measure("replicas", nodes, "", false);
+        measure("indexed job", nodes, "", true);
+        measure("zone spread", nodes, spread, false);
+        measure("preferred anti-affinity", nodes, anti, false);
+    }
+}

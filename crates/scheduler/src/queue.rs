@@ -1,0 +1,341 @@
+//! Pods that wait for a node, and when each is tried again.
+//!
+//! ```text
+//!            ┌─────────── gated: has scheduling gates ───────────┐ gates gone
+//! new pod ──>┤                                                   v
+//!            └──────────────────────────────────────────────> active ── pop: priority, then time ──> decided
+//!                              backoff over, or active empty   ^  ^                                     │ no node
+//!   backoff: 1 s, doubled each time to 10 s ───────────────────┘  │                                     v
+//!      ^                                                          └───────────────────────────── unschedulable
+//!      └── an event that may help (`hints`), while it backs off ──── or after it did ──────────── 5 min at most
+//! ```
+
+mod backoff;
+pub mod hints;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cluster::Cluster;
+use crate::config::Config;
+use crate::plugin::{ALL, Plugin, Plugins};
+use crate::pod::Pod;
+use backoff::Backoff;
+use hints::Event;
+
+/// How long a pod stays unschedulable without any event that may help.
+const MAX_UNSCHEDULABLE: Duration = Duration::from_secs(300);
+const FLUSH_EVERY: Duration = Duration::from_secs(30);
+
+pub struct Queue {
+    config: Arc<Config>,
+    backoff: Backoff,
+    entries: HashMap<Arc<str>, Entry>,
+    active: BTreeMap<ActiveKey, Arc<str>>,
+    waiting: BTreeMap<(Duration, ActiveKey), Arc<str>>,
+    /// By the number of their coming, so that they are looked at in one order.
+    unschedulable: BTreeMap<u64, Arc<str>>,
+    /// How many of those each plugin rejected; the last is of those nobody in particular did.
+    rejections: [usize; ALL.len() + 1],
+    /// When the unschedulable are next looked through for those that wait too long.
+    next_flush: Duration,
+    gated: usize,
+    last_number: u64,
+}
+
+/// Who is first: the most important, then who waits longest.
+type ActiveKey = (Reverse<i32>, Duration, u64);
+
+struct Entry {
+    queued: Queued,
+    place: Place,
+}
+
+/// A pod and how it fared so far.
+#[derive(Clone, Debug)]
+pub struct Queued {
+    pub pod: Arc<Pod>,
+    pub attempts: u32,
+    /// When it came, or failed last.
+    since: Duration,
+    number: u64,
+    unschedulable_count: u32,
+    error_count: u32,
+    /// Who said no the last time; nobody after an error.
+    pub rejected_by: Plugins,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    Active(ActiveKey),
+    Waiting((Duration, ActiveKey)),
+    Unschedulable(u64),
+    Gated,
+}
+
+/// How many pods wait where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lengths {
+    pub active: usize,
+    pub backoff: usize,
+    pub unschedulable: usize,
+    pub gated: usize,
+}
+
+impl Queue {
+    pub fn new(config: Arc<Config>) -> Queue {
+        Queue {
+            backoff: Backoff { initial: config.initial_backoff, max: config.max_backoff },
+            config,
+            entries: HashMap::new(),
+            active: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            unschedulable: BTreeMap::new(),
+            rejections: [0; ALL.len() + 1],
+            next_flush: FLUSH_EVERY,
+            gated: 0,
+            last_number: 0,
+        }
+    }
+
+    pub fn lengths(&self) -> Lengths {
+        Lengths {
+            active: self.active.len(),
+            backoff: self.waiting.len(),
+            unschedulable: self.unschedulable.len(),
+            gated: self.gated,
+        }
+    }
+
+    pub fn get(&self, uid: &str) -> Option<&Arc<Pod>> {
+        self.entries.get(uid).map(|entry| &entry.queued.pod)
+    }
+
+    pub fn is_gated(&self, uid: &str) -> bool {
+        self.entries.get(uid).is_some_and(|entry| matches!(entry.place, Place::Gated))
+    }
+
+    /// A pod that came, or one that was known and changed.
+    pub fn set(&mut self, pod: Arc<Pod>, cluster: &Cluster, now: Duration) {
+        let Some(entry) = self.entries.get_mut(&pod.uid) else {
+            self.last_number += 1;
+            let queued = Queued {
+                pod,
+                attempts: 0,
+                since: now,
+                number: self.last_number,
+                unschedulable_count: 0,
+                error_count: 0,
+                rejected_by: Plugins::EMPTY,
+            };
+            self.enqueue(queued);
+            return;
+        };
+        let old = std::mem::replace(&mut entry.queued.pod, pod.clone());
+        match entry.place {
+            // Its place in the order may be another one now.
+            Place::Active(_) if old.priority == pod.priority && pod.gates.is_empty() => {}
+            Place::Waiting(_) if old.priority == pod.priority => {}
+            Place::Active(_) | Place::Waiting(_) | Place::Gated => {
+                let queued = self.take(&pod.uid).expect("found above");
+                self.enqueue(queued);
+            }
+            Place::Unschedulable(_) => {
+                let event = Event::Itself { old: &old, new: &pod };
+                if self.worth_it(&pod.uid, &event, cluster) {
+                    self.requeue(&pod.uid, now);
+                }
+            }
+        }
+    }
+
+    pub fn remove(&mut self, uid: &str) -> Option<Arc<Pod>> {
+        self.take(uid).map(|queued| queued.pod)
+    }
+
+    /// The next pod to be tried.
+    pub fn pop(&mut self, now: Duration) -> Option<Queued> {
+        self.flush(now);
+        let uid = match self.active.first_key_value() {
+            Some((_, uid)) => uid.clone(),
+            // Nobody else wants to be tried: then waiting helps nobody. After errors it does.
+            None => {
+                self.waiting.iter().find(|(_, uid)| self.entries[*uid].queued.error_count == 0)?.1.clone()
+            }
+        };
+        let mut queued = self.take(&uid)?;
+        queued.attempts += 1;
+        Some(queued)
+    }
+
+    /// A pod that was popped and has no node: rejected by plugins, or failed by an error when there are none.
+    pub fn put_back(&mut self, mut queued: Queued, rejected_by: Plugins, now: Duration) {
+        if self.entries.contains_key(&queued.pod.uid) {
+            return;
+        }
+        queued.rejected_by = rejected_by;
+        queued.since = now;
+        if rejected_by.is_empty() {
+            queued.error_count += 1;
+            self.wait(queued);
+        } else {
+            queued.error_count = 0;
+            queued.unschedulable_count += 1;
+            self.set_aside(queued);
+        }
+    }
+
+    /// A pod for which there was no node at all: any event may help it.
+    pub fn put_aside(&mut self, mut queued: Queued, now: Duration) {
+        queued.rejected_by = Plugins::EMPTY;
+        queued.error_count = 0;
+        queued.unschedulable_count += 1;
+        queued.since = now;
+        self.set_aside(queued);
+    }
+
+    /// Something changed: moves the pods it may help.
+    pub fn moved(&mut self, event: &Event, cluster: &Cluster, now: Duration) {
+        let concerned = |plugin: Plugin| self.rejections[plugin as usize] > 0;
+        if self.rejections[ALL.len()] == 0 && !event.concerns().iter().any(concerned) {
+            return;
+        }
+        let waiting: Vec<Arc<str>> = self.unschedulable.values().cloned().collect();
+        for uid in waiting {
+            if self.worth_it(&uid, event, cluster) {
+                self.requeue(&uid, now);
+            }
+        }
+    }
+
+    /// Tries a pod at once, wherever it waits.
+    pub fn activate(&mut self, uid: &str) {
+        if let Some(queued) = self.take(uid) {
+            self.enqueue(queued);
+        }
+    }
+
+    /// When time alone will next move a pod.
+    pub fn next_wake(&self) -> Option<Duration> {
+        let after_backoff =
+            self.waiting.first_key_value().map(|((until, _), _)| self.backoff.over_at(*until));
+        let flushed = (!self.unschedulable.is_empty()).then_some(self.next_flush);
+        after_backoff.into_iter().chain(flushed).min()
+    }
+
+    fn flush(&mut self, now: Duration) {
+        while let Some(((until, _), uid)) = self.waiting.first_key_value() {
+            if !self.backoff.is_over(*until, now) {
+                break;
+            }
+            let uid = uid.clone();
+            self.activate(&uid);
+        }
+        if now < self.next_flush {
+            return;
+        }
+        self.next_flush = now + FLUSH_EVERY;
+        let stale = |uid: &&Arc<str>| self.entries[*uid].queued.since + MAX_UNSCHEDULABLE <= now;
+        let stale: Vec<Arc<str>> = self.unschedulable.values().filter(stale).cloned().collect();
+        for uid in stale {
+            self.requeue(&uid, now);
+        }
+    }
+
+    fn worth_it(&self, uid: &str, event: &Event, cluster: &Cluster) -> bool {
+        let queued = &self.entries[uid].queued;
+        let pod = &queued.pod;
+        // A status that was written, most often by the scheduler itself, helps nobody.
+        if let Event::Itself { old, new } = event
+            && old.class.id == new.class.id
+        {
+            return false;
+        }
+        if queued.rejected_by.is_empty() {
+            return true;
+        }
+        let Some(profile) = self.config.profile(&pod.scheduler_name) else { return true };
+        hints::may_help(pod, queued.rejected_by, event, &self.config.profiles[profile], cluster)
+    }
+
+    /// From unschedulable to active, or to backoff while the last failure is too recent.
+    fn requeue(&mut self, uid: &str, now: Duration) {
+        let Some(queued) = self.take(uid) else { return };
+        let until = self.backoff.until(queued.since, queued.count());
+        if until.is_some_and(|until| !self.backoff.is_over(until, now)) {
+            self.wait(queued);
+        } else {
+            self.enqueue(queued);
+        }
+    }
+
+    fn enqueue(&mut self, queued: Queued) {
+        let profile = self.config.profile(&queued.pod.scheduler_name);
+        let gates = profile.is_none_or(|p| self.config.profiles[p].pre_enqueue.has(Plugin::SchedulingGates));
+        if gates && !queued.pod.gates.is_empty() {
+            self.gated += 1;
+            self.insert(queued, Place::Gated);
+            return;
+        }
+        let key = queued.key();
+        self.active.insert(key, queued.pod.uid.clone());
+        self.insert(queued, Place::Active(key));
+    }
+
+    fn wait(&mut self, queued: Queued) {
+        let until = self.backoff.until(queued.since, queued.count()).unwrap_or(queued.since);
+        let key = (until, queued.key());
+        self.waiting.insert(key, queued.pod.uid.clone());
+        self.insert(queued, Place::Waiting(key));
+    }
+
+    fn set_aside(&mut self, queued: Queued) {
+        let number = queued.number;
+        self.count_rejections(queued.rejected_by, 1);
+        self.unschedulable.insert(number, queued.pod.uid.clone());
+        self.insert(queued, Place::Unschedulable(number));
+    }
+
+    fn count_rejections(&mut self, by: Plugins, sign: isize) {
+        if by.is_empty() {
+            let count = &mut self.rejections[ALL.len()];
+            *count = count.saturating_add_signed(sign);
+        }
+        for plugin in by.iter() {
+            let count = &mut self.rejections[plugin as usize];
+            *count = count.saturating_add_signed(sign);
+        }
+    }
+
+    fn insert(&mut self, queued: Queued, place: Place) {
+        self.entries.insert(queued.pod.uid.clone(), Entry { queued, place });
+    }
+
+    fn take(&mut self, uid: &str) -> Option<Queued> {
+        let entry = self.entries.remove(uid)?;
+        match entry.place {
+            Place::Active(key) => drop(self.active.remove(&key)),
+            Place::Waiting(key) => drop(self.waiting.remove(&key)),
+            Place::Unschedulable(number) => {
+                self.unschedulable.remove(&number);
+                self.count_rejections(entry.queued.rejected_by, -1);
+            }
+            Place::Gated => self.gated -= 1,
+        }
+        Some(entry.queued)
+    }
+}
+
+impl Queued {
+    fn key(&self) -> ActiveKey {
+        (Reverse(self.pod.priority), self.since, self.number)
+    }
+    fn count(&self) -> u32 {
+        if self.error_count > 0 { self.error_count } else { self.unschedulable_count }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Which events may help a pod that was rejected: each plugin is asked about the pods it rejected.
+
+use std::sync::Arc;
+
+use crate::cluster::{Cluster, Placed};
+use crate::config::Profile;
+use crate::node::Node;
+use crate::plugin::{Plugin, Plugins};
+use crate::pod::{Class, Constraint, Inclusion, Pod, PodTerm, Unsatisfiable, conflict};
+use crate::taint::{all_tolerated, tolerates_unschedulable};
+
+/// What changed.
+pub enum Event<'a> {
+    NodeAdded(&'a Arc<Node>),
+    NodeUpdated {
+        old: &'a Arc<Node>,
+        new: &'a Arc<Node>,
+    },
+    NodeRemoved(&'a Arc<Node>),
+    /// A pod was placed.
+    Placed(&'a Class),
+    /// A placed pod's labels or requests changed.
+    Changed {
+        old: &'a Class,
+        new: &'a Class,
+    },
+    /// A placed pod went, or one that had a place promised: then only pods of no higher priority are helped.
+    Gone {
+        pod: &'a Class,
+        promised_to: Option<i32>,
+    },
+    /// The pod that waits changed itself.
+    Itself {
+        old: &'a Pod,
+        new: &'a Pod,
+    },
+}
+
+impl<'a> Event<'a> {
+    pub fn gone(placed: &'a Placed) -> Event<'a> {
+        Event::Gone { pod: &placed.class, promised_to: None }
+    }
+
+    /// Who may change their mind at all.
+    pub fn concerns(&self) -> Plugins {
+        use Plugin::*;
+        let plugins: &[Plugin] = match self {
+            Event::Placed(_) => &[PodTopologySpread, InterPodAffinity],
+            Event::Changed { .. } => &[NodeResourcesFit, PodTopologySpread, InterPodAffinity],
+            Event::Gone { .. } => &[NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity],
+            Event::NodeRemoved(_) => &[PodTopologySpread],
+            _ => return Plugins::all(),
+        };
+        plugins.iter().copied().collect()
+    }
+}
+
+/// Whether one of those who rejected the pod could now think otherwise.
+pub fn may_help(
+    pod: &Pod,
+    rejected_by: Plugins,
+    event: &Event,
+    profile: &Profile,
+    cluster: &Cluster,
+) -> bool {
+    if let Event::Gone { promised_to: Some(priority), .. } = event
+        && pod.priority > *priority
+    {
+        return false;
+    }
+    rejected_by.iter().any(|plugin| match plugin {
+        Plugin::NodeUnschedulable => match event {
+            Event::NodeAdded(node) => !node.unschedulable,
+            Event::NodeUpdated { old, new } => old.unschedulable && !new.unschedulable,
+            Event::Itself { new, .. } => {
+                tolerations_changed(event) && tolerates_unschedulable(&new.class.spec.tolerations)
+            }
+            _ => false,
+        },
+        Plugin::NodeName => matches!(event, Event::NodeAdded(_)),
+        Plugin::TaintToleration => {
+            let tolerated = |node: &Node| all_tolerated(&node.taints, &pod.class.spec.tolerations);
+            match event {
+                Event::NodeAdded(node) => tolerated(node),
+                Event::NodeUpdated { old, new } => !tolerated(old) && tolerated(new),
+                Event::Itself { .. } => tolerations_changed(event),
+                _ => false,
+            }
+        }
+        Plugin::NodeAffinity => {
+            let enforced =
+                |node: &Node| profile.added_affinity.required.as_ref().is_none_or(|t| t.matches(node));
+            let wanted = |node: &Node| pod.class.spec.required.matches(node);
+            match event {
+                Event::NodeAdded(node) => enforced(node) && wanted(node),
+                Event::NodeUpdated { old, new } => {
+                    enforced(new) && wanted(new) && !(enforced(old) && wanted(old))
+                }
+                _ => false,
+            }
+        }
+        Plugin::NodePorts => match event {
+            Event::NodeAdded(_) => true,
+            Event::Gone { pod: gone, .. } => conflict(&pod.class.spec.ports, gone.spec.ports.iter()),
+            _ => false,
+        },
+        Plugin::NodeResourcesFit => resources(pod, event),
+        Plugin::PodTopologySpread => spread(pod, event, profile),
+        Plugin::InterPodAffinity => inter_pod(pod, event, cluster),
+        _ => false,
+    })
+}
+
+fn tolerations_changed(event: &Event) -> bool {
+    let Event::Itself { old, new } = event else { return false };
+    old.class.spec.tolerations != new.class.spec.tolerations
+}
+
+fn resources(pod: &Pod, event: &Event) -> bool {
+    let asked = &pod.class.spec.requests;
+    let fits = |node: &Node| {
+        node.allocatable("pods") >= 1 && asked.iter().all(|(name, amount)| *amount <= node.allocatable(name))
+    };
+    let more = |old: &Node, new: &Node, name: &str| new.allocatable(name) > old.allocatable(name);
+    match event {
+        Event::NodeAdded(node) => fits(node),
+        Event::NodeUpdated { old, new } => {
+            fits(new) && (more(old, new, "pods") || asked.iter().any(|(name, _)| more(old, new, name)))
+        }
+        Event::Gone { .. } => true,
+        Event::Changed { old, new } => {
+            asked.iter().any(|(name, _)| new.spec.request(name) < old.spec.request(name))
+        }
+        Event::Itself { old, new } => {
+            let fewer = |(name, amount): &(Arc<str>, i64)| new.class.spec.request(name) < *amount;
+            old.class.spec.requests.iter().any(fewer)
+        }
+        _ => false,
+    }
+}
+
+fn spread(pod: &Pod, event: &Event, profile: &Profile) -> bool {
+    let own = pod.class.spread.as_deref().unwrap_or(&profile.spread.defaults);
+    let hard = || own.iter().filter(|c| c.when == Unsatisfiable::DoNotSchedule);
+    // The selector of a default constraint is another for every pod: any pod of the namespace may be one.
+    let defaults = pod.class.spread.is_none();
+    let means = |c: &Constraint, class: &Class| defaults || c.selector.matches(&|key| class.label(key));
+    let near = |class: &Class| class.namespace == pod.class.namespace;
+    let place = |node: &Node| hard().all(|c| node.label(&c.topology_key).is_some());
+    match event {
+        Event::Placed(other) => near(other) && hard().any(|c| means(c, other)),
+        Event::Gone { pod: other, .. } => near(other) && hard().any(|c| means(c, other)),
+        Event::Changed { old, new } => {
+            near(new)
+                && old.labels != new.labels
+                && hard().any(|c| defaults || means(c, old) != means(c, new))
+        }
+        Event::Itself { old, new } => {
+            let taints = hard().any(|c| c.taints_policy == Inclusion::Honor);
+            let labels = old.class.labels != new.class.labels;
+            let counted = |c: &Constraint| means(c, &old.class) != means(c, &new.class);
+            taints && tolerations_changed(event) || labels && hard().any(counted)
+        }
+        Event::NodeAdded(node) | Event::NodeRemoved(node) => place(node),
+        Event::NodeUpdated { old, new } => {
+            let moved = |c: &Constraint| old.label(&c.topology_key) != new.label(&c.topology_key);
+            place(old) != place(new) || place(new) && (hard().any(moved) || old.taints != new.taints)
+        }
+    }
+}
+
+fn inter_pod(pod: &Pod, event: &Event, cluster: &Cluster) -> bool {
+    let class = &pod.class;
+    let all = |terms: &[PodTerm], other: &Class| {
+        let labels = cluster.counters().namespace_labels(&other.namespace);
+        !terms.is_empty() && terms.iter().all(|t| t.matches(&other.namespace, labels, &other.labels))
+    };
+    let some = |terms: &[PodTerm], other: &Class| terms.iter().any(|t| all(std::slice::from_ref(t), other));
+    match event {
+        Event::Itself { old, new } => old.class.labels != new.class.labels,
+        Event::Placed(other) => all(&class.affinity, other),
+        Event::Changed { old, new } => {
+            !all(&class.affinity, old) && all(&class.affinity, new)
+                || some(&class.anti_affinity, old) && !some(&class.anti_affinity, new)
+                || some(&old.anti_affinity, class)
+                    && old.namespace == new.namespace
+                    && old.labels != new.labels
+        }
+        // Differs from kube-scheduler, which asks that all terms mean the pod that went: one is enough to keep out.
+        Event::Gone { pod: other, .. } => {
+            some(&class.anti_affinity, other) || some(&other.anti_affinity, class)
+        }
+        Event::NodeAdded(node) => {
+            !class.anti_affinity.is_empty()
+                || class.affinity.is_empty()
+                || class.affinity.iter().any(|t| node.label(&t.topology_key).is_some())
+        }
+        Event::NodeUpdated { old, new } => {
+            let of =
+                |t: &PodTerm| (old.label(&t.topology_key).map(str::to_owned), new.label(&t.topology_key));
+            let gained = |t: &PodTerm| matches!(of(t), (old, Some(new)) if old.as_deref() != Some(new));
+            let lost = |t: &PodTerm| matches!(of(t), (Some(old), new) if new != Some(old.as_str()));
+            // Pods kept out by others' terms may be helped by any label that changes.
+            let refused = class.affinity.is_empty() && class.anti_affinity.is_empty();
+            class.affinity.iter().any(gained)
+                || class.anti_affinity.iter().any(lost)
+                || refused && old.labels != new.labels
+        }
+        Event::NodeRemoved(_) => false,
+    }
+}

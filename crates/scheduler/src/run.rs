@@ -1,0 +1,308 @@
+//! The scheduler's task: takes in what changed, decides, and has the decisions carried out.
+//!
+//! ```text
+//! informers ── Inbox ──> Engine ── next() ──> Bind ──> pods/binding ── refused ──> Engine::bind_failed
+//!                          ^                  Failed ─> pods/status, victims deleted
+//!                          └── the informer confirms what was assumed
+//! ```
+//! Deciding is synchronous and on one task, so each decision sees all those before it. Carrying out is not waited for:
+//! up to [`MAX_IN_FLIGHT`] calls are under way, and no more is decided while they all are.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::resources::{
+    NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES,
+    STATEFUL_SETS,
+};
+use client::{Client, Gvr};
+use env::Env;
+use futures_util::{FutureExt, StreamExt};
+use futures_util::stream::FuturesUnordered;
+use object::Status;
+use runtime::{Informer, Informers, Recorder, Severity, Stop, tree};
+use tokio::task::{JoinError, JoinHandle};
+use tokio::time::Instant;
+
+use crate::act::Hands;
+use crate::config::Config;
+use crate::engine::{Engine, Failure, Step};
+use crate::inbox::{Change, Inbox};
+use crate::metrics::Metrics;
+use crate::pod::OwnerKind;
+use crate::queue::Queued;
+
+/// Calls under way at once; what a server's group commit can use.
+const MAX_IN_FLIGHT: usize = 128;
+/// Decisions before others on this thread get a turn.
+const BATCH: usize = 32;
+
+/// Who the scheduler is to the API server.
+pub const USER: &str = "system:kube-scheduler";
+
+/// A scheduler that runs until it is stopped.
+pub struct Scheduler {
+    pub metrics: Arc<Metrics>,
+    pub tasks: Vec<JoinHandle<()>>,
+}
+
+/// Everything it looks at.
+const WATCHED: [Gvr; 8] = [
+    NAMESPACES,
+    SERVICES,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    POD_DISRUPTION_BUDGETS,
+    NODES,
+    PODS,
+];
+
+/// Starts a scheduler that acts through `client` (as [`USER`]) on what `informers` see.
+pub fn start(
+    env: &Env,
+    client: Arc<dyn Client>,
+    informers: &Informers,
+    config: Config,
+    stop: Stop,
+) -> Scheduler {
+    let metrics = Arc::new(Metrics::default());
+    let mut tasks = Vec::new();
+    let mut hands = BTreeMap::new();
+    for profile in &config.profiles {
+        let name = profile.scheduler_name.to_string();
+        let (recorder, task) = Recorder::start(env, client.clone(), &name, stop.clone());
+        tasks.push(task);
+        hands.insert(name, Hands { env: env.clone(), client: client.clone(), recorder });
+    }
+    let inbox = Arc::new(Inbox::default());
+    let watched: Vec<Arc<Informer>> = WATCHED.iter().map(|resource| informers.of(*resource)).collect();
+    watched.iter().for_each(|informer| inbox.listen(informer));
+    let task = Task {
+        env: env.clone(),
+        start: env.monotonic(),
+        pods: watched[WATCHED.len() - 1].clone(),
+        engine: Engine::new(config),
+        inbox,
+        hands,
+        metrics: metrics.clone(),
+        in_flight: FuturesUnordered::new(),
+    };
+    tasks.push(env.spawn("scheduler", task.run(watched, stop)));
+    Scheduler { metrics, tasks }
+}
+
+struct Task {
+    env: Env,
+    start: Instant,
+    pods: Arc<Informer>,
+    engine: Engine,
+    inbox: Arc<Inbox>,
+    /// By scheduler name.
+    hands: BTreeMap<String, Hands>,
+    metrics: Arc<Metrics>,
+    in_flight: FuturesUnordered<JoinHandle<Done>>,
+}
+
+/// A call that ended.
+enum Done {
+    Bound { queued: Queued, result: Result<(), Status> },
+    Explained { key: String, result: Result<(), Status> },
+    Preempted { uid: Arc<str>, result: Result<(), Status> },
+}
+
+impl Task {
+    async fn run(mut self, watched: Vec<Arc<Informer>>, stop: Stop) {
+        for informer in &watched {
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return,
+                () = informer.synced() => {}
+            }
+        }
+        loop {
+            self.take_in();
+            if self.decide() {
+                self.metrics.pending(self.engine.lengths());
+                // Others get their turn: informers, and the calls just begun.
+                tokio::task::yield_now().await;
+                if stop.is_stopped() {
+                    return self.abandon();
+                }
+                continue;
+            }
+            self.metrics.pending(self.engine.lengths());
+            let wake = self.engine.next_wake().map(|at| at.saturating_sub(self.now()));
+            let full = self.in_flight.len() >= MAX_IN_FLIGHT;
+            let sleep = async {
+                match wake {
+                    // Nothing can be decided before a call ends.
+                    Some(wait) if !full => self.env.sleep(wait.max(Duration::from_millis(1))).await,
+                    _ => pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return self.abandon(),
+                Some(done) = self.in_flight.next(), if !self.in_flight.is_empty() => {
+                    self.done(done);
+                    while let Some(Some(done)) = self.in_flight.next().now_or_never() {
+                        self.done(done);
+                    }
+                }
+                () = self.inbox.changed() => {}
+                () = sleep => {}
+            }
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.env.monotonic().saturating_duration_since(self.start)
+    }
+
+    fn take_in(&mut self) {
+        let now = self.now();
+        for change in self.inbox.take() {
+            apply(&mut self.engine, &change, now);
+        }
+    }
+
+    /// Decides about some pods; `false` when none may be tried now.
+    fn decide(&mut self) -> bool {
+        for n in 0..BATCH {
+            if self.in_flight.len() >= MAX_IN_FLIGHT {
+                return false;
+            }
+            let begun = self.env.monotonic();
+            let now = begun.saturating_duration_since(self.start);
+            let env = &self.env;
+            let Some(step) = self.engine.next(now, &mut |below| env.random_below(below)) else {
+                return n > 0;
+            };
+            let took = self.env.monotonic().saturating_duration_since(begun);
+            self.carry_out(step, took);
+        }
+        true
+    }
+
+    fn carry_out(&mut self, step: Step, took: Duration) {
+        match step {
+            Step::Bind { queued, node } => {
+                let Some(hands) = self.hands.get(&*queued.pod.scheduler_name).cloned() else { return };
+                self.metrics.attempt("scheduled", &queued.pod.scheduler_name, took);
+                self.in_flight.push(self.env.spawn("bind", async move {
+                    let result = hands.bind(&queued.pod, &node).await;
+                    Done::Bound { queued, result }
+                }));
+            }
+            Step::Failed(failure) => self.failed(failure, took),
+            Step::Skipped { pod, message } => {
+                if let Some(hands) = self.hands.get(&*pod.scheduler_name) {
+                    hands.tell(&pod, Severity::Warning, "FailedScheduling", message);
+                }
+            }
+        }
+    }
+
+    fn failed(&mut self, failure: Failure, took: Duration) {
+        let profile = &failure.pod.scheduler_name;
+        let Some(hands) = self.hands.get(&**profile).cloned() else { return };
+        self.metrics.attempt("unschedulable", profile, took);
+        let preempts = failure.nominated_node.as_ref().filter(|node| !node.is_empty()).cloned();
+        let failure = Arc::new(failure);
+        if let Some(node) = preempts.filter(|_| !failure.victims.is_empty()) {
+            self.metrics.preempted(failure.victims.len());
+            let (hands, failure) = (hands.clone(), failure.clone());
+            self.in_flight.push(self.env.spawn("preempt", async move {
+                let result = preempt(&hands, &failure, &node).await;
+                Done::Preempted { uid: failure.pod.uid.clone(), result }
+            }));
+        }
+        self.in_flight.push(self.env.spawn("explain", async move {
+            let result = hands.explain(&failure).await;
+            Done::Explained { key: failure.pod.key(), result }
+        }));
+    }
+
+    /// Calls under way are not waited for: each write stands by itself, done or not.
+    fn abandon(self) {
+        self.in_flight.iter().for_each(JoinHandle::abort);
+    }
+
+    fn done(&mut self, done: Result<Done, JoinError>) {
+        let done = match done {
+            Ok(done) => done,
+            Err(error) => {
+                tracing::error!(%error, "a call of the scheduler ended badly");
+                return;
+            }
+        };
+        let now = self.now();
+        match done {
+            // Confirmed when the informer has seen it.
+            Done::Bound { result: Ok(()), .. } => {}
+            Done::Bound { queued, result: Err(status) } => {
+                self.metrics.bind_failed();
+                let pod = queued.pod.clone();
+                self.metrics.attempt("error", &pod.scheduler_name, Duration::ZERO);
+                tracing::debug!(pod = pod.key(), error = status.message, "binding was refused");
+                self.engine.bind_failed(queued, now);
+                // What changed while it was assumed was not looked at.
+                match self.pods.store().get(pod.namespace(), &pod.name) {
+                    Some(obj) if obj.uid() == &*pod.uid => drop(self.engine.set_pod(&tree(&obj), now)),
+                    _ => self.engine.remove_pod(&pod.uid, now),
+                }
+            }
+            Done::Explained { key, result } => {
+                if let Err(status) = result {
+                    tracing::debug!(pod = key, error = status.message, "a pod's condition was not written");
+                }
+            }
+            Done::Preempted { uid, result } => {
+                if let Err(status) = result {
+                    tracing::warn!(uid = &*uid, error = status.message, "room could not be made");
+                    self.engine.activate(&uid);
+                }
+            }
+        }
+    }
+}
+
+/// Takes promises back, then deletes the victims, the least important last.
+async fn preempt(hands: &Hands, failure: &Failure, node: &str) -> Result<(), Status> {
+    for pod in &failure.unpromised {
+        hands.unpromise(pod).await?;
+    }
+    for victim in &failure.victims {
+        hands.evict(victim, &failure.pod, node).await?;
+    }
+    Ok(())
+}
+
+fn apply(engine: &mut Engine, change: &Change, now: Duration) {
+    let Some(about) = change.new.as_ref().or(change.gone.last()) else { return };
+    let (namespace, name) = (about.namespace(), about.name());
+    let new = change.new.as_ref().map(|obj| tree(obj));
+    let new = new.as_ref();
+    match change.resource {
+        PODS => {
+            change.gone.iter().for_each(|pod| engine.remove_pod(pod.uid(), now));
+            if let Some(new) = new {
+                engine.set_pod(new, now);
+            }
+        }
+        NODES => match new {
+            Some(new) => engine.set_node(new, now),
+            None => engine.remove_node(name, now),
+        },
+        NAMESPACES => engine.set_namespace(name, new),
+        SERVICES => engine.set_service(namespace, name, new),
+        POD_DISRUPTION_BUDGETS => engine.set_budget(namespace, name, new),
+        REPLICA_SETS => engine.set_owner(OwnerKind::ReplicaSet, namespace, name, new),
+        STATEFUL_SETS => engine.set_owner(OwnerKind::StatefulSet, namespace, name, new),
+        REPLICATION_CONTROLLERS => engine.set_owner(OwnerKind::ReplicationController, namespace, name, new),
+        _ => {}
+    }
+}

@@ -1,0 +1,60 @@
+//! Objects for tests, written as JSON.
+
+use object::Value;
+
+use crate::{Engine, Step};
+use std::time::Duration;
+
+pub fn tree(json: &str) -> Value {
+    codec::json::parse(json.as_bytes(), None).unwrap_or_else(|e| panic!("{e}: {json}"))
+}
+
+/// A node with 4 cpus, 8 GiB and room for 10 pods; `more` is labels as JSON members, `spec` as JSON.
+pub fn node(name: &str, labels: &str, spec: &str) -> Value {
+    node_of(name, labels, spec, r#""cpu":"4","memory":"8Gi","pods":"10","ephemeral-storage":"10Gi""#)
+}
+
+pub fn node_of(name: &str, labels: &str, spec: &str, allocatable: &str) -> Value {
+    let labels = if labels.is_empty() { String::new() } else { format!(",{labels}") };
+    tree(&format!(
+        r#"{{"metadata":{{"name":"{name}","labels":{{"kubernetes.io/hostname":"{name}"{labels}}}}},
+            "spec":{{{spec}}},"status":{{"allocatable":{{{allocatable}}}}}}}"#
+    ))
+}
+
+/// A pod of one container; `spec` is further members of the spec.
+pub fn pod(name: &str, labels: &str, requests: &str, spec: &str) -> Value {
+    let spec = if spec.is_empty() { String::new() } else { format!(",{spec}") };
+    tree(&format!(
+        r#"{{"metadata":{{"name":"{name}","namespace":"ns","uid":"{name}","labels":{{{labels}}}}},
+            "spec":{{"containers":[{{"name":"c","image":"web","resources":{{"requests":{{{requests}}}}}}}]{spec}}}}}"#
+    ))
+}
+
+pub const NOW: Duration = Duration::from_secs(100);
+
+/// A generator for tests, the same for the same seed.
+pub fn rng(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below.max(1)
+    }
+}
+
+/// The node the next pod goes to, or the message why it does not.
+pub fn next(engine: &mut Engine) -> Result<String, String> {
+    match engine.next(NOW, &mut rng(1)) {
+        Some(Step::Bind { node, .. }) => Ok(node.to_string()),
+        Some(Step::Failed(failure)) => Err(failure.message),
+        Some(Step::Skipped { message, .. }) => Err(message),
+        None => Err("nothing waits".to_owned()),
+    }
+}
+
+/// An engine with these nodes.
+pub fn engine(nodes: &[Value]) -> Engine {
+    let mut engine = Engine::new(crate::Config::default());
+    nodes.iter().for_each(|node| engine.set_node(node, NOW));
+    engine
+}

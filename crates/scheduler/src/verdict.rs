@@ -1,0 +1,167 @@
+//! What was found about a pod on a node, and how a scheduler says so.
+
+use std::collections::BTreeMap;
+
+use crate::cluster::NodeIx;
+use crate::plugin::{Plugin, Plugins};
+use crate::pod::Spec;
+
+/// The first filter's answer that was no, or that all said yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Fits,
+    Cordoned,
+    Tainted,
+    NotSelected,
+    NotEnforced,
+    PortTaken,
+    /// Bit 0 is the number of pods; the others are the pod's requests in order.
+    Short {
+        bits: u64,
+        unresolvable: bool,
+    },
+    NoTopologyLabel,
+    Skewed,
+    NoAffinity,
+    AntiAffinity,
+    ExistingAntiAffinity,
+    /// Preemption only: nobody there is less important.
+    NoVictims,
+}
+
+/// Requests beyond this many share the last bit.
+const BITS: usize = 63;
+
+impl Verdict {
+    pub fn plugin(self) -> Option<Plugin> {
+        Some(match self {
+            Verdict::Fits | Verdict::NoVictims => return None,
+            Verdict::Cordoned => Plugin::NodeUnschedulable,
+            Verdict::Tainted => Plugin::TaintToleration,
+            Verdict::NotSelected | Verdict::NotEnforced => Plugin::NodeAffinity,
+            Verdict::PortTaken => Plugin::NodePorts,
+            Verdict::Short { .. } => Plugin::NodeResourcesFit,
+            Verdict::NoTopologyLabel | Verdict::Skewed => Plugin::PodTopologySpread,
+            Verdict::NoAffinity | Verdict::AntiAffinity | Verdict::ExistingAntiAffinity => {
+                Plugin::InterPodAffinity
+            }
+        })
+    }
+
+    /// Deleting other pods could not change it.
+    pub fn unresolvable(self) -> bool {
+        match self {
+            Verdict::Short { unresolvable, .. } => unresolvable,
+            Verdict::Cordoned
+            | Verdict::Tainted
+            | Verdict::NotSelected
+            | Verdict::NotEnforced
+            | Verdict::NoTopologyLabel
+            | Verdict::NoAffinity
+            | Verdict::NoVictims => true,
+            Verdict::Fits
+            | Verdict::PortTaken
+            | Verdict::Skewed
+            | Verdict::AntiAffinity
+            | Verdict::ExistingAntiAffinity => false,
+        }
+    }
+
+    pub fn short_of(resource: usize) -> u64 {
+        1 << (resource + 1).min(BITS)
+    }
+
+    fn reason(self) -> &'static str {
+        match self {
+            Verdict::Fits => "",
+            Verdict::Cordoned => "node(s) were unschedulable",
+            Verdict::Tainted => "node(s) had untolerated taint(s)",
+            Verdict::NotSelected => "node(s) didn't match Pod's node affinity/selector",
+            Verdict::NotEnforced => "node(s) didn't match scheduler-enforced node affinity",
+            Verdict::PortTaken => "node(s) didn't have free ports for the requested pod ports",
+            Verdict::Short { .. } => "Too many pods",
+            Verdict::NoTopologyLabel => {
+                "node(s) didn't match pod topology spread constraints (missing required label)"
+            }
+            Verdict::Skewed => "node(s) didn't match pod topology spread constraints",
+            Verdict::NoAffinity => "node(s) didn't match pod affinity rules",
+            Verdict::AntiAffinity => "node(s) didn't match pod anti-affinity rules",
+            Verdict::ExistingAntiAffinity => "node(s) didn't satisfy existing pods anti-affinity rules",
+            Verdict::NoVictims => "No preemption victims found for incoming pod",
+        }
+    }
+}
+
+/// Why no node was found for a pod.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnosis {
+    /// All nodes there are.
+    pub nodes: usize,
+    /// Said before any node was looked at.
+    pub pre_filter: Option<String>,
+    pub verdicts: Vec<(NodeIx, Verdict)>,
+    /// What is said of the nodes that were not looked at.
+    pub others: Option<String>,
+    pub plugins: Plugins,
+    /// What preemption says, behind everything else.
+    pub post_filter: String,
+}
+
+impl Diagnosis {
+    pub fn verdict(&self, node: NodeIx) -> Option<Verdict> {
+        self.verdicts.iter().find(|(ix, _)| *ix == node).map(|(_, verdict)| *verdict)
+    }
+
+    /// `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint(s). preemption: ...`
+    pub fn message(&self, spec: &Spec) -> String {
+        let mut message = format!("0/{} nodes are available:", self.nodes);
+        if let Some(pre_filter) = &self.pre_filter {
+            message.push_str(&format!(" {pre_filter}."));
+        } else {
+            let reasons = self.reasons(spec);
+            let mut lines: Vec<String> =
+                reasons.iter().map(|(why, count)| format!("{count} {why}")).collect();
+            lines.sort_unstable();
+            if !lines.is_empty() {
+                message.push_str(&format!(" {}.", lines.join(", ")));
+            }
+        }
+        if !self.post_filter.is_empty() {
+            message.push(' ');
+            message.push_str(&self.post_filter);
+        }
+        message
+    }
+
+    fn reasons(&self, spec: &Spec) -> BTreeMap<String, usize> {
+        // Counted by verdict first: thousands of nodes have a handful of them.
+        let mut counts: Vec<(Verdict, usize)> = Vec::new();
+        for (_, verdict) in &self.verdicts {
+            match counts.iter_mut().find(|(v, _)| v == verdict) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((*verdict, 1)),
+            }
+        }
+        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        for (verdict, count) in counts {
+            let Verdict::Short { bits, .. } = verdict else {
+                *reasons.entry(verdict.reason().to_owned()).or_default() += count;
+                continue;
+            };
+            if bits & 1 != 0 {
+                *reasons.entry(verdict.reason().to_owned()).or_default() += count;
+            }
+            for (i, (name, _)) in spec.requests.iter().enumerate() {
+                if bits & Verdict::short_of(i) != 0 {
+                    *reasons.entry(format!("Insufficient {name}")).or_default() += count;
+                }
+            }
+        }
+        if let Some(others) = &self.others
+            && self.verdicts.len() < self.nodes
+        {
+            *reasons.entry(others.clone()).or_default() += self.nodes - self.verdicts.len();
+        }
+        reasons
+    }
+}

@@ -1,0 +1,228 @@
+//! The scheduler beside a whole server: pods are bound, say why they are not, wake, and make room.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::LocalClients;
+use client::Clients;
+use runtime::{Informers, Stopper};
+use scheduler::{Config, Scheduler};
+use serde_json::{Value, json};
+use testkit::TestCluster;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const NODES: &str = "/api/v1/nodes";
+
+/// A scheduler of its own, with its own identity and informers.
+struct Running {
+    scheduler: Scheduler,
+    informers: Arc<Informers>,
+    stopper: Stopper,
+}
+
+fn start(cluster: &TestCluster) -> Running {
+    let (stopper, stop) = Stopper::new();
+    let client = LocalClients::new(cluster.api().clone()).user(scheduler::USER, &[]);
+    let informers = Informers::new(cluster.env().clone(), client.clone(), stop.clone());
+    let scheduler = scheduler::start(cluster.env(), client, &informers, Config::default(), stop);
+    Running { scheduler, informers, stopper }
+}
+
+impl Running {
+    async fn stop(self) {
+        self.stopper.stop();
+        for task in self.scheduler.tasks.into_iter().chain(self.informers.take_tasks()) {
+            task.await.expect("a task of the scheduler panicked");
+        }
+    }
+}
+
+async fn add_node(cluster: &TestCluster, name: &str, spec: Value) {
+    let node = json!({
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": spec.clone(),
+        "status": {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "10"},
+                   "capacity": {"cpu": "2", "memory": "4Gi", "pods": "10"}},
+    });
+    cluster.post(NODES, node).await.ok(201);
+    // Admission takes every new node for not ready; no loop here finds out that it is.
+    let taints = spec.get("taints").cloned().unwrap_or(Value::Null);
+    cluster.merge(format!("{NODES}/{name}"), json!({"spec": {"taints": taints}})).await.ok(200);
+}
+
+fn pod(name: &str, cpu: &str) -> Value {
+    json!({"metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": 30,
+        "containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}]}})
+}
+
+async fn get_pod(cluster: &TestCluster, name: &str) -> Value {
+    cluster.get(format!("{PODS}/{name}")).await.json()
+}
+
+/// Waits until the pod is as wanted, in virtual time.
+async fn until(cluster: &TestCluster, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    for _ in 0..2000 {
+        let pod = get_pod(cluster, name).await;
+        if wanted(&pod) {
+            return pod;
+        }
+        cluster.env().sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{name} never {what}: {}", get_pod(cluster, name).await);
+}
+
+fn on(pod: &Value) -> &str {
+    pod["spec"]["nodeName"].as_str().unwrap_or("")
+}
+
+fn condition<'a>(pod: &'a Value, kind: &str) -> &'a Value {
+    let conditions = pod["status"]["conditions"].as_array();
+    conditions.and_then(|all| all.iter().find(|c| c["type"] == kind)).unwrap_or(&Value::Null)
+}
+
+async fn messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
+    cluster.env().sleep(Duration::from_millis(100)).await;
+    let events = cluster.get("/api/v1/namespaces/default/events").await.json();
+    let all = events["items"].as_array().cloned().unwrap_or_default();
+    let of = all.iter().filter(|e| e["reason"] == reason);
+    of.map(|e| e["message"].as_str().unwrap_or("").to_owned()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_is_bound_and_the_story_is_told() {
+    let cluster = TestCluster::simulated(1).await;
+    add_node(&cluster, "n1", json!({})).await;
+    let running = start(&cluster);
+    cluster.post(PODS, pod("a", "1")).await.ok(201);
+    let bound = until(&cluster, "a", "got a node", |p| on(p) == "n1").await;
+    assert_eq!(condition(&bound, "PodScheduled")["status"], "True");
+    assert_eq!(messages(&cluster, "Scheduled").await, ["Successfully assigned default/a to n1"]);
+    assert_eq!(running.scheduler.metrics.attempts("scheduled"), 1);
+    running.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_cannot_be_placed_says_why_and_wakes_when_it_can() {
+    let cluster = TestCluster::simulated(2).await;
+    let running = start(&cluster);
+    cluster.post(PODS, pod("a", "1")).await.ok(201);
+    let why = |p: &Value| condition(p, "PodScheduled")["message"].as_str().unwrap_or("").to_owned();
+    let waits = until(&cluster, "a", "said why", |p| !why(p).is_empty()).await;
+    assert_eq!(why(&waits), "no nodes available to schedule pods");
+    assert_eq!(condition(&waits, "PodScheduled")["reason"], "Unschedulable");
+
+    add_node(&cluster, "n1", json!({"taints": [{"key": "k", "effect": "NoSchedule"}]})).await;
+    let tainted = "0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: \
+                   1 Preemption is not helpful for scheduling.";
+    until(&cluster, "a", "saw the taint", |p| why(p) == tainted).await;
+    assert!(messages(&cluster, "FailedScheduling").await.contains(&tainted.to_owned()));
+
+    cluster.merge(format!("{NODES}/n1"), json!({"spec": {"taints": null}})).await.ok(200);
+    until(&cluster, "a", "got the node", |p| on(p) == "n1").await;
+
+    // A cordoned node is no place until it is opened again.
+    cluster.merge(format!("{NODES}/n1"), json!({"spec": {"unschedulable": true}})).await.ok(200);
+    cluster.post(PODS, pod("b", "1")).await.ok(201);
+    until(&cluster, "b", "said why", |p| why(p).contains("node(s) were unschedulable")).await;
+    cluster.merge(format!("{NODES}/n1"), json!({"spec": {"unschedulable": null, "taints": null}})).await.ok(200);
+    until(&cluster, "b", "got the node", |p| on(p) == "n1").await;
+    running.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn gates_hold_a_pod_back_until_they_are_gone() {
+    let cluster = TestCluster::simulated(3).await;
+    add_node(&cluster, "n1", json!({})).await;
+    let running = start(&cluster);
+    let mut gated = pod("a", "1");
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+    cluster.post(PODS, gated).await.ok(201);
+    cluster.env().sleep(Duration::from_secs(60)).await;
+    let waits = get_pod(&cluster, "a").await;
+    assert_eq!(on(&waits), "");
+    assert_eq!(condition(&waits, "PodScheduled")["reason"], "SchedulingGated");
+    cluster.merge(format!("{PODS}/a"), json!({"spec": {"schedulingGates": null}})).await.ok(200);
+    until(&cluster, "a", "got a node", |p| on(p) == "n1").await;
+    running.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_more_important_pod_makes_room_and_waits_for_it() {
+    let cluster = TestCluster::simulated(4).await;
+    add_node(&cluster, "n1", json!({})).await;
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    cluster.post(classes, json!({"metadata": {"name": "high"}, "value": 1000})).await.ok(201);
+    let running = start(&cluster);
+    cluster.post(PODS, pod("low", "2")).await.ok(201);
+    until(&cluster, "low", "got a node", |p| on(p) == "n1").await;
+
+    let mut high = pod("high", "1500m");
+    high["spec"]["priorityClassName"] = json!("high");
+    cluster.post(PODS, high).await.ok(201);
+    until(&cluster, "high", "was promised the node", |p| p["status"]["nominatedNodeName"] == "n1").await;
+    let victim = until(&cluster, "low", "was deleted", |p| !p["metadata"]["deletionTimestamp"].is_null()).await;
+    let disrupted = condition(&victim, "DisruptionTarget");
+    assert_eq!(disrupted["reason"], "PreemptionByScheduler");
+    assert_eq!(
+        disrupted["message"],
+        "default-scheduler: preempting to accommodate a higher priority pod"
+    );
+    let uid = get_pod(&cluster, "high").await["metadata"]["uid"].as_str().unwrap().to_owned();
+    assert_eq!(messages(&cluster, "Preempted").await, [format!("Preempted by pod {uid} on node n1")]);
+
+    // The room is not given to somebody less important meanwhile.
+    cluster.post(PODS, pod("small", "1")).await.ok(201);
+    let now = json!({"gracePeriodSeconds": 0});
+    cluster.request("DELETE", format!("{PODS}/low")).json(&now).send().await.ok(200);
+    until(&cluster, "high", "got the node", |p| on(p) == "n1").await;
+    assert_eq!(on(&get_pod(&cluster, "small").await), "");
+    running.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn several_schedulers_bind_each_pod_once_and_never_overfill_for_long() {
+    let cluster = TestCluster::simulated(5).await;
+    for n in 0..10 {
+        add_node(&cluster, &format!("n{n}"), json!({})).await;
+    }
+    let schedulers = [start(&cluster), start(&cluster)];
+    for n in 0..60 {
+        cluster.post(PODS, pod(&format!("p{n}"), "100m")).await.ok(201);
+    }
+    for n in 0..60 {
+        until(&cluster, &format!("p{n}"), "got a node", |p| !on(p).is_empty()).await;
+    }
+    let told = messages(&cluster, "Scheduled").await;
+    assert_eq!(told.len(), 60, "each is bound by one of them");
+    for running in schedulers {
+        running.stop().await;
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_that_starts_later_goes_on_where_another_stopped() {
+    let cluster = TestCluster::simulated(6).await;
+    add_node(&cluster, "n1", json!({})).await;
+    let first = start(&cluster);
+    for n in 0..3 {
+        cluster.post(PODS, pod(&format!("p{n}"), "1")).await.ok(201);
+    }
+    cluster.env().sleep(Duration::from_secs(5)).await;
+    first.stop().await;
+    let second = start(&cluster);
+    cluster.env().sleep(Duration::from_secs(5)).await;
+    let pods = cluster.get(PODS).await.json();
+    let bound = pods["items"].as_array().unwrap().iter().filter(|p| on(p) == "n1").count();
+    assert_eq!(bound, 2, "two cpus are two pods");
+    let writes = |c: &TestCluster| c.api().registry().table().revision();
+    let before = writes(&cluster);
+    cluster.env().sleep(Duration::from_secs(240)).await;
+    assert_eq!(writes(&cluster), before, "nothing changes, nothing is written");
+    second.stop().await;
+    cluster.shutdown().await;
+}
