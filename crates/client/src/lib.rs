@@ -14,9 +14,11 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Name};
 use futures_util::future::BoxFuture;
-use object::{Status, Value};
 use store::Revision;
-use table::Obj;
+
+// What calls are made of, for those who need no more than a client.
+pub use object::{Map, Status, Value};
+pub use table::Obj;
 
 /// What a call comes to, later.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Status>>;

@@ -33,6 +33,11 @@ mod trigger;
 use object::Value;
 use table::Obj;
 
+// What the signatures below are made of: a controller needs `client` and this crate, nothing else.
+pub use env::Env;
+pub use futures_util::future::BoxFuture;
+pub use tokio::task::JoinHandle;
+
 pub use board::Board;
 pub use cause::{Cause, Causes};
 pub use controller::{Controller, Failure, Next, Reconcile, Turn};
@@ -53,4 +58,10 @@ pub use trigger::{Change, Trigger};
 /// An object as a tree, to read deep inside or to change; an empty map if it is no JSON (which the server never stores).
 pub fn tree(obj: &Obj) -> Value {
     codec::json::parse(obj.body(), None).unwrap_or_else(|_| Value::map())
+}
+
+/// A tree from YAML (or JSON), for what a program writes down of its own.
+pub fn parse(text: &str) -> Result<Value, Failure> {
+    codec::yaml::parse(text.as_bytes())
+        .map_err(|error| Failure::Other(format!("{text:?} is no YAML: {error}")))
 }

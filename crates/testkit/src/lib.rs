@@ -6,12 +6,14 @@
 //!        │
 //!        ├── client(), client_as(user)   kube::Client ──┐
 //!        ├── get(path), post(path, body) raw requests ──┼──> Api::handle
+//!        ├── pipe(), http_clients()      HTTP in memory ┤
 //!        └── serve()                     TLS socket ────┘
 //! ```
 //! Every cluster is a value of its own: tests share nothing and may run side by side.
 
 mod control;
 pub mod faults;
+mod pipe;
 mod raw;
 mod service;
 mod socket;
@@ -32,6 +34,7 @@ use table::{Scope, Selection, Table};
 use tokio::task::JoinHandle;
 
 pub use control::ControlPlane;
+pub use pipe::Pipe;
 pub use raw::{Ask, Reply, Stream};
 pub use socket::Served;
 

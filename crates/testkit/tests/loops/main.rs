@@ -2,5 +2,9 @@
 
 mod election;
 mod informers;
+<<<<<<< HEAD
 mod triggers;
 mod scheduling;
+=======
+mod over_http;
+>>>>>>> clienthttp

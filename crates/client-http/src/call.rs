@@ -1,0 +1,149 @@
+//! One call from request to answer: credentials, time limits, trying again where that is safe.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use env::Env;
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use object::Status;
+
+use crate::credentials::Authorization;
+use crate::objects::unreadable;
+use crate::pool::{Lasting, Lease, Outgoing, Pool, SendError};
+use crate::refusal;
+
+/// From the request to the last byte of the answer, each time it is tried. A server gives itself as long.
+const CALL_LIMIT: Duration = Duration::from_secs(60);
+/// How often a server may say "later" before the caller hears of it.
+const MAX_LATER: u32 = 5;
+/// No server keeps us waiting longer than this at once.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+/// A list of everything in a very large cluster.
+const MAX_ANSWER: usize = 1 << 30;
+/// A refusal.
+const MAX_REFUSAL: usize = 1 << 20;
+
+const AGENT: &str = concat!("setpoint/", env!("CARGO_PKG_VERSION"));
+
+/// What is said; to whom and by whom is the caller's.
+pub(crate) struct Said {
+    pub method: Method,
+    /// With its query.
+    pub path: String,
+    /// Empty: no body.
+    pub content_type: &'static str,
+    pub body: Bytes,
+}
+
+/// A server, and how to prove to it who we are. All identities of a process share one.
+pub(crate) struct Caller {
+    pub env: Env,
+    pub pool: Arc<Pool>,
+    pub authorization: Authorization,
+}
+
+impl Caller {
+    /// The whole body of a good answer.
+    pub async fn call(&self, identity: &HeaderMap, said: Said) -> Result<Bytes, Status> {
+        let (response, lease) = self.send(identity, said, Lasting::Call).await?;
+        let body = response.into_body();
+        let read = tokio::time::timeout(CALL_LIMIT, read(body, MAX_ANSWER)).await;
+        let body = read.unwrap_or_else(|_| Err(too_slow()))?;
+        lease.finish().await;
+        Ok(body)
+    }
+
+    /// The body of a good answer that goes on.
+    pub async fn open(&self, identity: &HeaderMap, said: Said) -> Result<(Incoming, Lease), Status> {
+        let (response, lease) = self.send(identity, said, Lasting::Watch).await?;
+        Ok((response.into_body(), lease))
+    }
+
+    /// A good answer's head, its body still to come; everything else is a refusal.
+    async fn send(
+        &self,
+        identity: &HeaderMap,
+        said: Said,
+        lasting: Lasting,
+    ) -> Result<(Response<Incoming>, Lease), Status> {
+        let path = said.path.parse().map_err(|_| Status::bad_request("the path cannot be asked for"))?;
+        let mut headers = identity.clone();
+        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        if !said.content_type.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(said.content_type));
+        }
+        let mut request = Outgoing { method: said.method, path, headers, body: said.body };
+        let (mut later, mut broken) = (0, 0);
+        loop {
+            self.authorization.add_to(&mut request.headers)?;
+            let sent = tokio::time::timeout(CALL_LIMIT, self.pool.send(&request, lasting)).await;
+            let (response, lease) = match sent {
+                Ok(Ok(answered)) => answered,
+                Ok(Err(SendError::NotSent(why))) => {
+                    return Err(Status::unavailable(format!("the server cannot be reached: {why}")));
+                }
+                // Reading twice does no harm; of a write nobody knows what became.
+                Ok(Err(SendError::Broken(_))) if request.method == Method::GET && broken == 0 => {
+                    broken += 1;
+                    continue;
+                }
+                Ok(Err(SendError::Broken(why))) => {
+                    return Err(Status::timeout(format!(
+                        "the connection broke before an answer came: {why}"
+                    )));
+                }
+                Err(_) => return Err(too_slow()),
+            };
+            let code = response.status().as_u16();
+            if response.status().is_success() {
+                return Ok((response, lease));
+            }
+            let wait = retry_after(response.headers());
+            let safe = request.method == Method::GET && code >= 500;
+            let body = read(response.into_body(), MAX_REFUSAL);
+            let body = tokio::time::timeout(CALL_LIMIT, body).await.unwrap_or_else(|_| Err(too_slow()))?;
+            lease.finish().await;
+            // The token may just have been replaced.
+            if code == 401 && later == 0 && self.authorization.refused() {
+                later += 1;
+                continue;
+            }
+            match wait {
+                // 429 and 503 refuse before anything is done: the same again is safe, whatever the verb.
+                Some(wait) if later < MAX_LATER && (safe || matches!(code, 429 | 503)) => {
+                    later += 1;
+                    self.env.sleep(wait.min(MAX_WAIT)).await;
+                }
+                _ => return Err(refusal::of_answer(code, &body)),
+            }
+        }
+    }
+}
+
+async fn read(mut body: Incoming, most: usize) -> Result<Bytes, Status> {
+    let mut out = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Status::timeout(format!("the answer was cut: {error}")))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if out.len() + data.len() > most {
+            return Err(unreadable(&format!("it is larger than {most} bytes")));
+        }
+        out.extend_from_slice(&data);
+    }
+    Ok(out.freeze())
+}
+
+/// Seconds only: servers of this API send no dates.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+fn too_slow() -> Status {
+    Status::timeout(format!("no answer within {CALL_LIMIT:?}"))
+}

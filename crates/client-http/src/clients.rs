@@ -1,0 +1,46 @@
+//! A client for each loop of a process that runs outside the server.
+
+use std::sync::Arc;
+
+use client::{Client, Clients};
+
+use crate::client::HttpClient;
+use crate::credentials::Impersonate;
+
+/// Who the loops are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Identities {
+    /// All of them the one user of the configuration, who must be allowed everything they do.
+    Own,
+    /// Each as itself, by impersonation: the configuration's user must be allowed to impersonate service accounts in
+    /// kube-system, and users and groups.
+    Impersonated,
+}
+
+#[derive(Clone)]
+pub struct HttpClients {
+    client: HttpClient,
+    identities: Identities,
+}
+
+impl HttpClients {
+    pub fn new(client: HttpClient, identities: Identities) -> HttpClients {
+        HttpClients { client, identities }
+    }
+
+    fn client(&self, who: impl FnOnce() -> Impersonate) -> Arc<dyn Client> {
+        match self.identities {
+            Identities::Own => Arc::new(self.client.clone()),
+            Identities::Impersonated => Arc::new(self.client.acting_as(&who())),
+        }
+    }
+}
+
+impl Clients for HttpClients {
+    fn controller(&self, name: &str) -> Arc<dyn Client> {
+        self.client(|| Impersonate::service_account("kube-system", name))
+    }
+    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
+        self.client(|| Impersonate::user(name, groups))
+    }
+}

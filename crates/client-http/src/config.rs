@@ -1,0 +1,83 @@
+//! Where a cluster is, what proves that it is the right one, and who we are there.
+
+mod in_cluster;
+mod kubeconfig;
+
+use std::path::{Path, PathBuf};
+
+use crate::credentials::{Credentials, Impersonate};
+
+/// How to reach one cluster as one user. Holds secrets, so it does not print itself.
+#[derive(Clone, Default)]
+pub struct Config {
+    /// `https://host:port/prefix`, or `http://` where there is no TLS.
+    pub server: String,
+    /// What the server's certificate must name, if not the server's host.
+    pub tls_server_name: Option<String>,
+    /// The authorities to trust, in PEM; `None`: the machine's.
+    pub authority_pem: Option<Vec<u8>>,
+    /// Any certificate will do. For tests on one's own machine only.
+    pub skip_verify: bool,
+    /// Certificate chain and key, in PEM.
+    pub certificate_pem: Option<(Vec<u8>, Vec<u8>)>,
+    pub credentials: Credentials,
+    pub impersonate: Option<Impersonate>,
+    /// The namespace of the context (or of the pod); `default` where none is said.
+    pub namespace: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("the kubeconfig {} does not do: {problem}", path.display())]
+    Kubeconfig { path: PathBuf, problem: String },
+    #[error("this process does not run in a cluster: {0}")]
+    NotInCluster(String),
+    #[error(
+        "no cluster is configured: set KUBECONFIG, write {}, or run in a pod ({not_in_cluster})", path.display()
+    )]
+    Nothing { path: PathBuf, not_in_cluster: String },
+    #[error("the server {0:?} is no address: write it as https://host:port")]
+    Server(String),
+    #[error("the {field} cannot be used: {problem}")]
+    Certificate { field: &'static str, problem: String },
+}
+
+impl Config {
+    /// The current context of a kubeconfig; files it names are looked for beside it.
+    pub fn from_kubeconfig(path: &Path) -> Result<Config, ConfigError> {
+        kubeconfig::load(path)
+    }
+
+    /// The same from text, such as a test's; files it names are looked for in the working directory.
+    pub fn from_kubeconfig_text(text: &str) -> Result<Config, ConfigError> {
+        let path = PathBuf::from("(text)");
+        kubeconfig::read(text.as_bytes(), Path::new(""))
+            .map_err(|problem| ConfigError::Kubeconfig { path, problem })
+    }
+
+    /// What a pod finds in its environment and its service account's volume.
+    pub fn in_cluster() -> Result<Config, ConfigError> {
+        in_cluster::read(&|name| std::env::var(name).ok(), Path::new(in_cluster::FILES))
+    }
+
+    /// As kubectl looks for it: `KUBECONFIG`, else `~/.kube/config`, else the pod's own files.
+    pub fn infer() -> Result<Config, ConfigError> {
+        if let Some(path) = std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty()) {
+            return Config::from_kubeconfig(Path::new(&path));
+        }
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let path = home.join(".kube/config");
+        if path.exists() {
+            return Config::from_kubeconfig(&path);
+        }
+        Config::in_cluster().map_err(|error| match error {
+            ConfigError::NotInCluster(not_in_cluster) => ConfigError::Nothing { path, not_in_cluster },
+            other => other,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! Reads a kubeconfig (YAML or JSON): the server and the credentials of its current context.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use object::Value;
+
+use super::{Config, ConfigError};
+use crate::credentials::{Credentials, Impersonate};
+
+/// Larger than any kubeconfig, so that a wrong path does not fill the memory.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// What is wrong, to complete "the kubeconfig does not do: ".
+type Problem = String;
+
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    let read_error = |source| ConfigError::Read { path: path.to_path_buf(), source };
+    let problem = |problem| ConfigError::Kubeconfig { path: path.to_path_buf(), problem };
+    if std::fs::metadata(path).map_err(read_error)?.len() > MAX_BYTES {
+        return Err(problem(format!("it is larger than {} MiB", MAX_BYTES >> 20)));
+    }
+    let text = std::fs::read(path).map_err(read_error)?;
+    read(&text, path.parent().unwrap_or(Path::new(""))).map_err(problem)
+}
+
+/// `folder`: where files with relative names are.
+pub fn read(text: &[u8], folder: &Path) -> Result<Config, Problem> {
+    let root = codec::yaml::parse(text).map_err(|error| format!("it is neither YAML nor JSON: {error}"))?;
+    let context_name = text_of(&root, "current-context")
+        .ok_or("it has no current-context; set one with `kubectl config use-context NAME`")?;
+    let context = named(&root, "contexts", context_name, "context")?;
+    let cluster_name = text_of(context, "cluster").ok_or("its current context names no cluster")?;
+    let cluster = named(&root, "clusters", cluster_name, "cluster")?;
+    let nobody = Value::map();
+    let user = match text_of(context, "user") {
+        Some(name) => named(&root, "users", name, "user")?,
+        None => &nobody,
+    };
+    for plugin in ["exec", "auth-provider"] {
+        if user.get(plugin).is_some_and(|plugin| !plugin.is_null()) {
+            return Err(format!(
+                "its user gets credentials from a plugin ({plugin}), which is not supported; \
+                 use a user with a client certificate or a token"
+            ));
+        }
+    }
+    if text_of(cluster, "proxy-url").is_some() {
+        return Err("its cluster is behind a proxy (proxy-url), which is not supported".to_owned());
+    }
+    let authority_pem = pem(cluster, "certificate-authority", folder)?;
+    let skip_verify = cluster.get("insecure-skip-tls-verify").and_then(Value::as_bool).unwrap_or(false);
+    if skip_verify && authority_pem.is_some() {
+        return Err("its cluster has a certificate-authority and insecure-skip-tls-verify; use one of them"
+            .to_owned());
+    }
+    let certificate_pem = match (pem(user, "client-certificate", folder)?, pem(user, "client-key", folder)?) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => return Err("its user has a client certificate or a client key, but not both".to_owned()),
+    };
+    Ok(Config {
+        server: text_of(cluster, "server").ok_or("its cluster has no server")?.to_owned(),
+        tls_server_name: text_of(cluster, "tls-server-name").map(str::to_owned),
+        authority_pem,
+        skip_verify,
+        certificate_pem,
+        credentials: credentials(user, folder)?,
+        impersonate: impersonate(user)?,
+        namespace: text_of(context, "namespace").unwrap_or("default").to_owned(),
+    })
+}
+
+fn credentials(user: &Value, folder: &Path) -> Result<Credentials, Problem> {
+    // The file goes first, as in client-go: it is the one that is kept fresh.
+    if let Some(path) = text_of(user, "tokenFile") {
+        let path = folder.join(path);
+        std::fs::metadata(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        return Ok(Credentials::TokenFile(path));
+    }
+    if let Some(token) = text_of(user, "token") {
+        return match token.bytes().any(|byte| byte.is_ascii_control()) {
+            true => Err("its token holds control characters".to_owned()),
+            false => Ok(Credentials::Token(token.to_owned())),
+        };
+    }
+    match text_of(user, "username") {
+        Some(name) => Ok(Credentials::Basic {
+            user: name.to_owned(),
+            password: text_of(user, "password").unwrap_or("").to_owned(),
+        }),
+        None => Ok(Credentials::None),
+    }
+}
+
+fn impersonate(user: &Value) -> Result<Option<Impersonate>, Problem> {
+    let texts = |value: &Value, name: &str| -> Result<Vec<String>, Problem> {
+        let list = value.as_list().ok_or_else(|| format!("its {name} is not a list"))?;
+        let texts: Option<Vec<String>> = list.iter().map(|v| v.as_str().map(str::to_owned)).collect();
+        texts.ok_or_else(|| format!("its {name} holds something that is not text"))
+    };
+    let groups = user.get("as-groups").filter(|v| !v.is_null());
+    let groups = groups.map(|list| texts(list, "as-groups")).transpose()?.unwrap_or_default();
+    let mut extra = Vec::new();
+    if let Some(map) = user.get("as-user-extra").and_then(Value::as_map) {
+        for (name, values) in map.iter() {
+            extra.push((name.to_string(), texts(values, "as-user-extra")?));
+        }
+    }
+    let uid = text_of(user, "as-uid").unwrap_or("").to_owned();
+    match text_of(user, "as") {
+        Some(name) => Ok(Some(Impersonate { user: name.to_owned(), uid, groups, extra })),
+        None if groups.is_empty() && uid.is_empty() && extra.is_empty() => Ok(None),
+        None => Err("its user impersonates groups, a uid or extras, but nobody: add `as: NAME`".to_owned()),
+    }
+}
+
+/// A member that is there and says something.
+fn text_of<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
+    value.str_at(&[name]).filter(|text| !text.is_empty())
+}
+
+/// `KEY-data` in base64, or the contents of the file `KEY`.
+fn pem(value: &Value, key: &str, folder: &Path) -> Result<Option<Vec<u8>>, Problem> {
+    if let Some(data) = text_of(value, &format!("{key}-data")) {
+        let compact: String = data.split_whitespace().collect();
+        let pem = STANDARD.decode(compact).map_err(|error| format!("{key}-data is not base64: {error}"))?;
+        return Ok(Some(pem));
+    }
+    let Some(path) = text_of(value, key) else { return Ok(None) };
+    let path = folder.join(path);
+    std::fs::read(&path).map(Some).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// `list: [{name: NAME, FIELD: ...}]`: what stands in the field of the entry of that name.
+fn named<'a>(root: &'a Value, list: &str, name: &str, field: &str) -> Result<&'a Value, Problem> {
+    let entries =
+        root.get(list).and_then(Value::as_list).ok_or_else(|| format!("it has no list of {list}"))?;
+    entries
+        .iter()
+        .find(|entry| entry.str_at(&["name"]) == Some(name))
+        .and_then(|entry| entry.get(field))
+        .ok_or_else(|| format!("it names the {field} {name:?}, but has none of that name under {list}"))
+}

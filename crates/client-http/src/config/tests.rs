@@ -1,0 +1,88 @@
+use std::path::Path;
+
+use super::*;
+
+fn text(cluster: &str, user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         contexts:\n- name: here\n  context: {{cluster: c, user: u, namespace: mine}}\n\
+         clusters:\n- name: c\n  cluster: {cluster}\nusers:\n- name: u\n  user: {user}\n"
+    )
+}
+
+fn refusal(text: &str) -> String {
+    match Config::from_kubeconfig_text(text) {
+        Ok(_) => panic!("taken: {text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn the_current_context_is_read_with_its_data() {
+    let config = Config::from_kubeconfig_text(&text(
+        "{server: 'https://h:1', certificate-authority-data: Y2E=, tls-server-name: other}",
+        "{client-certificate-data: Y2VydA==, client-key-data: a2V5, as: jane, as-groups: [a, b], as-user-extra: {k: [v]}}",
+    ))
+    .unwrap();
+    assert_eq!(config.server, "https://h:1");
+    assert_eq!(config.tls_server_name.as_deref(), Some("other"));
+    assert_eq!(config.authority_pem.as_deref(), Some(&b"ca"[..]));
+    assert_eq!(config.certificate_pem, Some((b"cert".to_vec(), b"key".to_vec())));
+    assert_eq!(config.namespace, "mine");
+    let who = config.impersonate.unwrap();
+    assert_eq!((who.user.as_str(), who.groups.len(), who.extra.len()), ("jane", 2, 1));
+}
+
+#[test]
+fn files_are_looked_for_beside_the_kubeconfig() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("ca.pem"), "authority").unwrap();
+    std::fs::write(folder.path().join("token"), "secret\n").unwrap();
+    let path = folder.path().join("config");
+    std::fs::write(
+        &path,
+        text("{server: 'https://h', certificate-authority: ca.pem}", "{tokenFile: token, token: stale}"),
+    )
+    .unwrap();
+    let config = Config::from_kubeconfig(&path).unwrap();
+    assert_eq!(config.authority_pem.as_deref(), Some(&b"authority"[..]));
+    assert_eq!(config.credentials, Credentials::TokenFile(folder.path().join("token")));
+}
+
+#[test]
+fn what_cannot_be_used_is_refused_with_a_way_out() {
+    let server = "{server: 'https://h'}";
+    for (text, part) in [
+        (text(server, "{exec: {command: x}}"), "from a plugin (exec)"),
+        (text(server, "{client-key-data: a2V5}"), "but not both"),
+        (text(server, "{as-groups: [a]}"), "add `as: NAME`"),
+        (text(server, "{tokenFile: /no/such/file}"), "cannot read /no/such/file"),
+        (text("{}", "{}"), "its cluster has no server"),
+        (text("{server: 'https://h', certificate-authority-data: '*'}", "{}"), "is not base64"),
+        (text("{server: 'https://h', proxy-url: 'http://p'}", "{}"), "proxy-url"),
+        ("kind: Config\n".to_owned(), "no current-context"),
+        ("current-context: x\n".to_owned(), "no list of contexts"),
+        ("a: [".to_owned(), "neither YAML nor JSON"),
+    ] {
+        assert!(refusal(&text).contains(part), "{}: {part}", refusal(&text));
+    }
+    assert!(Config::from_kubeconfig(Path::new("/no/such/config")).is_err());
+}
+
+#[test]
+fn a_pod_finds_its_cluster_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("token", "t"), ("ca.crt", "ca"), ("namespace", "mine\n")] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let variable = |name: &str| match name {
+        "KUBERNETES_SERVICE_HOST" => Some("fd00::1".to_owned()),
+        "KUBERNETES_SERVICE_PORT" => Some("443".to_owned()),
+        _ => None,
+    };
+    let config = in_cluster::read(&variable, folder.path()).unwrap();
+    assert_eq!((config.server.as_str(), config.namespace.as_str()), ("https://[fd00::1]:443", "mine"));
+    assert_eq!(config.credentials, Credentials::TokenFile(folder.path().join("token")));
+    let nowhere = in_cluster::read(&|_| None, folder.path()).err().unwrap();
+    assert!(nowhere.to_string().contains("KUBERNETES_SERVICE_HOST is not set"));
+}

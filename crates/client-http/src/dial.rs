@@ -1,0 +1,172 @@
+//! Opens a connection to the server: a socket, and TLS where the address asks for it.
+
+use std::io;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use crate::config::{Config, ConfigError};
+use crate::url::Url;
+
+/// Bytes to the server and back.
+pub trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+/// A connection, and what is spoken on it.
+pub struct Dialled {
+    pub wire: Box<dyn Wire>,
+    pub http2: bool,
+}
+
+/// A way to the server. Sockets are one; a test in virtual time brings a pipe in memory.
+pub trait Dial: Send + Sync {
+    fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>>;
+}
+
+/// Where a machine keeps the authorities it trusts.
+const MACHINE_AUTHORITIES: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// TCP, with TLS for `https`.
+pub(crate) struct Socket {
+    host: String,
+    port: u16,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+impl Socket {
+    pub fn new(config: &Config, url: &Url) -> Result<Socket, ConfigError> {
+        let tls = if url.is_tls() {
+            let name = config.tls_server_name.clone().unwrap_or_else(|| url.host.clone());
+            let name = ServerName::try_from(name).map_err(|_| ConfigError::Server(config.server.clone()))?;
+            Some((TlsConnector::from(Arc::new(client_config(config)?)), name))
+        } else {
+            None
+        };
+        Ok(Socket { host: url.host.clone(), port: url.port, tls })
+    }
+}
+
+impl Dial for Socket {
+    fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>> {
+        Box::pin(async move {
+            let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
+            // Small requests must not wait for more to come.
+            tcp.set_nodelay(true)?;
+            let Some((connector, name)) = &self.tls else {
+                return Ok(Dialled { wire: Box::new(tcp), http2: false });
+            };
+            let tls = connector.connect(name.clone(), tcp).await?;
+            let http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+            Ok(Dialled { wire: Box::new(tls), http2 })
+        })
+    }
+}
+
+fn client_config(config: &Config) -> Result<ClientConfig, ConfigError> {
+    let wrong = |field, problem: String| ConfigError::Certificate { field, problem };
+    let provider = Arc::new(ring::default_provider());
+    let verifier: Arc<dyn ServerCertVerifier> = if config.skip_verify {
+        Arc::new(AnyCertificate { provider: provider.clone() })
+    } else {
+        let field = "certificate-authority";
+        let mut roots = RootCertStore::empty();
+        match &config.authority_pem {
+            Some(pem) => {
+                for certificate in certificates(pem, field)? {
+                    roots.add(certificate).map_err(|error| wrong(field, error.to_string()))?;
+                }
+            }
+            None => {
+                let pem = MACHINE_AUTHORITIES.iter().find_map(|path| std::fs::read(path).ok());
+                let pem =
+                    pem.ok_or_else(|| wrong(field, "none is given, and this machine has none".to_owned()))?;
+                // One that cannot be read among a hundred is no reason to fail.
+                roots.add_parsable_certificates(certificates(&pem, field)?);
+            }
+        }
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .build()
+            .map_err(|error| wrong(field, error.to_string()))?
+    };
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| wrong("TLS provider", error.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
+    let mut tls = match &config.certificate_pem {
+        Some((certificate, key)) => {
+            let chain = certificates(certificate, "client-certificate")?;
+            let key = PrivateKeyDer::from_pem_slice(key)
+                .map_err(|error| wrong("client-key", format!("it is no private key in PEM: {error}")))?;
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| wrong("client-certificate", error.to_string()))?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(tls)
+}
+
+fn certificates(pem: &[u8], field: &'static str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
+    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let problem = match list {
+        Ok(list) if !list.is_empty() => return Ok(list),
+        Ok(_) => "it holds no certificate in PEM".to_owned(),
+        Err(error) => format!("it is not PEM: {error}"),
+    };
+    Err(ConfigError::Certificate { field, problem })
+}
+
+/// insecure-skip-tls-verify: the server need only hold the key of whatever certificate it shows.
+#[derive(Debug)]
+struct AnyCertificate {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,33 @@
+//! The API of any cluster over HTTP, behind the same trait loops use in process.
+//!
+//! ```text
+//! Config ── a kubeconfig, or the files of a pod
+//!   │ HttpClient::new
+//!   v
+//! HttpClient: Client ── request (path, query, body) ── Pool ── TLS socket, HTTP/2 or HTTP/1.1
+//!   │                                                            │
+//!   │<── Arc<Obj>, List, Watch <── objects (tree -> Obj) <───────┤ 2xx
+//!   │<── object::Status        <── refusal (JSON or not) <───────┘ the rest, and no answer at all
+//!   v
+//! HttpClients: Clients ── one identity for each loop, by impersonation or all as oneself
+//! ```
+//! What no server answered is a `Status` too: 503 when the request was never sent, 504 when nobody knows what became of it.
+
+mod call;
+mod client;
+mod clients;
+mod config;
+mod credentials;
+mod dial;
+mod objects;
+mod pool;
+mod refusal;
+mod request;
+mod url;
+mod watch;
+
+pub use client::HttpClient;
+pub use clients::{HttpClients, Identities};
+pub use config::{Config, ConfigError};
+pub use credentials::{Credentials, Impersonate};
+pub use dial::{Dial, Dialled, Wire};

@@ -1,0 +1,139 @@
+//! Makes the objects loops hold out of what a server sent.
+//!
+//! ```text
+//! {"metadata":{..,"resourceVersion":"7"},"spec":..}   a tree, names in any order, list items without a type
+//!        │ kind, apiVersion, metadata first; the revision taken out
+//!        v
+//! Obj::publish(value, 7)                              the same bytes as the server's own object has in process
+//! ```
+
+use catalog::{Catalog, Name, Resource, Storage};
+use client::Target;
+use object::{Map, Status, Value};
+use store::Revision;
+use table::Obj;
+
+/// The rows of the catalogue a target is about.
+#[derive(Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub resource: &'a Resource,
+    /// `None`: what is answered is stored nowhere (reviews, bindings).
+    pub storage: Option<&'a Storage>,
+}
+
+impl<'a> Rows<'a> {
+    pub fn find(catalog: &'a Catalog, target: &Target<'_>) -> Result<Rows<'a>, Status> {
+        let gvr = target.resource;
+        let resource = catalog.find(gvr.group, gvr.version, gvr.plural).ok_or_else(|| Status {
+            message: format!(
+                "the resource {} in version {} of group {:?} is not in this client's catalogue",
+                gvr.plural, gvr.version, gvr.group
+            ),
+            ..Status::no_such_resource()
+        })?;
+        Ok(Rows { resource, storage: resource.storage.map(|id| catalog.storage(id)) })
+    }
+
+    /// One object of an answer. Where it says no kind it is the resource's own.
+    pub fn object(&self, tree: Value) -> Result<Obj, Status> {
+        let storage = self.storage.ok_or_else(|| {
+            Status::bad_request(format!(
+                "{} are not stored, so an answer about one is no object; use `act`",
+                self.resource.qualified()
+            ))
+        })?;
+        let Value::Map(mut root) = tree else { return Err(unreadable("an object is no JSON object")) };
+        let Some(Value::Map(mut metadata)) = root.remove("metadata") else {
+            return Err(unreadable("an object has no metadata"));
+        };
+        let revision = match metadata.remove("resourceVersion") {
+            Some(Value::Str(digits)) if !digits.is_empty() => Some(parse_revision(&digits)?),
+            _ => None,
+        };
+        let text = |metadata: &Map, name: &str| match metadata.get(name) {
+            Some(Value::Str(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let (namespace, name) = (text(&metadata, "namespace"), text(&metadata, "name"));
+        if namespace.contains('/') || name.contains('/') {
+            return Err(unreadable("an object's name holds a slash"));
+        }
+        let key = storage.key(&namespace, &name);
+        let mut out = Map::with_capacity(root.len() + 3);
+        let own = |said: Option<Value>, own: &dyn Fn() -> String| match said {
+            Some(Value::Str(text)) if !text.is_empty() => Value::Str(text),
+            _ => Value::Str(own()),
+        };
+        out.push(Name::Static("kind"), own(root.remove("kind"), &|| self.resource.kind.to_string()));
+        out.push(Name::Static("apiVersion"), own(root.remove("apiVersion"), &|| self.resource.api_version()));
+        out.push(Name::Static("metadata"), Value::Map(metadata));
+        for (name, value) in root {
+            out.push(name, value);
+        }
+        let value = codec::json::to_vec(&Value::Map(out));
+        let made = match revision {
+            Some(revision) => Obj::publish(storage, key.into(), &value, revision, None),
+            None => Obj::unpublished(storage, key.into(), &value),
+        };
+        made.map_err(|_| unreadable("an object does not look like one"))
+    }
+}
+
+/// Revisions are numbers that only grow; so are those of every server since Kubernetes 1.35.
+pub(crate) fn parse_revision(digits: &str) -> Result<Revision, Status> {
+    digits
+        .parse()
+        .map(Revision)
+        .map_err(|_| unreadable(&format!("the resourceVersion {digits:?} is not a number")))
+}
+
+/// The server said yes, but not in a way that can be understood.
+pub(crate) fn unreadable(why: &str) -> Status {
+    Status::unknown(format!("the server's answer cannot be read: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::resources::{CONFIG_MAPS, NODES, PODS};
+
+    fn object(target: Target<'_>, text: &str) -> Result<Obj, Status> {
+        let catalog = Catalog::builtin();
+        Rows::find(&catalog, &target)?.object(codec::json::parse(text.as_bytes(), None).unwrap())
+    }
+
+    #[test]
+    fn any_order_of_names_becomes_an_object() {
+        let text = r#"{"data":{"k":"v"},"metadata":{"resourceVersion":"7","labels":{"l":"1"},"uid":"u","namespace":"d","name":"a"}}"#;
+        let obj = object(CONFIG_MAPS.everywhere(), text).unwrap();
+        assert_eq!((obj.namespace(), obj.name(), obj.uid(), obj.revision().0), ("d", "a", "u", 7));
+        assert_eq!(obj.label("l"), Some("1"));
+        let body = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"labels":{"l":"1"},"uid":"u","resourceVersion":"7","namespace":"d","name":"a"},"data":{"k":"v"}}"#;
+        assert_eq!(std::str::from_utf8(obj.body()).unwrap(), body);
+    }
+
+    #[test]
+    fn selectable_fields_are_found() {
+        let text = r#"{"spec":{"nodeName":"n1"},"kind":"Pod","metadata":{"name":"p","namespace":"d"}}"#;
+        let catalog = Catalog::builtin();
+        let storage = catalog.find_storage("", "pods").unwrap();
+        let at = storage.selectable.iter().position(|s| s.name == *"spec.nodeName").unwrap();
+        assert_eq!(object(PODS.everywhere(), text).unwrap().field(at), "n1");
+    }
+
+    #[test]
+    fn what_is_no_object_is_an_error_not_a_panic() {
+        for text in [
+            "1",
+            "{}",
+            r#"{"metadata":1}"#,
+            r#"{"metadata":{"name":"a","resourceVersion":"x"}}"#,
+            r#"{"metadata":{"name":"a","uid":1}}"#,
+            r#"{"metadata":{"name":"a/b"}}"#,
+        ] {
+            assert!(object(NODES.everywhere(), text).is_err(), "{text}");
+        }
+        let unknown = client::Gvr::new("example.com", "v1", "foos");
+        assert!(object(unknown.everywhere(), "{}").err().unwrap().message.contains("catalogue"));
+    }
+}

@@ -1,0 +1,290 @@
+//! What becomes of answers no good server gives, and of those that say "later".
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use catalog::Catalog;
+use client::resources::CONFIG_MAPS;
+use client::{Client, Event, ListOptions, Patch, WatchOptions};
+use client_http::{Config, Credentials, Dial, Dialled, HttpClient, Impersonate};
+use env::Env;
+use futures_util::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use object::{Status, Value};
+use parking_lot::Mutex;
+use tokio::io::AsyncReadExt;
+
+/// An answer: code, headers, body. Code 0: the connection is cut instead.
+type Answer = (u16, Vec<(&'static str, &'static str)>, Vec<u8>);
+
+/// A server that says what it is told to, and notes what it was asked.
+#[derive(Clone)]
+struct Script {
+    env: Env,
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    fn new(answers: Vec<Answer>) -> Script {
+        Script {
+            env: Env::simulated(1),
+            answers: Arc::new(Mutex::new(answers.into())),
+            asked: Arc::default(),
+        }
+    }
+
+    fn client(&self) -> HttpClient {
+        self.client_with(Config::default())
+    }
+
+    fn client_with(&self, config: Config) -> HttpClient {
+        let config = Config { server: "http://script/base/".to_owned(), ..config };
+        let catalog = Arc::new(Catalog::builtin());
+        HttpClient::over(self.env.clone(), catalog, &config, Box::new(self.clone())).unwrap()
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().clone()
+    }
+}
+
+impl Dial for Script {
+    fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>> {
+        Box::pin(async move {
+            let (near, mut far) = tokio::io::duplex(4096);
+            let script = self.clone();
+            drop(self.env.spawn("script", async move {
+                if script.answers.lock().front().is_some_and(|(code, ..)| *code == 0) {
+                    script.answers.lock().pop_front();
+                    // Cut after the request was seen.
+                    let _ = far.read(&mut [0; 4096]).await;
+                    return;
+                }
+                let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+                    let header = |name: &str| {
+                        let value = request.headers().get(name);
+                        value.map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).unwrap_or_default()
+                    };
+                    let line = format!(
+                        "{} {} [{}] [{}] [{}] [{}]",
+                        request.method(),
+                        request.uri(),
+                        header("host"),
+                        header("user-agent"),
+                        header("authorization"),
+                        header("impersonate-user"),
+                    );
+                    script.asked.lock().push(line);
+                    let (code, headers, body) = script.answers.lock().pop_front().expect("no more answers");
+                    let mut response = Response::builder().status(code);
+                    for (name, value) in headers {
+                        response = response.header(name, value);
+                    }
+                    async move { response.body(Full::new(Bytes::from(body))) }
+                });
+                let _ = hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(far), service)
+                    .await;
+            }));
+            Ok(Dialled { wire: Box::new(near), http2: false })
+        })
+    }
+}
+
+const MAP: &str = r#"{"metadata":{"name":"a","namespace":"d","uid":"u","resourceVersion":"5"}}"#;
+
+fn good() -> Answer {
+    (200, vec![], MAP.into())
+}
+
+fn later(seconds: &'static str) -> Answer {
+    let body = codec::json::to_vec(&Status::too_many_requests("too busy", 1).to_value());
+    (429, vec![("retry-after", seconds)], body)
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_say_who_asks() {
+    let script = Script::new(vec![good()]);
+    let config = Config {
+        credentials: Credentials::Token("secret".to_owned()),
+        impersonate: Some(Impersonate::user("jane", &[])),
+        ..Config::default()
+    };
+    script.client_with(config).get(CONFIG_MAPS.at("d", "a")).await.unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    let wanted = format!(
+        "GET /base/api/v1/namespaces/d/configmaps/a [script] [setpoint/{version}] [Bearer secret] [jane]"
+    );
+    assert_eq!(script.asked(), [wanted]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_later_is_asked_again_after_that_time() {
+    let script = Script::new(vec![later("3"), later("4"), good()]);
+    let begun = script.env.monotonic();
+    let obj = script.client().create(CONFIG_MAPS.within("d"), Value::map()).await.unwrap();
+    assert_eq!(obj.name(), "a");
+    assert_eq!(script.asked().len(), 3);
+    assert_eq!((script.env.monotonic() - begun).as_secs(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_always_says_later_is_believed_in_the_end() {
+    let script = Script::new((0..20).map(|_| later("1")).collect());
+    let refused = script.client().get(CONFIG_MAPS.at("d", "a")).await.err().unwrap();
+    assert_eq!((refused.code, refused.message.as_str()), (429, "too busy"));
+    assert_eq!(refused.details.unwrap().retry_after_seconds, 1);
+    assert_eq!(script.asked().len(), 6);
+    // A budget that forbids an eviction sends no time: nothing to wait for.
+    let budget = codec::json::to_vec(&Status::too_many_requests("budget", 0).to_value());
+    let script = Script::new(vec![(429, vec![], budget)]);
+    let refused = script.client().act(CONFIG_MAPS.at("d", "a").sub("eviction"), Value::map()).await;
+    assert_eq!(refused.err().unwrap().code, 429);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_outcome_nobody_knows_is_not_sent_again() {
+    for (answer, code, times) in
+        [((504, vec![("retry-after", "1")], b"busy".to_vec()), 504, 1), ((0, vec![], vec![]), 504, 0)]
+    {
+        let script = Script::new(vec![answer, good()]);
+        let refused = script.client().create(CONFIG_MAPS.within("d"), Value::map()).await.err().unwrap();
+        assert_eq!(refused.code, code, "{}", refused.message);
+        assert_eq!(script.asked().len(), times);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_on_a_broken_connection_is_tried_once_more() {
+    let script = Script::new(vec![(0, vec![], vec![]), good()]);
+    script.client().get(CONFIG_MAPS.at("d", "a")).await.unwrap();
+    let script = Script::new(vec![(0, vec![], vec![]), (0, vec![], vec![]), good()]);
+    assert_eq!(script.client().get(CONFIG_MAPS.at("d", "a")).await.err().unwrap().code, 504);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_cannot_be_read_are_errors() {
+    for body in ["", "{", "[]", "1", r#"{"metadata":{}"#, r#"{"kind":"Status"}"#, "\u{0}", "<html></html>"] {
+        let script = Script::new(vec![(200, vec![], body.into()), (200, vec![], body.into())]);
+        let client = script.client();
+        let refused = client.get(CONFIG_MAPS.at("d", "a")).await.err().unwrap();
+        assert_eq!(refused.code, 500, "{body}");
+        assert!(client.list(CONFIG_MAPS.everywhere(), ListOptions::default()).await.is_err(), "{body}");
+    }
+    let proxy =
+        Script::new(vec![(502, vec![("content-type", "text/html")], b"<h1>Bad Gateway</h1>".to_vec())]);
+    let refused =
+        proxy.client().patch(CONFIG_MAPS.at("d", "a"), Patch::Merge(Value::map())).await.err().unwrap();
+    assert_eq!(refused.message, "the server answered 502 (Bad Gateway): <h1>Bad Gateway</h1>");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_of_other_servers_are_understood() {
+    let list = r#"{"items":[{"data":{"k":"v"},"metadata":{"resourceVersion":"4","name":"a","namespace":"d"}}],
+        "metadata":{"continue":"more","resourceVersion":"9","remainingItemCount":3},"apiVersion":"v1","kind":"ConfigMapList"}"#;
+    let none =
+        r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"9"},"items":null}"#;
+    let script = Script::new(vec![(200, vec![], list.into()), (200, vec![], none.into())]);
+    let client = script.client();
+    let page = client.list(CONFIG_MAPS.everywhere(), ListOptions::default()).await.unwrap();
+    assert_eq!((page.revision.0, page.continue_token.as_str()), (9, "more"));
+    assert_eq!(
+        std::str::from_utf8(page.items[0].body()).unwrap(),
+        r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"4","name":"a","namespace":"d"},"data":{"k":"v"}}"#
+    );
+    assert!(client.list(CONFIG_MAPS.everywhere(), ListOptions::default()).await.unwrap().items.is_empty());
+}
+
+async fn watched(body: &str) -> (usize, Result<(), Status>) {
+    let script = Script::new(vec![(200, vec![], body.into())]);
+    let client = script.client();
+    let mut watch = client.watch(CONFIG_MAPS.everywhere(), WatchOptions::default()).await.unwrap();
+    let mut events: Vec<Event> = Vec::new();
+    loop {
+        match watch.pull(&mut events).await {
+            Ok(true) => {}
+            Ok(false) => return (events.len(), Ok(())),
+            Err(status) => return (events.len(), Err(status)),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_as_the_server_says() {
+    let added = format!("{{\"type\":\"ADDED\",\"object\":{MAP}}}\n");
+    assert_eq!(watched(&format!("{added}\r\n{added}")).await, (2, Ok(())));
+    let gone =
+        r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
+    // What came before the error is not lost.
+    let (events, end) = watched(&format!("{added}{gone}\n")).await;
+    assert_eq!((events, end.err().map(|s| (s.code, s.reason))), (1, Some((410, "Expired"))));
+    for (tail, code) in
+        [("{\"type\":", 503), ("nonsense\n", 500), ("{\"type\":\"ODD\",\"object\":{}}\n", 500)]
+    {
+        let (events, end) = watched(&format!("{added}{tail}")).await;
+        assert_eq!((events, end.err().map(|s| s.code)), (1, Some(code)), "{tail}");
+    }
+    let huge = format!("{{\"type\":\"{}", "x".repeat(9 << 20));
+    assert!(watched(&huge).await.1.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_was_replaced_is_read_again_when_the_old_one_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "old").unwrap();
+    let refused = codec::json::to_vec(&Status::unauthorized().to_value());
+    let script = Script::new(vec![
+        good(),
+        (401, vec![], refused.clone()),
+        good(),
+        (401, vec![], refused.clone()),
+        (401, vec![], refused),
+    ]);
+    let config = Config { credentials: Credentials::TokenFile(path.clone()), ..Config::default() };
+    let client = script.client_with(config);
+    client.get(CONFIG_MAPS.at("d", "a")).await.unwrap();
+    std::fs::write(&path, "new").unwrap();
+    client.get(CONFIG_MAPS.at("d", "a")).await.unwrap();
+    let tokens: Vec<bool> = script.asked().iter().map(|line| line.contains("[Bearer new]")).collect();
+    assert_eq!(tokens, [false, false, true]);
+    // Refused with a fresh token too: that is the answer.
+    assert_eq!(client.get(CONFIG_MAPS.at("d", "a")).await.err().unwrap().code, 401);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_says_nothing_is_given_up_on() {
+    struct Silent;
+    impl Dial for Silent {
+        fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>> {
+            Box::pin(async {
+                let (near, far) = tokio::io::duplex(4096);
+                // Kept open, never answered.
+                std::mem::forget(far);
+                Ok(Dialled { wire: Box::new(near), http2: false })
+            })
+        }
+    }
+    struct Nowhere;
+    impl Dial for Nowhere {
+        fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>> {
+            Box::pin(std::future::pending())
+        }
+    }
+    let env = Env::simulated(1);
+    let config = Config { server: "http://silent".to_owned(), ..Config::default() };
+    let client = |dial: Box<dyn Dial>| {
+        HttpClient::over(env.clone(), Arc::new(Catalog::builtin()), &config, dial).unwrap()
+    };
+    let begun = env.monotonic();
+    assert_eq!(client(Box::new(Silent)).get(CONFIG_MAPS.at("d", "a")).await.err().unwrap().code, 504);
+    assert!(env.monotonic() - begun >= Duration::from_secs(60));
+    assert_eq!(client(Box::new(Nowhere)).get(CONFIG_MAPS.at("d", "a")).await.err().unwrap().code, 503);
+}

@@ -1,0 +1,98 @@
+//! The classic sample controller without a CRD: a ConfigMap labelled `sample.setpoint.dev/foo=true` is a Foo. Its data name a
+//! Deployment and a number of replicas; the controller holds the Deployment to that and notes how many are available.
+
+use std::sync::Arc;
+
+use client::resources::{CONFIG_MAPS, DEPLOYMENTS};
+use client::{Client, Obj, Patch, Value};
+use runtime::{
+    Board, BoxFuture, Controller, Env, Failure, Informer, Informers, JoinHandle, Key, Next, Reconcile,
+    Recorder, Scope, Severity, Stop, Turn, owners, parse, tree,
+};
+
+const SELECTOR: &str = "sample.setpoint.dev/foo=true";
+const AVAILABLE: &str = "sample.setpoint.dev/available-replicas";
+const BY_DEPLOYMENT: &str = "deployment";
+
+struct Sample {
+    client: Arc<dyn Client>,
+    recorder: Recorder,
+    foos: Arc<Informer>,
+    deployments: Arc<Informer>,
+}
+
+/// Runs until `stop`; `client` decides whether that is inside the server or over HTTP.
+pub fn start(env: &Env, client: Arc<dyn Client>, board: &Arc<Board>, stop: Stop) -> Vec<JoinHandle<()>> {
+    let informers = Informers::new(env.clone(), client.clone(), stop.clone());
+    let foos = informers.scoped(Scope { labels: SELECTOR.to_owned(), ..Scope::all(CONFIG_MAPS) });
+    let deployments = informers.of(DEPLOYMENTS);
+    let (recorder, events) = Recorder::start(env, client.clone(), "sample-controller", stop.clone());
+    // A Deployment asks for a turn of every Foo that names it, whoever owns it: no Foo has to look again by the clock.
+    foos.store().add_index(BY_DEPLOYMENT, |foo| {
+        wanted(foo).map(|(name, _)| format!("{}/{name}", foo.namespace())).into_iter().collect()
+    });
+    let sample = Sample { client, recorder, foos: foos.clone(), deployments: deployments.clone() };
+    let named = foos.clone();
+    let mut tasks = Controller::new(env, "sample-controller")
+        .owns_keys_of(&foos)
+        .watches(&deployments, move |change| {
+            let foos = named.store().by_index(BY_DEPLOYMENT, change.obj().path());
+            foos.iter().map(|foo| Key::of(foo)).collect()
+        })
+        .start(board, Arc::new(sample), stop);
+    tasks.extend(informers.take_tasks().into_iter().chain([events]));
+    tasks
+}
+
+impl Reconcile for Sample {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let Some(foo) = self.foos.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let Some((name, replicas)) = wanted(&foo) else { return Ok(Next::Done) };
+            let place = DEPLOYMENTS.within(foo.namespace());
+            let (deployment, mut changed) = match self.deployments.store().get(foo.namespace(), &name) {
+                None => (self.client.create(place, nginx(&foo, &name, replicas)?).await?, true),
+                Some(there) if owners::controller_of(&there).is_none_or(|owner| owner.uid != foo.uid()) => {
+                    let message = format!("Resource \"{name}\" already exists and is not managed by Foo");
+                    self.recorder.event(CONFIG_MAPS, &foo, Severity::Warning, "ErrResourceExists", message);
+                    return Ok(Next::Done);
+                }
+                Some(there) if tree(&there).at(&["spec", "replicas"]) != Some(&Value::Int(replicas)) => {
+                    // It carries the version it was read at: if somebody was faster this is a conflict, and another turn.
+                    let mut deployment = tree(&there);
+                    deployment.map_at(&["spec"]).set("replicas", replicas);
+                    (self.client.update(DEPLOYMENTS.of(&there), deployment).await?, true)
+                }
+                Some(there) => (there, false),
+            };
+            let available = tree(&deployment).at(&["status", "availableReplicas"]).and_then(Value::as_int);
+            let available = available.unwrap_or(0).to_string();
+            if tree(&foo).str_at(&["metadata", "annotations", AVAILABLE]) != Some(&available) {
+                let patch = parse(&format!("metadata: {{annotations: {{{AVAILABLE}: '{available}'}}}}"))?;
+                self.client.patch(CONFIG_MAPS.of(&foo), Patch::Merge(patch)).await?;
+                changed = true;
+            }
+            if changed {
+                self.recorder.event(CONFIG_MAPS, &foo, Severity::Normal, "Synced", "Foo synced successfully");
+            }
+            Ok(Next::Done)
+        })
+    }
+}
+
+/// The Deployment a Foo asks for, by name, and its replicas; `None` until it names both.
+fn wanted(foo: &Obj) -> Option<(String, i64)> {
+    let foo = tree(foo);
+    let name = foo.str_at(&["data", "deploymentName"]).filter(|name| !name.is_empty())?;
+    Some((name.to_owned(), foo.str_at(&["data", "replicas"])?.parse().ok()?))
+}
+
+fn nginx(foo: &Obj, name: &str, replicas: i64) -> Result<Value, Failure> {
+    let mut out = parse(include_str!("nginx.yaml"))?;
+    out.map_at(&["metadata"]).set("name", name);
+    out.map_at(&["metadata"]).set("ownerReferences", vec![owners::controller_ref("v1", "ConfigMap", foo)]);
+    out.map_at(&["spec"]).set("replicas", replicas);
+    out.map_at(&["spec", "selector", "matchLabels"]).set("controller", foo.name());
+    out.map_at(&["spec", "template", "metadata", "labels"]).set("controller", foo.name());
+    Ok(out)
+}

@@ -1,0 +1,171 @@
+//! The sample controller's story, on a whole cluster: in process, over HTTP in virtual time, over a TLS socket.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::LocalClient;
+use client::Client;
+use client_http::{Config, HttpClient};
+use runtime::{Board, Stopper};
+use serde_json::{Value, json};
+use testkit::{Reply, TestCluster, admin};
+
+const FOO: &str = "/api/v1/namespaces/default/configmaps/foo";
+const WEB: &str = "/apis/apps/v1/namespaces/default/deployments/web";
+const EVENTS: &str = "/api/v1/namespaces/default/events";
+
+/// Asks until the answer is right; waits in the cluster's time.
+async fn until(cluster: &TestCluster, path: &str, right: impl Fn(&Reply) -> bool) -> Value {
+    for _ in 0..3000 {
+        let reply = cluster.get(path).await;
+        if right(&reply) {
+            return reply.json();
+        }
+        cluster.env().sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never right: {}", cluster.get(path).await.text());
+}
+
+/// Reason and message of every event about the Foo.
+async fn events(cluster: &TestCluster) -> Vec<(String, String)> {
+    let list = cluster.get(EVENTS).await.ok(200);
+    let text = |event: &Value, name: &str| event[name].as_str().unwrap().to_owned();
+    let items = list["items"].as_array().unwrap().iter();
+    let about = items.filter(|event| event["involvedObject"]["name"] == "foo");
+    about.map(|event| (text(event, "reason"), text(event, "message"))).collect()
+}
+
+async fn saw(cluster: &TestCluster, reason: &str, message: &str) {
+    let wanted = (reason.to_owned(), message.to_owned());
+    for _ in 0..3000 {
+        if events(cluster).await.contains(&wanted) {
+            return;
+        }
+        cluster.env().sleep(Duration::from_millis(10)).await;
+    }
+    panic!("no event {wanted:?}: {:?}", events(cluster).await);
+}
+
+async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
+    let (stopper, stop) = Stopper::new();
+    let tasks = sample_controller::start(cluster.env(), client, &Arc::new(Board::default()), stop);
+
+    // Somebody else's Deployment of that name is left alone, and people are told.
+    let nginx = json!({
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 9,
+            "selector": {"matchLabels": {"app": "other"}},
+            "template": {
+                "metadata": {"labels": {"app": "other"}},
+                "spec": {"containers": [{"name": "c", "image": "other"}]},
+            },
+        },
+    });
+    cluster.post("/apis/apps/v1/namespaces/default/deployments", nginx).await.ok(201);
+    let foo = json!({
+        "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
+        "data": {"deploymentName": "web", "replicas": "2"},
+    });
+    let foo = cluster.post("/api/v1/namespaces/default/configmaps", foo).await.ok(201);
+    saw(cluster, "ErrResourceExists", "Resource \"web\" already exists and is not managed by Foo").await;
+    assert_eq!(cluster.get(WEB).await.json()["spec"]["replicas"], 9);
+
+    // Once that is gone the Foo has its own.
+    cluster.delete(WEB).await.ok(200);
+    let web = until(cluster, WEB, |web| web.json()["spec"]["replicas"] == 2).await;
+    let owner = &web["metadata"]["ownerReferences"][0];
+    assert_eq!((&owner["kind"], &owner["uid"]), (&json!("ConfigMap"), &foo["metadata"]["uid"]));
+    assert_eq!(owner["controller"], true);
+    assert_eq!(web["spec"]["selector"]["matchLabels"], json!({"app": "nginx", "controller": "foo"}));
+    assert_eq!(web["spec"]["template"]["spec"]["containers"][0]["image"], "nginx:latest");
+    saw(cluster, "Synced", "Foo synced successfully").await;
+
+    // Changed by hand, changed by the Foo, deleted: it is what the Foo says.
+    cluster.merge(WEB, json!({"spec": {"replicas": 7}})).await.ok(200);
+    until(cluster, WEB, |web| web.json()["spec"]["replicas"] == 2).await;
+    cluster.merge(FOO, json!({"data": {"replicas": "3"}})).await.ok(200);
+    until(cluster, WEB, |web| web.json()["spec"]["replicas"] == 3).await;
+    cluster.delete(WEB).await.ok(200);
+    let again = until(cluster, WEB, |web| web.status == 200).await;
+    assert_ne!(again["metadata"]["uid"], web["metadata"]["uid"]);
+
+    // How many are available is noted.
+    let available = |count: &'static str| {
+        move |foo: &Reply| {
+            foo.json()["metadata"]["annotations"]["sample.setpoint.dev/available-replicas"] == count
+        }
+    };
+    until(cluster, FOO, available("0")).await;
+    let status = json!({"status": {"replicas": 3, "readyReplicas": 3, "availableReplicas": 3}});
+    cluster.merge(format!("{WEB}/status"), status).await.ok(200);
+    until(cluster, FOO, available("3")).await;
+
+    // Other maps are no Foos, and a Foo that asks for nothing gets nothing.
+    let plain = json!({"metadata": {"name": "plain"}, "data": {"deploymentName": "none", "replicas": "1"}});
+    cluster.post("/api/v1/namespaces/default/configmaps", plain).await.ok(201);
+    let empty = json!({"metadata": {"name": "empty", "labels": {"sample.setpoint.dev/foo": "true"}}});
+    cluster.post("/api/v1/namespaces/default/configmaps", empty).await.ok(201);
+
+    stopper.stop();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let all = cluster.get("/apis/apps/v1/deployments").await.ok(200);
+    assert_eq!(all["items"].as_array().unwrap().len(), 1, "{all}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foo_holds_its_deployment_in_process() {
+    let cluster = TestCluster::simulated(1).await;
+    story(&cluster, Arc::new(LocalClient::new(cluster.api().clone(), admin()))).await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foo_holds_its_deployment_over_http() {
+    for http2 in [true, false] {
+        let cluster = TestCluster::simulated(1).await;
+        story(&cluster, Arc::new(cluster.pipe(http2).client(&cluster))).await;
+        cluster.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn a_foo_holds_its_deployment_over_a_tls_socket() {
+    let mut cluster = TestCluster::start().await;
+    let served = cluster.serve().await.unwrap();
+    let config = Config::from_kubeconfig_text(&served.kubeconfig).unwrap();
+    let client = HttpClient::new(cluster.env().clone(), cluster.catalog().clone(), &config).unwrap();
+    story(&cluster, Arc::new(client)).await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_nothing_changes_nothing_is_written() {
+    let cluster = TestCluster::simulated(2).await;
+    let (stopper, stop) = Stopper::new();
+    let client = Arc::new(cluster.pipe(true).client(&cluster));
+    let tasks = sample_controller::start(cluster.env(), client, &Arc::new(Board::default()), stop);
+    let foo = json!({
+        "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
+        "data": {"deploymentName": "web", "replicas": "2"},
+    });
+    cluster.post("/api/v1/namespaces/default/configmaps", foo).await.ok(201);
+    until(&cluster, WEB, |web| web.status == 200).await;
+    saw(&cluster, "Synced", "Foo synced successfully").await;
+    cluster.env().sleep(Duration::from_secs(5)).await;
+    let steady = cluster.api().registry().table().revision();
+    cluster.env().sleep(Duration::from_secs(600)).await;
+    assert_eq!(cluster.api().registry().table().revision(), steady);
+    stopper.stop();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    cluster.shutdown().await;
+}
+
+#[test]
+fn the_controller_takes_less_than_a_hundred_lines() {
+    assert!(include_str!("../src/controller.rs").lines().count() < 100);
+}
