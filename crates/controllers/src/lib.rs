@@ -4,6 +4,7 @@
 //! code runs inside the server and against any cluster over HTTP.
 
 mod claim;
+mod deployment;
 mod pods;
 mod replicaset;
 mod replicationcontroller;
@@ -45,6 +46,7 @@ pub struct Row {
 
 /// All loops. A new one is a folder and a row.
 pub const ROWS: &[Row] = &[
+    Row { name: "deployment-controller", start: deployment::start },
     Row { name: "replicaset-controller", start: replicaset::start },
     Row { name: "replicationcontroller-controller", start: replicationcontroller::start },
 ];

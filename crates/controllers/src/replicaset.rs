@@ -30,6 +30,7 @@ use crate::Context;
 use crate::claim::{Claim, matches};
 use rank::Pod;
 
+pub(crate) use manage::is_terminating;
 pub(crate) use set::{Set, TEMPLATE_HASH, strings, without_hash};
 pub(crate) use status::{REPLICA_FAILURE, SetCondition};
 #[cfg(test)]
