@@ -1,5 +1,8 @@
 //! Adoption and release: an owner takes orphans its selector matches, and lets go of what it no longer matches.
 
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::sync::Arc;
 
 use client::{Client, Gvr, Patch};

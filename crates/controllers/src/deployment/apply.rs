@@ -43,9 +43,12 @@ impl Sync {
                         Created::Never => return Ok(Next::Done),
                     }
                 }
-                Step::Update(update) => self.update(key, obj, &sets[update.at], &update).await?,
+                Step::Update(update) => {
+                    let Some(set) = sets.get(update.at) else { continue };
+                    self.update(key, obj, set, &update).await?;
+                }
                 Step::Delete { at } => {
-                    let set = &sets[at];
+                    let Some(set) = sets.get(at) else { continue };
                     match self.client.delete(REPLICA_SETS.of(set), DeleteOptions::exactly(set)).await {
                         Err(refused) if refused.code != 404 => return Err(refused.into()),
                         _ => {}
@@ -171,10 +174,10 @@ pub(super) fn describe(plan: &Plan, sets: &[Arc<Set>]) -> String {
     let step = |step: &Step| match step {
         Step::Create { name, replicas, .. } => format!("create {name} with {replicas}"),
         Step::Update(update) => {
-            let set = &sets[update.at];
-            format!("update {} from {} to {}", set.name, set.replicas, update.replicas)
+            let set = sets.get(update.at).map_or("a new set", |set| &set.name);
+            format!("update {set} to {}", update.replicas)
         }
-        Step::Delete { at } => format!("delete {}", sets[*at].name),
+        Step::Delete { at } => format!("delete {}", sets.get(*at).map_or("a new set", |set| &set.name)),
     };
     let steps: Vec<String> = plan.steps.iter().map(step).collect();
     match (&plan.rollback, steps.is_empty()) {

@@ -1,3 +1,5 @@
 //! Control loops beside a whole server, in virtual time.
 
+mod counting;
 mod informers;
+mod workloads;
