@@ -3,7 +3,11 @@
 //! Every loop acts as its own service account in kube-system, with upstream's role, through a [`client::Client`]: the same
 //! code runs inside the server and against any cluster over HTTP.
 
+mod claim;
+mod deployment;
 mod pods;
+mod replicaset;
+mod replicationcontroller;
 
 use std::sync::Arc;
 
@@ -41,7 +45,11 @@ pub struct Row {
 }
 
 /// All loops. A new one is a folder and a row.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    Row { name: "deployment-controller", start: deployment::start },
+    Row { name: "replicaset-controller", start: replicaset::start },
+    Row { name: "replicationcontroller-controller", start: replicationcontroller::start },
+];
 
 /// Starts all loops but those named; the tasks end after `context.stop`.
 pub fn start(context: &Context, without: &[String]) -> Vec<JoinHandle<()>> {

@@ -32,6 +32,8 @@ pub struct PodView {
     pub deletion_cost: i32,
     /// Of the container that restarted most.
     pub max_restarts: i64,
+    /// Of the sidecar that restarted most.
+    pub max_sidecar_restarts: i64,
     /// Sum over containers.
     pub restarts: i64,
     pub host_ip: Box<str>,
@@ -83,6 +85,7 @@ impl PodView {
             nominated_node: text(&["status", "nominatedNodeName"]),
             deletion_cost: cost.and_then(|c| c.parse().ok()).unwrap_or(0),
             max_restarts: counts().max().unwrap_or(0),
+            max_sidecar_restarts: sidecar_restarts(pod),
             restarts: counts().sum(),
             host_ip: text(&["status", "hostIP"]),
             ips: list(&["status", "podIPs"])
@@ -116,6 +119,20 @@ impl PodView {
             && (min_ready_seconds == 0
                 || (self.ready_since != 0 && self.ready_since + min_ready_seconds <= now))
     }
+}
+
+/// Of init containers, only those that go on running count.
+fn sidecar_restarts(pod: &Value) -> i64 {
+    let list = |path: &[&str]| pod.at(path).and_then(Value::as_list).unwrap_or_default();
+    let sidecar = |name: Option<&str>| {
+        let mut all = list(&["spec", "initContainers"]).iter();
+        all.any(|c| c.str_at(&["name"]) == name && c.str_at(&["restartPolicy"]) == Some("Always"))
+    };
+    let statuses = list(&["status", "initContainerStatuses"]).iter();
+    let restarts = statuses
+        .filter(|s| sidecar(s.str_at(&["name"])))
+        .filter_map(|s| s.get("restartCount").and_then(Value::as_int));
+    restarts.max().unwrap_or(0)
 }
 
 /// Named ports of all containers, sidecars included, in order.

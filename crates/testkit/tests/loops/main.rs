@@ -5,6 +5,9 @@ mod informers;
 <<<<<<< HEAD
 mod triggers;
 mod scheduling;
-=======
 mod over_http;
->>>>>>> clienthttp
+=======
+mod counting;
+mod informers;
+mod workloads;
+>>>>>>> workloads

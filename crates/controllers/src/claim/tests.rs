@@ -1,0 +1,57 @@
+use table::Obj;
+
+use super::{Verdict, verdict};
+
+/// A stored object, from JSON without kind and apiVersion.
+pub(crate) fn stored(group: &str, plural: &str, metadata: &str, rest: &str) -> Obj {
+    let catalog = catalog::Catalog::builtin();
+    let storage = catalog.find_storage(group, plural).expect("a resource of the catalogue");
+    let body = format!(r#"{{"kind":"X","apiVersion":"v1","metadata":{metadata}{rest}}}"#);
+    let tree = codec::json::parse(metadata.as_bytes(), None).expect("JSON");
+    let text = |name: &str| tree.str_at(&[name]).unwrap_or("").to_owned();
+    let key = storage.key(&text("namespace"), &text("name"));
+    Obj::publish(storage, key, body.as_bytes(), store::Revision(7), None).expect("an object")
+}
+
+fn pod(more: &str) -> Obj {
+    stored("", "pods", &format!(r#"{{"name":"p","namespace":"d","uid":"pod"{more}}}"#), "")
+}
+
+fn owner(more: &str) -> Obj {
+    stored("apps", "replicasets", &format!(r#"{{"name":"rs","namespace":"d","uid":"us"{more}}}"#), "")
+}
+
+const OURS: &str = r#","ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"rs","uid":"us","controller":true}]"#;
+const THEIRS: &str = r#","ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"rs","uid":"them","controller":true}]"#;
+const OWNED_ONLY: &str = r#","ownerReferences":[{"apiVersion":"v1","kind":"X","name":"x","uid":"x"}]"#;
+const GOING: &str = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
+
+#[test]
+fn what_another_controls_is_left_alone() {
+    for matches in [true, false] {
+        assert_eq!(verdict(&pod(THEIRS), &owner(""), matches), Verdict::NotOurs);
+    }
+}
+
+#[test]
+fn what_is_ours_stays_while_it_matches_and_is_let_go_when_not() {
+    assert_eq!(verdict(&pod(OURS), &owner(""), true), Verdict::Ours);
+    assert_eq!(verdict(&pod(OURS), &owner(""), false), Verdict::Release);
+}
+
+#[test]
+fn an_owner_that_is_going_keeps_what_it_has_and_changes_nothing() {
+    assert_eq!(verdict(&pod(OURS), &owner(GOING), true), Verdict::Ours);
+    assert_eq!(verdict(&pod(OURS), &owner(GOING), false), Verdict::NotOurs);
+    assert_eq!(verdict(&pod(""), &owner(GOING), true), Verdict::NotOurs);
+}
+
+#[test]
+fn orphans_that_match_are_adopted_unless_they_are_going() {
+    assert_eq!(verdict(&pod(""), &owner(""), true), Verdict::Adopt);
+    assert_eq!(verdict(&pod(OWNED_ONLY), &owner(""), true), Verdict::Adopt);
+    assert_eq!(verdict(&pod(""), &owner(""), false), Verdict::NotOurs);
+    assert_eq!(verdict(&pod(GOING), &owner(""), true), Verdict::NotOurs);
+    let elsewhere = stored("", "pods", r#"{"name":"p","namespace":"other","uid":"pod"}"#, "");
+    assert_eq!(verdict(&elsewhere, &owner(""), true), Verdict::NotOurs);
+}

@@ -1,0 +1,234 @@
+//! Deployments: a ReplicaSet for every template, the newest of them as large as wanted, step by step.
+//!
+//! ```text
+//! deployments, ReplicaSets, deleted pods ──> key ──> claim sets ── plan ── write sets in order ── status, once
+//! ```
+
+mod apply;
+mod create;
+mod plan;
+mod revision;
+mod rolling;
+mod scale;
+mod spec;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Client;
+use client::resources::{DEPLOYMENTS, PODS, REPLICA_SETS};
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use runtime::{
+    BY_CONTROLLER, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, owners,
+};
+use store::Revision;
+use table::Obj;
+use tokio::task::JoinHandle;
+
+use crate::claim::{Claim, matches};
+use crate::replicaset::Set;
+use crate::{Context, pod_view};
+use spec::Deployment;
+
+const NAME: &str = "deployment-controller";
+
+pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let mut tasks = Vec::new();
+    let (client, recorder) = context.identity(NAME, &mut tasks);
+    let deployments = context.informers.of(DEPLOYMENTS);
+    let (sets, pods) = (context.informers.of(REPLICA_SETS), context.informers.of(PODS));
+    sets.store().add_index(ORPHANS, |set| {
+        if owners::controller_of(set).is_none() { vec![set.namespace().to_owned()] } else { Vec::new() }
+    });
+    let sync = Arc::new(Sync {
+        env: context.env.clone(),
+        client,
+        recorder,
+        deployments: deployments.clone(),
+        sets: sets.clone(),
+        pods: pods.clone(),
+        written: Mutex::default(),
+    });
+    let (of_set, of_pod) = (sync.clone(), sync.clone());
+    let controller = Controller::new(&context.env, NAME)
+        .workers(5)
+        .owns_keys_of(&deployments)
+        .watches(&sets, move |notice| of_set.set_changed(notice))
+        .watches(&pods, move |notice| of_pod.pod_changed(notice));
+    tasks.extend(controller.start(&context.board, sync, context.stop.clone()));
+    tasks
+}
+
+/// ReplicaSets nobody controls, by namespace.
+const ORPHANS: &str = "orphans";
+
+/// An informer that is further behind than this is not waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+struct Sync {
+    env: env::Env,
+    client: Arc<dyn Client>,
+    recorder: Recorder,
+    deployments: Arc<Informer>,
+    sets: Arc<Informer>,
+    pods: Arc<Informer>,
+    /// Guards the newest revision each Deployment's last turn wrote, of itself and of its sets: a turn on an older view would
+    /// write again what is written. An entry goes when it was seen.
+    written: Mutex<BTreeMap<Key, Written>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Written {
+    deployment: Revision,
+    sets: Revision,
+}
+
+impl Reconcile for Sync {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(self.sync(turn))
+    }
+}
+
+impl Sync {
+    async fn sync(&self, turn: Turn<'_>) -> Result<Next, Failure> {
+        self.see_own_writes(turn.key).await?;
+        let Some(obj) = self.deployments.store().get_key(turn.key) else { return Ok(Next::Done) };
+        let deployment = Deployment::of(&obj);
+        if deployment.selector.is_everything() {
+            let message = "This deployment is selecting all pods. A non-empty selector is required.";
+            self.recorder.event(DEPLOYMENTS, &obj, Severity::Warning, "SelectingAll", message);
+            let mut status = deployment.status.clone();
+            status.observed_generation = deployment.generation;
+            if status != deployment.status {
+                self.write_status(turn.key, &obj, &status, None).await?;
+            }
+            return Ok(Next::Done);
+        }
+        let mut sets = self.own_sets(&obj, &deployment).await?;
+        sets.sort_by_cached_key(|set| {
+            let view = Set::of(set);
+            (view.created, view.name.clone())
+        });
+        let views: Vec<Arc<Set>> = sets.iter().map(|set| Set::of(set)).collect();
+        let has_pods = |at: usize| {
+            let pods = self.pods.store().by_index(BY_CONTROLLER, sets[at].uid());
+            pods.iter().any(|pod| !pod_view(pod).is_terminal())
+        };
+        let plan = plan::plan(&deployment, &views, &has_pods, self.env.now_nanos() as i128);
+        turn.plan(|| apply::describe(&plan, &views));
+        self.apply(turn.key, &obj, &deployment, sets, plan).await
+    }
+
+    async fn see_own_writes(&self, key: &Key) -> Result<(), Failure> {
+        let Some(written) = self.written.lock().get(key).copied() else { return Ok(()) };
+        let seen = async {
+            self.sets.reached(written.sets).await;
+            self.deployments.reached(written.deployment).await;
+        };
+        tokio::select! {
+            biased;
+            () = seen => {}
+            () = self.env.sleep(PATIENCE) => {
+                return Err(Failure::Other("the informers have not seen this loop's own writes yet".to_owned()));
+            }
+        }
+        self.written.lock().remove(key);
+        Ok(())
+    }
+
+    fn wrote(&self, key: &Key, note: impl FnOnce(&mut Written)) {
+        note(self.written.lock().entry(key.clone()).or_default());
+    }
+
+    async fn own_sets(&self, obj: &Obj, deployment: &Deployment) -> Result<Vec<Arc<Obj>>, Failure> {
+        // Orphans first: one that is adopted between the two looks is seen twice, never missed.
+        let orphans = self.sets.store().by_index(ORPHANS, obj.namespace());
+        let mut candidates = self.sets.store().by_index(BY_CONTROLLER, obj.uid());
+        for orphan in orphans {
+            if matches(&deployment.selector, &orphan) && !candidates.iter().any(|set| set.path() == orphan.path()) {
+                candidates.push(orphan);
+            }
+        }
+        let claim = Claim {
+            client: &*self.client,
+            owner: obj,
+            owner_resource: DEPLOYMENTS,
+            api_version: "apps/v1",
+            kind: "Deployment",
+            selector: &deployment.selector,
+            resource: REPLICA_SETS,
+            called: "ReplicaSet",
+        };
+        claim.claim(candidates).await
+    }
+
+    fn set_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
+        let (old, set) = match notice {
+            Notice::Updated { sync: true, .. } => return Vec::new(),
+            Notice::Updated { old, new, .. } => (Some(*old), *new),
+            Notice::Added { obj, .. } => (None, *obj),
+            Notice::Deleted { obj, .. } => return self.owner_of(obj).into_iter().collect(),
+        };
+        let mut keys = Vec::new();
+        if let Some(old) = old
+            && old.owners() != set.owners()
+        {
+            keys.extend(self.owner_of(old));
+        }
+        match owners::controller_of(set) {
+            Some(owner) => keys.extend(self.resolve(set.namespace(), &owner).map(|obj| Key::of(&obj))),
+            None => {
+                let was_orphan = old.filter(|old| owners::controller_of(old).is_none());
+                keys.extend(self.wanted_by(set, was_orphan));
+            }
+        }
+        keys.dedup();
+        keys
+    }
+
+    /// Of pods only the end of the last matters, and only to those who wait for it before they make new ones.
+    fn pod_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
+        let Notice::Deleted { obj: pod, .. } = notice else { return Vec::new() };
+        let waits = || {
+            let owner = owners::controller_of(pod).filter(|owner| owner.kind == "ReplicaSet")?;
+            let set = self.sets.store().get(pod.namespace(), &owner.name)?;
+            let deployment = self.resolve(set.namespace(), &owners::controller_of(&set)?)?;
+            if set.uid() != owner.uid || Deployment::of(&deployment).rolling.is_some() {
+                return None;
+            }
+            let sets = self.sets.store().by_index(BY_CONTROLLER, deployment.uid());
+            let left = |set: &Arc<Obj>| !self.pods.store().by_index(BY_CONTROLLER, set.uid()).is_empty();
+            (!sets.iter().any(left)).then(|| Key::of(&deployment))
+        };
+        waits().into_iter().collect()
+    }
+
+    fn owner_of(&self, set: &Obj) -> Option<Key> {
+        self.resolve(set.namespace(), &owners::controller_of(set)?).map(|obj| Key::of(&obj))
+    }
+
+    /// The Deployment a reference means, if it is the very one.
+    fn resolve(&self, namespace: &str, owner: &owners::Owner) -> Option<Arc<Obj>> {
+        if owner.kind != "Deployment" {
+            return None;
+        }
+        self.deployments.store().get(namespace, &owner.name).filter(|obj| obj.uid() == owner.uid)
+    }
+
+    /// Deployments that would adopt an orphan; with what it was before, only those that would not have done so then.
+    fn wanted_by(&self, orphan: &Obj, before: Option<&Arc<Obj>>) -> Vec<Key> {
+        let all = self.deployments.store().list_namespace(orphan.namespace());
+        let wants = |obj: &&Arc<Obj>| {
+            let selector = &Deployment::of(obj).selector;
+            !selector.is_everything()
+                && matches(selector, orphan)
+                && !before.is_some_and(|before| matches(selector, before))
+        };
+        all.iter().filter(wants).map(|obj| Key::of(obj)).collect()
+    }
+}

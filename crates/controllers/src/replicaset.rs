@@ -1,0 +1,288 @@
+//! ReplicaSets, and ReplicationControllers, which are the same under an older name: as many pods as wanted, no more, no less.
+//!
+//! ```text
+//! pods ────┐ handlers: meet expectations, wake the owner (or who would adopt an orphan)
+//! sets ────┴──> key ──> claim pods ── create or delete up to 500 ── status
+//! ```
+//! While a creation or deletion of its own has not been seen yet, a set is not counted: it would be counted wrong.
+
+mod manage;
+mod plan;
+mod rank;
+mod set;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use client::resources::{PODS, REPLICA_SETS};
+use client::{Client, Gvr};
+use futures_util::future::BoxFuture;
+use runtime::{
+    BY_CONTROLLER, Controller, Expectations, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Turn,
+    owners,
+};
+use table::Obj;
+use tokio::task::JoinHandle;
+
+use crate::Context;
+use crate::claim::{Claim, matches};
+use rank::Pod;
+
+pub(crate) use manage::is_terminating;
+pub(crate) use set::{Set, TEMPLATE_HASH, strings, without_hash};
+pub(crate) use status::{REPLICA_FAILURE, SetCondition};
+#[cfg(test)]
+pub(crate) use status::SetStatus;
+
+/// What the two kinds of sets differ in.
+#[derive(Clone, Copy)]
+pub(crate) struct SetKind {
+    pub resource: Gvr,
+    pub api_version: &'static str,
+    pub kind: &'static str,
+    /// The loop's name.
+    pub name: &'static str,
+    pub account: &'static str,
+    /// Has `status.terminatingReplicas`.
+    pub counts_terminating: bool,
+}
+
+const REPLICA_SET: SetKind = SetKind {
+    resource: REPLICA_SETS,
+    api_version: "apps/v1",
+    kind: "ReplicaSet",
+    name: "replicaset-controller",
+    account: "replicaset-controller",
+    counts_terminating: true,
+};
+
+pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    start_kind(context, REPLICA_SET)
+}
+
+pub(crate) fn start_kind(context: &Context, kind: SetKind) -> Vec<JoinHandle<()>> {
+    let mut tasks = Vec::new();
+    let (client, recorder) = context.identity(kind.account, &mut tasks);
+    let (sets, pods) = (context.informers.of(kind.resource), context.informers.of(PODS));
+    pods.store().add_index(ORPHANS, |pod| {
+        if owners::controller_of(pod).is_none() { vec![pod.namespace().to_owned()] } else { Vec::new() }
+    });
+    let sync = Arc::new(Sync {
+        env: context.env.clone(),
+        kind,
+        client,
+        recorder,
+        sets: sets.clone(),
+        pods: pods.clone(),
+        expectations: Expectations::new(&context.env),
+    });
+    let (of_set, of_pod) = (sync.clone(), sync.clone());
+    let controller = Controller::new(&context.env, kind.name)
+        .workers(5)
+        .max_retries(None)
+        .watches(&sets, move |notice| of_set.set_changed(notice))
+        .watches(&pods, move |notice| of_pod.pod_changed(notice));
+    tasks.extend(controller.start(&context.board, sync, context.stop.clone()));
+    tasks
+}
+
+/// Pods nobody controls, by namespace: few, and the only ones a set must look through.
+const ORPHANS: &str = "orphans";
+
+struct Sync {
+    env: env::Env,
+    kind: SetKind,
+    client: Arc<dyn Client>,
+    recorder: Recorder,
+    sets: Arc<Informer>,
+    pods: Arc<Informer>,
+    expectations: Expectations,
+}
+
+impl Reconcile for Sync {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(self.sync(turn))
+    }
+}
+
+impl Sync {
+    async fn sync(&self, turn: Turn<'_>) -> Result<Next, Failure> {
+        let Some(obj) = self.sets.store().get_key(turn.key) else {
+            self.expectations.forget(turn.key);
+            return Ok(Next::Done);
+        };
+        let set = Set::of(&obj);
+        // Asked before the pods are looked at: what is seen after the answer can only be newer.
+        let may_count = self.expectations.satisfied(turn.key);
+        let (active, going): (Vec<Pod>, Vec<Pod>) =
+            self.candidates(&obj, &set).into_iter().partition(|pod| pod.view.is_active());
+        let terminating = self.kind.counts_terminating.then(|| self.terminating(&obj, &set, &going));
+        let claim = Claim {
+            client: &*self.client,
+            owner: &obj,
+            owner_resource: self.kind.resource,
+            api_version: self.kind.api_version,
+            kind: self.kind.kind,
+            selector: &set.selector,
+            resource: PODS,
+            called: "Pod",
+        };
+        let active = claim.claim(active.into_iter().map(|pod| pod.obj).collect()).await?;
+        let active: Vec<Pod> = active.into_iter().map(Pod::new).collect();
+
+        let change =
+            if may_count && !obj.deleting() { plan::change(active.len(), set.replicas) } else { plan::Change::Nothing };
+        turn.plan(|| format!("{change:?} with {} of {} active", active.len(), set.replicas));
+        let failed = self.manage(turn.key, &obj, &active, change).await;
+
+        let now_nanos = self.env.now_nanos() as i128;
+        let now = (now_nanos / 1_000_000_000) as i64;
+        let counted = plan::count(&set, &active, terminating, now);
+        let message = failed.as_ref().map(Failure::to_string);
+        let next = set.status.after(counted, set.generation, message.as_deref(), set.replicas, now);
+        if next != set.status {
+            self.write_status(&obj, &next).await?;
+        }
+        if let Some(failure) = failed {
+            return Err(failure);
+        }
+        Ok(plan::next_available(&set, &counted, &active, now_nanos).map_or(Next::Done, Next::After))
+    }
+
+    /// Pods the set controls, and orphans it may want, each once.
+    fn candidates(&self, obj: &Obj, set: &Set) -> Vec<Pod> {
+        // Orphans first: one that is adopted between the two looks is seen twice, never missed.
+        let orphans = self.pods.store().by_index(ORPHANS, obj.namespace());
+        let orphans: Vec<Arc<Obj>> = orphans.into_iter().filter(|pod| matches(&set.selector, pod)).collect();
+        let own = self.pods.store().by_index(BY_CONTROLLER, obj.uid());
+        let is_own = |orphan: &Arc<Obj>| own.binary_search_by(|pod| pod.path().cmp(orphan.path())).is_ok();
+        let orphans: Vec<Arc<Obj>> = orphans.into_iter().filter(|orphan| !is_own(orphan)).collect();
+        own.iter().cloned().chain(orphans).map(Pod::new).collect()
+    }
+
+    fn terminating(&self, obj: &Obj, set: &Set, going: &[Pod]) -> i64 {
+        let counts = |pod: &&Pod| {
+            pod.view.deletion != 0
+                && !pod.view.is_terminal()
+                && matches(&set.selector, &pod.obj)
+                && owners::controller_of(&pod.obj).is_some_and(|owner| owner.uid == obj.uid())
+        };
+        going.iter().filter(counts).count() as i64
+    }
+
+    /// Once more with a fresh copy if somebody else wrote meanwhile.
+    async fn write_status(&self, obj: &Arc<Obj>, status: &status::SetStatus) -> Result<(), Failure> {
+        let mut tree = runtime::tree(obj);
+        tree.make_map().set("status", status.to_value());
+        let target = self.kind.resource.of(obj).sub("status");
+        match self.client.update(target, tree).await {
+            Ok(_) => return Ok(()),
+            Err(refused) if refused.code != 409 => return Err(refused.into()),
+            Err(_) => {}
+        }
+        let fresh = self.client.get(self.kind.resource.of(obj)).await?;
+        if fresh.uid() != obj.uid() {
+            return Ok(());
+        }
+        let mut tree = runtime::tree(&fresh);
+        tree.make_map().set("status", status.to_value());
+        self.client.update(target, tree).await?;
+        Ok(())
+    }
+
+    fn set_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
+        let key = Key::of(notice.obj());
+        let is_another = match notice {
+            Notice::Added { .. } => false,
+            Notice::Updated { old, new, .. } => old.uid() != new.uid(),
+            Notice::Deleted { .. } => true,
+        };
+        if is_another {
+            // One of the same name starts clean.
+            self.expectations.forget(&key);
+        }
+        vec![key]
+    }
+
+    fn pod_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
+        match notice {
+            Notice::Added { obj, .. } => self.pod_added(obj),
+            Notice::Deleted { obj, .. } => self.pod_gone(obj),
+            Notice::Updated { sync: true, .. } => Vec::new(),
+            Notice::Updated { old, new, .. } if old.uid() != new.uid() => {
+                let mut keys = self.pod_gone(old);
+                keys.extend(self.pod_added(new));
+                keys
+            }
+            // A pod that is going is as good as gone: its successor need not wait for it.
+            Notice::Updated { old, new, .. } if new.deleting() => {
+                let mut keys = self.pod_gone(new);
+                if old.owners() != new.owners() {
+                    keys.extend(self.pod_gone(old));
+                }
+                keys
+            }
+            Notice::Updated { old, new, .. } => {
+                let mut keys = Vec::new();
+                if old.owners() != new.owners() {
+                    keys.extend(self.owner_of(old));
+                }
+                match owners::controller_of(new) {
+                    Some(owner) => keys.extend(self.resolve(new.namespace(), &owner)),
+                    None => {
+                        let was_orphan = owners::controller_of(old).is_none();
+                        keys.extend(self.wanted_by(new, was_orphan.then_some(&***old)));
+                    }
+                }
+                keys.dedup();
+                keys
+            }
+        }
+    }
+
+    fn pod_added(&self, pod: &Obj) -> Vec<Key> {
+        // After a restart a pod may come up already going: nobody waits for its creation.
+        if pod.deleting() {
+            return self.pod_gone(pod);
+        }
+        let Some(owner) = owners::controller_of(pod) else { return self.wanted_by(pod, None) };
+        let key = self.resolve(pod.namespace(), &owner);
+        if let Some(key) = &key {
+            self.expectations.creation_seen(key);
+        }
+        key.into_iter().collect()
+    }
+
+    fn pod_gone(&self, pod: &Obj) -> Vec<Key> {
+        let key = self.owner_of(pod);
+        if let Some(key) = &key {
+            self.expectations.deletion_seen(key, &Key::of(pod));
+        }
+        key.into_iter().collect()
+    }
+
+    fn owner_of(&self, pod: &Obj) -> Option<Key> {
+        self.resolve(pod.namespace(), &owners::controller_of(pod)?)
+    }
+
+    /// The set a reference means, if it is the very one.
+    fn resolve(&self, namespace: &str, owner: &owners::Owner) -> Option<Key> {
+        if owner.kind != self.kind.kind {
+            return None;
+        }
+        let set = self.sets.store().get(namespace, &owner.name)?;
+        (set.uid() == owner.uid).then(|| Key::of(&set))
+    }
+
+    /// Sets that would adopt an orphan; with what it was before, only those that would not have done so then.
+    fn wanted_by(&self, orphan: &Obj, before: Option<&Obj>) -> Vec<Key> {
+        let sets = self.sets.store().list_namespace(orphan.namespace());
+        let wants = |set: &&Arc<Obj>| {
+            let set = Set::of(set);
+            matches(&set.selector, orphan) && !before.is_some_and(|before| matches(&set.selector, before))
+        };
+        sets.iter().filter(wants).map(|set| Key::of(set)).collect()
+    }
+}

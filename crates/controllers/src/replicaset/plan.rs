@@ -1,0 +1,80 @@
+//! The decision of a turn: how many pods to make or delete, what to say in the status, when to look again.
+
+use std::time::Duration;
+
+use object::Value;
+use table::Obj;
+
+use super::rank::Pod;
+use super::set::Set;
+use super::status::Counted;
+use crate::claim::matches;
+
+/// So many pods at most are made or deleted in one turn.
+pub(crate) const BURST: usize = 500;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Nothing,
+    Create(usize),
+    Delete(usize),
+}
+
+pub(crate) fn change(active: usize, wanted: i64) -> Change {
+    let wanted = usize::try_from(wanted).unwrap_or(0);
+    match active.cmp(&wanted) {
+        std::cmp::Ordering::Less => Change::Create((wanted - active).min(BURST)),
+        std::cmp::Ordering::Equal => Change::Nothing,
+        std::cmp::Ordering::Greater => Change::Delete((active - wanted).min(BURST)),
+    }
+}
+
+pub(crate) fn count(set: &Set, active: &[Pod], terminating: Option<i64>, now: i64) -> Counted {
+    let how_many = |counts: &dyn Fn(&Pod) -> bool| active.iter().filter(|pod| counts(pod)).count() as i64;
+    Counted {
+        active: active.len() as i64,
+        fully_labeled: how_many(&|pod| matches(&set.template_labels, &pod.obj)),
+        ready: how_many(&|pod| pod.view.ready),
+        available: how_many(&|pod| pod.view.is_available(set.min_ready_seconds, now)),
+        terminating,
+    }
+}
+
+/// When the next ready pod becomes available, if one does.
+pub(crate) fn next_available(set: &Set, counted: &Counted, active: &[Pod], now_nanos: i128) -> Option<Duration> {
+    if set.min_ready_seconds <= 0 || counted.ready == counted.available {
+        return None;
+    }
+    let due = |pod: &Pod| {
+        let at = i128::from(pod.view.ready_since + set.min_ready_seconds) * 1_000_000_000;
+        u64::try_from(at - now_nanos).ok().filter(|wait| *wait > 0)
+    };
+    let waiting = active.iter().filter(|pod| pod.view.ready && pod.view.ready_since != 0);
+    let next = waiting.filter_map(due).min().map(Duration::from_nanos);
+    // A time that was never told, or has just passed: a whole wait is always enough.
+    Some(next.unwrap_or(Duration::from_secs(set.min_ready_seconds.unsigned_abs())))
+}
+
+/// A pod of the set's template.
+pub(crate) fn pod_from_template(set: &Obj, tree: &Value, controller: Value) -> Value {
+    let template = |part: &[&str]| tree.at(&["spec", "template"]).and_then(|template| template.at(part));
+    let mut pod = Value::map();
+    let metadata = pod.map_at(&["metadata"]);
+    metadata.set("generateName", prefix(set.name()));
+    for name in ["labels", "annotations", "finalizers"] {
+        if let Some(value) = template(&["metadata", name]) {
+            metadata.set(name, value.clone());
+        }
+    }
+    metadata.set("ownerReferences", Value::List(vec![controller]));
+    if let Some(spec) = template(&["spec"]) {
+        pod.make_map().set("spec", spec.clone());
+    }
+    pod
+}
+
+/// With a dash, unless that makes a name too long.
+fn prefix(name: &str) -> String {
+    const LONGEST: usize = 253;
+    if name.len() < LONGEST { format!("{name}-") } else { name.to_owned() }
+}
