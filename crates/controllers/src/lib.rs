@@ -3,6 +3,7 @@
 //! Every loop acts as its own service account in kube-system, with upstream's role, through a [`client::Client`]: the same
 //! code runs inside the server and against any cluster over HTTP.
 
+mod job;
 mod pods;
 
 use std::sync::Arc;
@@ -41,7 +42,9 @@ pub struct Row {
 }
 
 /// All loops. A new one is a folder and a row.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    Row { name: "job-controller", start: job::start },
+];
 
 /// Starts all loops but those named; the tasks end after `context.stop`.
 pub fn start(context: &Context, without: &[String]) -> Vec<JoinHandle<()>> {

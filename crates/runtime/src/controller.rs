@@ -89,6 +89,11 @@ impl Controller {
             informers: Vec::new(),
         }
     }
+    /// How failures slow keys down; to be said before anything is watched.
+    pub fn limits(mut self, limits: Limits) -> Controller {
+        self.queue = Arc::new(WorkQueue::new(self.env.clone(), limits));
+        self
+    }
     /// How many keys are worked on at once.
     pub fn workers(mut self, workers: usize) -> Controller {
         self.workers = workers;

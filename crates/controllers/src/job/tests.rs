@@ -1,0 +1,1 @@
+//! Rules of the Job loop, one by one.
