@@ -47,12 +47,8 @@ const BATCH: Duration = Duration::from_millis(BATCH_MS as u64);
 const CATCH_UP: Duration = Duration::from_secs(1);
 const WORKERS: usize = 5;
 /// Failures of the API are waited out in whole seconds.
-const LIMITS: Limits = Limits {
-    first: Duration::from_secs(1),
-    most: Duration::from_secs(60),
-    per_second: 1e6,
-    burst: 1e6,
-};
+const LIMITS: Limits =
+    Limits { first: Duration::from_secs(1), most: Duration::from_secs(60), per_second: 1e6, burst: 1e6 };
 
 struct Jobs {
     env: Env,

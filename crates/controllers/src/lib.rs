@@ -4,7 +4,10 @@
 //! code runs inside the server and against any cluster over HTTP.
 
 mod job;
+mod poddisruptionbudget;
+mod podgc;
 mod pods;
+mod ttlafterfinished;
 
 use std::sync::Arc;
 
@@ -43,7 +46,10 @@ pub struct Row {
 
 /// All loops. A new one is a folder and a row.
 pub const ROWS: &[Row] = &[
+    Row { name: "disruption-controller", start: poddisruptionbudget::start },
     Row { name: "job-controller", start: job::start },
+    Row { name: "pod-garbage-collector-controller", start: podgc::start },
+    Row { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
 ];
 
 /// Starts all loops but those named; the tasks end after `context.stop`.

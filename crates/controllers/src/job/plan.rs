@@ -70,7 +70,14 @@ pub struct New {
 
 impl Work {
     /// Counts, and decides whether the Job is over.
-    pub fn begin(job: &Job, pods: Vec<Pod>, backoff: Record, satisfied: bool, deleting: bool, now_ms: i64) -> Work {
+    pub fn begin(
+        job: &Job,
+        pods: Vec<Pod>,
+        backoff: Record,
+        satisfied: bool,
+        deleting: bool,
+        now_ms: i64,
+    ) -> Work {
         let (spec, status) = (job.spec.clone(), job.status.clone());
         let count = |test: &dyn Fn(&Pod) -> bool| pods.iter().filter(|p| test(p)).count() as i64;
         let mut work = Work {
@@ -134,10 +141,13 @@ impl Work {
     /// Is the Job over? What was said before stands; then failures in their order, then successes.
     fn judge(&mut self) {
         let now = self.now();
-        let failing = |reason: &str, message: &str| Some(Condition::is_true("FailureTarget", reason, message, now));
+        let failing =
+            |reason: &str, message: &str| Some(Condition::is_true("FailureTarget", reason, message, now));
         let said = |kind: &str| self.status.find(kind).filter(|c| c.status == "True").cloned();
         self.finished = said("SuccessCriteriaMet")
-            .or_else(|| said("FailureTarget").map(|c| Condition::is_true("Failed", &c.reason, &c.message, now)))
+            .or_else(|| {
+                said("FailureTarget").map(|c| Condition::is_true("Failed", &c.reason, &c.message, now))
+            })
             .or_else(|| {
                 let message = self.pods.iter().find_map(|p| p.verdict.as_ref()?.fail_job.as_deref())?;
                 failing("PodFailurePolicy", message)
@@ -172,9 +182,8 @@ impl Work {
             let new: BTreeSet<u32> = failed.filter_map(|p| p.index).collect();
             let before = Indexes::parse(self.status.failed_indexes.as_deref().unwrap_or(""), end);
             let failed = before.merge(&Indexes::of(new));
-            let failing = |reason: &str, message: &str| {
-                Some(Condition::is_true("FailureTarget", reason, message, now))
-            };
+            let failing =
+                |reason: &str, message: &str| Some(Condition::is_true("FailureTarget", reason, message, now));
             if self.finished.is_none() {
                 if self.spec.max_failed_indexes.is_some_and(|most| failed.count() > most) {
                     let message = "Job has exceeded the specified maximal number of failed indexes";

@@ -50,12 +50,8 @@ impl Work {
             };
             if enough && self.active == 0 {
                 let message = "Reached expected number of succeeded pods";
-                self.finished = Some(Condition::is_true(
-                    "SuccessCriteriaMet",
-                    "CompletionsReached",
-                    message,
-                    self.now(),
-                ));
+                self.finished =
+                    Some(Condition::is_true("SuccessCriteriaMet", "CompletionsReached", message, self.now()));
             } else if self.managed {
                 suspension_changed = self.tell_suspension(&mut events);
             }
@@ -118,7 +114,8 @@ impl Work {
                     self.status.uncounted_succeeded.push(uid.to_owned());
                     self.flush = true;
                 }
-            } else if (pod.failed || failing) && in_range && !self.known_failed.contains(uid) && pod.counts() {
+            } else if (pod.failed || failing) && in_range && !self.known_failed.contains(uid) && pod.counts()
+            {
                 self.status.uncounted_failed.push(uid.to_owned());
                 self.flush = true;
             }
@@ -195,7 +192,8 @@ impl Work {
             return false;
         }
         let tracked = self.pods.iter().filter(|p| p.tracked).map(|p| p.obj.uid());
-        let still: BTreeSet<String> = tracked.filter(|uid| written.contains(uid)).map(str::to_owned).collect();
+        let still: BTreeSet<String> =
+            tracked.filter(|uid| written.contains(uid)).map(str::to_owned).collect();
         let mut changed = false;
         for (uids, counter) in [
             (&mut status.uncounted_succeeded, &mut status.succeeded),

@@ -204,7 +204,10 @@ impl Status {
         put("succeeded", counted(self.succeeded));
         put("failed", counted(self.failed));
         put("terminating", self.terminating.map(Value::Int));
-        put("completedIndexes", Some(self.completed_indexes.clone()).filter(|s| !s.is_empty()).map(Value::Str));
+        put(
+            "completedIndexes",
+            Some(self.completed_indexes.clone()).filter(|s| !s.is_empty()).map(Value::Str),
+        );
         put("failedIndexes", self.failed_indexes.clone().map(Value::Str));
         let mut uncounted = Map::default();
         for (name, uids) in [("succeeded", &self.uncounted_succeeded), ("failed", &self.uncounted_failed)] {

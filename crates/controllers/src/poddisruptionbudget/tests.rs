@@ -1,0 +1,1 @@
+//! Rules of disruption budgets, one by one.

@@ -1,0 +1,1 @@
+//! Rules of pod garbage, one by one.
