@@ -8,6 +8,10 @@ mod deployment;
 mod pods;
 mod replicaset;
 mod replicationcontroller;
+mod job;
+mod poddisruptionbudget;
+mod podgc;
+mod ttlafterfinished;
 
 use std::sync::Arc;
 
@@ -49,6 +53,10 @@ pub const ROWS: &[Row] = &[
     Row { name: "deployment-controller", start: deployment::start },
     Row { name: "replicaset-controller", start: replicaset::start },
     Row { name: "replicationcontroller-controller", start: replicationcontroller::start },
+    Row { name: "disruption-controller", start: poddisruptionbudget::start },
+    Row { name: "job-controller", start: job::start },
+    Row { name: "pod-garbage-collector-controller", start: podgc::start },
+    Row { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
 ];
 
 /// Starts all loops but those named; the tasks end after `context.stop`.

@@ -103,9 +103,15 @@ impl Controller {
             read: Vec::new(),
         }
     }
+<<<<<<< HEAD
     /// What makes a turn, and what it is given.
     pub fn trigger(mut self, trigger: Trigger) -> Controller {
         self.trigger = trigger;
+=======
+    /// How failures slow keys down; to be said before anything is watched.
+    pub fn limits(mut self, limits: Limits) -> Controller {
+        self.queue = Arc::new(WorkQueue::new(self.env.clone(), limits));
+>>>>>>> batch
         self
     }
     /// How many keys are worked on at once.

@@ -46,6 +46,13 @@ pub struct PodView {
     pub restart_policy: Box<str>,
     pub ports: Box<[PortView]>,
     pub reason: Box<str>,
+    pub finalizers: Box<[Box<str>]>,
+    /// `batch.kubernetes.io/job-completion-index`: which part of an indexed Job it does.
+    pub completion_index: Option<u32>,
+    /// Sum over init containers.
+    pub init_restarts: i64,
+    /// Unix seconds since which the pod is said to be disrupted, by others than its node; 0: it is not.
+    pub disrupted_since: i64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,6 +107,21 @@ impl PodView {
             restart_policy: text(&["spec", "restartPolicy"]),
             ports: ports(pod),
             reason: text(&["status", "reason"]),
+            finalizers: list(&["metadata", "finalizers"])
+                .iter()
+                .filter_map(Value::as_str)
+                .map(Box::from)
+                .collect(),
+            completion_index: completion_index(pod),
+            init_restarts: list(&["status", "initContainerStatuses"]).iter().map(restarts).sum(),
+            disrupted_since: list(&["status", "conditions"])
+                .iter()
+                .find(|c| {
+                    c.str_at(&["type"]) == Some("DisruptionTarget")
+                        && c.str_at(&["status"]) == Some("True")
+                        && c.str_at(&["reason"]) != Some("TerminationByKubelet")
+                })
+                .map_or(0, |c| moment(c.str_at(&["lastTransitionTime"])).max(1)),
         }
     }
 
@@ -133,6 +155,13 @@ fn sidecar_restarts(pod: &Value) -> i64 {
         .filter(|s| sidecar(s.str_at(&["name"])))
         .filter_map(|s| s.get("restartCount").and_then(Value::as_int));
     restarts.max().unwrap_or(0)
+}
+
+/// Larger numbers than any Job can have are all the same: out of range.
+fn completion_index(pod: &Value) -> Option<u32> {
+    let annotations = pod.at(&["metadata", "annotations"])?;
+    let index: i64 = annotations.str_at(&["batch.kubernetes.io/job-completion-index"])?.parse().ok()?;
+    (index >= 0).then(|| u32::try_from(index).unwrap_or(u32::MAX))
 }
 
 /// Named ports of all containers, sidecars included, in order.

@@ -1,5 +1,6 @@
 //! Control loops beside a whole server, in virtual time.
 
+<<<<<<< HEAD
 mod election;
 mod informers;
 <<<<<<< HEAD
@@ -11,3 +12,10 @@ mod counting;
 mod informers;
 mod workloads;
 >>>>>>> workloads
+=======
+mod batch_steps;
+mod budgets;
+mod informers;
+mod jobs;
+mod podgc;
+>>>>>>> batch

@@ -1,0 +1,129 @@
+//! Job: runs pods until enough of them succeeded, and counts each of them once.
+//!
+//! ```text
+//! jobs (at once) ─┐
+//! pods (after 1 s) ┴─> queue ── sync: claim pods ── plan ── create, delete ── write down ── finalizers off ── count
+//! pods without a Job, jobs that are over ──> orphans: finalizers off
+//! ```
+
+mod apply;
+mod backoff;
+mod claim;
+mod handlers;
+mod indexes;
+mod orphans;
+mod plan;
+mod pods;
+mod policy;
+mod template;
+#[cfg(test)]
+mod tests;
+mod track;
+mod view;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Client;
+use client::resources::{JOBS, PODS};
+use env::Env;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use runtime::queue::Limits;
+use runtime::{Controller, Expectations, Failure, Informer, Key, Next, Reconcile, Recorder, Turn};
+use store::Revision;
+use tokio::task::JoinHandle;
+
+use crate::Context;
+use backoff::Record;
+
+pub use view::{Job, job_view};
+
+/// Changes of pods are answered this much later, all together.
+pub(crate) const BATCH_MS: i64 = 1000;
+const BATCH: Duration = Duration::from_millis(BATCH_MS as u64);
+/// So long a turn waits to see what earlier turns wrote.
+const CATCH_UP: Duration = Duration::from_secs(1);
+const WORKERS: usize = 5;
+/// Failures of the API are waited out in whole seconds.
+const LIMITS: Limits =
+    Limits { first: Duration::from_secs(1), most: Duration::from_secs(60), per_second: 1e6, burst: 1e6 };
+
+struct Jobs {
+    env: Env,
+    client: Arc<dyn Client>,
+    recorder: Recorder,
+    jobs: Arc<Informer>,
+    pods: Arc<Informer>,
+    expectations: Expectations,
+    /// Guards what is known of each Job beyond its object; taken for a few instructions.
+    memory: Mutex<BTreeMap<Key, Memory>>,
+}
+
+/// Of one Job, from turn to turn; gone when the Job is over.
+#[derive(Clone, Copy, Default)]
+struct Memory {
+    backoff: Record,
+    /// The newest revisions this loop wrote: a turn on an older view would count wrongly.
+    wrote_job: Revision,
+    wrote_pods: Revision,
+}
+
+pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let mut tasks = Vec::new();
+    let (client, recorder) = context.identity("job-controller", &mut tasks);
+    let (jobs, pods) = (context.informers.of(JOBS), context.informers.of(PODS));
+    pods.store().add_index(claim::ORPHANS, claim::orphan_of);
+    let state = Arc::new(Jobs {
+        env: context.env.clone(),
+        client,
+        recorder,
+        jobs: jobs.clone(),
+        pods: pods.clone(),
+        expectations: Expectations::new(&context.env),
+        memory: Mutex::default(),
+    });
+    let controller = |name| {
+        let controller = Controller::new(&context.env, name).limits(LIMITS).workers(WORKERS);
+        controller.max_retries(None).reads(&jobs).reads(&pods)
+    };
+    let (main, orphans) = (controller("job"), controller("job-orphan-pods"));
+    handlers::add(&state, main.queue(), orphans.queue());
+    tasks.extend(main.start(&context.board, state.clone(), context.stop.clone()));
+    let orphans_loop = Arc::new(orphans::OrphanPods { state });
+    tasks.extend(orphans.start(&context.board, orphans_loop, context.stop.clone()));
+    tasks
+}
+
+impl Reconcile for Jobs {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(self.sync(turn))
+    }
+}
+
+impl Jobs {
+    fn remember(&self, key: &Key, change: impl FnOnce(&mut Memory)) {
+        change(self.memory.lock().entry(key.clone()).or_default());
+    }
+
+    fn forget(&self, key: &Key) {
+        self.memory.lock().remove(key);
+        self.expectations.forget(key);
+    }
+
+    /// Waits until the informers show what this loop wrote for the Job.
+    async fn caught_up(&self, memory: &Memory) -> Result<(), Failure> {
+        if self.jobs.revision() >= memory.wrote_job && self.pods.revision() >= memory.wrote_pods {
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            () = async {
+                self.jobs.reached(memory.wrote_job).await;
+                self.pods.reached(memory.wrote_pods).await;
+            } => Ok(()),
+            () = self.env.sleep(CATCH_UP) => Err(Failure::Other("the view is older than what was written".into())),
+        }
+    }
+}

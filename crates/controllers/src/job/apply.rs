@@ -1,0 +1,248 @@
+//! A turn on a Job: the plan of `plan.rs` and `track.rs`, carried out.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+use client::resources::{JOBS, PODS};
+use client::{DeleteOptions, Patch};
+use object::{Status, Value};
+use parking_lot::Mutex;
+use runtime::{Failure, Key, Next, Severity, Turn, batch};
+use table::Obj;
+
+use super::plan::{New, Step, Work};
+use super::pods::{FINALIZER, Pod};
+use super::track::{Done, Told};
+use super::view::job_view;
+use super::{Jobs, template};
+
+/// So many calls are under way at once.
+const AT_ONCE: usize = 64;
+
+impl Jobs {
+    pub(super) async fn sync(&self, turn: Turn<'_>) -> Result<Next, Failure> {
+        let key = turn.key;
+        let memory = self.memory.lock().get(key).copied().unwrap_or_default();
+        self.caught_up(&memory).await?;
+        let Some(job) = self.jobs.store().get_key(key) else {
+            self.forget(key);
+            return Ok(Next::Done);
+        };
+        let view = job_view(&job);
+        if view.spec.managed_elsewhere {
+            return Ok(Next::Done);
+        }
+        if view.is_finished() {
+            self.forget(key);
+            return Ok(Next::Done);
+        }
+        if view.spec.unknown_mode {
+            let message = "Skipped Job sync because completion mode is unknown";
+            self.recorder.event(JOBS, &job, Severity::Warning, "UnknownCompletionMode", message);
+            return Ok(Next::Done);
+        }
+        // Before pods are listed: one that comes in between is only seen too early, never twice.
+        let satisfied = self.expectations.satisfied(key);
+        let pods = self.claimed(&job, &view.spec).await?;
+        let pods = pods.into_iter().map(|obj| Pod::read(obj, &view.spec)).collect();
+        let now_ms = (self.env.now_nanos() / 1_000_000) as i64;
+        let mut work = Work::begin(&view, pods, memory.backoff, satisfied, job.deleting(), now_ms);
+
+        let step = work.step();
+        turn.plan(|| describe(&work, &step));
+        let (done, failed) = self.act(&job, &work, &step).await;
+        self.tell(&job, work.acted(&step, done));
+        self.store(&job, &mut work).await?;
+        if let Some(failure) = failed {
+            return Err(failure.into());
+        }
+        Ok(work.wait_ms.map_or(Next::Done, |ms| Next::After(Duration::from_millis(ms.max(1) as u64))))
+    }
+
+    async fn act(&self, job: &Arc<Obj>, work: &Work, step: &Step) -> (Done, Option<Status>) {
+        match step {
+            Step::Nothing => (Done::default(), None),
+            Step::Finish(pods) => self.delete_pods(job, work, pods, false).await,
+            Step::Remove(pods) => {
+                let keys = pods.iter().map(|&at| Key::of(&work.pods[at].obj));
+                self.expectations.expect_deletions(&Key::of(job), keys);
+                self.delete_pods(job, work, pods, true).await
+            }
+            Step::Create(new) => self.create_pods(job, new).await,
+        }
+    }
+
+    async fn delete_pods(
+        &self,
+        job: &Arc<Obj>,
+        work: &Work,
+        pods: &[usize],
+        counted: bool,
+    ) -> (Done, Option<Status>) {
+        let (deleted, ready) = (AtomicI64::new(0), AtomicI64::new(0));
+        let delete = |at: usize| -> futures_util::future::BoxFuture<'_, Result<(), Status>> {
+            let pod = &work.pods[pods[at]];
+            let (deleted, ready) = (&deleted, &ready);
+            Box::pin(async move {
+                let result = self.delete_pod(job, pod, counted).await;
+                if result.is_err() && counted {
+                    self.expectations.deletion_seen(&Key::of(job), &Key::of(&pod.obj));
+                }
+                match result {
+                    Err(status) if status.code != 404 => return Err(status),
+                    _ => deleted.fetch_add(1, Relaxed),
+                };
+                ready.fetch_add(i64::from(pod.view.ready), Relaxed);
+                Ok(())
+            })
+        };
+        let failed = batch::all(pods.len(), AT_ONCE, &delete).await;
+        (Done { deleted: deleted.into_inner(), deleted_ready: ready.into_inner(), created: 0 }, failed)
+    }
+
+    async fn delete_pod(&self, job: &Arc<Obj>, pod: &Pod, counted: bool) -> Result<(), Status> {
+        if counted && pod.tracked {
+            self.take_finalizer(&Key::of(job), &pod.obj).await?;
+        }
+        let options = DeleteOptions::exactly(&pod.obj);
+        let result = self.client.delete(PODS.of(&pod.obj), options).await;
+        match &result {
+            Ok(()) => {
+                let message = format!("Deleted pod: {}", pod.obj.name());
+                self.recorder.event(JOBS, job, Severity::Normal, "SuccessfulDelete", message);
+            }
+            Err(status) if status.code == 404 => {}
+            Err(status) => {
+                let message = format!("Error deleting: {}", status.message);
+                self.recorder.event(JOBS, job, Severity::Warning, "FailedDelete", message);
+            }
+        }
+        result
+    }
+
+    async fn create_pods(&self, job: &Arc<Obj>, new: &[New]) -> (Done, Option<Status>) {
+        let key = Key::of(job);
+        self.expectations.expect_creations(&key, new.len());
+        let template = template::Template::of(job);
+        let (failed, ignored) = (AtomicI64::new(0), AtomicI64::new(0));
+        let create = |at: usize| -> futures_util::future::BoxFuture<'_, Result<(), Status>> {
+            let (key, template, failed, ignored) = (&key, &template, &failed, &ignored);
+            Box::pin(async move {
+                let pod = template.pod(&new[at]);
+                let Err(status) = self.create_pod(job, key, pod).await else { return Ok(()) };
+                self.expectations.creation_seen(key);
+                let causes = status.details.iter().flat_map(|details| &details.causes);
+                if causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating") {
+                    // No pod will come of it, now or later; the Job goes with its namespace.
+                    ignored.fetch_add(1, Relaxed);
+                    return Ok(());
+                }
+                let message = format!("Error creating: {}", status.message);
+                self.recorder.event(JOBS, job, Severity::Warning, "FailedCreate", message);
+                failed.fetch_add(1, Relaxed);
+                Err(status)
+            })
+        };
+        let (well, failure) = batch::slow_start(new.len(), &create).await;
+        let skipped = new.len() as i64 - well as i64 - failed.into_inner();
+        for _ in 0..skipped {
+            self.expectations.creation_seen(&key);
+        }
+        (Done { created: well as i64 - ignored.into_inner(), ..Done::default() }, failure)
+    }
+
+    async fn create_pod(&self, job: &Arc<Obj>, key: &Key, pod: Value) -> Result<(), Status> {
+        let pod = self.client.create(PODS.within(job.namespace()), pod).await?;
+        self.remember(key, |memory| memory.wrote_pods = memory.wrote_pods.max(pod.revision()));
+        let message = format!("Created pod: {}", pod.name());
+        self.recorder.event(JOBS, job, Severity::Normal, "SuccessfulCreate", message);
+        Ok(())
+    }
+
+    /// Writes finished pods down, takes their finalizers, counts them; and says that the Job is over when it is.
+    async fn store(&self, job: &Arc<Obj>, work: &mut Work) -> Result<(), Failure> {
+        let key = Key::of(job);
+        let release = work.record();
+        let mut tree = runtime::tree(job);
+        if work.needs_flush() {
+            self.write_status(&key, job, work, &mut tree).await?;
+            self.remember(&key, |memory| memory.backoff = work.backoff);
+        }
+        let (gone, failed) = self.take_finalizers(&key, work, &release).await;
+        let mut again = work.released(&gone);
+        if let Some(failure) = failed {
+            // What was done is told even so.
+            if again {
+                self.write_status(&key, job, work, &mut tree).await?;
+            }
+            return Err(failure.into());
+        }
+        let over = work.finish();
+        again |= over.is_some();
+        if again {
+            self.write_status(&key, job, work, &mut tree).await?;
+            self.tell(job, over.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    async fn write_status(&self, key: &Key, job: &Obj, work: &Work, tree: &mut Value) -> Result<(), Status> {
+        work.status.write(tree);
+        let written = self.client.update(JOBS.of(job).sub("status"), tree.clone()).await?;
+        self.remember(key, |memory| memory.wrote_job = memory.wrote_job.max(written.revision()));
+        *tree = runtime::tree(&written);
+        Ok(())
+    }
+
+    /// Tells which are gone, in the order of `release`.
+    async fn take_finalizers(
+        &self,
+        key: &Key,
+        work: &Work,
+        release: &[usize],
+    ) -> (Vec<usize>, Option<Status>) {
+        let gone = Mutex::new(Vec::new());
+        let take = |at: usize| -> futures_util::future::BoxFuture<'_, Result<(), Status>> {
+            let gone = &gone;
+            Box::pin(async move {
+                match self.take_finalizer(key, &work.pods[release[at]].obj).await {
+                    Err(status) if status.code != 404 => Err(status),
+                    _ => {
+                        gone.lock().push(release[at]);
+                        Ok(())
+                    }
+                }
+            })
+        };
+        let failed = batch::all(release.len(), AT_ONCE, &take).await;
+        (gone.into_inner(), failed)
+    }
+
+    pub(super) async fn take_finalizer(&self, key: &Key, pod: &Obj) -> Result<(), Status> {
+        let mut patch = Value::map();
+        let metadata = patch.map_at(&["metadata"]);
+        metadata.set("uid", pod.uid());
+        metadata.set("$deleteFromPrimitiveList/finalizers", vec![Value::from(FINALIZER)]);
+        let patched = self.client.patch(PODS.of(pod), Patch::Strategic(patch)).await?;
+        self.remember(key, |memory| memory.wrote_pods = memory.wrote_pods.max(patched.revision()));
+        Ok(())
+    }
+
+    fn tell(&self, job: &Obj, events: Vec<Told>) {
+        for Told { severity, reason, message } in events {
+            self.recorder.event(JOBS, job, severity, &reason, message);
+        }
+    }
+}
+
+fn describe(work: &Work, step: &Step) -> String {
+    let doing = match step {
+        Step::Nothing => "nothing".to_owned(),
+        Step::Finish(pods) => format!("finish, delete {}", pods.len()),
+        Step::Remove(pods) => format!("delete {}", pods.len()),
+        Step::Create(new) => format!("create {}", new.len()),
+    };
+    let (active, succeeded, failed) = (work.active, work.succeeded, work.failed);
+    format!("{doing}; active {active}, succeeded {succeeded}, failed {failed}")
+}

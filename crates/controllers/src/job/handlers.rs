@@ -1,0 +1,146 @@
+//! From changes of Jobs and pods to keys of work.
+
+use std::sync::Arc;
+
+use client::resources::{JOBS, PODS};
+use runtime::owners::{Owner, controller_of};
+use runtime::queue::{LOW, NORMAL};
+use runtime::{BY_CONTROLLER, Cause, Informer, Key, Notice, WorkQueue};
+use table::Obj;
+
+use super::pods::is_tracked;
+use super::view::job_view;
+use super::{BATCH, Jobs};
+use crate::pod_view;
+
+type Queue = Arc<WorkQueue<Key>>;
+
+struct Handlers {
+    state: Arc<Jobs>,
+    queue: Queue,
+    orphans: Queue,
+}
+
+pub(super) fn add(state: &Arc<Jobs>, queue: Queue, orphans: Queue) {
+    let (jobs, pods) = (state.jobs.clone(), state.pods.clone());
+    let handlers = Arc::new(Handlers { state: state.clone(), queue, orphans });
+    let for_pods = handlers.clone();
+    jobs.add_handler(None, Box::new(move |notice| handlers.job(notice)));
+    pods.add_handler(None, Box::new(move |notice| for_pods.pod(notice)));
+}
+
+/// The Job an owner reference means, if it is the one there.
+pub(super) fn resolve(jobs: &Informer, namespace: &str, owner: &Owner) -> Option<Arc<Obj>> {
+    if owner.kind != "Job" || owner.group() != "batch" {
+        return None;
+    }
+    jobs.store().get(namespace, &owner.name).filter(|job| job.uid() == owner.uid)
+}
+
+impl Handlers {
+    fn job(&self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Added { obj, initial } => {
+                let priority = if *initial { LOW } else { NORMAL };
+                self.queue.add(Key::of(obj), priority, Some(Cause::new(JOBS, obj, "added")));
+            }
+            Notice::Updated { sync: true, .. } => {}
+            Notice::Updated { old, new, .. } => {
+                let view = job_view(new);
+                if view.is_finished() {
+                    // Its pods have no finalizers by now; if some do after all, nobody else takes them.
+                    self.state.forget(&Key::of(new));
+                    self.orphaned(new);
+                    return;
+                }
+                let cause = Some(Cause::new(JOBS, new, "updated"));
+                if old.uid() == new.uid() && job_view(old).generation == view.generation {
+                    self.queue.add_after(Key::of(new), BATCH, cause);
+                } else {
+                    self.queue.add(Key::of(new), NORMAL, cause);
+                }
+            }
+            Notice::Deleted { obj, .. } => {
+                self.queue.add(Key::of(obj), NORMAL, Some(Cause::new(JOBS, obj, "deleted")));
+                self.state.forget(&Key::of(obj));
+                self.orphaned(obj);
+            }
+        }
+    }
+
+    /// A Job is over or gone: pods that still have the finalizer are let go.
+    fn orphaned(&self, job: &Obj) {
+        for pod in self.state.pods.store().by_index(BY_CONTROLLER, job.uid()) {
+            if is_tracked(&pod_view(&pod)) {
+                self.orphans.add(Key::of(&pod), NORMAL, Some(Cause::new(JOBS, job, "over")));
+            }
+        }
+    }
+
+    fn pod(&self, notice: &Notice<'_>) {
+        match notice {
+            Notice::Added { obj, .. } if obj.deleting() => self.pod_goes(obj, false),
+            Notice::Added { obj, .. } => match controller_of(obj) {
+                Some(owner) => {
+                    let Some(job) = resolve(&self.state.jobs, obj.namespace(), &owner) else { return };
+                    self.state.expectations.creation_seen(&Key::of(&job));
+                    self.soon(&job, obj, "added");
+                }
+                None => self.pod_is_free(obj, true),
+            },
+            Notice::Updated { sync: true, .. } => {}
+            Notice::Updated { new, .. } if new.deleting() => self.pod_goes(new, false),
+            Notice::Updated { old, new, .. } => {
+                let same_owners = old.owners() == new.owners();
+                let owner = controller_of(new);
+                let before = if same_owners { None } else { controller_of(old) };
+                if let Some(before) = before.filter(|before| owner.as_ref() != Some(before))
+                    && let Some(job) = resolve(&self.state.jobs, old.namespace(), &before)
+                {
+                    self.soon(&job, new, "released");
+                }
+                match owner {
+                    Some(owner) => {
+                        if let Some(job) = resolve(&self.state.jobs, new.namespace(), &owner) {
+                            self.soon(&job, new, "updated");
+                        }
+                    }
+                    None => self.pod_is_free(new, !same_owners || old.metadata() != new.metadata()),
+                }
+            }
+            Notice::Deleted { obj, .. } => self.pod_goes(obj, true),
+        }
+    }
+
+    /// Nobody controls the pod: its finalizer is of no use, and somebody may want to adopt it.
+    fn pod_is_free(&self, pod: &Obj, adoptable: bool) {
+        if is_tracked(&pod_view(pod)) {
+            self.orphans.add(Key::of(pod), NORMAL, Some(Cause::new(PODS, pod, "free")));
+        }
+        if !adoptable {
+            return;
+        }
+        for job in self.state.jobs.store().list_namespace(pod.namespace()) {
+            if job_view(&job).spec.selector.matches(&|name| pod.label(name)) {
+                self.soon(&job, pod, "free");
+            }
+        }
+    }
+
+    fn pod_goes(&self, pod: &Obj, gone: bool) {
+        let owner = controller_of(pod);
+        let job = owner.and_then(|owner| resolve(&self.state.jobs, pod.namespace(), &owner));
+        let Some(job) = job.filter(|job| !job_view(job).is_finished()) else {
+            if !gone && is_tracked(&pod_view(pod)) {
+                self.orphans.add(Key::of(pod), NORMAL, Some(Cause::new(PODS, pod, "orphaned")));
+            }
+            return;
+        };
+        self.state.expectations.deletion_seen(&Key::of(&job), &Key::of(pod));
+        self.soon(&job, pod, "going");
+    }
+
+    fn soon(&self, job: &Obj, pod: &Obj, what: &'static str) {
+        self.queue.add_after(Key::of(job), BATCH, Some(Cause::new(PODS, pod, what)));
+    }
+}

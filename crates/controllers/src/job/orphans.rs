@@ -1,0 +1,50 @@
+//! Pods whose Job is gone or over lose the finalizer nobody else would take.
+
+use std::sync::Arc;
+
+use client::resources::PODS;
+use futures_util::future::BoxFuture;
+use object::Value;
+use runtime::{Failure, Next, Reconcile, Turn, owners};
+
+use super::Jobs;
+use super::handlers::resolve;
+use super::pods::{FINALIZER, is_tracked};
+use super::view::job_view;
+use crate::pod_view;
+
+pub(super) struct OrphanPods {
+    pub state: Arc<Jobs>,
+}
+
+impl Reconcile for OrphanPods {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let state = &self.state;
+            let Some(pod) = state.pods.store().get_key(turn.key) else { return Ok(Next::Done) };
+            if !is_tracked(&pod_view(&pod)) {
+                return Ok(Next::Done);
+            }
+            if let Some(owner) = owners::controller_of(&pod) {
+                if owner.kind != "Job" || owner.api_version != "batch/v1" {
+                    return Ok(Next::Done);
+                }
+                let job = resolve(&state.jobs, pod.namespace(), &owner);
+                // Its Job counts it, or whoever else manages that.
+                let elsewhere = |job: &super::Job| job.spec.managed_elsewhere || !job.is_finished();
+                if job.is_some_and(|job| elsewhere(&job_view(&job))) {
+                    return Ok(Next::Done);
+                }
+            }
+            turn.plan(|| "take the finalizer".to_owned());
+            let mut patch = Value::map();
+            let metadata = patch.map_at(&["metadata"]);
+            metadata.set("uid", pod.uid());
+            metadata.set("$deleteFromPrimitiveList/finalizers", vec![Value::from(FINALIZER)]);
+            match state.client.patch(PODS.of(&pod), client::Patch::Strategic(patch)).await {
+                Err(status) if status.code != 404 => Err(status.into()),
+                _ => Ok(Next::Done),
+            }
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! A pod that was said to be disrupted and is still there two minutes later was not: the condition turns to False.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Client;
+use client::resources::PODS;
+use env::Env;
+use futures_util::future::BoxFuture;
+use kinds::conditions::{self, Condition};
+use object::Value;
+use runtime::{Failure, Informer, Next, Reconcile, Turn};
+use table::Obj;
+
+use crate::pod_view;
+
+const STALE_SECONDS: i64 = 120;
+
+/// Seconds until the pod's DisruptionTarget condition is stale; `None`: it has none that could be.
+pub fn clean_in(pod: &Obj, now: i64) -> Option<u64> {
+    let view = pod_view(pod);
+    if view.disrupted_since == 0 || pod.deleting() || view.is_terminal() {
+        return None;
+    }
+    Some(u64::try_from(view.disrupted_since + STALE_SECONDS - now).unwrap_or(0))
+}
+
+pub struct Cleaner {
+    pub env: Env,
+    pub client: Arc<dyn Client>,
+    pub pods: Arc<Informer>,
+}
+
+impl Reconcile for Cleaner {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let Some(pod) = self.pods.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let now = self.env.now_seconds() as i64;
+            let Some(wait) = clean_in(&pod, now) else { return Ok(Next::Done) };
+            if wait > 0 {
+                return Ok(Next::After(Duration::from_secs(wait)));
+            }
+            let mut tree = runtime::tree(&pod);
+            let observed_generation = tree.at(&["metadata", "generation"]).and_then(Value::as_int);
+            let condition = Condition {
+                kind: "DisruptionTarget",
+                status: "False",
+                reason: "",
+                message: "",
+                observed_generation,
+            };
+            conditions::set(&mut tree, &condition, now);
+            self.client.update(PODS.of(&pod).sub("status"), tree).await?;
+            Ok(Next::Done)
+        })
+    }
+}

@@ -1,0 +1,73 @@
+//! Which pods are garbage. Numbers are places in the list given.
+
+use std::collections::BTreeSet;
+
+use kinds::conditions;
+use kinds::pod::view::{Phase, PodView};
+use object::Value;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    Terminated,
+    OutOfService,
+    Orphaned,
+    Unscheduled,
+}
+
+pub struct Pod<'a> {
+    pub name: &'a str,
+    pub view: &'a PodView,
+}
+
+/// What matters of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub ready: bool,
+    pub out_of_service: bool,
+}
+
+impl Node {
+    pub fn read(node: &Value) -> Node {
+        let taints = node.at(&["spec", "taints"]).and_then(Value::as_list).unwrap_or_default();
+        let out = |taint: &Value| taint.str_at(&["key"]) == Some("node.kubernetes.io/out-of-service");
+        Node { ready: conditions::is_true(node, "Ready"), out_of_service: taints.iter().any(out) }
+    }
+}
+
+/// Finished pods above the threshold: evicted ones first, then the oldest.
+pub fn terminated(pods: &[Pod<'_>], threshold: usize) -> Vec<usize> {
+    let mut finished: Vec<usize> = (0..pods.len()).filter(|&at| pods[at].view.is_terminal()).collect();
+    let surplus = finished.len().saturating_sub(threshold);
+    if surplus > 0 {
+        by_age(pods, &mut finished);
+    }
+    finished.truncate(surplus);
+    finished
+}
+
+/// Pods that go, on nodes that are down and that people said will not come back as they were.
+pub fn out_of_service(pods: &[Pod<'_>], node: &dyn Fn(&str) -> Option<Node>) -> Vec<usize> {
+    let lost = |at: &usize| {
+        let view = pods[*at].view;
+        let node = if view.deletion == 0 || view.node.is_empty() { None } else { node(&view.node) };
+        node.is_some_and(|node| !node.ready && node.out_of_service)
+    };
+    let mut lost: Vec<usize> = (0..pods.len()).filter(lost).collect();
+    by_age(pods, &mut lost);
+    lost
+}
+
+/// Pods of nodes that are gone.
+pub fn orphaned(pods: &[Pod<'_>], gone: &BTreeSet<String>) -> Vec<usize> {
+    (0..pods.len()).filter(|&at| gone.contains(&*pods[at].view.node)).collect()
+}
+
+/// Pods that go and have no node that could see to it.
+pub fn unscheduled_terminating(pods: &[Pod<'_>]) -> Vec<usize> {
+    (0..pods.len()).filter(|&at| pods[at].view.deletion != 0 && pods[at].view.node.is_empty()).collect()
+}
+
+fn by_age(pods: &[Pod<'_>], which: &mut [usize]) {
+    let evicted = |view: &PodView| view.phase == Phase::Failed && &*view.reason == "Evicted";
+    which.sort_by_key(|&at| (!evicted(pods[at].view), pods[at].view.created, pods[at].name));
+}

@@ -1,0 +1,59 @@
+//! Rules of pod garbage, one by one.
+
+use kinds::pod::view::{Phase, PodView};
+use object::Value;
+
+use super::failed_patch;
+use super::plan::{Node, Pod, Why, orphaned, out_of_service, terminated, unscheduled_terminating};
+
+fn view(phase: Phase, created: i64) -> PodView {
+    PodView { phase, created, ..PodView::default() }
+}
+
+fn pods<'a>(views: &'a [PodView], names: &'a [&'a str]) -> Vec<Pod<'a>> {
+    views.iter().zip(names).map(|(view, name)| Pod { name, view }).collect()
+}
+
+#[test]
+fn finished_pods_above_the_threshold_go_evicted_first_then_oldest() {
+    let evicted = PodView { reason: "Evicted".into(), ..view(Phase::Failed, 9) };
+    let views = [
+        view(Phase::Succeeded, 3),
+        view(Phase::Failed, 1),
+        evicted,
+        view(Phase::Running, 0),
+        view(Phase::Failed, 1),
+    ];
+    let all = pods(&views, &["a", "z", "e", "r", "b"]);
+    assert_eq!(terminated(&all, 4), Vec::<usize>::new());
+    assert_eq!(terminated(&all, 3), [2]);
+    assert_eq!(terminated(&all, 1), [2, 4, 1]);
+}
+
+#[test]
+fn pods_that_go_on_a_lost_node_are_collected() {
+    let on = |node: &str, deletion| PodView { node: node.into(), deletion, ..PodView::default() };
+    let views = [on("lost", 5), on("lost", 0), on("tainted", 5), on("absent", 5), on("", 5)];
+    let all = pods(&views, &["a", "b", "c", "d", "e"]);
+    let node = |name: &str| match name {
+        "lost" => Some(Node { ready: false, out_of_service: true }),
+        "tainted" => Some(Node { ready: true, out_of_service: true }),
+        _ => None,
+    };
+    assert_eq!(out_of_service(&all, &node), [0]);
+    assert_eq!(unscheduled_terminating(&all), [4]);
+    assert_eq!(orphaned(&all, &["absent".to_owned()].into()), [3]);
+}
+
+#[test]
+fn a_pod_of_a_node_that_is_gone_is_said_to_be_disrupted() {
+    let pod = r#"{"metadata":{"uid":"u","generation":2},"status":{"phase":"Running"}}"#;
+    let pod = codec::json::parse(pod.as_bytes(), None).unwrap();
+    let patch = failed_patch(&pod, Why::Orphaned, 0);
+    assert_eq!(patch.str_at(&["metadata", "uid"]), Some("u"));
+    assert_eq!(patch.str_at(&["status", "phase"]), Some("Failed"));
+    let condition = &patch.at(&["status", "conditions"]).and_then(Value::as_list).unwrap()[0];
+    assert_eq!(condition.str_at(&["reason"]), Some("DeletionByPodGC"));
+    assert_eq!(condition.str_at(&["message"]), Some("PodGC: node no longer exists"));
+    assert!(failed_patch(&pod, Why::Unscheduled, 0).at(&["status", "conditions"]).is_none());
+}
