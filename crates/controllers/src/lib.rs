@@ -12,6 +12,9 @@ mod job;
 mod poddisruptionbudget;
 mod podgc;
 mod ttlafterfinished;
+mod garbagecollector;
+mod namespace;
+mod served;
 
 use std::sync::Arc;
 
@@ -57,6 +60,8 @@ pub const ROWS: &[Row] = &[
     Row { name: "job-controller", start: job::start },
     Row { name: "pod-garbage-collector-controller", start: podgc::start },
     Row { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
+    Row { name: "garbage-collector-controller", start: garbagecollector::start },
+    Row { name: "namespace-controller", start: namespace::start },
 ];
 
 /// Starts all loops but those named; the tasks end after `context.stop`.

@@ -124,6 +124,11 @@ impl Controller {
         self.max_retries = most;
         self
     }
+    /// How failures slow keys down. Before anything else: the queue is made anew.
+    pub fn limits(mut self, limits: Limits) -> Controller {
+        self.queue = Arc::new(WorkQueue::new(self.env.clone(), limits));
+        self
+    }
     /// The queue, for handlers that do more than map a change to keys.
     pub fn queue(&self) -> Arc<WorkQueue<Key>> {
         self.queue.clone()

@@ -7,11 +7,8 @@ mod informers;
 mod triggers;
 mod scheduling;
 mod over_http;
-=======
 mod counting;
-mod informers;
 mod workloads;
->>>>>>> workloads
 =======
 mod batch_steps;
 mod budgets;
@@ -19,3 +16,12 @@ mod informers;
 mod jobs;
 mod podgc;
 >>>>>>> batch
+=======
+mod garbage;
+mod informers;
+mod interrupted;
+#[allow(dead_code)]
+#[path = "../api/kinds.rs"]
+mod kinds;
+mod namespaces;
+>>>>>>> gc

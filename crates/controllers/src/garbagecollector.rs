@@ -1,0 +1,346 @@
+//! The garbage collector: what lost its last owner goes; owners wait for their dependents, or let go of them.
+//!
+//! ```text
+//! informers of every kind ── Graph (one lock, pure) ──┬── attempt to delete ──> is it there? are its owners? ── keep, let go, delete
+//!                                                     └── attempt to orphan ──> dependents let go ── finalizer off
+//! ```
+//! The graph only says whom to look at. Whether somebody exists is always asked of the server, right before acting.
+
+mod absent;
+mod calls;
+mod graph;
+mod identity;
+mod kinds;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use client::Gvr;
+use env::Env;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use runtime::owners::{Owner, owners_of};
+use runtime::queue::{LOW, NORMAL};
+use runtime::{
+    Cause, Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
+    WorkQueue, batch,
+};
+use table::Obj;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::Context;
+use calls::{Calls, Located};
+use graph::{FOREGROUND, Graph, Look, ORPHAN, Stray, Wanted, finalizers};
+use identity::{Identity, Uid};
+use kinds::{KindId, Mapping};
+use plan::{OwnerState, Step};
+
+const WORKERS: usize = 20;
+/// A resource that cannot be listed does not keep the collector from its work for longer than this.
+const FIRST_SYNC: Duration = Duration::from_secs(30);
+/// Dependents that are orphaned at once, of one owner.
+const ORPHANED_AT_ONCE: usize = 50;
+
+pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let env = &context.env;
+    let client = context.clients.controller("generic-garbage-collector");
+    let (recorder, events) =
+        Recorder::start(env, client.clone(), "garbage-collector-controller", context.stop.clone());
+    let kinds = kinds::watched(client.catalog());
+    let resources: Vec<Gvr> = kinds.iter().map(|kind| kind.resource).collect();
+    let delete = Controller::new(env, "garbage_collector_attempt_to_delete").workers(WORKERS).max_retries(None);
+    let orphan = Controller::new(env, "garbage_collector_attempt_to_orphan").workers(WORKERS).max_retries(None);
+    let collector = Arc::new(Collector {
+        graph: Mutex::new(Graph::new(kinds)),
+        calls: Calls { env: env.clone(), client },
+        recorder,
+        delete: delete.queue(),
+        orphan: orphan.queue(),
+        informers: resources.iter().map(|resource| context.informers.of(*resource)).collect(),
+        deadline: env.monotonic() + FIRST_SYNC,
+        synced: AtomicBool::new(false),
+    });
+    for (kind, informer) in collector.informers.iter().enumerate() {
+        let (told, resource) = (Arc::downgrade(&collector), informer.scope().resource);
+        let kind = kind as KindId;
+        // Weak: the informer is the collector's, not the other way round.
+        informer.add_handler(
+            None,
+            Box::new(move |notice| {
+                if let Some(collector) = told.upgrade() {
+                    collector.changed(kind, resource, notice);
+                }
+            }),
+        );
+    }
+    let mut tasks = vec![events];
+    let stop = &context.stop;
+    tasks.extend(delete.start(&context.board, Arc::new(Deleter(collector.clone())), stop.clone()));
+    tasks.extend(orphan.start(&context.board, Arc::new(Orphaner(collector)), stop.clone()));
+    tasks
+}
+
+struct Collector {
+    /// Guards the graph: held for one change, or one look.
+    graph: Mutex<Graph>,
+    calls: Calls,
+    recorder: Recorder,
+    delete: Arc<WorkQueue<Key>>,
+    orphan: Arc<WorkQueue<Key>>,
+    informers: Vec<Arc<Informer>>,
+    deadline: Instant,
+    synced: AtomicBool,
+}
+
+/// A worker of the first queue: looks whether an object has to go, key by key (a key is a uid).
+struct Deleter(Arc<Collector>);
+/// A worker of the second queue: owners that let go of their dependents.
+struct Orphaner(Arc<Collector>);
+
+impl Reconcile for Deleter {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            self.0.first_sync().await;
+            let uid = Uid::read(turn.key.as_str());
+            self.0.attempt_to_delete(&uid, &turn).await?;
+            // One added and removed while a watch was down is never seen: it must be asked for again.
+            let unseen = self.0.graph.lock().look(&uid).filter(|node| !node.observed);
+            match unseen {
+                Some(node) => Err(Failure::Other(format!("{} was not seen yet", node.identity))),
+                None => Ok(Next::Done),
+            }
+        })
+    }
+}
+
+impl Reconcile for Orphaner {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            self.0.first_sync().await;
+            self.0.attempt_to_orphan(&Uid::read(turn.key.as_str()), &turn).await?;
+            Ok(Next::Done)
+        })
+    }
+}
+
+impl Collector {
+    /// Waits until the graph is whole, or until it is time to go on without the rest.
+    async fn first_sync(&self) {
+        if self.synced.load(Ordering::Acquire) {
+            return;
+        }
+        let env: &Env = &self.calls.env;
+        for informer in &self.informers {
+            let left = self.deadline.saturating_duration_since(env.monotonic());
+            tokio::select! {
+                biased;
+                () = informer.synced() => {}
+                () = env.sleep(left) => {
+                    tracing::warn!(resource = informer.scope().resource.plural, "not listed yet, collecting without it");
+                }
+            }
+        }
+        self.synced.store(true, Ordering::Release);
+    }
+
+    fn changed(&self, kind: KindId, resource: Gvr, notice: &Notice<'_>) {
+        let mut wanted = Wanted::default();
+        let (what, priority) = {
+            let mut graph = self.graph.lock();
+            match notice {
+                Notice::Added { obj, initial } => {
+                    graph.seen(kind, obj, &mut wanted);
+                    ("added", if *initial { LOW } else { NORMAL })
+                }
+                Notice::Updated { old, new, .. } => {
+                    // Another object of the same name: the first one is gone, though nobody saw it go.
+                    if old.uid() != new.uid() {
+                        graph.gone(kind, old, &mut wanted);
+                    }
+                    graph.seen(kind, new, &mut wanted);
+                    ("updated", NORMAL)
+                }
+                Notice::Deleted { obj, .. } => {
+                    graph.gone(kind, obj, &mut wanted);
+                    ("deleted", NORMAL)
+                }
+            }
+        };
+        self.enqueue(wanted, priority, || Some(Cause::new(resource, notice.obj(), what)));
+    }
+
+    /// The server knows nobody of this identity.
+    fn absent(&self, identity: &Identity) {
+        let mut wanted = Wanted::default();
+        self.graph.lock().absent(identity, &mut wanted);
+        self.enqueue(wanted, NORMAL, || None);
+    }
+
+    fn enqueue(&self, wanted: Wanted, priority: i32, cause: impl Fn() -> Option<Cause>) {
+        for uid in wanted.delete {
+            self.delete.add(key(&uid), priority, cause());
+        }
+        for uid in wanted.delete_later {
+            self.delete.retry(key(&uid));
+        }
+        for uid in wanted.orphan {
+            self.orphan.add(key(&uid), priority, cause());
+        }
+        for stray in wanted.strays {
+            self.report(stray);
+        }
+    }
+
+    fn report(&self, Stray { dependent, owner }: Stray) {
+        let message = format!("ownerRef {owner} does not exist in namespace {}", object::quote(&dependent.namespace));
+        let about = ObjectRef {
+            api_version: dependent.api_version,
+            kind: dependent.kind,
+            namespace: dependent.namespace,
+            name: dependent.name,
+            uid: dependent.uid,
+            resource_version: String::new(),
+            field_path: String::new(),
+        };
+        self.recorder.event_on(about, Severity::Warning, "OwnerRefInvalidNamespace", message);
+    }
+
+    async fn attempt_to_delete(&self, uid: &Uid, turn: &Turn<'_>) -> Result<(), Failure> {
+        let Some(node) = self.graph.lock().look(uid) else { return Ok(()) };
+        let identity = &node.identity;
+        // It is on its way, and its dependents are looked at when it is gone.
+        if node.being_deleted && !node.deleting_dependents {
+            return Ok(());
+        }
+        let Located::At(at) = self.calls.locate(identity)? else { return Ok(()) };
+        let Some(live) = self.calls.live(at, identity).await? else {
+            turn.plan(|| format!("{identity} is not there"));
+            self.absent(identity);
+            return Ok(());
+        };
+        if node.deleting_dependents {
+            return self.wait_for_dependents(uid, at, &node, turn).await;
+        }
+        let owners = owners_of(&live);
+        if owners.is_empty() {
+            return Ok(());
+        }
+        let Some(states) = self.owner_states(identity, &owners).await? else { return Ok(()) };
+        let circle = || self.graph.lock().has_waiting_dependent(uid);
+        let step = plan::decide(&states, node.dependents, circle, &finalizers(&live));
+        turn.plan(|| format!("{identity}: {step:?}"));
+        match step {
+            Step::Keep => Ok(()),
+            Step::LetGo(owners) => Ok(self.calls.let_go(at, identity, &owners).await?),
+            Step::Delete { propagation, unblock } => {
+                let live = if unblock { self.calls.unblock(at, identity, &live).await? } else { live };
+                if !self.calls.delete(at, identity, &live, propagation).await? {
+                    self.absent(identity);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What became of each owner; `None`: that can never be known.
+    async fn owner_states(
+        &self,
+        dependent: &Identity,
+        owners: &[Owner],
+    ) -> Result<Option<Vec<(String, OwnerState)>>, Failure> {
+        let mut states = Vec::with_capacity(owners.len());
+        for owner in owners {
+            let Some(state) = self.owner_state(dependent, owner).await? else { return Ok(None) };
+            states.push((owner.uid.clone(), state));
+        }
+        Ok(Some(states))
+    }
+
+    async fn owner_state(&self, dependent: &Identity, owner: &Owner) -> Result<Option<OwnerState>, Failure> {
+        let mut identity = Identity::referred(owner, "");
+        let known_absent = {
+            let mut graph = self.graph.lock();
+            let absent = graph.absent_owners();
+            absent.has(&identity) || {
+                identity.namespace.clone_from(&dependent.namespace);
+                absent.has(&identity)
+            }
+        };
+        if known_absent {
+            return Ok(Some(OwnerState::Dangling));
+        }
+        let Located::At(at) = self.calls.locate(&identity)? else { return Ok(None) };
+        if !at.namespaced {
+            identity.namespace.clear();
+        }
+        Ok(Some(match self.calls.live(at, &identity).await? {
+            None => {
+                self.graph.lock().absent_owners().add(identity);
+                OwnerState::Dangling
+            }
+            Some(live) if live.deleting() && has_finalizer(&live, FOREGROUND) => OwnerState::Waiting,
+            Some(_) => OwnerState::Solid,
+        }))
+    }
+
+    /// An owner that is deleted in foreground: gone when nothing blocks it.
+    async fn wait_for_dependents(
+        &self,
+        uid: &Uid,
+        at: Mapping,
+        node: &Look,
+        turn: &Turn<'_>,
+    ) -> Result<(), Failure> {
+        let identity = &node.identity;
+        turn.plan(|| format!("{identity}: {} dependents block it", node.blocking));
+        if node.blocking == 0 {
+            return Ok(self.calls.remove_finalizer(at, identity, FOREGROUND).await?);
+        }
+        let blocking = self.graph.lock().blocking_dependents(uid);
+        for dependent in blocking {
+            self.delete.add(key(&dependent), NORMAL, None);
+        }
+        Ok(())
+    }
+
+    async fn attempt_to_orphan(&self, uid: &Uid, turn: &Turn<'_>) -> Result<(), Failure> {
+        let (node, dependents) = {
+            let graph = self.graph.lock();
+            let Some(node) = graph.look(uid) else { return Ok(()) };
+            (node, graph.dependents(uid))
+        };
+        let owner = &node.identity;
+        turn.plan(|| format!("{owner}: {} dependents let go of it", dependents.len()));
+        let Located::At(at) = self.calls.locate(owner)? else { return Ok(()) };
+        let gone = [owner.uid.clone()];
+        let one = |n: usize| -> BoxFuture<'_, Result<(), Failure>> {
+            let (dependent, gone) = (&dependents[n], &gone);
+            Box::pin(async move {
+                let Located::At(at) = self.calls.locate(dependent)? else { return Ok(()) };
+                match self.calls.let_go(at, dependent, gone).await {
+                    Err(status) if status.code != 404 => {
+                        Err(Failure::Other(format!("orphaning {dependent} failed, {}", status.message)))
+                    }
+                    _ => Ok(()),
+                }
+            })
+        };
+        if let Some(failure) = batch::all(dependents.len(), ORPHANED_AT_ONCE, &one).await {
+            return Err(failure);
+        }
+        Ok(self.calls.remove_finalizer(at, owner, ORPHAN).await?)
+    }
+}
+
+fn key(uid: &Uid) -> Key {
+    Key::new("", &uid.to_string())
+}
+
+fn has_finalizer(obj: &Obj, finalizer: &str) -> bool {
+    finalizers(obj).iter().any(|f| f == finalizer)
+}

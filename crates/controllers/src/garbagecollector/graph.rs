@@ -1,0 +1,462 @@
+//! The graph of owners and dependents, kept in step with what informers tell. Pure: a change in, keys to look at out.
+//!
+//! ```text
+//!            seen(object)                        ┌─ delete: objects whose fate must be looked at
+//! informers ─ gone(object) ──> nodes by uid ─────┤  orphan: owners that let go of their dependents
+//! workers ── absent(identity)  (owner -> deps)   └─ strays: references that point into another namespace
+//! ```
+//! An owner that is named before it is seen is a *virtual* node: who it is, is what its dependents say, and they may
+//! disagree. Every change costs as much as it changes; a status that moves costs one lookup.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use codec::json;
+use object::Value;
+use runtime::owners::{Owner, owners_of};
+use table::Obj;
+
+use super::absent::AbsentOwners;
+use super::identity::{Identity, Place, Uid};
+use super::kinds::{KindId, WatchedKind};
+
+pub const ORPHAN: &str = "orphan";
+pub const FOREGROUND: &str = "foregroundDeletion";
+
+#[derive(Default)]
+pub struct Graph {
+    kinds: Vec<WatchedKind>,
+    nodes: BTreeMap<Uid, Node>,
+    absent: AbsentOwners,
+}
+
+/// There is one for every object of the cluster: it refers to the object and copies nothing.
+struct Node {
+    body: Body,
+    /// Absent for the many that own nothing.
+    dependents: Option<Box<Dependents>>,
+    /// It waits in foreground until nothing blocks it; never taken back.
+    deleting_dependents: bool,
+}
+
+enum Body {
+    Seen {
+        kind: KindId,
+        obj: Arc<Obj>,
+    },
+    /// Named by a dependent, not seen by an informer yet.
+    Virtual(Box<Identity>),
+}
+
+#[derive(Default)]
+struct Dependents {
+    /// With whether its reference blocks the deletion of the owner.
+    edges: BTreeMap<Uid, bool>,
+    /// How many edges block.
+    blocking: usize,
+}
+
+/// What a change asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    pub delete: Vec<Uid>,
+    /// As above, but after a wait that grows: nothing new is known yet.
+    pub delete_later: Vec<Uid>,
+    pub orphan: Vec<Uid>,
+    pub strays: Vec<Stray>,
+}
+
+/// A dependent whose owner lives in another namespace.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stray {
+    pub dependent: Identity,
+    /// As the dependent refers to it.
+    pub owner: Identity,
+}
+
+/// What a worker needs to know of a node.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Look {
+    pub identity: Identity,
+    pub observed: bool,
+    pub being_deleted: bool,
+    pub deleting_dependents: bool,
+    pub dependents: usize,
+    pub blocking: usize,
+}
+
+impl Graph {
+    pub fn new(kinds: Vec<WatchedKind>) -> Graph {
+        Graph { kinds, ..Graph::default() }
+    }
+
+    pub fn absent_owners(&mut self) -> &mut AbsentOwners {
+        &mut self.absent
+    }
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// An informer has an object, new or changed.
+    pub fn seen(&mut self, kind: KindId, obj: &Arc<Obj>, wanted: &mut Wanted) {
+        let uid = Uid::read(obj.uid());
+        let seen = Body::Seen { kind, obj: obj.clone() };
+        let Some(node) = self.nodes.get_mut(&uid) else {
+            let deleting_dependents = obj.deleting() && finalizers(obj).iter().any(|f| f == FOREGROUND);
+            self.nodes.insert(uid.clone(), Node { body: seen, dependents: None, deleting_dependents });
+            let owners = owners_of(obj);
+            self.add_to_owners(&uid, obj.namespace(), &owners, &owners, wanted);
+            return self.transition(&uid, None, obj, wanted);
+        };
+        let old = match std::mem::replace(&mut node.body, seen) {
+            // Most changes are of a status: nothing to do with owners.
+            Body::Seen { obj: old, .. }
+                if !obj.deleting() && !old.deleting() && old.owners() == obj.owners() =>
+            {
+                return;
+            }
+            Body::Seen { obj: old, .. } => Some(old),
+            Body::Virtual(supposed) => {
+                self.observed(&uid, &supposed, wanted);
+                None
+            }
+        };
+        let before = old.as_deref().map(owners_of).unwrap_or_default();
+        let after = owners_of(obj);
+        if before != after {
+            self.change_owners(&uid, obj.namespace(), before, after, wanted);
+        }
+        self.transition(&uid, old.as_deref(), obj, wanted);
+    }
+
+    /// An informer saw an object go.
+    pub fn gone(&mut self, kind: KindId, obj: &Arc<Obj>, wanted: &mut Wanted) {
+        let uid = Uid::read(obj.uid());
+        let Some(node) = self.nodes.get_mut(&uid) else { return };
+        let seen = Body::Seen { kind, obj: obj.clone() };
+        // The last known owners are those the graph has, not those of the final state.
+        if let Body::Virtual(_) = &node.body
+            && let Body::Virtual(supposed) = std::mem::replace(&mut node.body, seen)
+        {
+            self.observed(&uid, &supposed, wanted);
+        }
+        let identity = self.place_seen(kind, obj).with_uid(obj.uid());
+        self.remove(&uid, identity, wanted);
+    }
+
+    /// The server says that nobody with this identity exists.
+    pub fn absent(&mut self, identity: &Identity, wanted: &mut Wanted) {
+        let uid = Uid::read(&identity.uid);
+        let Some(node) = self.nodes.get(&uid) else { return };
+        let virtually = matches!(node.body, Body::Virtual(_));
+        let same = self.place(node) == identity.place();
+        if !virtually && same {
+            return self.remove(&uid, identity.clone(), wanted);
+        }
+        let (matching, others) = self.partition(node, &uid, identity.place());
+        if virtually && others.is_empty() {
+            return self.remove(&uid, identity.clone(), wanted);
+        }
+        // Either it was seen as somebody else, or dependents disagree on who it is: only those who meant this one lost it.
+        if !matching.is_empty() {
+            self.absent.add(identity.clone());
+            wanted.delete.extend(matching);
+        }
+        if virtually
+            && same
+            && let Some(other) = self.alternate_identity(&others, identity)
+            && let Some(node) = self.nodes.get_mut(&uid)
+        {
+            node.body = Body::Virtual(Box::new(other));
+            wanted.delete_later.push(uid);
+        }
+    }
+
+    pub fn look(&self, uid: &Uid) -> Option<Look> {
+        let node = self.nodes.get(uid)?;
+        let dependents = node.dependents.as_deref();
+        Some(Look {
+            identity: self.place(node).with_uid(&uid.to_string()),
+            observed: matches!(node.body, Body::Seen { .. }),
+            being_deleted: node.being_deleted(),
+            deleting_dependents: node.deleting_dependents,
+            dependents: dependents.map_or(0, |d| d.edges.len()),
+            blocking: dependents.map_or(0, |d| d.blocking),
+        })
+    }
+
+    /// Dependents that block this owner and for which something can still be done: not those already on their way.
+    pub fn blocking_dependents(&self, uid: &Uid) -> Vec<Uid> {
+        let edges = self.nodes.get(uid).and_then(|node| node.dependents.as_deref()).map(|d| &d.edges);
+        let blocking = edges.into_iter().flatten().filter(|(_, blocking)| **blocking).map(|(uid, _)| uid);
+        blocking.filter(|uid| self.nodes.get(uid).is_some_and(|dep| !dep.being_deleted())).cloned().collect()
+    }
+
+    /// Does a dependent wait in foreground for dependents of its own? Then there may be a circle.
+    pub fn has_waiting_dependent(&self, uid: &Uid) -> bool {
+        let waits = |uid: &Uid| self.nodes.get(uid).is_some_and(|dep| dep.deleting_dependents);
+        self.nodes.get(uid).is_some_and(|node| node.dependents().any(waits))
+    }
+
+    pub fn dependents(&self, uid: &Uid) -> Vec<Identity> {
+        let Some(node) = self.nodes.get(uid) else { return Vec::new() };
+        let known = node.dependents().filter_map(|uid| self.nodes.get(uid).map(|dep| (uid, dep)));
+        known.map(|(uid, dep)| self.place(dep).with_uid(&uid.to_string())).collect()
+    }
+
+    /// A virtual node turned out to be a real object: who took it for somebody else must be looked at.
+    fn observed(&mut self, uid: &Uid, supposed: &Identity, wanted: &mut Wanted) {
+        let Some(node) = self.nodes.get(uid) else { return };
+        let place = self.place(node);
+        if supposed.place() == place {
+            return;
+        }
+        let (_, wrong) = self.partition(node, uid, place);
+        for dependent in wrong {
+            if let Some(dep) = self.nodes.get(&dependent) {
+                let namespace = self.place(dep).namespace;
+                if !place.namespace.is_empty() && namespace != place.namespace {
+                    wanted.strays.extend(self.stray(dep, &dependent, uid));
+                }
+            }
+            wanted.delete.push(dependent);
+        }
+    }
+
+    fn change_owners(
+        &mut self,
+        uid: &Uid,
+        namespace: &str,
+        before: Vec<Owner>,
+        after: Vec<Owner>,
+        wanted: &mut Wanted,
+    ) {
+        let mut old: BTreeMap<&str, &Owner> = before.iter().map(|owner| (owner.uid.as_str(), owner)).collect();
+        let (mut added, mut changed) = (Vec::new(), Vec::new());
+        for owner in &after {
+            match old.remove(owner.uid.as_str()) {
+                None => added.push(owner.clone()),
+                Some(was) if was != owner => changed.push((was, owner)),
+                Some(_) => {}
+            }
+        }
+        // A second reference to an owner that also had one is not gone with the first.
+        let removed: Vec<&Owner> =
+            old.into_values().filter(|was| !after.iter().any(|owner| owner.uid == was.uid)).collect();
+        // Owners that wait for their dependents may have lost what blocked them.
+        let unblocked = removed.iter().filter(|was| was.block_owner_deletion).map(|was| &was.uid).chain(
+            changed
+                .iter()
+                .filter(|(was, is)| was.block_owner_deletion && !is.block_owner_deletion)
+                .map(|(_, is)| &is.uid),
+        );
+        let unblocked: Vec<Uid> = unblocked.map(|uid| Uid::read(uid)).collect();
+        wanted.delete.extend(unblocked.into_iter().filter(|uid| self.nodes.contains_key(uid)));
+        for (_, owner) in &changed {
+            let owner_uid = Uid::read(&owner.uid);
+            self.link(&owner_uid, uid, blocks(&after, &owner.uid));
+        }
+        self.add_to_owners(uid, namespace, &added, &after, wanted);
+        for was in removed {
+            self.unlink(&Uid::read(&was.uid), uid);
+        }
+    }
+
+    /// Makes a node a dependent of the owners in `added`, which are among `all` it has.
+    fn add_to_owners(
+        &mut self,
+        uid: &Uid,
+        namespace: &str,
+        added: &[Owner],
+        all: &[Owner],
+        wanted: &mut Wanted,
+    ) {
+        let mut suspicious = false;
+        for owner in added {
+            let owner_uid = Uid::read(&owner.uid);
+            let blocking = blocks(all, &owner.uid);
+            let Some(node) = self.nodes.get(&owner_uid) else {
+                let body = Body::Virtual(Box::new(Identity::referred(owner, namespace)));
+                let node = Node { body, dependents: None, deleting_dependents: false };
+                self.nodes.insert(owner_uid.clone(), node);
+                self.link(&owner_uid, uid, blocking);
+                // Somebody has to ask the server whether it exists.
+                wanted.delete.push(owner_uid);
+                continue;
+            };
+            let (place, observed) = (self.place(node), matches!(node.body, Body::Seen { .. }));
+            if !suspicious {
+                let elsewhere = place.namespace != namespace;
+                if !place.namespace.is_empty() && elsewhere {
+                    suspicious = true;
+                    if observed && let Some(dep) = self.nodes.get(uid) {
+                        wanted.strays.extend(self.stray(dep, uid, &owner_uid));
+                    }
+                } else {
+                    // A virtual owner without a namespace may be of a kind that has them, named by something that has none.
+                    suspicious = !place.is_named_by(owner) || (elsewhere && !observed);
+                }
+            }
+            // Differs from upstream: there, one who comes late blocks its owner until another dependent goes.
+            let late = blocking && node.deleting_dependents;
+            self.link(&owner_uid, uid, blocking);
+            if late {
+                wanted.delete.push(uid.clone());
+            }
+        }
+        if suspicious {
+            wanted.delete.push(uid.clone());
+        }
+    }
+
+    /// A deletion that now waits for the collector.
+    fn transition(&mut self, uid: &Uid, old: Option<&Obj>, new: &Obj, wanted: &mut Wanted) {
+        if !new.deleting() {
+            return;
+        }
+        let held = finalizers(new);
+        let had = old.filter(|old| old.deleting()).map(finalizers).unwrap_or_default();
+        let begins = |finalizer: &str| {
+            held.iter().any(|f| f == finalizer) && !had.iter().any(|f| f == finalizer)
+        };
+        if begins(ORPHAN) {
+            return wanted.orphan.push(uid.clone());
+        }
+        if begins(FOREGROUND)
+            && let Some(node) = self.nodes.get_mut(uid)
+        {
+            node.deleting_dependents = true;
+            wanted.delete.extend(node.dependents().cloned());
+            wanted.delete.push(uid.clone());
+        }
+    }
+
+    fn remove(&mut self, uid: &Uid, identity: Identity, wanted: &mut Wanted) {
+        let Some(node) = self.nodes.remove(uid) else { return };
+        if node.dependents().next().is_some() {
+            self.absent.add(identity);
+        }
+        wanted.delete.extend(node.dependents().filter(|dep| *dep != uid).cloned());
+        for owner in node.owners() {
+            let owner = Uid::read(&owner.uid);
+            self.unlink(&owner, uid);
+            let Some(node) = self.nodes.get(&owner).filter(|node| node.deleting_dependents) else { continue };
+            // Differs from upstream, where every dependent that goes wakes the owner: only the last has news for it.
+            if node.dependents.as_deref().is_none_or(|d| d.blocking == 0) {
+                wanted.delete.push(owner);
+            }
+        }
+    }
+
+    /// Dependents whose references to `uid` mean `place`, and those that mean somebody else. One can be in both.
+    fn partition(&self, node: &Node, uid: &Uid, place: Place<'_>) -> (Vec<Uid>, Vec<Uid>) {
+        let (mut matching, mut others) = (Vec::new(), Vec::new());
+        for dependent in node.dependents() {
+            let Some(dep) = self.nodes.get(dependent) else { continue };
+            let elsewhere = !place.namespace.is_empty() && self.place(dep).namespace != place.namespace;
+            let (mut matches, mut differs) = (false, elsewhere);
+            if !elsewhere {
+                for owner in dep.owners().iter().filter(|owner| Uid::read(&owner.uid) == *uid) {
+                    if place.is_named_by(owner) { matches = true } else { differs = true }
+                }
+            }
+            if matches {
+                matching.push(dependent.clone());
+            }
+            if differs {
+                others.push(dependent.clone());
+            }
+        }
+        (matching, others)
+    }
+
+    /// Who else the dependents say an absent owner is: the next after it, or the first, so that all get their turn.
+    fn alternate_identity(&self, dependents: &[Uid], absent: &Identity) -> Option<Identity> {
+        let mut named = std::collections::BTreeSet::new();
+        for dep in dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
+            let namespace = self.place(dep).namespace;
+            for owner in dep.owners().iter().filter(|owner| owner.uid == absent.uid) {
+                let mut other = Identity::referred(owner, namespace);
+                // Of this kind it is known to have no namespace.
+                let same_kind = other.kind == absent.kind && other.api_version == absent.api_version;
+                if absent.namespace.is_empty() && same_kind {
+                    other.namespace.clear();
+                }
+                named.insert(other);
+            }
+        }
+        named.remove(absent);
+        named.iter().find(|other| *other > absent).or(named.first()).cloned()
+    }
+
+    fn stray(&self, dep: &Node, uid: &Uid, owner: &Uid) -> Option<Stray> {
+        let place = self.place(dep);
+        let reference = dep.owners().into_iter().find(|o| Uid::read(&o.uid) == *owner)?;
+        let dependent = place.with_uid(&uid.to_string());
+        Some(Stray { dependent, owner: Identity::referred(&reference, place.namespace) })
+    }
+
+    fn link(&mut self, owner: &Uid, dependent: &Uid, blocking: bool) {
+        let Some(node) = self.nodes.get_mut(owner) else { return };
+        let dependents = node.dependents.get_or_insert_default();
+        if dependents.edges.insert(dependent.clone(), blocking) == Some(true) {
+            dependents.blocking -= 1;
+        }
+        dependents.blocking += usize::from(blocking);
+    }
+
+    fn unlink(&mut self, owner: &Uid, dependent: &Uid) {
+        let Some(node) = self.nodes.get_mut(owner) else { return };
+        let Some(dependents) = node.dependents.as_deref_mut() else { return };
+        if dependents.edges.remove(dependent) == Some(true) {
+            dependents.blocking -= 1;
+        }
+        if dependents.edges.is_empty() {
+            node.dependents = None;
+        }
+    }
+
+    fn place<'a>(&'a self, node: &'a Node) -> Place<'a> {
+        match &node.body {
+            Body::Seen { kind, obj } => self.place_seen(*kind, obj),
+            Body::Virtual(identity) => identity.place(),
+        }
+    }
+
+    fn place_seen<'a>(&'a self, kind: KindId, obj: &'a Obj) -> Place<'a> {
+        let kind = &self.kinds[usize::from(kind)];
+        Place {
+            kind: &kind.kind,
+            api_version: &kind.api_version,
+            namespace: obj.namespace(),
+            name: obj.name(),
+        }
+    }
+}
+
+impl Node {
+    fn owners(&self) -> Vec<Owner> {
+        match &self.body {
+            Body::Seen { obj, .. } => owners_of(obj),
+            Body::Virtual(_) => Vec::new(),
+        }
+    }
+    fn dependents(&self) -> impl Iterator<Item = &Uid> {
+        self.dependents.as_deref().map(|d| d.edges.keys()).into_iter().flatten()
+    }
+    fn being_deleted(&self) -> bool {
+        matches!(&self.body, Body::Seen { obj, .. } if obj.deleting())
+    }
+}
+
+/// What keeps an object after its deletion; asked only of what is being deleted.
+pub fn finalizers(obj: &Obj) -> Vec<String> {
+    let metadata = json::parse(obj.metadata(), None).unwrap_or(Value::Null);
+    let list = metadata.get("finalizers").and_then(Value::as_list).unwrap_or_default();
+    list.iter().filter_map(|f| f.as_str().map(str::to_owned)).collect()
+}
+
+fn blocks(owners: &[Owner], uid: &str) -> bool {
+    owners.iter().any(|owner| owner.uid == uid && owner.block_owner_deletion)
+}

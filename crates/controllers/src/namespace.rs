@@ -1,0 +1,215 @@
+//! Namespaces that are being deleted: their content goes, pods first; then the namespace itself.
+//!
+//! ```text
+//! deletionTimestamp ── 5 s ──> pods gone? ── everything else gone? ── PUT finalize without "kubernetes" ──> gone
+//!                                  └── no: conditions, and again after a while, or when the last pod goes
+//! ```
+
+mod conditions;
+mod content;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Client;
+use client::resources::{NAMESPACES, PODS};
+use env::Env;
+use futures_util::future::BoxFuture;
+use object::{Status, Value, time};
+use parking_lot::Mutex;
+use runtime::queue::{Limits, NORMAL};
+use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn, WorkQueue, tree};
+use table::Obj;
+use tokio::task::JoinHandle;
+
+use crate::Context;
+use content::{Content, Emptying, contents};
+
+const WORKERS: usize = 10;
+/// What this controller takes off `spec.finalizers`.
+const FINALIZER: &str = "kubernetes";
+/// Other servers, and writers they already let through, get this long to notice that a namespace is going.
+const GRACE: Duration = Duration::from_secs(5);
+const RESYNC: Duration = Duration::from_secs(5 * 60);
+/// Writers of one namespace are few; more conflicts than this in a row are tried again later.
+const CONFLICTS: usize = 10;
+/// Retries come at least once a minute.
+const LIMITS: Limits = Limits {
+    first: Duration::from_millis(5),
+    most: Duration::from_secs(60),
+    per_second: 10.0,
+    burst: 100.0,
+};
+
+pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let client = context.clients.controller("namespace-controller");
+    let namespaces = context.informers.of(NAMESPACES);
+    let pods = context.informers.of(PODS);
+    let controller =
+        Controller::new(&context.env, "namespace").limits(LIMITS).workers(WORKERS).max_retries(None);
+    let queue = controller.queue();
+    let told = queue.clone();
+    namespaces.add_handler(
+        Some(RESYNC),
+        Box::new(move |notice| {
+            if !matches!(notice, Notice::Deleted { .. }) && notice.obj().deleting() {
+                let cause = Cause::new(NAMESPACES, notice.obj(), "deleting");
+                told.add_after(Key::of(notice.obj()), GRACE, Some(cause));
+            }
+        }),
+    );
+    wake_after_last_pod(&pods, namespaces.clone(), queue);
+    let reconcile = Arc::new(Namespaces {
+        env: context.env.clone(),
+        contents: contents(client.catalog()),
+        namespaces: namespaces.clone(),
+        client,
+    });
+    controller.reads(&namespaces).start(&context.board, reconcile, context.stop.clone())
+}
+
+/// The last pod of a namespace that is going went: the rest may follow now.
+/// Differs from upstream, which comes back after half of the pods' grace period, however fast they ended.
+fn wake_after_last_pod(pods: &Informer, namespaces: Arc<Informer>, queue: Arc<WorkQueue<Key>>) {
+    // Guards how many pods a namespace has; touched when one comes or goes.
+    let counts: Mutex<BTreeMap<String, usize>> = Mutex::default();
+    pods.add_handler(
+        None,
+        Box::new(move |notice| {
+            let namespace = notice.obj().namespace();
+            match notice {
+                Notice::Added { .. } => {
+                    *counts.lock().entry(namespace.to_owned()).or_default() += 1;
+                }
+                Notice::Deleted { obj, .. } => {
+                    let mut counts = counts.lock();
+                    let Some(count) = counts.get_mut(namespace) else { return };
+                    *count -= 1;
+                    if *count > 0 {
+                        return;
+                    }
+                    counts.remove(namespace);
+                    if namespaces.store().get("", namespace).is_some_and(|ns| ns.deleting()) {
+                        queue.add(Key::new("", namespace), NORMAL, Some(Cause::new(PODS, obj, "deleted")));
+                    }
+                }
+                Notice::Updated { .. } => {}
+            }
+        }),
+    );
+}
+
+struct Namespaces {
+    env: Env,
+    client: Arc<dyn Client>,
+    contents: Vec<Content>,
+    namespaces: Arc<Informer>,
+}
+
+impl Reconcile for Namespaces {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            if self.namespaces.store().get_key(turn.key).is_none() {
+                return Ok(Next::Done);
+            }
+            match self.delete(&turn).await {
+                // Gone meanwhile: that is what was wanted.
+                Err(Failure::Api(status)) if status.code == 404 => Ok(Next::Done),
+                answer => answer,
+            }
+        })
+    }
+}
+
+impl Namespaces {
+    async fn delete(&self, turn: &Turn<'_>) -> Result<Next, Failure> {
+        let mut namespace = self.client.get(NAMESPACES.at("", turn.key.name())).await?;
+        if !namespace.deleting() {
+            return Ok(Next::Done);
+        }
+        let terminating = |namespace: &mut Value| {
+            let is = namespace.str_at(&["status", "phase"]) == Some("Terminating");
+            namespace.map_at(&["status"]).set("phase", "Terminating");
+            !is
+        };
+        namespace = self.change(namespace, "status", terminating).await?;
+        if finalizers(&tree(&namespace)).is_empty() {
+            return Ok(Next::Done);
+        }
+        let emptying =
+            Emptying { client: &*self.client, namespace: namespace.name(), since_seconds: self.age(&namespace) };
+        let (found, wait_seconds) = emptying.run(&self.contents).await;
+        turn.plan(|| format!("{found:?}, wait for {wait_seconds} s"));
+        let mut body = tree(&namespace);
+        if found.update(&mut body, self.env.now_seconds() as i64) {
+            match self.client.update(NAMESPACES.of(&namespace).sub("status"), body).await {
+                Ok(updated) => namespace = updated,
+                Err(status) => {
+                    tracing::debug!(namespace = turn.key.name(), error = status.message, "conditions not written");
+                }
+            }
+        }
+        if !found.failures.is_empty() {
+            return Err(Failure::Other(found.failures.join(", ")));
+        }
+        if wait_seconds > 0 {
+            let wait = u64::try_from(wait_seconds / 2 + 1).unwrap_or(1);
+            return Ok(Next::After(Duration::from_secs(wait)));
+        }
+        self.change(namespace, "finalize", finalized).await?;
+        Ok(Next::Done)
+    }
+
+    /// Writes a change of the very namespace to a subresource, again after conflicts; `change` tells whether there is one.
+    async fn change(
+        &self,
+        mut namespace: Arc<Obj>,
+        subresource: &str,
+        change: impl Fn(&mut Value) -> bool,
+    ) -> Result<Arc<Obj>, Failure> {
+        for _ in 0..CONFLICTS {
+            let mut body = tree(&namespace);
+            if !change(&mut body) {
+                return Ok(namespace);
+            }
+            match self.client.update(NAMESPACES.of(&namespace).sub(subresource), body).await {
+                Ok(updated) => return Ok(updated),
+                Err(Status { code: 409, .. }) => {}
+                Err(status) => return Err(status.into()),
+            }
+            let now = self.client.get(NAMESPACES.of(&namespace)).await?;
+            if now.uid() != namespace.uid() {
+                return Err(Failure::Other("namespace uid has changed across retries".to_owned()));
+            }
+            namespace = now;
+        }
+        Err(Failure::Other(format!("the namespace is written too often to change its {subresource}")))
+    }
+
+    /// Seconds since the deletion was asked for.
+    fn age(&self, namespace: &Obj) -> i64 {
+        let at = tree(namespace);
+        let at = at.str_at(&["metadata", "deletionTimestamp"]).and_then(time::parse);
+        at.map_or(0, |(seconds, _)| self.env.now_seconds() as i64 - seconds)
+    }
+}
+
+/// Takes this controller's finalizer off, the others sorted.
+fn finalized(namespace: &mut Value) -> bool {
+    let all = finalizers(namespace);
+    let mut rest: Vec<String> = all.iter().filter(|f| *f != FINALIZER).cloned().collect();
+    rest.sort();
+    rest.dedup();
+    let changes = rest.len() < all.len();
+    namespace.make_map().remove("status");
+    namespace.map_at(&["spec"]).set("finalizers", rest.into_iter().map(Value::from).collect::<Vec<_>>());
+    changes
+}
+
+fn finalizers(namespace: &Value) -> Vec<String> {
+    let list = namespace.at(&["spec", "finalizers"]).and_then(Value::as_list).unwrap_or_default();
+    list.iter().filter_map(|f| f.as_str().map(str::to_owned)).collect()
+}
