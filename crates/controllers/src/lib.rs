@@ -3,7 +3,10 @@
 //! Every loop acts as its own service account in kube-system, with upstream's role, through a [`client::Client`]: the same
 //! code runs inside the server and against any cluster over HTTP.
 
+mod endpoints;
+mod endpointslice;
 mod pods;
+mod services;
 
 use std::sync::Arc;
 
@@ -41,7 +44,10 @@ pub struct Row {
 }
 
 /// All loops. A new one is a folder and a row.
-pub const ROWS: &[Row] = &[];
+pub const ROWS: &[Row] = &[
+    Row { name: endpoints::NAME, start: endpoints::start },
+    Row { name: endpointslice::NAME, start: endpointslice::start },
+];
 
 /// Starts all loops but those named; the tasks end after `context.stop`.
 pub fn start(context: &Context, without: &[String]) -> Vec<JoinHandle<()>> {
