@@ -5,8 +5,10 @@
 
 mod endpoints;
 mod endpointslice;
+mod nodelifecycle;
 mod pods;
 mod services;
+mod tainteviction;
 
 use std::sync::Arc;
 
@@ -47,6 +49,8 @@ pub struct Row {
 pub const ROWS: &[Row] = &[
     Row { name: endpoints::NAME, start: endpoints::start },
     Row { name: endpointslice::NAME, start: endpointslice::start },
+    Row { name: nodelifecycle::NAME, start: nodelifecycle::start },
+    Row { name: tainteviction::NAME, start: tainteviction::start },
 ];
 
 /// Starts all loops but those named; the tasks end after `context.stop`.
