@@ -15,6 +15,11 @@ mod ttlafterfinished;
 mod garbagecollector;
 mod namespace;
 mod served;
+mod endpoints;
+mod endpointslice;
+mod nodelifecycle;
+mod services;
+mod tainteviction;
 
 use std::sync::Arc;
 
@@ -62,6 +67,10 @@ pub const ROWS: &[Row] = &[
     Row { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
     Row { name: "garbage-collector-controller", start: garbagecollector::start },
     Row { name: "namespace-controller", start: namespace::start },
+    Row { name: endpoints::NAME, start: endpoints::start },
+    Row { name: endpointslice::NAME, start: endpointslice::start },
+    Row { name: nodelifecycle::NAME, start: nodelifecycle::start },
+    Row { name: tainteviction::NAME, start: tainteviction::start },
 ];
 
 /// Starts all loops but those named; the tasks end after `context.stop`.

@@ -119,6 +119,11 @@ impl Controller {
         self.workers = workers;
         self
     }
+    /// How failures slow keys down. Before `watches`: it begins a new queue.
+    pub fn limits(mut self, limits: Limits) -> Controller {
+        self.queue = Arc::new(WorkQueue::new(self.env.clone(), limits));
+        self
+    }
     /// After so many failures a key waits for the next event; `None`: it is tried for ever.
     pub fn max_retries(mut self, most: Option<u32>) -> Controller {
         self.max_retries = most;

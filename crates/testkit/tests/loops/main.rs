@@ -9,13 +9,10 @@ mod scheduling;
 mod over_http;
 mod counting;
 mod workloads;
-=======
 mod batch_steps;
 mod budgets;
-mod informers;
 mod jobs;
 mod podgc;
->>>>>>> batch
 =======
 mod garbage;
 mod informers;
@@ -25,3 +22,9 @@ mod interrupted;
 mod kinds;
 mod namespaces;
 >>>>>>> gc
+=======
+mod endpoints;
+mod informers;
+mod node_lifecycle;
+mod nodes_and_pods;
+>>>>>>> network

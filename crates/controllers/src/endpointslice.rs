@@ -1,0 +1,347 @@
+//! Keeps the EndpointSlices of every Service that selects pods.
+
+mod hints;
+mod plan;
+mod slice;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::resources::{ENDPOINT_SLICES, NODES, PODS, SERVICES};
+use client::{Client, DeleteOptions};
+use env::Env;
+use futures_util::future::BoxFuture;
+use object::{Map, Status, Value, time};
+use parking_lot::Mutex;
+use runtime::queue::Limits;
+use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, WorkQueue, owners};
+use store::Revision;
+use table::Obj;
+use tokio::task::JoinHandle;
+
+use self::plan::{CONTROLLER, Draft, MANAGED_BY, Member, NodeOfPod, Plan, SERVICE_NAME};
+use self::slice::slice_view;
+use crate::services::{LAST_CHANGE, ServiceView, TriggerTimes, service_view, services_to_update};
+use crate::{Context, pod_view};
+
+pub const NAME: &str = "endpointslice-controller";
+
+/// Endpoints in one slice.
+const MOST: usize = 100;
+/// Several slices that somebody else changed are looked at together.
+const SETTLE: Duration = Duration::from_secs(1);
+/// A slice may be a lot of work for everybody: failures wait longer than elsewhere.
+const LIMITS: Limits =
+    Limits { first: Duration::from_secs(1), most: Duration::from_secs(1000), per_second: 10.0, burst: 100.0 };
+const BY_SERVICE: &str = "service";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let client = context.clients.controller(NAME);
+    let (recorder, task) =
+        Recorder::start(&context.env, client.clone(), "endpoint-slice-controller", context.stop.clone());
+    let mut tasks = vec![task];
+    let informers = &context.informers;
+    let (services, pods, nodes) = (informers.of(SERVICES), informers.of(PODS), informers.of(NODES));
+    let slices = informers.of(ENDPOINT_SLICES);
+    slices.store().add_index(BY_SERVICE, |slice| service_of(slice).map(|key| key.to_string()).into_iter().collect());
+
+    let of_pods = services.clone();
+    let controller = Controller::new(&context.env, NAME)
+        .limits(LIMITS)
+        .owns_keys_of(&services)
+        .watches(&pods, move |notice| services_to_update(of_pods.store(), notice))
+        .reads(&nodes)
+        .reads(&slices);
+    let written = Arc::new(Written::default());
+    follow_slices(&slices, controller.queue(), written.clone());
+    let slices_loop = Slices {
+        env: context.env.clone(),
+        client,
+        recorder,
+        services,
+        pods,
+        nodes,
+        slices,
+        written,
+        times: TriggerTimes::default(),
+    };
+    tasks.extend(controller.start(&context.board, Arc::new(slices_loop), context.stop.clone()));
+    tasks
+}
+
+/// Slices somebody else changed or took away make work; the loop's own writes do not.
+fn follow_slices(slices: &Informer, queue: Arc<WorkQueue<Key>>, written: Arc<Written>) {
+    let handler = move |notice: &Notice<'_>| {
+        let queue = |slice: &Obj| {
+            if let Some(service) = service_of(slice) {
+                queue.add_after(service, SETTLE, None);
+            }
+        };
+        match notice {
+            Notice::Added { obj, .. } => {
+                if is_ours(obj) && !written.knows(obj) {
+                    queue(obj);
+                }
+            }
+            Notice::Updated { sync: true, .. } => {}
+            Notice::Updated { old, new, .. } => {
+                if service_of(old) != service_of(new) || is_ours(old) != is_ours(new) {
+                    queue(old);
+                    queue(new);
+                } else if is_ours(new) && !written.knows(new) {
+                    queue(new);
+                }
+            }
+            Notice::Deleted { obj, .. } => {
+                if is_ours(obj) && !written.saw_deletion(obj) {
+                    queue(obj);
+                }
+            }
+        }
+    };
+    slices.add_handler(None, Box::new(handler));
+}
+
+fn is_ours(slice: &Obj) -> bool {
+    slice.label(MANAGED_BY) == Some(CONTROLLER)
+}
+
+fn service_of(slice: &Obj) -> Option<Key> {
+    slice.label(SERVICE_NAME).filter(|name| !name.is_empty()).map(|name| Key::new(slice.namespace(), name))
+}
+
+/// What this loop wrote: so that it neither wakes itself nor plans on a view older than its own writes.
+#[derive(Default)]
+struct Written {
+    /// Guards the notes; a few per service.
+    services: Mutex<BTreeMap<Key, Notes>>,
+}
+
+#[derive(Default)]
+struct Notes {
+    newest: Revision,
+    slices: BTreeMap<String, Revision>,
+    /// uids.
+    deleted: BTreeSet<String>,
+}
+
+impl Written {
+    fn wrote(&self, service: &Key, slice: &Obj) {
+        let mut services = self.services.lock();
+        let notes = services.entry(service.clone()).or_default();
+        notes.newest = notes.newest.max(slice.revision());
+        notes.slices.insert(slice.uid().to_owned(), slice.revision());
+    }
+    fn deleted(&self, service: &Key, slice: &Obj) {
+        let mut services = self.services.lock();
+        let notes = services.entry(service.clone()).or_default();
+        notes.slices.remove(slice.uid());
+        notes.deleted.insert(slice.uid().to_owned());
+    }
+    fn knows(&self, slice: &Obj) -> bool {
+        let services = self.services.lock();
+        let notes = service_of(slice).and_then(|service| services.get(&service));
+        notes.and_then(|notes| notes.slices.get(slice.uid())).is_some_and(|known| *known >= slice.revision())
+    }
+    /// Was it expected?
+    fn saw_deletion(&self, slice: &Obj) -> bool {
+        let mut services = self.services.lock();
+        let notes = service_of(slice).and_then(|service| services.get_mut(&service));
+        notes.is_some_and(|notes| {
+            notes.slices.remove(slice.uid());
+            notes.deleted.remove(slice.uid())
+        })
+    }
+    fn newest(&self, service: &Key) -> Revision {
+        self.services.lock().get(service).map_or(Revision(0), |notes| notes.newest)
+    }
+    fn is_deleted(&self, service: &Key, slice: &Obj) -> bool {
+        self.services.lock().get(service).is_some_and(|notes| notes.deleted.contains(slice.uid()))
+    }
+    fn forget(&self, service: &Key) {
+        self.services.lock().remove(service);
+    }
+}
+
+struct Slices {
+    env: Env,
+    client: Arc<dyn Client>,
+    recorder: Recorder,
+    services: Arc<Informer>,
+    pods: Arc<Informer>,
+    nodes: Arc<Informer>,
+    slices: Arc<Informer>,
+    written: Arc<Written>,
+    times: TriggerTimes,
+}
+
+impl Reconcile for Slices {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let Some(service) = self.services.store().get_key(turn.key) else {
+                self.times.forget(turn.key);
+                self.written.forget(turn.key);
+                return Ok(Next::Done);
+            };
+            let view = service_view(&service);
+            if !view.is_ours() {
+                return Ok(Next::Done);
+            }
+            self.see_own_writes(turn.key).await?;
+            let result = self.hold(&turn, &service, &view).await;
+            if let Err(failure) = &result {
+                let message = format!(
+                    "Error updating Endpoint Slices for Service {}/{}: {failure}",
+                    view.namespace, view.name
+                );
+                self.recorder.event(
+                    SERVICES,
+                    &service,
+                    Severity::Warning,
+                    "FailedToUpdateEndpointSlices",
+                    message,
+                );
+            }
+            result
+        })
+    }
+}
+
+impl Slices {
+    /// Waits a moment for what was written last.
+    async fn see_own_writes(&self, service: &Key) -> Result<(), Failure> {
+        let newest = self.written.newest(service);
+        if self.slices.revision() >= newest {
+            return Ok(());
+        }
+        tokio::select! {
+            biased;
+            () = self.slices.reached(newest) => Ok(()),
+            () = self.env.sleep(SETTLE) => Err(Failure::Other("EndpointSlice informer cache is out of date".to_owned())),
+        }
+    }
+
+    async fn hold(&self, turn: &Turn<'_>, service: &Obj, view: &ServiceView) -> Result<Next, Failure> {
+        let pods = self.pods.store().list_namespace(&view.namespace);
+        let pods: Vec<_> = pods.into_iter().filter(|pod| view.selects(pod)).collect();
+        let there = self.slices.store().by_index(BY_SERVICE, turn.key.as_str());
+        let ours =
+            |slice: &Arc<Obj>| is_ours(slice) && !slice.deleting() && !self.written.is_deleted(turn.key, slice);
+        let there: Vec<Arc<Obj>> = there.into_iter().filter(ours).collect();
+        let views: Vec<_> = there.iter().map(|slice| slice_view(slice)).collect();
+
+        let members: Vec<Member<'_>> = pods
+            .iter()
+            .map(|obj| {
+                let pod = pod_view(obj);
+                let node = self.node(&pod.node);
+                Member { namespace: obj.namespace(), name: obj.name(), uid: obj.uid(), pod, node }
+            })
+            .collect();
+        let changed = members.iter().map(|member| (member.name, member.pod.ready_since));
+        let changed_at = self.times.next(turn.key, view.created, changed);
+        let plan = plan::plan(view, &members, &views, MOST);
+        turn.plan(|| {
+            format!("create {}, update {}, delete {}", plan.create.len(), plan.update.len(), plan.delete.len())
+        });
+        let skipped = plan.skipped.join(", ");
+        self.apply(turn.key, service, view, &there, plan, changed_at).await?;
+        if skipped.is_empty() { Ok(Next::Done) } else { Err(Failure::Other(skipped)) }
+    }
+
+    fn node(&self, name: &str) -> NodeOfPod {
+        match self.nodes.store().get("", name) {
+            None => NodeOfPod::Missing,
+            Some(node) => {
+                NodeOfPod::There(node.label(ZONE).filter(|zone| !zone.is_empty()).map(str::to_owned))
+            }
+        }
+    }
+
+    async fn apply(
+        &self,
+        key: &Key,
+        service: &Obj,
+        view: &ServiceView,
+        there: &[Arc<Obj>],
+        plan: Plan,
+        changed_at: Option<i64>,
+    ) -> Result<(), Failure> {
+        let failed = |what: &str, name: &str, status: Status| {
+            let of = format!("EndpointSlice for Service {}/{}: {}", view.namespace, view.name, status.message);
+            let space = if name.is_empty() { "" } else { " " };
+            Failure::Other(format!("failed to {what} {name}{space}{of}"))
+        };
+        for draft in plan.create {
+            let body = new_slice(service, view, draft, changed_at);
+            match self.client.create(ENDPOINT_SLICES.within(&view.namespace), body).await {
+                Ok(slice) => self.written.wrote(key, &slice),
+                // It will fail until the namespace is gone.
+                Err(status) if is_terminating(&status) => return Ok(()),
+                Err(status) => return Err(failed("create", "", status)),
+            }
+        }
+        for (i, draft) in plan.update {
+            let mut body = runtime::tree(&there[i]);
+            fill(&mut body, draft, changed_at);
+            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body).await {
+                Ok(slice) => self.written.wrote(key, &slice),
+                Err(status) => return Err(failed("update", there[i].name(), status)),
+            }
+        }
+        for i in plan.delete {
+            // Noted first: the informer may hear of it before the answer comes.
+            self.written.deleted(key, &there[i]);
+            let result = self.client.delete(ENDPOINT_SLICES.of(&there[i]), DeleteOptions::exactly(&there[i])).await;
+            if let Err(status) = result
+                && status.code != 404
+            {
+                self.written.saw_deletion(&there[i]);
+                return Err(failed("delete", there[i].name(), status));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn new_slice(service: &Obj, view: &ServiceView, draft: Draft, changed_at: Option<i64>) -> Value {
+    let mut body = Value::map();
+    let metadata = body.map_at(&["metadata"]);
+    metadata.set("generateName", format!("{}-", view.name));
+    metadata.set("namespace", view.namespace.clone());
+    metadata.set("ownerReferences", Value::List(vec![owners::controller_ref("v1", "Service", service)]));
+    body.make_map().set("addressType", draft.address_type.as_str());
+    fill(&mut body, draft, changed_at);
+    body
+}
+
+fn fill(body: &mut Value, draft: Draft, changed_at: Option<i64>) {
+    let labels: Map = draft.labels.into_iter().map(|(k, v)| (k.into(), Value::Str(v))).collect();
+    body.map_at(&["metadata"]).set("labels", Value::Map(labels));
+    set_changed_at(body, changed_at);
+    let root = body.make_map();
+    root.set("endpoints", Value::List(draft.endpoints.iter().map(slice::Endpoint::to_value).collect()));
+    root.set("ports", Value::List(draft.ports.iter().map(slice::Port::to_value).collect()));
+}
+
+/// Notes when the change happened that this write shows; nothing if nobody knows.
+pub fn set_changed_at(body: &mut Value, changed_at: Option<i64>) {
+    let annotations = body.map_at(&["metadata", "annotations"]);
+    match changed_at {
+        Some(at) => annotations.set(LAST_CHANGE, time::format_seconds(at)),
+        None => {
+            annotations.remove(LAST_CHANGE);
+        }
+    }
+}
+
+/// Was it refused because the namespace is going?
+pub fn is_terminating(status: &Status) -> bool {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
+}

@@ -1,0 +1,325 @@
+//! Which slices of a service to make, change and delete, touching as few as possible.
+//!
+//! ```text
+//! pods ─ by ports ─ endpoints ──┐
+//!                               ├─ 1. keep them where they are  2. fill slices that change anyway
+//! slices of the service ────────┘   3. fill the one that becomes fullest, else a new one
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kinds::pod::view::PodView;
+
+use super::hints::Distribution;
+use super::slice::{Endpoint, Identity, Port, SliceView, Target, port_key};
+use crate::services::{Family, HEADLESS, ServiceView, addresses, may_be_endpoint, parse_ip};
+
+pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
+pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+pub const CONTROLLER: &str = "endpointslice-controller.k8s.io";
+
+/// A pod the service selects.
+pub struct Member<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub uid: &'a str,
+    pub pod: Arc<PodView>,
+    pub node: NodeOfPod,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeOfPod {
+    Missing,
+    /// Its zone, if it has one.
+    There(Option<String>),
+}
+
+/// What a slice shall hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    pub address_type: Family,
+    pub ports: Vec<Port>,
+    pub endpoints: Vec<Endpoint>,
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Slices are named by their place in the list given.
+#[derive(Debug, Default, PartialEq)]
+pub struct Plan {
+    pub create: Vec<Draft>,
+    pub update: Vec<(usize, Draft)>,
+    pub delete: Vec<usize>,
+    /// Pods left out because their node is not known: look again later.
+    pub skipped: Vec<String>,
+}
+
+/// `most`: endpoints in one slice.
+pub fn plan(service: &ServiceView, members: &[Member<'_>], slices: &[Arc<SliceView>], most: usize) -> Plan {
+    let mut plan = Plan::default();
+    let families = families(service);
+    for family in &families {
+        let typed = |i: &usize| slices[*i].address_type == family.as_str();
+        let there: Vec<usize> = (0..slices.len()).filter(typed).collect();
+        let part = plan_family(service, members, slices, &there, *family, most);
+        plan.create.extend(part.create);
+        plan.update.extend(part.update);
+        plan.delete.extend(part.delete);
+        for skipped in part.skipped {
+            if !plan.skipped.contains(&skipped) {
+                plan.skipped.push(skipped);
+            }
+        }
+    }
+    let unsupported = |i: &usize| families.iter().all(|family| slices[*i].address_type != family.as_str());
+    plan.delete.extend((0..slices.len()).filter(unsupported));
+    plan
+}
+
+/// Labels of every slice of the service.
+pub fn labels(service: &ServiceView) -> BTreeMap<String, String> {
+    let mut labels = own_labels(&service.labels);
+    if !service.has_ip() {
+        labels.insert(HEADLESS.to_owned(), String::new());
+    }
+    labels.insert(SERVICE_NAME.to_owned(), service.name.clone());
+    labels.insert(MANAGED_BY.to_owned(), CONTROLLER.to_owned());
+    labels
+}
+
+/// Without those that are the loop's own.
+fn own_labels(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let reserved = |name: &str| [SERVICE_NAME, MANAGED_BY, HEADLESS].contains(&name);
+    labels.iter().filter(|(name, _)| !reserved(name)).map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+/// Both, while nobody has said which: a slice too many does no harm.
+fn families(service: &ServiceView) -> Vec<Family> {
+    if !service.families.is_empty() {
+        let set: BTreeSet<Family> = service.families.iter().copied().collect();
+        return set.into_iter().collect();
+    }
+    if service.has_ip() {
+        let v6 = parse_ip(&service.cluster_ip).is_some_and(|ip| ip.is_ipv6());
+        return vec![if v6 { Family::V6 } else { Family::V4 }];
+    }
+    vec![Family::V4, Family::V6]
+}
+
+/// One group: endpoints with the same ports.
+struct Group {
+    ports: Vec<Port>,
+    endpoints: BTreeMap<Identity, Endpoint>,
+}
+
+fn plan_family(
+    service: &ServiceView,
+    members: &[Member<'_>],
+    slices: &[Arc<SliceView>],
+    there: &[usize],
+    family: Family,
+    most: usize,
+) -> Plan {
+    let mut plan = Plan::default();
+    let owned = |i: usize| slices[i].owners.contains(&service.uid);
+    let mut by_ports: BTreeMap<Vec<Port>, Vec<usize>> = BTreeMap::new();
+    for i in there.iter().copied() {
+        if owned(i) {
+            by_ports.entry(port_key(&slices[i].ports)).or_default().push(i);
+        } else {
+            plan.delete.push(i);
+        }
+    }
+    let (groups, skipped) = groups(service, members, family);
+    plan.skipped = skipped;
+    let labels = labels(service);
+    let draft =
+        |ports: Vec<Port>| Draft { address_type: family, ports, endpoints: Vec::new(), labels: labels.clone() };
+    for (key, group) in &groups {
+        let there = by_ports.get(key).map(Vec::as_slice).unwrap_or_default();
+        pack(&mut plan, service, slices, there, group, &|| draft(group.ports.clone()), most);
+    }
+    let unwanted = by_ports.iter().filter(|(key, _)| !groups.contains_key(*key));
+    plan.delete.extend(unwanted.flat_map(|(_, there)| there.iter().copied()));
+
+    // A service always has a slice, if only an empty one: so people see that somebody looks after it.
+    if there.len() == plan.delete.len() && plan.create.is_empty() {
+        let is_placeholder = |slice: &SliceView| {
+            slice.endpoints.is_empty() && slice.ports.is_empty() && slice.labels == labels
+        };
+        match plan.delete.as_slice() {
+            [only] if is_placeholder(&slices[*only]) => plan.delete.clear(),
+            _ => plan.create.push(draft(Vec::new())),
+        }
+    }
+    hint(&mut plan, service, slices, there, family);
+
+    // What would be deleted can as well become what would be made.
+    let mut delete = Vec::new();
+    for i in std::mem::take(&mut plan.delete) {
+        match plan.create.last() {
+            Some(_) if owned(i) => plan.update.extend(plan.create.pop().map(|draft| (i, draft))),
+            _ => delete.push(i),
+        }
+    }
+    plan.delete = delete;
+    // Not while it goes: the garbage collector would have to chase what is made.
+    if service.deleting {
+        plan.create.clear();
+    }
+    plan
+}
+
+/// The endpoints there should be, by their ports; and pods that cannot be placed.
+fn groups(
+    service: &ServiceView,
+    members: &[Member<'_>],
+    family: Family,
+) -> (BTreeMap<Vec<Port>, Group>, Vec<String>) {
+    let mut groups: BTreeMap<Vec<Port>, Group> = BTreeMap::new();
+    let mut skipped = Vec::new();
+    for member in members.iter().filter(|member| may_be_endpoint(&member.pod, true)) {
+        let ports = ports(service, &member.pod);
+        let group = groups
+            .entry(port_key(&ports))
+            .or_insert_with(|| Group { ports, endpoints: BTreeMap::new() });
+        if member.node == NodeOfPod::Missing && !service.publish_not_ready {
+            skipped.push(format!(
+                "skipping Pod {} for Service {}/{}: Node {} Not Found",
+                member.name, service.namespace, service.name, member.pod.node
+            ));
+            continue;
+        }
+        let endpoint = endpoint(service, member, family);
+        if !endpoint.addresses.is_empty() {
+            group.endpoints.insert(endpoint.identity(), endpoint);
+        }
+    }
+    (groups, skipped)
+}
+
+fn endpoint(service: &ServiceView, member: &Member<'_>, family: Family) -> Endpoint {
+    let pod = &member.pod;
+    let terminating = pod.deletion != 0;
+    let mut addresses = addresses(pod, family);
+    addresses.sort();
+    let zone = match &member.node {
+        NodeOfPod::There(zone) => zone.clone(),
+        NodeOfPod::Missing => None,
+    };
+    Endpoint {
+        addresses,
+        ready: Some(service.publish_not_ready || (pod.ready && !terminating)),
+        serving: Some(pod.ready),
+        terminating: Some(terminating),
+        hostname: service.names(pod).then(|| pod.hostname.to_string()),
+        node: (!pod.node.is_empty()).then(|| pod.node.to_string()),
+        zone,
+        target: Some(Target {
+            kind: "Pod".to_owned(),
+            namespace: member.namespace.to_owned(),
+            name: member.name.to_owned(),
+            uid: member.uid.to_owned(),
+        }),
+        hints: Default::default(),
+    }
+}
+
+/// Ports the pod does not have are left out.
+fn ports(service: &ServiceView, pod: &PodView) -> Vec<Port> {
+    let found = |port: &crate::services::ServicePort| {
+        Some(Port {
+            name: port.name.clone(),
+            port: ServiceView::find_port(port, pod)?,
+            protocol: port.protocol.clone(),
+            app_protocol: port.app_protocol.clone(),
+        })
+    };
+    service.ports.iter().filter_map(found).collect()
+}
+
+/// Places one group's endpoints in its slices.
+fn pack(
+    plan: &mut Plan,
+    service: &ServiceView,
+    slices: &[Arc<SliceView>],
+    there: &[usize],
+    group: &Group,
+    new: &dyn Fn() -> Draft,
+    most: usize,
+) {
+    let mut wanted = group.endpoints.clone();
+    let mut changed: Vec<(usize, Draft)> = Vec::new();
+    let mut unchanged: Vec<usize> = Vec::new();
+    for i in there.iter().copied() {
+        let slice = &slices[i];
+        let mut endpoints = Vec::with_capacity(slice.endpoints.len());
+        let mut differs = false;
+        for endpoint in &slice.endpoints {
+            if let Some(desired) = wanted.remove(&endpoint.identity()) {
+                differs |= !desired.says_the_same(endpoint);
+                endpoints.push(desired);
+            }
+        }
+        differs |= endpoints.len() != slice.endpoints.len();
+        let labels_differ = own_labels(&slice.labels) != own_labels(&service.labels);
+        if differs && endpoints.is_empty() {
+            plan.delete.push(i);
+        } else if differs {
+            changed.push((i, Draft { endpoints, ..new() }));
+        } else if labels_differ {
+            changed.push((i, Draft { endpoints: slice.endpoints.clone(), ..new() }));
+        } else {
+            unchanged.push(i);
+        }
+    }
+    let mut left = wanted.into_values();
+    // The fullest first.
+    changed.sort_by_key(|(i, draft)| (std::cmp::Reverse(draft.endpoints.len()), *i));
+    for (_, draft) in &mut changed {
+        let room = most.saturating_sub(draft.endpoints.len());
+        draft.endpoints.extend(left.by_ref().take(room));
+    }
+    while left.len() > 0 {
+        let count = left.len();
+        let room = |i: &usize| most.checked_sub(count + slices[*i].endpoints.len());
+        let best = unchanged.iter().copied().filter(|i| count < most && room(i).is_some()).min_by_key(|i| room(i));
+        let mut draft = new();
+        match best {
+            Some(i) => {
+                unchanged.retain(|other| *other != i);
+                draft.endpoints.extend(slices[i].endpoints.iter().cloned().chain(left.by_ref()));
+                changed.push((i, draft));
+            }
+            None => {
+                draft.endpoints.extend(left.by_ref().take(most));
+                plan.create.push(draft);
+            }
+        }
+    }
+    plan.update.extend(changed);
+}
+
+/// Hints of all slices that stay.
+fn hint(plan: &mut Plan, service: &ServiceView, slices: &[Arc<SliceView>], there: &[usize], family: Family) {
+    let wanted = service.traffic_distribution.as_deref().filter(|_| !service.topology_auto);
+    let distribution = Distribution::of(wanted);
+    let touched: BTreeSet<usize> =
+        plan.update.iter().map(|(i, _)| *i).chain(plan.delete.iter().copied()).collect();
+    for i in there.iter().copied().filter(|i| !touched.contains(i)) {
+        let slice = &slices[i];
+        if distribution.needs_update(&slice.endpoints) {
+            let draft = Draft {
+                address_type: family,
+                ports: slice.ports.clone(),
+                endpoints: slice.endpoints.clone(),
+                labels: slice.labels.clone(),
+            };
+            plan.update.push((i, draft));
+        }
+    }
+    let updated = plan.update.iter_mut().map(|(_, draft)| draft);
+    for draft in plan.create.iter_mut().chain(updated) {
+        distribution.update(&mut draft.endpoints);
+    }
+}

@@ -1,0 +1,150 @@
+//! Watches over nodes: taints that say what their conditions say, and nodes that fell silent.
+//!
+//! ```text
+//! node changed ──> conditions    NoSchedule taints, labels of old           (8 workers)
+//! pod bound ─────> not_ready     Ready=False on a node that is not          (4 workers)
+//! every 5 s ─────> look          silent 50 s: conditions Unknown; zones     (1 worker)
+//!                  give up       NoExecute taints, 0.1 a second and zone
+//! ```
+//! Who must leave a tainted node is taint eviction's affair.
+
+mod health;
+mod monitor;
+pub mod node;
+mod write;
+mod zones;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use client::resources::{LEASES, NODES, PODS};
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Scope, Turn};
+use tokio::task::JoinHandle;
+
+use self::monitor::{Monitor, look};
+use self::node::{NodeFacts, label_repairs, no_schedule};
+use self::write::Writer;
+use crate::{Context, pod_view};
+
+pub const NAME: &str = "node-lifecycle-controller";
+/// Who it acts as.
+pub const IDENTITY: &str = "node-controller";
+/// The index of pods by the node they are bound to.
+pub const BY_NODE: &str = "node";
+const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let mut tasks = Vec::new();
+    let (client, recorder) = context.identity(IDENTITY, &mut tasks);
+    let env = &context.env;
+    let writer = Writer { env: env.clone(), client, recorder };
+    let (nodes, pods) = (context.informers.of(NODES), pods_by_node(context));
+    let leases =
+        context.informers.scoped(Scope { namespace: LEASE_NAMESPACE.to_owned(), ..Scope::all(LEASES) });
+
+    let conditions = Conditions { writer: writer.clone(), nodes: nodes.clone() };
+    let controller = Controller::new(env, NAME).workers(8).max_retries(None).owns_keys_of(&nodes);
+    tasks.extend(controller.start(&context.board, Arc::new(conditions), context.stop.clone()));
+
+    let not_ready = NotReady { writer: writer.clone(), nodes: nodes.clone(), pods: pods.clone() };
+    let controller = Controller::new(env, "node-lifecycle-controller-pods")
+        .workers(4)
+        .reads(&nodes)
+        .watches(&pods, newly_bound);
+    tasks.extend(controller.start(&context.board, Arc::new(not_ready), context.stop.clone()));
+
+    let controller = Controller::new(env, "node-lifecycle-controller-health")
+        .workers(1)
+        .max_retries(None)
+        .reads(&nodes)
+        .reads(&pods)
+        .reads(&leases);
+    let queue = controller.queue();
+    queue.add(look(), runtime::queue::NORMAL, None);
+    let monitor =
+        Monitor { writer, nodes, leases, pods, queue, began: env.monotonic(), state: Mutex::default() };
+    tasks.extend(controller.start(&context.board, Arc::new(monitor), context.stop.clone()));
+    tasks
+}
+
+/// The informer of pods, with the index by node.
+pub fn pods_by_node(context: &Context) -> Arc<Informer> {
+    let pods = context.informers.of(PODS);
+    pods.store().add_index(BY_NODE, |pod| {
+        let node = pod_view(pod).node.to_string();
+        if node.is_empty() { Vec::new() } else { vec![node] }
+    });
+    pods
+}
+
+fn newly_bound(notice: &Notice<'_>) -> Vec<Key> {
+    let bound = match notice {
+        Notice::Added { obj, .. } => !pod_view(obj).node.is_empty(),
+        Notice::Updated { old, new, .. } => {
+            let node = &pod_view(new).node;
+            !node.is_empty() && *node != pod_view(old).node
+        }
+        Notice::Deleted { .. } => false,
+    };
+    if bound { vec![Key::of(notice.obj())] } else { Vec::new() }
+}
+
+/// Taints a node as its conditions say, so that nobody is scheduled to it.
+struct Conditions {
+    writer: Writer,
+    nodes: Arc<Informer>,
+}
+
+impl Reconcile for Conditions {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let Some(node) = self.nodes.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let (add, remove) = no_schedule(&NodeFacts::of(&node));
+            if !add.is_empty() || !remove.is_empty() {
+                turn.plan(|| format!("add {add:?}, remove {remove:?}"));
+                gone_is_fine(self.writer.swap_taints(&node, &add, &remove).await.map(|_| ()))?;
+            }
+            let labels = label_repairs(&node);
+            if !labels.is_empty() {
+                match self.writer.set_labels(&node, labels).await {
+                    // The taints' own write brings the node round again.
+                    Err(status) if status.code == 409 => {}
+                    result => gone_is_fine(result)?,
+                }
+            }
+            Ok(Next::Done)
+        })
+    }
+}
+
+/// A pod bound to a node that is not ready cannot be ready itself.
+struct NotReady {
+    writer: Writer,
+    nodes: Arc<Informer>,
+    pods: Arc<Informer>,
+}
+
+impl Reconcile for NotReady {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let Some(pod) = self.pods.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let Some(node) = self.nodes.store().get("", &pod_view(&pod).node) else { return Ok(Next::Done) };
+            let facts = NodeFacts::of(&node);
+            if facts.ready().is_some_and(|ready| ready.status != "True") {
+                self.writer.mark_not_ready(&[pod]).await?;
+            }
+            Ok(Next::Done)
+        })
+    }
+}
+
+fn gone_is_fine(result: Result<(), object::Status>) -> Result<(), Failure> {
+    match result {
+        Err(status) if status.code != 404 => Err(status.into()),
+        _ => Ok(()),
+    }
+}

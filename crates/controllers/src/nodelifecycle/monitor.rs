@@ -1,0 +1,378 @@
+//! Looks at all nodes every few seconds: who fell silent, which zones are down, whose pods must go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::resources::NODES;
+use futures_util::future::BoxFuture;
+use object::{Status, time};
+use parking_lot::Mutex;
+use runtime::{Failure, Informer, Key, Next, Reconcile, Turn, WorkQueue, batch};
+use store::Revision;
+use table::Obj;
+use tokio::time::Instant;
+
+use super::BY_NODE;
+use super::health::{Health, Moment, Verdict, judge};
+use super::node::{NO_EXECUTE, NOT_READY, NodeFacts, Taint, UNREACHABLE};
+use super::write::Writer;
+use super::zones::{Mode, Zones};
+
+const PERIOD: Duration = Duration::from_secs(5);
+/// Nodes written at once.
+const AT_ONCE: usize = 8;
+const TRIES: usize = 5;
+/// How long a turn waits to see what the loop itself wrote.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The two jobs of the loop; one worker, so they take turns.
+pub fn look() -> Key {
+    Key::new("", "look")
+}
+fn give_up() -> Key {
+    Key::new("", "give-up")
+}
+
+pub struct Monitor {
+    pub writer: Writer,
+    pub nodes: Arc<Informer>,
+    pub leases: Arc<Informer>,
+    pub pods: Arc<Informer>,
+    pub queue: Arc<WorkQueue<Key>>,
+    pub began: Instant,
+    /// Guards what is known of nodes and zones; never held while waiting.
+    pub state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub struct State {
+    nodes: BTreeMap<String, Known>,
+    zones: Zones,
+    /// Pods of these could not all be marked.
+    retry: BTreeSet<String>,
+    /// The loop's own last write.
+    written: Revision,
+}
+
+/// A node as last seen; read again only when its object changed.
+struct Known {
+    facts: Arc<NodeFacts>,
+    revision: Revision,
+    health: Option<Health>,
+    lease: Option<(Revision, Option<(i64, u32)>)>,
+}
+
+/// A node in this round.
+struct Seen {
+    node: Arc<Obj>,
+    facts: Arc<NodeFacts>,
+    verdict: Verdict,
+}
+
+impl Reconcile for Monitor {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            self.see_own_writes().await;
+            if *turn.key == look() {
+                self.look().await;
+                self.queue.add(give_up(), runtime::queue::NORMAL, None);
+                return Ok(Next::After(PERIOD));
+            }
+            Ok(self.give_up().await)
+        })
+    }
+}
+
+impl Monitor {
+    fn now(&self) -> Moment {
+        let unix_seconds = self.writer.env.now_seconds() as i64;
+        Moment {
+            ms: (self.writer.env.monotonic() - self.began).as_millis() as i64,
+            unix_seconds,
+            text: time::format_seconds(unix_seconds),
+        }
+    }
+
+    async fn see_own_writes(&self) {
+        let written = self.state.lock().written;
+        if self.nodes.revision() < written {
+            tokio::select! {
+                biased;
+                () = self.nodes.reached(written) => {}
+                () = self.writer.env.sleep(PATIENCE) => {}
+            }
+        }
+    }
+
+    fn wrote(&self, node: &Obj) {
+        let mut state = self.state.lock();
+        state.written = state.written.max(node.revision());
+    }
+
+    /// One look at everything.
+    async fn look(&self) {
+        let nodes = self.nodes.store().list();
+        for node in self.note_comings_and_goings(&nodes) {
+            // Who is new is trusted until the next line says otherwise.
+            if let Err(status) = self.set_reachable(&node).await {
+                tracing::warn!(node = node.name(), error = status.message, "a new node's taints stay for now");
+            }
+        }
+        let now = self.now();
+        let mut seen: Vec<Seen> = nodes.iter().filter_map(|node| self.judge(node, &now)).collect();
+        self.write_verdicts(&mut seen).await;
+
+        let mut ready_by_zone: BTreeMap<String, Vec<bool>> = BTreeMap::new();
+        for seen in seen.iter().filter(|seen| !seen.facts.excluded) {
+            let ready = seen.verdict.current.as_deref() == Some("True");
+            ready_by_zone.entry(seen.facts.zone.clone()).or_default().push(ready);
+        }
+        let act = |i: usize| -> BoxFuture<'_, Result<(), Status>> {
+            let seen = &seen[i];
+            Box::pin(async move {
+                self.act(seen).await;
+                Ok(())
+            })
+        };
+        batch::all(seen.len(), AT_ONCE, &act).await;
+
+        let now_ms = self.now().ms;
+        let mode = self.state.lock().zones.judge(&ready_by_zone, now_ms);
+        match mode {
+            Mode::Usual => {}
+            Mode::AllDown => {
+                tracing::warn!("all nodes seem to be down; nothing is evicted until one is back");
+                for node in &nodes {
+                    if let Err(status) = self.set_reachable(node).await {
+                        tracing::warn!(node = node.name(), error = status.message, "taints could not be removed");
+                    }
+                }
+            }
+            Mode::Back => {
+                tracing::info!("some nodes are well again");
+                for known in self.state.lock().nodes.values_mut() {
+                    if let Some(health) = &mut known.health {
+                        health.seen_ms = now_ms;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes who came and who went, with events; the nodes that are new.
+    fn note_comings_and_goings(&self, nodes: &[Arc<Obj>]) -> Vec<Arc<Obj>> {
+        let now_ms = self.now().ms;
+        let mut state = self.state.lock();
+        let State { nodes: known, zones, retry, .. } = &mut *state;
+        let there: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
+        let gone: Vec<String> = known.keys().filter(|name| !there.contains(name.as_str())).cloned().collect();
+        let mut new = Vec::new();
+        for node in nodes {
+            let name = node.name();
+            match known.get_mut(name) {
+                Some(old) if old.revision == node.revision() => {}
+                Some(old) => {
+                    old.facts = NodeFacts::of(node);
+                    old.revision = node.revision();
+                }
+                None => {
+                    let message = format!("Node {name} event: Registered Node {name} in Controller");
+                    self.writer.node_event(name, node.uid(), "RegisteredNode", message);
+                    let facts = NodeFacts::of(node);
+                    let fresh = Known { facts, revision: node.revision(), health: None, lease: None };
+                    known.insert(name.to_owned(), fresh);
+                    new.push(node.clone());
+                }
+            }
+            if let Some(known) = known.get(name) {
+                zones.add(&known.facts.zone, now_ms);
+            }
+        }
+        for name in gone {
+            if let Some(old) = known.remove(&name) {
+                zones.unmark(&old.facts.zone, &name);
+                let message = format!("Node {name} event: Removing Node {name} from Controller");
+                self.writer.node_event(&name, &old.facts.uid, "RemovingNode", message);
+            }
+            retry.remove(&name);
+        }
+        new
+    }
+
+    fn judge(&self, node: &Arc<Obj>, now: &Moment) -> Option<Seen> {
+        let lease = self.leases.store().get(super::LEASE_NAMESPACE, node.name());
+        let mut state = self.state.lock();
+        let known = state.nodes.get_mut(node.name())?;
+        if known.revision != node.revision() {
+            known.facts = NodeFacts::of(node);
+            known.revision = node.revision();
+        }
+        let renewed = lease.and_then(|lease| match known.lease {
+            Some((revision, renewed)) if revision == lease.revision() => renewed,
+            _ => {
+                let renewed = runtime::tree(&lease).str_at(&["spec", "renewTime"]).and_then(time::parse);
+                known.lease = Some((lease.revision(), renewed));
+                renewed
+            }
+        });
+        let (health, verdict) = judge(known.health.as_ref(), &known.facts, renewed, now);
+        known.health = Some(health);
+        Some(Seen { node: node.clone(), facts: known.facts.clone(), verdict })
+    }
+
+    /// Writes the conditions of the silent. Who cannot be written is left out of this round.
+    async fn write_verdicts(&self, seen: &mut Vec<Seen>) {
+        let silent: Vec<usize> = (0..seen.len()).filter(|i| seen[*i].verdict.write.is_some()).collect();
+        let results: Mutex<BTreeMap<usize, Option<Seen>>> = Mutex::default();
+        let write = |n: usize| -> BoxFuture<'_, Result<(), Status>> {
+            let (i, results, this) = (silent[n], &results, &seen[silent[n]]);
+            Box::pin(async move {
+                let outcome = self.write_verdict(this).await;
+                if let Err(status) = &outcome {
+                    let (node, error) = (this.facts.name.as_str(), status.message.as_str());
+                    tracing::warn!(node, error, "a node's health could not be written; no pods are evicted");
+                }
+                results.lock().insert(i, outcome.ok());
+                Ok(())
+            })
+        };
+        batch::all(silent.len(), AT_ONCE, &write).await;
+        let mut results = results.into_inner();
+        let mut i = 0;
+        seen.retain_mut(|seen| {
+            let result = results.remove(&i);
+            i += 1;
+            match result {
+                None => true,
+                Some(Some(written)) => {
+                    *seen = written;
+                    true
+                }
+                Some(None) => false,
+            }
+        });
+    }
+
+    async fn write_verdict(&self, seen: &Seen) -> Result<Seen, Status> {
+        let observed = seen.verdict.observed.clone();
+        let mut node = seen.node.clone();
+        let mut verdict = seen.verdict.clone();
+        for tries in 1.. {
+            let Some(conditions) = &verdict.write else { break };
+            match self.writer.set_conditions(&node, conditions).await {
+                Ok(written) => {
+                    self.wrote(&written);
+                    let mut state = self.state.lock();
+                    if let Some(health) = state.nodes.get_mut(node.name()).and_then(|known| known.health.as_mut())
+                    {
+                        health.wrote(conditions);
+                    }
+                    node = written;
+                    break;
+                }
+                Err(status) if tries >= TRIES || status.code != 409 => return Err(status),
+                Err(_) => {
+                    node = self.writer.client.get(NODES.of(&node)).await?;
+                    let again = self.judge(&node, &self.now());
+                    verdict = again.map(|seen| seen.verdict).ok_or_else(Status::no_such_resource)?;
+                }
+            }
+        }
+        let verdict = Verdict { observed, ..verdict };
+        Ok(Seen { facts: NodeFacts::of(&node), node, verdict })
+    }
+
+    /// Taints, and pods that cannot be ready, of one node.
+    async fn act(&self, seen: &Seen) {
+        let Some(current) = seen.verdict.current.as_deref() else {
+            self.state.lock().retry.remove(&seen.facts.name);
+            return;
+        };
+        if let Err(status) = self.taint(seen, current).await {
+            tracing::warn!(node = seen.facts.name, error = status.message, "taints could not be changed");
+        }
+        let name = &seen.facts.name;
+        let fell = current != "True" && seen.verdict.observed == "True";
+        let retry = self.state.lock().retry.contains(name) && seen.verdict.observed != "True";
+        if fell {
+            let message = format!("Node {name} status is now: NodeNotReady");
+            self.writer.node_event(name, &seen.facts.uid, "NodeNotReady", message);
+        }
+        if fell || retry {
+            let pods = self.pods.store().by_index(BY_NODE, name);
+            if let Err(status) = self.writer.mark_not_ready(&pods).await {
+                tracing::warn!(node = name, error = status.message, "not all pods could be marked, trying again");
+                self.state.lock().retry.insert(name.clone());
+                return;
+            }
+        }
+        self.state.lock().retry.remove(name);
+    }
+
+    async fn taint(&self, seen: &Seen, current: &str) -> Result<(), Status> {
+        let (wanted, opposite) = match current {
+            "False" => (NOT_READY, UNREACHABLE),
+            "Unknown" => (UNREACHABLE, NOT_READY),
+            _ => return self.set_reachable(&seen.node).await,
+        };
+        let facts = &seen.facts;
+        if facts.has_taint(opposite, NO_EXECUTE) {
+            // It has been given up already; only the reason changed.
+            return self.swap(&seen.node, &[wanted], &[opposite]).await;
+        }
+        let again = !facts.has_taint(wanted, NO_EXECUTE);
+        let now_ms = self.now().ms;
+        self.state.lock().zones.mark(&facts.zone, &facts.name, again, now_ms);
+        Ok(())
+    }
+
+    async fn set_reachable(&self, node: &Arc<Obj>) -> Result<(), Status> {
+        let facts = self.state.lock().nodes.get(node.name()).map(|known| known.facts.clone());
+        // Whom nobody tainted need not be written; that is nearly everybody, nearly always.
+        let tainted = |facts: &NodeFacts| {
+            facts.has_taint(UNREACHABLE, NO_EXECUTE) || facts.has_taint(NOT_READY, NO_EXECUTE)
+        };
+        if facts.as_deref().is_none_or(tainted) {
+            self.swap(node, &[], &[UNREACHABLE, NOT_READY]).await?;
+        }
+        if let Some(facts) = facts {
+            self.state.lock().zones.unmark(&facts.zone, node.name());
+        }
+        Ok(())
+    }
+
+    async fn swap(&self, node: &Arc<Obj>, add: &[&str], remove: &[&str]) -> Result<(), Status> {
+        let taints = |keys: &[&str]| keys.iter().map(|key| Taint::new(key, NO_EXECUTE)).collect::<Vec<_>>();
+        if let Some(written) = self.writer.swap_taints(node, &taints(add), &taints(remove)).await? {
+            self.wrote(&written);
+        }
+        Ok(())
+    }
+
+    /// Gives up nodes whose turn has come: their pods must go.
+    async fn give_up(&self) -> Next {
+        loop {
+            let now_ms = self.now().ms;
+            let next = self.state.lock().zones.next(now_ms);
+            let Some((zone, name)) = next else { break };
+            let Some(node) = self.nodes.store().get("", &name) else { continue };
+            let status = NodeFacts::of(&node).ready().map(|ready| ready.status.clone());
+            let result = match status.as_deref() {
+                Some("False") => self.swap(&node, &[NOT_READY], &[UNREACHABLE]).await,
+                Some("Unknown") => self.swap(&node, &[UNREACHABLE], &[NOT_READY]).await,
+                Some(_) => Ok(()),
+                None => Err(Status::internal("the node has no Ready condition")),
+            };
+            if let Err(status) = result {
+                tracing::warn!(node = name, error = status.message, "a node could not be tainted, trying again");
+                self.state.lock().zones.retry(&zone, &name, now_ms);
+            }
+        }
+        let now_ms = self.now().ms;
+        match self.state.lock().zones.wait(now_ms) {
+            Some(ms) => Next::After(Duration::from_millis(ms.max(1) as u64)),
+            None => Next::Done,
+        }
+    }
+}
