@@ -73,9 +73,9 @@ pub const ROWS: &[Row] = &[
     Row { name: tainteviction::NAME, start: tainteviction::start },
 ];
 
-/// Starts all loops but those named; the tasks end after `context.stop`.
-pub fn start(context: &Context, without: &[String]) -> Vec<JoinHandle<()>> {
-    let wanted = ROWS.iter().filter(|row| !without.iter().any(|name| name == row.name));
+/// Starts all loops that are wanted, by name; the tasks end after `context.stop`.
+pub fn start(context: &Context, wanted: &dyn Fn(&str) -> bool) -> Vec<JoinHandle<()>> {
+    let wanted = ROWS.iter().filter(|row| wanted(row.name));
     let mut tasks: Vec<JoinHandle<()>> = wanted.flat_map(|row| (row.start)(context)).collect();
     tasks.extend(context.informers.take_tasks());
     tasks

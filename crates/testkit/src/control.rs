@@ -21,7 +21,7 @@ impl TestCluster {
     /// All loops, in process.
     pub fn control_plane(&self) -> ControlPlane {
         let mut plane = self.bare_control_plane(Arc::new(LocalClients::new(self.api().clone())));
-        plane.tasks = controllers::start(&plane.context, &[]);
+        plane.tasks = controllers::start(&plane.context, &|_| true);
         plane
     }
 

@@ -1,0 +1,73 @@
+//! Which loops run: the words of kube-controller-manager's `--controllers`.
+
+use controllers::ROWS;
+
+/// The scheduler is one of the loops as far as choosing goes.
+pub const SCHEDULER: &str = "scheduler";
+
+/// `*` for all, `name` for one, `-name` for all but one; the first that names a loop counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice(Vec<String>);
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnknownLoop(pub String);
+
+impl std::fmt::Display for UnknownLoop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let known: Vec<&str> = names().collect();
+        write!(f, "there is no loop called {:?}; there are {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownLoop {}
+
+impl Default for Choice {
+    fn default() -> Choice {
+        Choice(vec!["*".to_owned()])
+    }
+}
+
+impl Choice {
+    pub fn new(words: Vec<String>) -> Result<Choice, UnknownLoop> {
+        for word in &words {
+            let name = word.strip_prefix('-').unwrap_or(word);
+            if name != "*" && !names().any(|known| known == name) {
+                return Err(UnknownLoop(name.to_owned()));
+            }
+        }
+        Ok(Choice(words))
+    }
+
+    pub fn runs(&self, name: &str) -> bool {
+        let off = format!("-{name}");
+        if self.0.iter().any(|word| *word == off) {
+            return false;
+        }
+        let all = self.0.iter().any(|word| word == "*") && !self.0.iter().any(|word| word == "-*");
+        all || self.0.iter().any(|word| word == name)
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name).chain([SCHEDULER])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(words: &[&str]) -> Choice {
+        Choice::new(words.iter().map(|word| (*word).to_owned()).collect()).unwrap()
+    }
+
+    #[test]
+    fn words_choose_loops_as_upstreams_flag_does() {
+        assert!(Choice::default().runs(SCHEDULER));
+        assert!(!choice(&["*", "-scheduler"]).runs(SCHEDULER));
+        assert!(!choice(&["-*"]).runs(SCHEDULER));
+        assert!(choice(&["-*", "scheduler"]).runs(SCHEDULER));
+        assert!(choice(&["scheduler"]).runs(SCHEDULER));
+        assert!(!choice(&["scheduler"]).runs(ROWS[0].name));
+        assert_eq!(Choice::new(vec!["nobody".into()]), Err(UnknownLoop("nobody".into())));
+    }
+}

@@ -1,0 +1,146 @@
+//! The control plane beside an API server as one value: controllers, scheduler and simulated nodes, started and stopped together.
+//!
+//! ```text
+//! Plane ─┬─ controllers ── led by the lease kube-controller-manager ┐ only where others may be there too:
+//!        ├─ scheduler ──── led by the lease kube-scheduler ─────────┘ on an etcd that several servers share
+//!        └─ simulated nodes
+//! ```
+//! A part that lost its lease stops as a whole, its informers too, and runs for the next term.
+
+mod choice;
+mod term;
+
+use std::sync::Arc;
+
+use client::Clients;
+use controllers::Context;
+use env::Env;
+use object::Value;
+use parking_lot::Mutex;
+use runtime::{Board, Informers, Stop, Stopper};
+use store::Revision;
+use tokio::task::JoinHandle;
+
+pub use choice::{Choice, UnknownLoop};
+pub use term::Candidate;
+
+/// What runs.
+#[derive(Clone, Default)]
+pub struct Settings {
+    pub choice: Choice,
+    pub scheduler: scheduler::Config,
+    pub nodes: Option<node::simulated::Settings>,
+    /// Who we are among those that want to lead; `None`: nobody else can be there.
+    pub candidate: Option<Candidate>,
+}
+
+/// A control plane that runs.
+pub struct Plane {
+    env: Env,
+    clients: Arc<dyn Clients>,
+    board: Arc<Board>,
+    stopper: Stopper,
+    stop: Stop,
+    /// Guards the scheduler's counters of the present term.
+    scheduling: Arc<Mutex<Option<Arc<scheduler::Metrics>>>>,
+    /// Guards the tasks to be joined; filled at start, taken at the end.
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Plane {
+    /// Starts everything; returns at once.
+    pub fn start(env: &Env, clients: Arc<dyn Clients>, settings: &Settings) -> Plane {
+        let (stopper, stop) = Stopper::new();
+        let plane = Plane {
+            env: env.clone(),
+            clients,
+            board: Arc::default(),
+            stopper,
+            stop,
+            scheduling: Arc::default(),
+            tasks: Mutex::default(),
+        };
+        let choice = settings.choice.clone();
+        plane.part("kube-controller-manager", settings, move |context| {
+            controllers::start(context, &|name| choice.runs(name))
+        });
+        if settings.choice.runs(choice::SCHEDULER) {
+            let config = settings.scheduler.clone();
+            let shown = plane.scheduling.clone();
+            plane.part("kube-scheduler", settings, move |context| {
+                let client = context.clients.user(scheduler::USER, &[]);
+                let config = config.clone();
+                let started =
+                    scheduler::start(&context.env, client, &context.informers, config, context.stop.clone());
+                *shown.lock() = Some(started.metrics);
+                started.tasks
+            });
+        }
+        if let Some(nodes) = settings.nodes.clone() {
+            // Nodes are not led: whoever was asked for them runs them.
+            let alone = Settings { candidate: None, ..settings.clone() };
+            plane.part("kube-controller-manager", &alone, move |context| {
+                let Context { env, clients, informers, board, stop } = context;
+                let started = node::simulated::start(env, &**clients, informers, board, &nodes, stop.clone());
+                started.unwrap_or_else(|why| {
+                    tracing::error!(why, "the simulated nodes cannot be made");
+                    Vec::new()
+                })
+            });
+        }
+        plane
+    }
+
+    /// Runs a part as long as it leads, again and again.
+    fn part(
+        &self,
+        lease: &'static str,
+        settings: &Settings,
+        start: impl Fn(&Context) -> Vec<JoinHandle<()>> + Send + Sync + 'static,
+    ) {
+        let (env, clients, board) = (self.env.clone(), self.clients.clone(), self.board.clone());
+        let run = move |stop: Stop| {
+            // The user of the lease's name may list and watch what its part reads.
+            let reader = clients.user(&format!("system:{lease}"), &[]);
+            let informers = Informers::new(env.clone(), reader, stop.clone());
+            let context =
+                Context { env: env.clone(), clients: clients.clone(), informers, board: board.clone(), stop };
+            let mut tasks = start(&context);
+            tasks.extend(context.informers.take_tasks());
+            tasks
+        };
+        let (env, clients) = (self.env.clone(), self.clients.clone());
+        let task = term::serve(env, clients, lease, settings.candidate.clone(), self.stop.clone(), run);
+        self.tasks.lock().push(self.env.spawn(lease, task));
+    }
+
+    /// What every controller is doing, and who wrote what made it.
+    pub fn controllers(&self) -> Value {
+        let reader = self.clients.user("system:kube-controller-manager", &[]);
+        self.board.to_value(&|revision: Revision| reader.writer(revision).map(|name| name.to_string()))
+    }
+
+    pub fn metrics(&self, out: &mut String) {
+        self.board.render_metrics(out);
+        if let Some(scheduling) = &*self.scheduling.lock() {
+            out.push_str(&scheduling.render());
+        }
+    }
+
+    /// Stops everything where it stands, in the middle of whatever it does: what a crash looks like.
+    pub fn kill(&self) {
+        for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+        self.stopper.stop();
+    }
+
+    /// Stops everything and waits for it.
+    pub async fn stop(&self) {
+        self.stopper.stop();
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        for task in tasks {
+            let _ = task.await;
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! A part of the plane, term by term: while it leads where there are elections, all the time where there are none.
+
+use std::sync::Arc;
+
+use client::Clients;
+use env::Env;
+use runtime::{Elector, Stop};
+use tokio::task::JoinHandle;
+
+/// Who stands for election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Unique among all that may run, restarts included: a process that comes back is another candidate.
+    pub identity: String,
+}
+
+/// Runs `start` for every term until stopped.
+pub(crate) async fn serve(
+    env: Env,
+    clients: Arc<dyn Clients>,
+    lease: &'static str,
+    candidate: Option<Candidate>,
+    stop: Stop,
+    start: impl Fn(Stop) -> Vec<JoinHandle<()>> + Send + Sync,
+) {
+    let Some(Candidate { identity }) = candidate else {
+        for task in start(stop) {
+            let _ = task.await;
+        }
+        return;
+    };
+    let client = clients.user(&format!("system:{lease}"), &[]);
+    let mut elector = Elector::new(&env, client, "kube-system", lease, &identity);
+    while !stop.is_stopped() {
+        let outcome = elector
+            .run(&stop, |term| {
+                tracing::info!(lease, identity, "leading");
+                start(term)
+            })
+            .await;
+        tracing::info!(lease, identity, ?outcome, "not leading any more");
+    }
+}
