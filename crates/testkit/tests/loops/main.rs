@@ -1,3 +1,4 @@
 //! Control loops beside a whole server, in virtual time.
 
 mod informers;
+mod nodes;
