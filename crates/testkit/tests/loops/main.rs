@@ -1,8 +1,8 @@
 //! Control loops beside a whole server, in virtual time.
 
-<<<<<<< HEAD
 mod election;
 mod informers;
+<<<<<<< HEAD
 <<<<<<< HEAD
 mod triggers;
 mod scheduling;
@@ -13,18 +13,18 @@ mod batch_steps;
 mod budgets;
 mod jobs;
 mod podgc;
-=======
 mod garbage;
-mod informers;
 mod interrupted;
 #[allow(dead_code)]
 #[path = "../api/kinds.rs"]
 mod kinds;
 mod namespaces;
->>>>>>> gc
 =======
 mod endpoints;
 mod informers;
 mod node_lifecycle;
 mod nodes_and_pods;
 >>>>>>> network
+=======
+mod nodes;
+>>>>>>> node

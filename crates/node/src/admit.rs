@@ -1,0 +1,129 @@
+//! A node's own word on a pod that was bound to it: what does not fit is refused, whoever bound it.
+
+mod affinity;
+#[cfg(test)]
+mod tests;
+
+use object::Value;
+
+use crate::pod::{Pod, Requests, Role, short_uid};
+
+pub use affinity::no_execute;
+
+/// What a node has to give.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    pub amounts: Requests,
+    pub pods: i64,
+}
+
+/// What is taken of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    pub amounts: Requests,
+    pub pods: i64,
+    /// Host ports and whose they are; few pods have any.
+    ports: Vec<(u128, Port)>,
+}
+
+/// Protocol, address ("" for all) and number.
+type Port = (Box<str>, Box<str>, i64);
+
+/// Why a pod may not stay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    pub reason: String,
+    pub message: String,
+}
+
+impl Taken {
+    pub fn add(&mut self, pod: &Pod<'_>, amounts: Requests) {
+        let uid = short_uid(pod.uid);
+        self.amounts = self.amounts.plus(amounts);
+        self.pods += 1;
+        self.ports.extend(host_ports(pod).into_iter().map(|port| (uid, port)));
+    }
+    pub fn remove(&mut self, uid: u128, amounts: Requests) {
+        self.amounts = self.amounts.minus(amounts);
+        self.pods -= 1;
+        self.ports.retain(|(whose, _)| *whose != uid);
+    }
+}
+
+/// `Err`: the first thing that speaks against it, in kubelet's order and words. `node` is asked for only where the pod or
+/// the node is choosy.
+pub fn admit(
+    pod: &Pod<'_>,
+    requests: Requests,
+    capacity: &Capacity,
+    taken: &Taken,
+    node: Option<&Value>,
+) -> Result<(), Rejection> {
+    if pod.tree.str_at(&["spec", "os", "name"]).is_some_and(|os| os != "linux") {
+        return Err(Rejection {
+            reason: "PodOSNotSupported".to_owned(),
+            message: "Failed to admit pod as the OS field doesn't match node OS".to_owned(),
+        });
+    }
+    let (has, used) = (capacity.amounts, taken.amounts);
+    let all = [
+        ("pods", 1, taken.pods, capacity.pods),
+        ("cpu", requests.cpu_milli, used.cpu_milli, has.cpu_milli),
+        ("memory", requests.memory, used.memory, has.memory),
+        ("ephemeral-storage", requests.ephemeral_storage, used.ephemeral_storage, has.ephemeral_storage),
+    ];
+    for (resource, requested, used, capacity) in all {
+        if requested > 0 && requested > capacity - used {
+            return Err(Rejection {
+                reason: format!("OutOf{resource}"),
+                message: format!(
+                    "Node didn't have enough resource: {resource}, requested: {requested}, used: {used}, capacity: {capacity}"
+                ),
+            });
+        }
+    }
+    let failed = |name: &str, why: &str| {
+        let message = format!("Predicate {name} failed: {why}");
+        Err(Rejection { reason: name.to_owned(), message })
+    };
+    if let Some(node) = node
+        && !affinity::matches(pod.tree, node)
+    {
+        return failed("NodeAffinity", "node(s) didn't match Pod's node affinity/selector");
+    }
+    if host_ports(pod).iter().any(|wanted| taken.ports.iter().any(|(_, there)| clash(wanted, there))) {
+        return failed("NodePorts", "node(s) didn't have free ports for the requested pod ports");
+    }
+    if let Some(node) = node
+        && !affinity::tolerates(pod.tree, node)
+    {
+        return failed("TaintToleration", "node(s) had taints that the pod didn't tolerate");
+    }
+    Ok(())
+}
+
+/// Must the node's labels be looked at?
+pub fn is_choosy(pod: &Pod<'_>) -> bool {
+    let spec = |path: &[&str]| pod.tree.at(path).is_some();
+    spec(&["spec", "nodeSelector"]) || spec(&["spec", "affinity", "nodeAffinity"])
+}
+
+/// The ports of the node a pod takes for itself.
+fn host_ports(pod: &Pod<'_>) -> Vec<Port> {
+    let mut found = Vec::new();
+    for container in pod.containers.iter().filter(|c| c.role != Role::Init) {
+        for port in container.spec.get("ports").and_then(Value::as_list).unwrap_or_default() {
+            let number = port.get("hostPort").and_then(Value::as_int).unwrap_or(0);
+            if number > 0 {
+                let protocol = port.str_at(&["protocol"]).unwrap_or("TCP");
+                let address = port.str_at(&["hostIP"]).filter(|ip| *ip != "0.0.0.0").unwrap_or("");
+                found.push((protocol.into(), address.into(), number));
+            }
+        }
+    }
+    found
+}
+
+fn clash(a: &Port, b: &Port) -> bool {
+    a.2 == b.2 && a.0 == b.0 && (a.1 == b.1 || a.1.is_empty() || b.1.is_empty())
+}

@@ -1,0 +1,144 @@
+//! One node of the cluster: its pods, its lease, its word about itself. A real machine has one, a simulation thousands.
+//!
+//! An agent has no task and no clock of its own: it is asked to take a turn when something it cares for changed, or when a time it
+//! named has come. What it decides under its lock is synchronous; the lock is never held while the API is called.
+
+mod heart;
+mod pods;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use client::Client;
+use env::Env;
+use object::Value;
+use parking_lot::Mutex;
+use runtime::{Key, ObjectRef};
+use table::Obj;
+
+use crate::admit::{Capacity, Taken};
+use crate::events::Events;
+use crate::machine::{Machine, Place};
+use crate::pod::short_uid;
+use crate::sandbox::{Health, Millis, Runtime};
+use crate::worker::Worker;
+
+pub struct Agent {
+    env: Env,
+    name: Box<str>,
+    ip: Box<str>,
+    zone: Box<str>,
+    machine: Arc<Machine>,
+    capacity: Capacity,
+    /// As `system:node:NAME` in `system:nodes`: what a node may do and no more.
+    client: Arc<dyn Client>,
+    events: Option<Arc<Events>>,
+    /// Guards what the agent knows; held while a step is decided, never across a call.
+    inner: Mutex<Inner>,
+}
+
+/// What an agent is made of.
+pub struct Parts {
+    pub name: String,
+    pub ip: String,
+    pub zone: String,
+    pub machine: Arc<Machine>,
+    pub capacity: Capacity,
+    pub client: Arc<dyn Client>,
+    pub events: Option<Arc<Events>>,
+    pub runtime: Box<dyn Runtime>,
+}
+
+struct Inner {
+    runtime: Box<dyn Runtime>,
+    pods: BTreeMap<Key, Worker>,
+    taken: Taken,
+    heart: heart::Heart,
+    /// The node is silent, not registered or deleted: pods that ask for a turn wait here.
+    quiet: bool,
+    waiting: BTreeSet<Key>,
+}
+
+/// When to look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// When something changes.
+    OnChange,
+    At(Millis),
+    /// A call failed in a way that may pass.
+    Soon,
+}
+
+impl Agent {
+    pub fn new(env: &Env, parts: Parts) -> Agent {
+        let inner = Inner {
+            runtime: parts.runtime,
+            pods: BTreeMap::new(),
+            taken: Taken::default(),
+            heart: heart::Heart::default(),
+            quiet: true,
+            waiting: BTreeSet::new(),
+        };
+        Agent {
+            env: env.clone(),
+            name: parts.name.into(),
+            ip: parts.ip.into(),
+            zone: parts.zone.into(),
+            machine: parts.machine,
+            capacity: parts.capacity,
+            client: parts.client,
+            events: parts.events,
+            inner: Mutex::new(inner),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The pod is gone from the API.
+    pub fn forget(&self, pod: &Obj) {
+        let (key, uid) = (Key::of(pod), short_uid(pod.uid()));
+        let mut inner = self.inner.lock();
+        inner.waiting.remove(&key);
+        if inner.pods.get(&key).is_some_and(|worker| worker.uid == uid) {
+            inner.drop_worker(&key);
+        }
+    }
+
+    fn now(&self) -> Millis {
+        (self.env.now_nanos() / 1_000_000) as Millis
+    }
+    fn place(&self) -> Place<'_> {
+        Place { name: &self.name, ip: &self.ip, zone: &self.zone }
+    }
+
+    fn tell(&self, about: ObjectRef, severity: runtime::Severity, reason: &str, message: String) {
+        if let Some(events) = &self.events {
+            events.tell(&self.client, &self.name, about, severity, reason, message);
+        }
+    }
+}
+
+impl Inner {
+    fn drop_worker(&mut self, key: &Key) {
+        if let Some(worker) = self.pods.remove(key) {
+            if worker.is_counted() {
+                self.taken.remove(worker.uid, worker.requests);
+            }
+            self.runtime.remove(worker.uid);
+        }
+    }
+
+    /// What the node's object asks for; and the pods to look at again, because the node speaks again.
+    fn hear(&mut self, node: Option<&Value>) -> (Health, BTreeSet<Key>) {
+        let health = node.map_or(Health::Silent, |node| self.runtime.node_changed(node));
+        let was_quiet = std::mem::replace(&mut self.quiet, health == Health::Silent);
+        let mut awake = BTreeSet::new();
+        if was_quiet && !self.quiet {
+            awake = std::mem::take(&mut self.waiting);
+            awake.extend(self.pods.keys().cloned());
+        }
+        (health, awake)
+    }
+}

@@ -1,0 +1,136 @@
+//! A turn of one pod: decide under the lock, then write the status, then delete where that was asked for.
+
+use std::sync::Arc;
+
+use client::DeleteOptions;
+use client::resources::PODS;
+use object::{Status, Value};
+use runtime::{Key, ObjectRef};
+use store::Revision;
+use table::Obj;
+
+use super::{Agent, Again, Inner};
+use crate::admit;
+use crate::pod::{Pod, Role, short_uid};
+use crate::worker::{Host, Step, Worker};
+
+impl Agent {
+    /// `node` gives the node's own object, for pods that care about its labels or taints.
+    pub async fn pod_turn(
+        &self,
+        key: &Key,
+        obj: &Arc<Obj>,
+        node: &(dyn Fn() -> Option<Value> + Send + Sync),
+    ) -> Again {
+        if self.is_settled(key, obj) {
+            return Again::OnChange;
+        }
+        let mut tree = runtime::tree(obj);
+        let Some(mut step) = self.decide(key, obj.revision(), &tree, node) else { return Again::OnChange };
+        self.tell_all(&tree, obj, &step);
+        if let Some(status) = step.status.take() {
+            tree.make_map().set("status", status);
+            match self.client.update(PODS.of(obj).sub("status"), tree).await {
+                Ok(written) => self.note_written(key, obj, written.revision()),
+                Err(status) => return self.refused(key, &status),
+            }
+        }
+        if step.over {
+            self.inner.lock().runtime.remove(short_uid(obj.uid()));
+        }
+        if step.delete {
+            let options = DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::exactly(obj) };
+            match self.client.delete(PODS.of(obj), options).await {
+                Ok(()) => return Again::OnChange,
+                Err(status) => return self.refused(key, &status),
+            }
+        }
+        step.wake.map_or(Again::OnChange, Again::At)
+    }
+
+    /// Nothing happened but what this agent wrote itself, and no time has come: not worth reading the object.
+    fn is_settled(&self, key: &Key, obj: &Obj) -> bool {
+        let now = self.now();
+        let inner = self.inner.lock();
+        inner.pods.get(key).is_some_and(|worker| {
+            worker.written == obj.revision()
+                && worker.uid == short_uid(obj.uid())
+                && worker.wake.is_none_or(|wake| now < wake)
+        })
+    }
+
+    fn decide(
+        &self,
+        key: &Key,
+        revision: Revision,
+        tree: &Value,
+        node: &(dyn Fn() -> Option<Value> + Send + Sync),
+    ) -> Option<Step> {
+        let pod = Pod::read(tree);
+        let mut inner = self.inner.lock();
+        if inner.quiet {
+            inner.waiting.insert(key.clone());
+            return None;
+        }
+        if inner.pods.get(key).is_some_and(|worker| worker.uid != short_uid(pod.uid)) {
+            // Deleted and made again between two looks.
+            inner.drop_worker(key);
+        }
+        let Inner { pods, runtime, taken, heart, .. } = &mut *inner;
+        let worker = pods.entry(key.clone()).or_insert_with(|| Worker::new(&pod));
+        if revision < worker.written {
+            // Our own write is on its way here and will ask for a turn.
+            return None;
+        }
+        let counted = worker.is_counted();
+        let mut admit = |pod: &Pod<'_>, requests| {
+            let node = if heart.evicts || admit::is_choosy(pod) { node() } else { None };
+            admit::admit(pod, requests, &self.capacity, taken, node.as_ref())
+        };
+        let host = Host { ip: &self.ip };
+        let step = worker.step(&pod, &host, &mut admit, &mut **runtime, self.now());
+        worker.wake = step.wake;
+        match (counted, worker.is_counted()) {
+            (false, true) => taken.add(&pod, worker.requests),
+            (true, false) => taken.remove(worker.uid, worker.requests),
+            _ => {}
+        }
+        Some(step)
+    }
+
+    fn note_written(&self, key: &Key, obj: &Obj, revision: Revision) {
+        let mut inner = self.inner.lock();
+        if let Some(worker) = inner.pods.get_mut(key).filter(|worker| worker.uid == short_uid(obj.uid())) {
+            worker.written = worker.written.max(revision);
+        }
+    }
+
+    /// Gone, or newer than what was read: the change that tells so asks for a turn. Anything else may pass.
+    fn refused(&self, key: &Key, status: &Status) -> Again {
+        if status.code == 404 {
+            return Again::OnChange;
+        }
+        // Not settled, whatever revision comes next.
+        if let Some(worker) = self.inner.lock().pods.get_mut(key) {
+            worker.wake = Some(0);
+        }
+        tracing::debug!(node = &*self.name, pod = key.as_str(), error = status.message, "a pod could not be reported");
+        Again::Soon
+    }
+
+    fn tell_all(&self, tree: &Value, obj: &Arc<Obj>, step: &Step) {
+        if step.events.is_empty() || self.events.is_none() {
+            return;
+        }
+        let pod = Pod::read(tree);
+        let about = ObjectRef::of(self.client.catalog(), PODS, obj);
+        for event in &step.events {
+            let mut about = about.clone();
+            if let Some(container) = event.container.and_then(|index| pod.containers.get(index)) {
+                let list = if container.role == Role::Main { "containers" } else { "initContainers" };
+                about.field_path = format!("spec.{list}{{{}}}", container.name);
+            }
+            self.tell(about, event.severity, &event.reason, event.message.clone());
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The agents of a process behind one view of the pods and one of the nodes: every change goes to the agent it concerns.
+//!
+//! ```text
+//! pods informer  ── spec.nodeName is ours ──> queue of pods  ── workers ──> Agent::pod_turn
+//! nodes informer ── the name is ours ───────> queue of nodes ── workers ──> Agent::node_turn
+//!                                   ^── and the times agents asked for: one heap for each queue, no task per pod
+//! ```
+//! Five thousand nodes have two watches. A real node has the same with views of its own pods and its own object only.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::resources::PODS;
+use env::Env;
+use futures_util::future::BoxFuture;
+use object::Value;
+use runtime::queue::{LOW, NORMAL};
+use runtime::{Board, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Stop, Turn, WorkQueue};
+use table::Obj;
+use tokio::task::JoinHandle;
+
+use crate::agent::{Agent, Again};
+
+/// So many writes about pods are under way at once: a disk takes many together, and a slow one holds up few.
+const POD_WORKERS: usize = 64;
+const NODE_WORKERS: usize = 32;
+/// After a call that failed in a way that may pass.
+const PAUSE: Duration = Duration::from_secs(1);
+
+struct Fleet {
+    env: Env,
+    agents: Vec<Agent>,
+    /// Looked up by name only.
+    by_name: HashMap<Box<str>, usize>,
+    pods: Arc<Informer>,
+    nodes: Arc<Informer>,
+    /// The place of `spec.nodeName` among what the table keeps of a pod.
+    node_field: usize,
+    pod_queue: Arc<WorkQueue<Key>>,
+}
+
+/// Keeps the agents going until stopped.
+pub fn start(
+    env: &Env,
+    agents: Vec<Agent>,
+    pods: &Arc<Informer>,
+    nodes: &Arc<Informer>,
+    catalog: &catalog::Catalog,
+    board: &Arc<Board>,
+    stop: Stop,
+) -> Vec<JoinHandle<()>> {
+    let pod_loop = Controller::new(env, "node-pods").workers(POD_WORKERS).max_retries(None);
+    let node_loop = Controller::new(env, "node-status").workers(NODE_WORKERS).max_retries(None);
+    let storage = catalog.find_storage(PODS.group, PODS.plural);
+    let fields = storage.map(|storage| &storage.selectable[..]).unwrap_or_default();
+    let node_field = fields
+        .iter()
+        .position(|field| &*field.name == "spec.nodeName")
+        .expect("the catalogue lets one select pods by node");
+    let by_name = agents.iter().enumerate().map(|(at, agent)| (agent.name().into(), at)).collect();
+    let fleet = Arc::new(Fleet {
+        env: env.clone(),
+        agents,
+        by_name,
+        pods: pods.clone(),
+        nodes: nodes.clone(),
+        node_field,
+        pod_queue: pod_loop.queue(),
+    });
+    for agent in &fleet.agents {
+        node_loop.queue().add(Key::new("", agent.name()), LOW, None);
+    }
+    let (of_pods, of_nodes) = (fleet.clone(), fleet.clone());
+    let pod_loop = pod_loop.watches(pods, move |notice| of_pods.pod_changed(notice));
+    let node_loop = node_loop.watches(nodes, move |notice| of_nodes.node_changed(notice)).reads(pods);
+    let mut tasks = node_loop.start(board, Arc::new(Nodes(fleet.clone())), stop.clone());
+    tasks.extend(pod_loop.start(board, Arc::new(Pods(fleet)), stop));
+    tasks
+}
+
+impl Fleet {
+    fn agent_of(&self, pod: &Obj) -> Option<&Agent> {
+        self.agent(pod.field(self.node_field))
+    }
+    fn agent(&self, name: &str) -> Option<&Agent> {
+        self.by_name.get(name).map(|at| &self.agents[*at])
+    }
+
+    /// The pod, if it is on one of our nodes. What is gone is forgotten here, where it is still known which node had it.
+    fn pod_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
+        match notice {
+            Notice::Deleted { obj, .. } => {
+                if let Some(agent) = self.agent_of(obj) {
+                    agent.forget(obj);
+                }
+                return Vec::new();
+            }
+            Notice::Updated { old, new, .. } if old.uid() != new.uid() => {
+                if let Some(agent) = self.agent_of(old) {
+                    agent.forget(old);
+                }
+            }
+            _ => {}
+        }
+        let obj = notice.obj();
+        self.agent_of(obj).map(|_| Key::of(obj)).into_iter().collect()
+    }
+
+    fn node_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
+        let obj = notice.obj();
+        self.agent(obj.name()).map(|_| Key::of(obj)).into_iter().collect()
+    }
+
+    fn next(&self, again: Again) -> Next {
+        match again {
+            Again::OnChange => Next::Done,
+            Again::Soon => Next::After(PAUSE),
+            Again::At(at) => {
+                // To the millisecond above, so that the time has come when the turn does.
+                let now = self.env.now_nanos();
+                let at = u128::try_from(at).unwrap_or(0).saturating_mul(1_000_000);
+                let wait = u64::try_from(at.saturating_sub(now)).unwrap_or(u64::MAX);
+                Next::After(Duration::from_nanos(wait.min(MOST_NANOS)).max(Duration::from_millis(1)))
+            }
+        }
+    }
+}
+
+/// Longer waits are looked at in between; the queue's clock cannot hold them all.
+const MOST_NANOS: u64 = 30 * 24 * 3600 * 1_000_000_000;
+
+struct Pods(Arc<Fleet>);
+struct Nodes(Arc<Fleet>);
+
+impl Reconcile for Pods {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let fleet = &*self.0;
+            let Some(pod) = fleet.pods.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let Some(agent) = fleet.agent_of(&pod) else { return Ok(Next::Done) };
+            let node = || -> Option<Value> {
+                fleet.nodes.store().get("", agent.name()).map(|node| runtime::tree(&node))
+            };
+            Ok(fleet.next(agent.pod_turn(turn.key, &pod, &node).await))
+        })
+    }
+}
+
+impl Reconcile for Nodes {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let fleet = &*self.0;
+            let Some(agent) = fleet.agent(turn.key.name()) else { return Ok(Next::Done) };
+            let node = fleet.nodes.store().get("", agent.name());
+            let (again, awake) = agent.node_turn(node.as_deref()).await;
+            for key in awake {
+                fleet.pod_queue.add(key, NORMAL, None);
+            }
+            Ok(fleet.next(again))
+        })
+    }
+}
+

@@ -1,0 +1,66 @@
+//! What annotations make a simulated node or pod do.
+//!
+//! | annotation | on | meaning |
+//! |---|---|---|
+//! | `sim.setpoint.dev/start-seconds` | pod, node | how long a container takes to start |
+//! | `sim.setpoint.dev/ready-seconds` | pod, node | how long after its start it becomes ready |
+//! | `sim.setpoint.dev/stop-seconds` | pod, node | how long it takes to stop when asked; longer than the grace: killed, 137 |
+//! | `sim.setpoint.dev/run-seconds` | pod | its containers end after this, whatever their command |
+//! | `sim.setpoint.dev/exit-code` | pod | with this code (0) |
+//! | `sim.setpoint.dev/failure-probability` | node | of each start: 0 to 1 that the container ends at once with code 1 |
+//! | `sim.setpoint.dev/silent` | node | `true`: no lease, no status, nothing about pods |
+//! | `sim.setpoint.dev/not-ready` | node | `true`, or a reason for people: the node says it is not ready |
+//!
+//! Numbers are decimal; what is none counts as absent. Changes count from then on: what has started keeps its course, but for
+//! `stop-seconds`, which is read when a pod stops.
+
+use object::Value;
+
+use super::command::{End, millis};
+use crate::sandbox::Health;
+
+const PREFIX: &str = "sim.setpoint.dev/";
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Behaviour {
+    pub start_millis: Option<i64>,
+    pub ready_millis: Option<i64>,
+    pub stop_millis: Option<i64>,
+    pub end: Option<End>,
+    pub failure_probability: f64,
+    silent: bool,
+    not_ready: Option<String>,
+}
+
+impl Behaviour {
+    pub fn read(annotations: Option<&Value>) -> Behaviour {
+        let Some(annotations) = annotations.and_then(Value::as_map) else { return Behaviour::default() };
+        let text = |name: &str| {
+            let found = annotations.iter().find(|(key, _)| key.strip_prefix(PREFIX) == Some(name));
+            found.and_then(|(_, value)| value.as_str())
+        };
+        let time = |name: &str| text(name).and_then(|number| millis(number, 1.0));
+        let (run, code) = (time("run-seconds"), text("exit-code").and_then(|code| code.parse().ok()));
+        let end = (run.is_some() || code.is_some())
+            .then(|| End { after_millis: run.unwrap_or(0), code: code.unwrap_or(0) });
+        let probability = text("failure-probability").and_then(|p| p.parse::<f64>().ok());
+        Behaviour {
+            start_millis: time("start-seconds"),
+            ready_millis: time("ready-seconds"),
+            stop_millis: time("stop-seconds"),
+            end,
+            failure_probability: probability.filter(|p| p.is_finite()).unwrap_or(0.0).clamp(0.0, 1.0),
+            silent: text("silent") == Some("true"),
+            not_ready: text("not-ready").filter(|why| !matches!(*why, "" | "false")).map(str::to_owned),
+        }
+    }
+
+    pub fn health(&self) -> Health {
+        match &self.not_ready {
+            _ if self.silent => Health::Silent,
+            None => Health::Ready,
+            Some(why) if why == "true" => Health::NotReady(format!("{PREFIX}not-ready is set")),
+            Some(why) => Health::NotReady(why.clone()),
+        }
+    }
+}

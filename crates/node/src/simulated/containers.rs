@@ -1,0 +1,217 @@
+//! A runtime without containers: what runs is a matter of the clock.
+//!
+//! A container is four times and a code, so 150,000 pods are a few dozen megabytes and cost nothing while they run.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+
+use env::Env;
+use object::{Value, time};
+
+use super::addresses::Addresses;
+use super::behaviour::Behaviour;
+use super::command::{self, End};
+use crate::pod::{self, Pod, Role, short_uid};
+use crate::sandbox::{Container, Exit, Health, Millis, Running, Runtime, Sandbox};
+
+/// Later than anything.
+const NEVER: Millis = Millis::MAX;
+
+/// The runtime of one simulated node.
+pub struct Containers {
+    env: Env,
+    addresses: Addresses,
+    /// Looked up by uid only.
+    pods: HashMap<u128, Simulated>,
+    node: Behaviour,
+}
+
+struct Simulated {
+    /// None: a pod on the host's network, or no address was left.
+    address: Option<Ipv4Addr>,
+    containers: Box<[Option<Course>]>,
+}
+
+/// The course of a container's run.
+struct Course {
+    attempt: u32,
+    code: i32,
+    starts: Millis,
+    ready: Millis,
+    ends: Millis,
+    /// The run before: started, finished, code.
+    last: Option<Box<(Millis, Millis, i32)>>,
+}
+
+impl Containers {
+    pub fn new(env: Env, addresses: Addresses) -> Containers {
+        Containers { env, addresses, pods: HashMap::new(), node: Behaviour::default() }
+    }
+
+    fn course(&self, pod: &Pod<'_>, index: usize, attempt: u32, starts: Millis) -> Course {
+        let container = &pod.containers[index];
+        let own = Behaviour::read(pod.annotations());
+        let by_command = || command::end_of(container.spec);
+        let mut end = match container.role {
+            // An image nobody knows is no reason to hold up a pod for ever.
+            Role::Init => Some(by_command().unwrap_or(End { after_millis: 0, code: 0 })),
+            Role::Sidecar => by_command(),
+            Role::Main => own.end.or_else(by_command),
+        };
+        let probability = self.node.failure_probability;
+        if probability > 0.0 && (self.env.random_below(1 << 32) as f64) < probability * (1u64 << 32) as f64 {
+            end = Some(End { after_millis: 0, code: 1 });
+        }
+        let wait = own.ready_millis.or(self.node.ready_millis).unwrap_or_else(|| probe_delay(container));
+        Course {
+            attempt,
+            code: end.map_or(0, |end| end.code),
+            starts,
+            ready: starts.saturating_add(wait),
+            ends: end.map_or(NEVER, |end| starts.saturating_add(end.after_millis)),
+            last: None,
+        }
+    }
+}
+
+impl Runtime for Containers {
+    fn node_changed(&mut self, node: &Value) -> Health {
+        self.node = Behaviour::read(node.at(&["metadata", "annotations"]));
+        self.node.health()
+    }
+
+    /// Nothing outlives the process but what the API remembers: that is taken for what runs.
+    fn recover(&mut self, pod: &Pod<'_>) {
+        let uid = short_uid(pod.uid);
+        if self.pods.contains_key(&uid) || pod.is_over() {
+            return;
+        }
+        let said = pod.tree.str_at(&["status", "podIP"]).and_then(|ip| ip.parse().ok());
+        let address = if pod.host_network {
+            None
+        } else {
+            said.filter(|ip| self.addresses.claim(*ip)).or_else(|| self.addresses.take())
+        };
+        let containers = (0..pod.containers.len()).map(|index| self.recovered(pod, index)).collect();
+        self.pods.insert(uid, Simulated { address, containers });
+    }
+
+    fn look(&mut self, pod: &Pod<'_>, now: Millis) -> Option<Sandbox> {
+        let there = self.pods.get(&short_uid(pod.uid))?;
+        let mut next = None;
+        let containers = there.containers.iter().enumerate();
+        let containers = containers.map(|(index, course)| {
+            let course = course.as_ref()?;
+            let coming = [course.starts, course.ready, course.ends];
+            let coming = coming.into_iter().filter(|at| *at > now && *at <= course.ends && *at != NEVER);
+            next = coming.chain(next).min();
+            Some(course.seen(pod, index, now))
+        });
+        let containers = containers.collect();
+        let ip = there.address.map(|ip| ip.to_string()).unwrap_or_default();
+        Some(Sandbox { ip, containers, next })
+    }
+
+    fn create(&mut self, pod: &Pod<'_>, _: Millis) {
+        let address = if pod.host_network { None } else { self.addresses.take() };
+        let containers = pod.containers.iter().map(|_| None).collect();
+        self.pods.insert(short_uid(pod.uid), Simulated { address, containers });
+    }
+
+    fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
+        let own = Behaviour::read(pod.annotations());
+        let wait = own.start_millis.or(self.node.start_millis).unwrap_or(0);
+        let mut course = self.course(pod, container, attempt, now.saturating_add(wait));
+        let slot = self.pods.get_mut(&short_uid(pod.uid)).and_then(|p| p.containers.get_mut(container));
+        let Some(slot) = slot else { return };
+        course.last = slot.take().map(|before| Box::new((before.starts, before.ends, before.code)));
+        *slot = Some(course);
+    }
+
+    fn stop(&mut self, pod: &Pod<'_>, grace_seconds: i64, now: Millis) {
+        let own = Behaviour::read(pod.annotations());
+        let wanted = own.stop_millis.or(self.node.stop_millis).unwrap_or(0);
+        let grace = grace_seconds.max(0).saturating_mul(1000);
+        let Some(there) = self.pods.get_mut(&short_uid(pod.uid)) else { return };
+        for slot in &mut there.containers {
+            let Some(course) = slot else { continue };
+            if course.starts > now {
+                // It never came to be.
+                *slot = None;
+                continue;
+            }
+            let stops = now.saturating_add(wanted.min(grace));
+            if stops < course.ends {
+                (course.ends, course.code) = (stops, if wanted <= grace { 0 } else { 137 });
+            }
+        }
+    }
+
+    fn remove(&mut self, uid: u128) {
+        if let Some(Simulated { address: Some(address), .. }) = self.pods.remove(&uid) {
+            self.addresses.give_back(address);
+        }
+    }
+}
+
+impl Containers {
+    /// A container as its status tells of it.
+    fn recovered(&self, pod: &Pod<'_>, index: usize) -> Option<Course> {
+        let container = &pod.containers[index];
+        let list = if container.role == Role::Main { "containerStatuses" } else { "initContainerStatuses" };
+        let all = pod.tree.at(&["status", list]).and_then(Value::as_list).unwrap_or_default();
+        let said = all.iter().find(|status| status.str_at(&["name"]) == Some(container.name))?;
+        let restarts = said.get("restartCount").and_then(Value::as_int).unwrap_or(0);
+        let attempt = u32::try_from(restarts).unwrap_or(0);
+        let moment = |path: &[&str]| {
+            said.str_at(path).and_then(time::parse).map(|(seconds, nanos)| seconds * 1000 + i64::from(nanos / 1_000_000))
+        };
+        let ended = |state: &str| {
+            let code = said.at(&[state, "terminated", "exitCode"])?.as_int()?;
+            let at = |name: &str| moment(&[state, "terminated", name]).unwrap_or(0);
+            Some((at("startedAt"), at("finishedAt"), i32::try_from(code).unwrap_or(1)))
+        };
+        let over = |(starts, ends, code)| Course { attempt, code, starts, ready: NEVER, ends, last: None };
+        if let Some(since) = moment(&["state", "running", "startedAt"]) {
+            let mut course = self.course(pod, index, attempt, since);
+            course.last = ended("lastState").map(Box::new);
+            return Some(course);
+        }
+        if let Some(run) = ended("state") {
+            let last = ended("lastState").map(Box::new);
+            return Some(Course { last, ..over(run) });
+        }
+        ended("lastState").map(over)
+    }
+}
+
+impl Course {
+    fn seen(&self, pod: &Pod<'_>, index: usize, now: Millis) -> Running {
+        let state = if now < self.starts {
+            Container::Created
+        } else if now < self.ends {
+            Container::Running { since: self.starts, ready: now >= self.ready }
+        } else {
+            let id = id(pod, index, self.attempt);
+            Container::Exited(Exit { code: self.code, started: self.starts, finished: self.ends, id })
+        };
+        let last = self.last.as_ref().map(|run| {
+            let (started, finished, code) = **run;
+            let id = id(pod, index, self.attempt.saturating_sub(1));
+            Exit { code, started, finished, id }
+        });
+        let image_id = format!("simulated/{}", pod.containers[index].image);
+        Running { id: id(pod, index, self.attempt), image_id, attempt: self.attempt, state, last }
+    }
+}
+
+/// Made from what is known, so that nothing has to be kept.
+fn id(pod: &Pod<'_>, index: usize, attempt: u32) -> String {
+    format!("simulated://{}-{index}-{attempt}", pod.uid)
+}
+
+/// Without a word from anybody, a container is ready as soon as it would first be probed.
+fn probe_delay(container: &pod::Container<'_>) -> Millis {
+    let delay = container.spec.at(&["readinessProbe", "initialDelaySeconds"]).and_then(Value::as_int);
+    delay.unwrap_or(0).clamp(0, 86_400) * 1000
+}

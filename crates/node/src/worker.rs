@@ -1,0 +1,398 @@
+//! One pod on its node: what to start and stop next, and what to tell the API. Pure but for the runtime it is handed.
+//!
+//! ```text
+//!            does not fit                      all ended and stay ended
+//!   New ───────────────────> Rejected        ┌──────────────────────────┐
+//!    │ admitted                              │                          v
+//!    └──> Running ───────────────────────────┴──> Terminating ──> Terminated ──> (deleted, or kept as Succeeded / Failed)
+//!         sandbox, init containers in order,      stop with grace
+//!         containers, restarts with back-off      deleted, deadline passed, failed by somebody else
+//! ```
+//! A step is taken when the pod changed or a time it asked for has come; taking it once more changes nothing.
+
+mod backoff;
+mod conditions;
+mod status;
+#[cfg(test)]
+mod tests;
+
+use object::Value;
+use runtime::Severity;
+
+use crate::admit::Rejection;
+use crate::pod::{Pod, Requests, Role, short_uid};
+use crate::sandbox::{Container, Millis, Runtime, Sandbox};
+use backoff::BackOff;
+pub use status::Host;
+
+/// What an agent remembers of a pod: everything else is in the API or in the runtime.
+pub struct Worker {
+    pub uid: u128,
+    /// The revision of our last write: what is older than that is not looked at.
+    pub written: store::Revision,
+    /// What the last step asked for.
+    pub wake: Option<Millis>,
+    /// Counted against the node while the pod is on it.
+    pub requests: Requests,
+    stage: Stage,
+    /// In the order of the pod's containers; empty until one was restarted.
+    backoffs: Vec<BackOff>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Stage {
+    New,
+    Rejected(Box<Rejection>),
+    Running,
+    /// With the grace that was last given to the containers.
+    Terminating {
+        grace_seconds: i64,
+    },
+    /// Nothing runs, and nothing will.
+    Terminated,
+}
+
+/// What a step comes to.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// The status to write; `None`: the API has it already.
+    pub status: Option<Value>,
+    pub events: Vec<Happening>,
+    /// To be looked at again then, even if nothing changes.
+    pub wake: Option<Millis>,
+    /// Nothing runs any more and the API wants it gone: after the status, delete it.
+    pub delete: bool,
+    /// Nothing runs any more: after the status was written, the runtime may forget it.
+    pub over: bool,
+}
+
+/// Something people may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happening {
+    pub severity: Severity,
+    pub reason: String,
+    pub message: String,
+    /// The place of the container it is about; `None`: the pod.
+    pub container: Option<usize>,
+}
+
+/// Why a pod ends though its containers might go on.
+struct Ending {
+    grace_seconds: i64,
+    why: Why,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Deleted,
+    /// The API says that it is over.
+    Over,
+    Deadline,
+}
+
+impl Worker {
+    pub fn new(pod: &Pod<'_>) -> Worker {
+        Worker {
+            uid: short_uid(pod.uid),
+            written: store::Revision(0),
+            wake: None,
+            requests: Requests::of(pod),
+            stage: Stage::New,
+            backoffs: Vec::new(),
+        }
+    }
+
+    /// Does the pod take up room on the node?
+    pub fn is_counted(&self) -> bool {
+        matches!(self.stage, Stage::Running | Stage::Terminating { .. })
+    }
+
+    /// Does what is to be done now.
+    pub fn step(
+        &mut self,
+        pod: &Pod<'_>,
+        host: &Host<'_>,
+        admit: &mut dyn FnMut(&Pod<'_>, Requests) -> Result<(), Rejection>,
+        runtime: &mut dyn Runtime,
+        now: Millis,
+    ) -> Step {
+        let mut step = Step::default();
+        let ending = ending(pod, now);
+        if self.stage == Stage::New {
+            self.enter(pod, ending.is_some(), admit, runtime, &mut step);
+        }
+        if let Stage::Rejected(rejection) = &self.stage {
+            step.status = status::rejected(pod, rejection, now);
+            step.delete = pod.deletion.is_some();
+            step.over = true;
+            return step;
+        }
+        if let Some(ending) = ending {
+            return self.end(pod, host, &ending, runtime, now, step);
+        }
+        if self.stage == Stage::Terminated {
+            // The status of the last step was not written yet, or the API is behind.
+            return self.finish(pod, host, runtime, now, step);
+        }
+        let sandbox = self.sync(pod, runtime, now, &mut step);
+        if self.is_done(pod, &sandbox) {
+            if sandbox.is_alive() {
+                // Only sidecars are left.
+                runtime.stop(pod, pod.grace_seconds, now);
+                let sandbox = runtime.look(pod, now).unwrap_or_default();
+                if sandbox.is_alive() {
+                    step.wake = earlier(step.wake, sandbox.next);
+                    step.status = self.status(pod, host, &sandbox, false, now);
+                    return step;
+                }
+            }
+            self.stage = Stage::Terminated;
+            return self.finish(pod, host, runtime, now, step);
+        }
+        step.wake = earlier(step.wake, sandbox.next);
+        step.wake = earlier(step.wake, deadline(pod, now));
+        step.status = self.status(pod, host, &sandbox, false, now);
+        step
+    }
+
+    /// A pod that is new to this process.
+    fn enter(
+        &mut self,
+        pod: &Pod<'_>,
+        ending: bool,
+        admit: &mut dyn FnMut(&Pod<'_>, Requests) -> Result<(), Rejection>,
+        runtime: &mut dyn Runtime,
+        step: &mut Step,
+    ) {
+        // A node took it before, perhaps this one under another process: it is not asked again.
+        if pod.started.is_some() {
+            runtime.recover(pod);
+            self.stage = Stage::Running;
+        } else if ending {
+            self.stage = Stage::Running;
+        } else {
+            self.stage = match admit(pod, self.requests) {
+                Ok(()) => Stage::Running,
+                Err(rejection) => {
+                    step.tell(None, Severity::Warning, &rejection.reason, rejection.message.clone());
+                    Stage::Rejected(Box::new(rejection))
+                }
+            };
+        }
+    }
+
+    /// Stops what runs; once nothing does, says so.
+    fn end(
+        &mut self,
+        pod: &Pod<'_>,
+        host: &Host<'_>,
+        ending: &Ending,
+        runtime: &mut dyn Runtime,
+        now: Millis,
+        mut step: Step,
+    ) -> Step {
+        let grace = ending.grace_seconds;
+        let mut sandbox = runtime.look(pod, now).unwrap_or_default();
+        if sandbox.is_alive() {
+            let again = match self.stage {
+                Stage::Terminating { grace_seconds } => grace < grace_seconds,
+                _ => {
+                    for (index, container) in sandbox.containers.iter().enumerate() {
+                        if container.as_ref().is_some_and(|c| matches!(c.state, Container::Running { .. })) {
+                            let told = format!("Stopping container {}", pod.containers[index].name);
+                            step.tell(Some(index), Severity::Normal, "Killing", told);
+                        }
+                    }
+                    true
+                }
+            };
+            self.stage = Stage::Terminating { grace_seconds: grace };
+            if again {
+                runtime.stop(pod, grace, now);
+                sandbox = runtime.look(pod, now).unwrap_or_default();
+            }
+            if sandbox.is_alive() {
+                step.wake = sandbox.next;
+                step.status = self.status(pod, host, &sandbox, false, now);
+                return step;
+            }
+        }
+        let before = std::mem::replace(&mut self.stage, Stage::Terminated);
+        if ending.why == Why::Deadline && before != Stage::Terminated {
+            let (reason, told) = (status::DEADLINE_REASON, status::DEADLINE_MESSAGE);
+            step.tell(None, Severity::Normal, reason, told.to_owned());
+        }
+        self.finish(pod, host, runtime, now, step)
+    }
+
+    /// The last status, and the deletion where that was asked for.
+    fn finish(
+        &mut self,
+        pod: &Pod<'_>,
+        host: &Host<'_>,
+        runtime: &mut dyn Runtime,
+        now: Millis,
+        mut step: Step,
+    ) -> Step {
+        step.over = true;
+        step.delete = pod.deletion.is_some();
+        match runtime.look(pod, now) {
+            Some(sandbox) => step.status = self.status(pod, host, &sandbox, true, now),
+            // What the API says of a pod that is over stays; one that never ran and is no more wanted has failed.
+            None if pod.is_over() => {}
+            None => step.status = self.status(pod, host, &Sandbox::default(), true, now),
+        }
+        step
+    }
+
+    /// Starts what should run and does not.
+    fn sync(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime, now: Millis, step: &mut Step) -> Sandbox {
+        if runtime.look(pod, now).is_none() {
+            runtime.create(pod, now);
+        }
+        // A container may end the moment it starts; the back-off bounds how often that is tried at once. Each round starts
+        // something, and a container at most twice: so many rounds are enough.
+        for _ in 0..=2 * pod.containers.len() {
+            let sandbox = runtime.look(pod, now).unwrap_or_default();
+            let starts = self.starts(pod, &sandbox, now, step);
+            if starts.is_empty() {
+                return sandbox;
+            }
+            for (index, attempt) in starts {
+                runtime.start(pod, index, attempt, now);
+                let image = pod.containers[index].image;
+                let pulled =
+                    format!("Container image {} already present on machine and can be accessed by the pod", object::quote(image));
+                step.tell(Some(index), Severity::Normal, "Pulled", pulled);
+                step.tell(Some(index), Severity::Normal, "Created", "Container created".to_owned());
+                step.tell(Some(index), Severity::Normal, "Started", "Container started".to_owned());
+            }
+        }
+        runtime.look(pod, now).unwrap_or_default()
+    }
+
+    /// Which containers to start now, each with the number of its restarts.
+    fn starts(
+        &mut self,
+        pod: &Pod<'_>,
+        sandbox: &Sandbox,
+        now: Millis,
+        step: &mut Step,
+    ) -> Vec<(usize, u32)> {
+        let mut starts = Vec::new();
+        if self.is_done(pod, sandbox) {
+            return starts;
+        }
+        let mains_begun = pod
+            .containers
+            .iter()
+            .enumerate()
+            .any(|(index, c)| c.role == Role::Main && sandbox.container(index).is_some());
+        for (index, container) in pod.containers.iter().enumerate() {
+            // Once the containers were begun, the init containers are history; sidecars are kept up.
+            if container.role == Role::Init && mains_begun {
+                continue;
+            }
+            let there = sandbox.container(index);
+            let settled = match there.map(|c| (&c.state, c.attempt)) {
+                None => {
+                    starts.push((index, 0));
+                    false
+                }
+                Some((Container::Created, _)) => false,
+                Some((Container::Running { .. }, _)) => container.role != Role::Init,
+                Some((Container::Exited(exit), attempt)) => {
+                    if pod.restarts(container, exit.code) {
+                        match self.backoff(pod, index).try_restart(exit.finished, now) {
+                            backoff::Verdict::Now => starts.push((index, attempt + 1)),
+                            backoff::Verdict::Wait { until, new } => {
+                                step.wake = earlier(step.wake, Some(until));
+                                if new {
+                                    let (name, pod) = (container.name, pod.described());
+                                    let told = format!("Back-off restarting failed container {name} in pod {pod}");
+                                    step.tell(Some(index), Severity::Warning, "BackOff", told);
+                                }
+                            }
+                        }
+                        false
+                    } else {
+                        true
+                    }
+                }
+            };
+            // What comes later waits for what comes first.
+            if !settled && container.role != Role::Main && !mains_begun {
+                break;
+            }
+        }
+        starts
+    }
+
+    /// Nothing will ever be started again.
+    fn is_done(&self, pod: &Pod<'_>, sandbox: &Sandbox) -> bool {
+        let ended = |index: usize| match sandbox.container(index).map(|c| &c.state) {
+            Some(Container::Exited(exit)) if !pod.restarts(&pod.containers[index], exit.code) => Some(exit.code),
+            _ => None,
+        };
+        let mut mains = true;
+        for (index, container) in pod.containers.iter().enumerate() {
+            match container.role {
+                Role::Init if ended(index).is_some_and(|code| code != 0) => return true,
+                Role::Main => mains &= ended(index).is_some(),
+                _ => {}
+            }
+        }
+        mains
+    }
+
+    fn backoff(&mut self, pod: &Pod<'_>, index: usize) -> &mut BackOff {
+        if self.backoffs.is_empty() {
+            self.backoffs = vec![BackOff::default(); pod.containers.len()];
+        }
+        // The number of containers of a pod never changes.
+        &mut self.backoffs[index]
+    }
+
+    fn status(
+        &self,
+        pod: &Pod<'_>,
+        host: &Host<'_>,
+        sandbox: &Sandbox,
+        terminal: bool,
+        now: Millis,
+    ) -> Option<Value> {
+        status::changed(&status::View { pod, host, sandbox, backoffs: &self.backoffs, terminal, now })
+    }
+}
+
+impl Step {
+    fn tell(&mut self, container: Option<usize>, severity: Severity, reason: &str, message: String) {
+        self.events.push(Happening { severity, reason: reason.to_owned(), message, container });
+    }
+}
+
+fn ending(pod: &Pod<'_>, now: Millis) -> Option<Ending> {
+    if let Some(grace_seconds) = pod.deletion {
+        return Some(Ending { grace_seconds, why: Why::Deleted });
+    }
+    let grace_seconds = pod.grace_seconds;
+    if pod.is_over() {
+        return Some(Ending { grace_seconds, why: Why::Over });
+    }
+    let passed = status::deadline_passed(pod, now);
+    passed.then_some(Ending { grace_seconds, why: Why::Deadline })
+}
+
+/// When the pod's time will be up.
+fn deadline(pod: &Pod<'_>, now: Millis) -> Option<Millis> {
+    let seconds = pod.active_deadline_seconds?;
+    let from = pod.started.map_or(now, |started| started * 1000);
+    Some(from.saturating_add(seconds.saturating_mul(1000)))
+}
+
+fn earlier(a: Option<Millis>, b: Option<Millis>) -> Option<Millis> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,82 @@
+//! How long a container that keeps ending waits before it is started again: not at all, then 10 s, doubled up to 5 min.
+
+use crate::sandbox::Millis;
+
+const FIRST_SECONDS: u32 = 10;
+const MOST_SECONDS: u32 = 300;
+/// A run longer than this is forgiven.
+const FORGOTTEN_MILLIS: Millis = 2 * MOST_SECONDS as Millis * 1000;
+
+/// Of one container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackOff {
+    /// 0: none so far.
+    seconds: u32,
+    /// When it was last lengthened.
+    updated: Millis,
+    /// People know of this wait.
+    told: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Now,
+    Wait {
+        until: Millis,
+        /// The wait just began.
+        new: bool,
+    },
+}
+
+impl BackOff {
+    /// For a container whose last run ended at `finished`.
+    pub fn try_restart(&mut self, finished: Millis, now: Millis) -> Verdict {
+        if let Some(until) = self.waits_until(finished, now) {
+            let new = !std::mem::replace(&mut self.told, true);
+            return Verdict::Wait { until, new };
+        }
+        let fresh = self.seconds == 0 || finished - self.updated > FORGOTTEN_MILLIS;
+        let seconds = if fresh { FIRST_SECONDS } else { (self.seconds * 2).min(MOST_SECONDS) };
+        *self = BackOff { seconds, updated: now, told: false };
+        Verdict::Now
+    }
+
+    /// Until when a container that ended then has to wait.
+    pub fn waits_until(&self, finished: Millis, now: Millis) -> Option<Millis> {
+        let until = finished + Millis::from(self.seconds) * 1000;
+        let counts = self.seconds > 0 && finished - self.updated <= FORGOTTEN_MILLIS;
+        (counts && now < until).then_some(until)
+    }
+
+    pub fn seconds(&self) -> u32 {
+        self.seconds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_restart_is_at_once_and_later_ones_wait_twice_as_long_each_time() {
+        let mut backoff = BackOff::default();
+        let mut now = 1_000_000;
+        assert_eq!(backoff.try_restart(now, now), Verdict::Now);
+        for seconds in [10, 20, 40, 80, 160, 300, 300] {
+            let until = now + seconds * 1000;
+            assert_eq!(backoff.try_restart(now, now), Verdict::Wait { until, new: true });
+            assert_eq!(backoff.try_restart(now, until - 1), Verdict::Wait { until, new: false });
+            assert_eq!(backoff.try_restart(now, until), Verdict::Now);
+            now = until;
+        }
+    }
+
+    #[test]
+    fn a_long_run_is_forgiven() {
+        let mut backoff = BackOff::default();
+        assert_eq!(backoff.try_restart(0, 0), Verdict::Now);
+        let finished = 601_000;
+        assert_eq!(backoff.try_restart(finished, finished), Verdict::Now);
+        assert_eq!(backoff.seconds(), 10);
+    }
+}

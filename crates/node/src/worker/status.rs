@@ -1,0 +1,329 @@
+//! A pod's status as kubelet writes it, from what runs; `None` when the API has it already.
+
+use object::{Map, Value, time};
+
+use crate::admit::Rejection;
+use crate::pod::{Container, Pod, Role};
+use crate::sandbox::{Container as State, Exit, Millis, Sandbox};
+use crate::worker::backoff::BackOff;
+use crate::worker::conditions;
+
+pub const DEADLINE_REASON: &str = "DeadlineExceeded";
+pub const DEADLINE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
+
+/// What the status says of the machine.
+pub struct Host<'a> {
+    pub ip: &'a str,
+}
+
+/// All a status is made of.
+pub struct View<'a> {
+    pub pod: &'a Pod<'a>,
+    pub host: &'a Host<'a>,
+    pub sandbox: &'a Sandbox,
+    pub backoffs: &'a [BackOff],
+    /// Nothing will be started again.
+    pub terminal: bool,
+    pub now: Millis,
+}
+
+/// A container as people are shown it.
+pub struct Shown {
+    pub state: Face,
+    pub last: Option<Exit>,
+    pub ready: bool,
+    pub restarts: u32,
+    pub id: String,
+    pub image_id: String,
+}
+
+pub enum Face {
+    Waiting { reason: &'static str, message: String },
+    Running { since: Millis },
+    Ended(Exit),
+    /// It should have run, and nobody knows what became of it.
+    Lost,
+}
+
+pub fn changed(view: &View<'_>) -> Option<Value> {
+    let pod = view.pod;
+    let shown: Vec<Shown> = (0..pod.containers.len()).map(|index| show(view, index)).collect();
+    let late = deadline_passed(pod, view.now);
+    let phase = match phase(view, &shown) {
+        // What is over never comes back, whatever runs.
+        _ if pod.is_over() => pod.phase,
+        _ if late => "Failed",
+        "Pending" | "Running" | "Unknown" if view.terminal => "Failed",
+        phase => phase,
+    };
+    let mut status = old_status(pod);
+    let map = status.make_map();
+    let kept = phase == pod.phase && !late;
+    if !kept {
+        map.remove("reason");
+        map.remove("message");
+    }
+    if late && !pod.is_over() {
+        map.set("reason", DEADLINE_REASON);
+        map.set("message", DEADLINE_MESSAGE);
+    }
+    map.set("phase", phase);
+    if pod.generation > 0 {
+        map.set("observedGeneration", Value::Int(pod.generation));
+    }
+    map.set("hostIP", view.host.ip);
+    map.set("hostIPs", addresses(view.host.ip));
+    let ip = if pod.host_network { view.host.ip } else { &view.sandbox.ip };
+    if !ip.is_empty() {
+        map.set("podIP", ip);
+        map.set("podIPs", addresses(ip));
+    }
+    if pod.started.is_none() {
+        map.set("startTime", time::format_seconds(view.now / 1000));
+    }
+    let of = |main: bool| {
+        let mine = pod.containers.iter().zip(&shown).filter(|(c, _)| (c.role == Role::Main) == main);
+        let mut all: Vec<(&str, Value)> = mine.map(|(c, s)| (c.name, container_status(c, s))).collect();
+        if main {
+            // Kubelet sorts these by name, and keeps init containers in their order.
+            all.sort_by_key(|(name, _)| *name);
+        }
+        Value::List(all.into_iter().map(|(_, status)| status).collect())
+    };
+    map.set("containerStatuses", of(true));
+    if pod.has_init_containers() {
+        map.set("initContainerStatuses", of(false));
+    }
+    conditions::set(map, view, &shown, phase);
+    differs(pod, status)
+}
+
+/// Of a pod the node does not take.
+pub fn rejected(pod: &Pod<'_>, rejection: &Rejection, now: Millis) -> Option<Value> {
+    if pod.is_over() {
+        return None;
+    }
+    let mut status = old_status(pod);
+    let map = status.make_map();
+    map.set("phase", "Failed");
+    map.set("reason", rejection.reason.clone());
+    map.set("message", format!("Pod was rejected: {}", rejection.message));
+    map.set("startTime", time::format_seconds(now / 1000));
+    if pod.generation > 0 {
+        map.set("observedGeneration", Value::Int(pod.generation));
+    }
+    differs(pod, status)
+}
+
+/// The pod had its time. Whole seconds, as its start is known in.
+pub fn deadline_passed(pod: &Pod<'_>, now: Millis) -> bool {
+    let Some((seconds, started)) = pod.active_deadline_seconds.zip(pod.started) else { return false };
+    now / 1000 - started >= seconds
+}
+
+fn old_status(pod: &Pod<'_>) -> Value {
+    pod.tree.get("status").cloned().unwrap_or_else(Value::map)
+}
+
+fn differs(pod: &Pod<'_>, status: Value) -> Option<Value> {
+    (!kinds::same(pod.tree.get("status"), Some(&status))).then_some(status)
+}
+
+fn addresses(ip: &str) -> Value {
+    let mut entry = Map::default();
+    entry.set("ip", ip);
+    Value::List(vec![Value::Map(entry)])
+}
+
+fn show(view: &View<'_>, index: usize) -> Shown {
+    let (pod, container) = (view.pod, &view.pod.containers[index]);
+    let waiting = if pod.has_init_containers() { "PodInitializing" } else { "ContainerCreating" };
+    let creating = || match (view.terminal, container.role) {
+        (true, Role::Main) => Face::Lost,
+        _ => Face::Waiting { reason: waiting, message: String::new() },
+    };
+    let Some(there) = view.sandbox.container(index) else {
+        return Shown {
+            state: creating(),
+            last: None,
+            ready: false,
+            restarts: 0,
+            id: String::new(),
+            image_id: String::new(),
+        };
+    };
+    let (mut last, mut ready) = (there.last.clone(), false);
+    let state = match &there.state {
+        State::Created => creating(),
+        State::Running { since, ready: is_ready } => {
+            ready = *is_ready && container.role != Role::Init;
+            Face::Running { since: *since }
+        }
+        State::Exited(exit) => {
+            ready = container.role == Role::Init && exit.code == 0;
+            match crash_loop(view, index, exit) {
+                Some(state) => {
+                    last = Some(exit.clone());
+                    state
+                }
+                None => Face::Ended(exit.clone()),
+            }
+        }
+    };
+    let (id, image_id) = (there.id.clone(), there.image_id.clone());
+    Shown { state, last, ready, restarts: there.attempt, id, image_id }
+}
+
+/// Ended, and waiting to be started again.
+fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<Face> {
+    if view.terminal || view.pod.deletion.is_some() {
+        return None;
+    }
+    let backoff = view.backoffs.get(index)?;
+    backoff.waits_until(exit.finished, view.now)?;
+    let container = &view.pod.containers[index];
+    if !view.pod.restarts(container, exit.code) {
+        return None;
+    }
+    let wait = time::format_duration(i64::from(backoff.seconds()) * 1_000_000_000);
+    let message =
+        format!("back-off {wait} restarting failed container={} pod={}", container.name, view.pod.described());
+    Some(Face::Waiting { reason: "CrashLoopBackOff", message })
+}
+
+/// Upstream's rules, container by container.
+fn phase(view: &View<'_>, shown: &[Shown]) -> &'static str {
+    let pod = view.pod;
+    let (mut pending_init, mut pending_sidecars) = (0, 0);
+    let (mut running, mut waiting, mut stopped, mut for_good, mut succeeded) = (0, 0, 0, 0, 0);
+    for (container, shown) in pod.containers.iter().zip(shown) {
+        let ended = match &shown.state {
+            Face::Ended(exit) => Some(exit.code),
+            Face::Lost => Some(137),
+            Face::Waiting { .. } => shown.last.as_ref().map(|exit| exit.code),
+            Face::Running { .. } => None,
+        };
+        let is_running = matches!(shown.state, Face::Running { .. });
+        match container.role {
+            Role::Init => match ended {
+                None => pending_init += 1,
+                Some(0) => {}
+                Some(code) if !pod.restarts(container, code) => return "Failed",
+                Some(_) => {}
+            },
+            Role::Sidecar => match ended {
+                _ if is_running => running += 1,
+                Some(_) => {}
+                None => {
+                    pending_sidecars += 1;
+                    waiting += 1;
+                }
+            },
+            Role::Main => match ended {
+                _ if is_running => running += 1,
+                None => waiting += 1,
+                Some(code) => {
+                    stopped += 1;
+                    for_good += usize::from(!pod.restarts(container, code));
+                    // Only the present run counts: one that waits to be restarted has not succeeded.
+                    succeeded += usize::from(code == 0 && matches!(shown.state, Face::Ended(_)));
+                }
+            },
+        }
+    }
+    if pending_init > 0 || pending_sidecars > 0 || waiting > 0 {
+        return "Pending";
+    }
+    if running > 0 {
+        return "Running";
+    }
+    if stopped == 0 {
+        return "Pending";
+    }
+    if !view.terminal && stopped != for_good {
+        return "Running";
+    }
+    if stopped == succeeded { "Succeeded" } else { "Failed" }
+}
+
+fn container_status(container: &Container<'_>, shown: &Shown) -> Value {
+    let mut status = Map::with_capacity(12);
+    status.set("name", container.name);
+    let mut state = Map::with_capacity(1);
+    match &shown.state {
+        Face::Waiting { reason, message } => {
+            let mut waiting = Map::with_capacity(2);
+            waiting.set("reason", *reason);
+            if !message.is_empty() {
+                waiting.set("message", message.clone());
+            }
+            state.set("waiting", waiting);
+        }
+        Face::Running { since } => {
+            let mut running = Map::with_capacity(1);
+            running.set("startedAt", time::format_seconds(since / 1000));
+            state.set("running", running);
+        }
+        Face::Ended(exit) => state.set("terminated", ended(exit)),
+        Face::Lost => {
+            let mut terminated = Map::with_capacity(5);
+            terminated.set("exitCode", Value::Int(137));
+            terminated.set("reason", "ContainerStatusUnknown");
+            terminated.set("message", "The container could not be located when the pod was terminated");
+            terminated.set("startedAt", Value::Null);
+            terminated.set("finishedAt", Value::Null);
+            state.set("terminated", terminated);
+        }
+    }
+    status.set("state", state);
+    let mut last = Map::default();
+    if let Some(exit) = &shown.last {
+        last.set("terminated", ended(exit));
+    }
+    status.set("lastState", last);
+    status.set("ready", shown.ready);
+    status.set("restartCount", Value::Int(i64::from(shown.restarts)));
+    status.set("image", container.image);
+    status.set("imageID", &*shown.image_id);
+    if !shown.id.is_empty() {
+        status.set("containerID", &*shown.id);
+    }
+    status.set("started", matches!(shown.state, Face::Running { .. }));
+    if !shown.id.is_empty() {
+        let resources = container.spec.get("resources").cloned().unwrap_or_else(Value::map);
+        if let Some(requests) = resources.get("requests") {
+            status.set("allocatedResources", requests.clone());
+        }
+        status.set("resources", resources);
+    }
+    let mounts = container.spec.get("volumeMounts").and_then(Value::as_list).unwrap_or_default();
+    if !mounts.is_empty() {
+        status.set("volumeMounts", Value::List(mounts.iter().map(mount_status).collect()));
+    }
+    Value::Map(status)
+}
+
+fn mount_status(mount: &Value) -> Value {
+    let mut status = Map::with_capacity(4);
+    for name in ["name", "mountPath"] {
+        if let Some(value) = mount.get(name) {
+            status.set(name, value.clone());
+        }
+    }
+    if mount.get("readOnly").and_then(Value::as_bool) == Some(true) {
+        status.set("readOnly", true);
+        let recursive = mount.str_at(&["recursiveReadOnly"]) == Some("Enabled");
+        status.set("recursiveReadOnly", if recursive { "Enabled" } else { "Disabled" });
+    }
+    Value::Map(status)
+}
+
+fn ended(exit: &Exit) -> Map {
+    let mut terminated = Map::with_capacity(5);
+    terminated.set("exitCode", Value::Int(i64::from(exit.code)));
+    terminated.set("reason", exit.reason());
+    terminated.set("startedAt", time::format_seconds(exit.started / 1000));
+    terminated.set("finishedAt", time::format_seconds(exit.finished / 1000));
+    terminated.set("containerID", &*exit.id);
+    terminated
+}
