@@ -5,21 +5,21 @@
 
 mod claim;
 mod deployment;
+mod endpoints;
+mod endpointslice;
+mod garbagecollector;
+mod job;
+mod namespace;
+mod nodelifecycle;
+mod poddisruptionbudget;
+mod podgc;
 mod pods;
 mod replicaset;
 mod replicationcontroller;
-mod job;
-mod poddisruptionbudget;
-mod podgc;
-mod ttlafterfinished;
-mod garbagecollector;
-mod namespace;
 mod served;
-mod endpoints;
-mod endpointslice;
-mod nodelifecycle;
 mod services;
 mod tainteviction;
+mod ttlafterfinished;
 
 use std::sync::Arc;
 
@@ -59,18 +59,18 @@ pub struct Row {
 /// All loops. A new one is a folder and a row.
 pub const ROWS: &[Row] = &[
     Row { name: "deployment-controller", start: deployment::start },
-    Row { name: "replicaset-controller", start: replicaset::start },
-    Row { name: "replicationcontroller-controller", start: replicationcontroller::start },
-    Row { name: "disruption-controller", start: poddisruptionbudget::start },
-    Row { name: "job-controller", start: job::start },
-    Row { name: "pod-garbage-collector-controller", start: podgc::start },
-    Row { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
-    Row { name: "garbage-collector-controller", start: garbagecollector::start },
-    Row { name: "namespace-controller", start: namespace::start },
     Row { name: endpoints::NAME, start: endpoints::start },
     Row { name: endpointslice::NAME, start: endpointslice::start },
+    Row { name: "garbage-collector-controller", start: garbagecollector::start },
+    Row { name: "job-controller", start: job::start },
+    Row { name: "namespace-controller", start: namespace::start },
     Row { name: nodelifecycle::NAME, start: nodelifecycle::start },
+    Row { name: "disruption-controller", start: poddisruptionbudget::start },
+    Row { name: "pod-garbage-collector-controller", start: podgc::start },
+    Row { name: "replicaset-controller", start: replicaset::start },
+    Row { name: "replicationcontroller-controller", start: replicationcontroller::start },
     Row { name: tainteviction::NAME, start: tainteviction::start },
+    Row { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
 ];
 
 /// Starts all loops that are wanted, by name; the tasks end after `context.stop`.

@@ -103,15 +103,9 @@ impl Controller {
             read: Vec::new(),
         }
     }
-<<<<<<< HEAD
     /// What makes a turn, and what it is given.
     pub fn trigger(mut self, trigger: Trigger) -> Controller {
         self.trigger = trigger;
-=======
-    /// How failures slow keys down; to be said before anything is watched.
-    pub fn limits(mut self, limits: Limits) -> Controller {
-        self.queue = Arc::new(WorkQueue::new(self.env.clone(), limits));
->>>>>>> batch
         self
     }
     /// How many keys are worked on at once.
@@ -127,11 +121,6 @@ impl Controller {
     /// After so many failures a key waits for the next event; `None`: it is tried for ever.
     pub fn max_retries(mut self, most: Option<u32>) -> Controller {
         self.max_retries = most;
-        self
-    }
-    /// How failures slow keys down. Before anything else: the queue is made anew.
-    pub fn limits(mut self, limits: Limits) -> Controller {
-        self.queue = Arc::new(WorkQueue::new(self.env.clone(), limits));
         self
     }
     /// The queue, for handlers that do more than map a change to keys.

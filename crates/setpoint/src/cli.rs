@@ -11,14 +11,15 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about("The Kubernetes control plane as one small program")
         .long_about(
-            "The Kubernetes control plane as one small program: an API server that speaks v1.36, on a durable store \
-             of its own or on etcd.\n\nStart with `setpoint up`; it says what runs where and what to type next.",
+            "The Kubernetes control plane as one small program: an API server that speaks v1.36, controllers, a scheduler and \
+             simulated nodes, on a durable store of its own or on etcd.\n\nStart with `setpoint up`; it says what runs where and what to type next.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(server_command("up", "Start a cluster on this machine and stay in the foreground").long_about(
-            "Start a cluster on this machine and stay in the foreground until Ctrl-C or SIGTERM.\n\nUntil setpoint has a \
-             node agent this is the same as `setpoint server`: the API without nodes.",
+            "Start a cluster on this machine and stay in the foreground until Ctrl-C or SIGTERM: the API server, the \
+             controllers and the scheduler in one process.\n\nThere is no agent for real containers yet: give it nodes with \
+             --simulated-nodes N. Then try `kubectl create deployment web --image=nginx --replicas=3`.",
         ))
         .subcommand(server_command("server", "Run the control plane without a node"))
         .subcommand(
@@ -73,6 +74,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .help("Users who prove themselves with a static token: lines of token,user,uid,\"group1,group2\""),
         )
         .args(crate::identity::flags())
+        .args(crate::loops::flags())
         .arg(
             Arg::new("service-cluster-ip-range")
                 .long("service-cluster-ip-range")

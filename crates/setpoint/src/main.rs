@@ -4,6 +4,7 @@ mod advertise;
 mod cli;
 mod identity;
 mod kubeconfig;
+mod loops;
 mod reset;
 mod run;
 mod store_choice;

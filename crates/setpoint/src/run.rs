@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{advertise, cli, kubeconfig};
+use crate::{advertise, cli, kubeconfig, loops};
 
 /// How often certificates are looked at; they are renewed months before they end.
 const CHECK_CERTIFICATES: Duration = Duration::from_secs(3600);
@@ -27,6 +27,9 @@ const CHECK_CERTIFICATES: Duration = Duration::from_secs(3600);
 const CHECK_STORE: Duration = Duration::from_secs(1);
 /// How long a stop may take in all; the server's own drain has four of these seconds.
 const STOP: Duration = Duration::from_millis(4800);
+
+/// What loops have of it to finish their turns.
+const STOP_LOOPS: Duration = Duration::from_millis(800);
 
 pub struct Settings {
     data_dir: PathBuf,
@@ -38,6 +41,7 @@ pub struct Settings {
     identity: IdentitySettings,
     services: ServiceRanges,
     advertise: Option<IpAddr>,
+    loops: plane::Settings,
     log: String,
 }
 
@@ -77,6 +81,7 @@ impl Settings {
             advertise,
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
             identity: IdentitySettings::from_matches(matches)?,
+            loops: loops::settings(matches)?,
             log: text("log"),
             data_dir,
             listen,
@@ -174,9 +179,10 @@ async fn serve(settings: Settings) -> Result<()> {
     let url = server_url(bound);
     api.set_external_address(url.trim_start_matches("https://"));
     kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
+    let serving = env.spawn("server", server.run());
+    let plane = loops::start(&env, &api, &settings.loops, settings.store.is_shared(), &host_name());
     announce(&settings, &url);
 
-    let serving = env.spawn("server", server.run());
     let mut check = tokio::time::interval(CHECK_CERTIFICATES);
     let mut check_store = tokio::time::interval(CHECK_STORE);
     let stopped_by = loop {
@@ -203,9 +209,11 @@ async fn serve(settings: Settings) -> Result<()> {
             },
         }
     };
-    tracing::info!("stopping: watches end, requests under way finish");
-    api.begin_shutdown();
+    tracing::info!("stopping: loops and watches end, requests under way finish");
     let stopping = async {
+        // First those who write without being asked, so that a lease is given back while that can still be done.
+        let _ = tokio::time::timeout(STOP_LOOPS, plane.stop()).await;
+        api.begin_shutdown();
         let _ = serving.await;
         engine.close().await;
     };
@@ -272,6 +280,11 @@ fn announce(settings: &Settings, url: &str) {
     println!("setpoint is ready.");
     println!("  API         {url} (Kubernetes {})", apiserver::KUBERNETES_VERSION);
     println!("  objects     {}", settings.store.describe(&settings.data_dir));
+    let nodes = settings.loops.nodes.as_ref().map(|nodes| nodes.count);
+    if let Some(nodes) = nodes {
+        println!("  nodes       {nodes} simulated: pods run without containers");
+    }
     println!("  kubeconfig  {kubeconfig}");
-    println!("Next: export KUBECONFIG={kubeconfig} && kubectl get namespaces");
+    let next = if nodes.is_some() { "create deployment web --image=nginx --replicas=3" } else { "get namespaces" };
+    println!("Next: export KUBECONFIG={kubeconfig} && kubectl {next}");
 }

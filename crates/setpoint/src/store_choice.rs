@@ -56,6 +56,11 @@ impl StoreChoice {
         Ok(StoreChoice::Etcd { urls, tls })
     }
 
+    /// Other servers may stand on the same objects.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, StoreChoice::Etcd { .. })
+    }
+
     fn parse_name(text: &str) -> Result<StoreChoice> {
         match text {
             "memory" => Ok(StoreChoice::Memory),

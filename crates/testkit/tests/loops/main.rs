@@ -1,30 +1,21 @@
 //! Control loops beside a whole server, in virtual time.
 
-mod election;
-mod informers;
-<<<<<<< HEAD
-<<<<<<< HEAD
-mod triggers;
-mod scheduling;
-mod over_http;
-mod counting;
-mod workloads;
 mod batch_steps;
 mod budgets;
-mod jobs;
-mod podgc;
+mod counting;
+mod election;
+mod endpoints;
 mod garbage;
+mod informers;
 mod interrupted;
-#[allow(dead_code)]
-#[path = "../api/kinds.rs"]
+mod jobs;
 mod kinds;
 mod namespaces;
-=======
-mod endpoints;
-mod informers;
 mod node_lifecycle;
-mod nodes_and_pods;
->>>>>>> network
-=======
 mod nodes;
->>>>>>> node
+mod nodes_and_pods;
+mod over_http;
+mod podgc;
+mod scheduling;
+mod triggers;
+mod workloads;

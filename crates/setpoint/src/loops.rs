@@ -1,0 +1,77 @@
+//! The control plane's loops in this binary: flags, start, what others are shown of them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use apiserver::{Api, Inspect, LocalClients};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+use codec::yaml;
+use env::Env;
+use object::Value;
+use plane::{Candidate, Choice, Plane, Settings};
+
+pub fn flags() -> [Arg; 3] {
+    [
+        Arg::new("controllers")
+            .long("controllers")
+            .value_name("NAMES")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .default_value("*")
+            .help("Loops to run: * for all, NAME for one, -NAME for all but one; the scheduler is called scheduler")
+            .allow_hyphen_values(true),
+        Arg::new("simulated-nodes")
+            .long("simulated-nodes")
+            .value_name("N")
+            .default_value("0")
+            .value_parser(value_parser!(u32).range(0..=50_000))
+            .help("Nodes without containers: their pods become Running and Ready, and do what their command or annotations say"),
+        Arg::new("scheduler-config")
+            .long("scheduler-config")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("A KubeSchedulerConfiguration: profiles, plugins and their weights"),
+    ]
+}
+
+/// What the flags ask for.
+pub fn settings(matches: &ArgMatches) -> Result<Settings> {
+    let words: Vec<String> = matches.get_many::<String>("controllers").into_iter().flatten().cloned().collect();
+    let choice = Choice::new(words).map_err(|error| anyhow!("--controllers: {error}"))?;
+    let scheduler = match matches.get_one::<PathBuf>("scheduler-config") {
+        None => scheduler::Config::default(),
+        Some(file) => {
+            let bytes = std::fs::read(file).with_context(|| format!("--scheduler-config {}", file.display()))?;
+            let tree = yaml::parse(&bytes).map_err(|error| anyhow!("--scheduler-config {}: {error}", file.display()))?;
+            scheduler::Config::parse(&tree)
+                .map_err(|error| anyhow!("--scheduler-config {}: {error}", file.display()))?
+        }
+    };
+    let count = matches.get_one::<u32>("simulated-nodes").copied().unwrap_or(0) as usize;
+    let nodes = (count > 0).then(|| node::simulated::Settings { count, ..Default::default() });
+    Ok(Settings { choice, scheduler, nodes, candidate: None })
+}
+
+/// Starts the loops, and shows them under `/debug/controllers` and in `/metrics`. `shared`: other servers may stand on the same
+/// store, so leaders are elected.
+pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host: &str) -> Arc<Plane> {
+    let mut settings = settings.clone();
+    if shared {
+        settings.candidate = Some(Candidate { identity: format!("{host}_{}", env.uuid()) });
+    }
+    let plane = Arc::new(Plane::start(env, Arc::new(LocalClients::new(api.clone())), &settings));
+    api.inspect(Arc::new(Shown(plane.clone())));
+    plane
+}
+
+struct Shown(Arc<Plane>);
+
+impl Inspect for Shown {
+    fn controllers(&self) -> Value {
+        self.0.controllers()
+    }
+    fn metrics(&self, out: &mut String) {
+        self.0.metrics(out);
+    }
+}
