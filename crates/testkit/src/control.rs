@@ -1,6 +1,8 @@
 //! Control loops beside a test's server: started with it, stopped by themselves, killed and started again.
 
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver::LocalClients;
 use client::Clients;
@@ -20,7 +22,7 @@ pub struct ControlPlane {
 impl TestCluster {
     /// All loops, in process.
     pub fn control_plane(&self) -> ControlPlane {
-        let mut plane = self.bare_control_plane(Arc::new(LocalClients::new(self.api().clone())));
+        let mut plane = self.bare_control_plane(self.local_clients());
         plane.tasks = controllers::start(&plane.context, &|_| true);
         plane
     }
@@ -34,6 +36,32 @@ impl TestCluster {
             Context { env: self.env().clone(), clients, informers, board: Arc::new(Board::default()), stop };
         ControlPlane { context, stopper, tasks: Vec::new() }
     }
+}
+
+impl TestCluster {
+    /// Clients without a socket, one identity for each loop.
+    pub fn local_clients(&self) -> Arc<dyn Clients> {
+        Arc::new(LocalClients::new(self.api().clone()))
+    }
+
+    /// Waits, in virtual time, until something is so; panics after an hour of it.
+    pub async fn until<F>(&self, what: &str, mut so: impl FnMut() -> F)
+    where
+        F: Future<Output = bool>,
+    {
+        for _ in 0..36_000 {
+            if so().await {
+                return;
+            }
+            self.env().sleep(Duration::from_millis(100)).await;
+        }
+        panic!("waited in vain until {what}");
+    }
+}
+
+/// So many simulated nodes, `sim-0` and on.
+pub fn nodes(count: usize) -> node::simulated::Settings {
+    node::simulated::Settings { count, ..Default::default() }
 }
 
 impl ControlPlane {

@@ -63,6 +63,10 @@ impl Faults {
     pub fn writes(&self) -> usize {
         self.counted.writes.load(Ordering::Acquire)
     }
+    /// Resolves when the last write of [`Plan::die_after`] was made.
+    pub async fn dead(&self) {
+        let _ = self.counted.dead.subscribe().wait_for(|dead| *dead).await;
+    }
     pub fn is_dead(&self) -> bool {
         *self.counted.dead.borrow()
     }

@@ -33,7 +33,7 @@ use store::MemoryEngine;
 use table::{Scope, Selection, Table};
 use tokio::task::JoinHandle;
 
-pub use control::ControlPlane;
+pub use control::{ControlPlane, nodes};
 pub use pipe::Pipe;
 pub use raw::{Ask, Reply, Stream};
 pub use socket::Served;

@@ -35,17 +35,19 @@ impl TestCluster {
         lines.join("\n")
     }
 
+    /// The version of every resource but leases: it moves with every write.
+    pub fn versions(&self) -> Vec<table::Version> {
+        let table = self.api().registry().table();
+        let counted = table.catalog().storages().iter().filter(|s| s.plural != "leases");
+        counted.map(|s| table.version(s.id)).collect()
+    }
+
     /// Waits until nothing but leases was written for `quiet` virtual time; panics if that never happens.
     pub async fn quiet(&self, quiet: std::time::Duration) {
-        let table = self.api().registry().table();
-        let state = || -> Vec<_> {
-            let counted = table.catalog().storages().iter().filter(|s| s.plural != "leases");
-            counted.map(|s| table.version(s.id)).collect()
-        };
         for _ in 0..2000 {
-            let before = state();
+            let before = self.versions();
             self.env().sleep(quiet).await;
-            if state() == before {
+            if self.versions() == before {
                 return;
             }
         }

@@ -1,0 +1,146 @@
+//! The story of a Deployment, step by step over watch events, in virtual time: in process, and again over HTTP.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Clients;
+use plane::{Plane, Settings};
+use serde_json::{Value, json};
+use testkit::{Stream, TestCluster};
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+
+#[tokio::test(start_paused = true)]
+async fn the_story_of_a_deployment_in_process() {
+    let cluster = TestCluster::simulated(11).await;
+    let clients = cluster.local_clients();
+    story(cluster, clients).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_story_of_a_deployment_over_http() {
+    let cluster = TestCluster::simulated(11).await;
+    let clients = Arc::new(cluster.http_clients());
+    story(cluster, clients).await;
+}
+
+async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
+    let settings = Settings { nodes: Some(testkit::nodes(1)), ..Settings::default() };
+    let plane = Plane::start(cluster.env(), clients, &settings);
+    // The node comes, and is found ready.
+    cluster.until("the node is ready and untainted", || async {
+        let node = cluster.get("/api/v1/nodes/sim-0").await.json();
+        condition(&node, "Ready") == "True" && node["spec"].get("taints").is_none()
+    })
+    .await;
+
+    let mut sets = cluster.watch(format!("{REPLICA_SETS}?watch=1&resourceVersion=0")).await;
+    let mut pods = cluster.watch(format!("{PODS}?watch=1&resourceVersion=0")).await;
+
+    // The Deployment is created, and the ReplicaSet by its controller.
+    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": template});
+    let web = cluster.post(DEPLOYMENTS, json!({"metadata": {"name": "web"}, "spec": spec})).await.ok(201);
+    let set = event(&mut sets, "ADDED").await;
+    assert_eq!(owner(&set), (json!("Deployment"), web["metadata"]["uid"].clone()));
+    assert_eq!(set["spec"]["replicas"], 1);
+
+    // The pod is created without a node, and nobody starts it.
+    let pod = event(&mut pods, "ADDED").await;
+    assert_eq!(owner(&pod), (json!("ReplicaSet"), set["metadata"]["uid"].clone()));
+    assert_eq!(pod["spec"].get("nodeName"), None);
+    assert_eq!(pod["status"]["phase"], "Pending");
+    assert_eq!(pod["status"].get("startTime"), None, "a node started what is not its own");
+
+    // The scheduler binds it.
+    let bound = event(&mut pods, "MODIFIED").await;
+    assert_eq!(bound["spec"]["nodeName"], "sim-0");
+    assert_eq!(condition(&bound, "PodScheduled"), "True");
+    assert_eq!(bound["status"]["phase"], "Pending");
+
+    // The node starts it and reports.
+    let running = until(&mut pods, |pod| condition(pod, "Ready") == "True").await;
+    assert_eq!(running["metadata"]["uid"], pod["metadata"]["uid"]);
+    assert_eq!(running["status"]["phase"], "Running");
+    assert!(running["status"]["podIP"].is_string() && running["status"]["startTime"].is_string());
+
+    // The ReplicaSet counts it and has nothing to do.
+    let set = until(&mut sets, |set| set["status"]["availableReplicas"] == 1).await;
+    assert_eq!(set["metadata"]["generation"], 1);
+    cluster.until("the deployment is available", || async {
+        condition(&cluster.get(format!("{DEPLOYMENTS}/web")).await.json(), "Available") == "True"
+    })
+    .await;
+
+    // The pod is deleted: it terminates, says so, goes, and is replaced.
+    let name = pod["metadata"]["name"].as_str().expect("pods have names");
+    cluster.delete(format!("{PODS}/{name}")).await.ok(200);
+    let (mut terminating, mut terminated, mut gone, mut next) = (false, false, false, None);
+    while !gone || next.is_none() {
+        let (kind, seen) = any(&mut pods).await;
+        if seen["metadata"]["uid"] != pod["metadata"]["uid"] {
+            // Its successor may come as soon as it is going.
+            assert!(terminating);
+            next = Some(seen);
+            continue;
+        }
+        terminating |= seen["metadata"]["deletionTimestamp"].is_string();
+        terminated |= seen["status"]["containerStatuses"][0]["state"]["terminated"].is_object();
+        gone |= kind == "DELETED";
+    }
+    assert!(terminating && terminated, "the pod went without a word");
+    let next = next.expect("the loop ends with one");
+    let uid = next["metadata"]["uid"].clone();
+    if condition(&next, "Ready") != "True" {
+        until(&mut pods, |pod| pod["metadata"]["uid"] == uid && condition(pod, "Ready") == "True").await;
+    }
+
+    // Then nothing: for ten minutes nothing is written but leases.
+    cluster.quiet(Duration::from_secs(60)).await;
+    let before = cluster.versions();
+    cluster.env().sleep(Duration::from_secs(600)).await;
+    assert_eq!(cluster.versions(), before, "something was written though nothing changed");
+
+    // And people can ask why.
+    let shown = plane.controllers();
+    let text = String::from_utf8(codec::json::to_vec(&shown)).expect("JSON is text");
+    for part in ["\"replicaset\"", "\"deployment\"", "\"causes\"", "\"plan\""] {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+async fn any(stream: &mut Stream) -> (String, Value) {
+    let event = tokio::time::timeout(Duration::from_secs(300), stream.next()).await;
+    let event = event.expect("nothing happened for five minutes").expect("the watch goes on");
+    (event["type"].as_str().unwrap_or_default().to_owned(), event["object"].clone())
+}
+
+async fn event(stream: &mut Stream, kind: &str) -> Value {
+    let (seen, object) = any(stream).await;
+    assert_eq!(seen, kind, "{object}");
+    object
+}
+
+async fn until(stream: &mut Stream, mut so: impl FnMut(&Value) -> bool) -> Value {
+    loop {
+        let (_, object) = any(stream).await;
+        if so(&object) {
+            return object;
+        }
+    }
+}
+
+fn condition(object: &Value, kind: &str) -> String {
+    let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let found = conditions.iter().find(|condition| condition["type"] == kind);
+    found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_owned()
+}
+
+fn owner(object: &Value) -> (Value, Value) {
+    let owner = &object["metadata"]["ownerReferences"][0];
+    (owner["kind"].clone(), owner["uid"].clone())
+}
