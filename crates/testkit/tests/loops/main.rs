@@ -2,4 +2,5 @@
 
 mod election;
 mod informers;
+mod library;
 mod triggers;
