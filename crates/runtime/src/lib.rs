@@ -4,6 +4,170 @@
 //! server ── Reflector ── Fifo ── Indexer ── handlers ── WorkQueue ── workers ── Reconcile::reconcile(key)
 //!            list, watch   order    state      map to keys   each key once       reads the Indexer, writes through a Client
 //! ```
+//!
+//! A loop holds the world to what an object says. It is told *that* something changed, never *what to do about it*: it is
+//! given a key, looks at the state there is now, decides, acts, and is called again when that changed something. So it may
+//! be killed anywhere and started again, may see ten changes as one, and may be called for nothing: the end is the same.
+//!
+//! # Words
+//!
+//! **[`Key`]**: `namespace/name`. Queues hold keys, not objects: by the time a key is worked on, an object would be old.
+//!
+//! **[`Client`](client::Client)**: the API, as one identity sees it. In process it is the server itself without the
+//! socket; over HTTP it is any cluster. A loop cannot tell which it has.
+//!
+//! **[`Reflector`]**: keeps a copy in step with a resource. It asks for the state as the beginning of a watch, or lists,
+//! then follows the changes, goes on where it was cut, and begins anew when the server has forgotten that place.
+//!
+//! **[`fifo`]**: the order in which changes are applied. [`RealFifo`](fifo::RealFifo) keeps every one, as it came;
+//! [`DeltaFifo`](fifo::DeltaFifo) gathers those of a key at the place of its first.
+//!
+//! **[`Indexer`]**: the state, by key, by namespace and by whatever is added ([`IndexBy`]). In process it holds the
+//! server's own objects and copies nothing. What it gives is shared: to change an object take its [`tree`].
+//!
+//! **[`Informer`]**: a reflector, a fifo, an indexer and the handlers that are told ([`Notice`]). One for each resource of a
+//! process, shared by all ([`Informers`]). A handler that comes late is told of everything first. A deletion that was
+//! missed is told when it is noticed, with the last state seen; an object deleted and made again meanwhile is one update
+//! between two uids.
+//!
+//! **[`WorkQueue`]**: keys that need work. A key is in it once, however often it was added; never with two workers at a
+//! time; and comes again if it was added while it was worked on. Keys that fail wait longer each time, and an event that
+//! comes meanwhile neither waits with them nor makes them wait longer. What came with the first list goes behind what
+//! changes now. Each key keeps its [`Causes`] for people who ask.
+//!
+//! **[`Controller`]**: the wiring of one loop: which changes ask for which keys, how many workers, how stubborn.
+//!
+//! **[`Reconcile`]**, **[`Turn`]**: the loop's own part. A turn ends well ([`Next::Done`], or [`Next::After`] to look again)
+//! or fails ([`Failure`]) and is tried again. Keep the decision in a pure function and the turn thin: read, decide,
+//! say what ([`Turn::plan`]), act.
+//!
+//! **[`Trigger`]**: what makes a turn. By default a change does, and the turn looks at the state, and looks again now and
+//! then even if nothing changed. Resyncs come from the informer's own store and cost the server nothing; they make up
+//! for work that was lost in the loop. For what the *watch* might have lost, a turn must read from the server.
+//!
+//! **[`Expectations`]**, **[`OwnWrites`]**: a store may be older than the loop's own last write, and a loop that counts its
+//! pods in it makes them twice. Expectations wait for creations and deletions to be seen; own writes, for a revision.
+//!
+//! **[`batch`]**: many calls, one at first and then twice as many each time, so that what must fail does so early.
+//!
+//! **[`owners`]**: who an object belongs to; how an owner adopts what its selector means and lets go of what it no longer
+//! does ([`owners::claim`]).
+//!
+//! **[`finalizers`]**: a name on an object that keeps it until the loop has cleaned up behind it.
+//!
+//! **[`retry`]**: another wrote first: read again, decide again. Conflicts are normal.
+//!
+//! **[`Recorder`]**: events for people. Never waited for; the same again is counted, similar ones are combined, too many are
+//! dropped.
+//!
+//! **[`Elector`]**: where several processes run the same loops, one leads and the others wait for its lease to end.
+//!
+//! **[`Board`]**: what all loops of a process are doing, for `/debug/controllers` and for Prometheus.
+//!
+//! **[`Env`](env::Env)**, **[`Stop`]**: time, chance and tasks come from the first, so that a test can run a day of a loop's
+//! life at once, and twice the same. The second ends it.
+//!
+//! # One loop
+//!
+//! Every ConfigMap with the label `mirror` has a copy under the name the label gives, which goes when it goes. What the loop
+//! needs to know is in two stores; what it decides, in `plan`; the turn does it.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use client::Client;
+//! use client::resources::CONFIG_MAPS;
+//! use env::Env;
+//! use futures_util::future::BoxFuture;
+//! use object::Value;
+//! use runtime::{
+//!     Board, Controller, Failure, Informer, Informers, Key, Next, Reconcile, Recorder, Severity, Stop, Turn, owners, tree,
+//! };
+//! use table::Obj;
+//! use tokio::task::JoinHandle;
+//!
+//! #[derive(Debug, PartialEq)]
+//! enum Step {
+//!     Nothing,
+//!     Create(Value),
+//!     Update(Value),
+//!     /// Somebody else has that name.
+//!     Taken,
+//! }
+//!
+//! /// What there is to do; no clock, no server, so a test is a line.
+//! fn plan(source: &Obj, copy: Option<&Obj>) -> Step {
+//!     let data = tree(source).get("data").cloned().unwrap_or_else(Value::map);
+//!     let Some(copy) = copy else {
+//!         let mut made = Value::map();
+//!         let metadata = made.map_at(&["metadata"]);
+//!         metadata.set("name", source.label("mirror").unwrap_or_default());
+//!         metadata.set("namespace", source.namespace());
+//!         metadata.set("ownerReferences", vec![owners::controller_ref("v1", "ConfigMap", source)]);
+//!         made.make_map().set("data", data);
+//!         return Step::Create(made);
+//!     };
+//!     if owners::controller_of(copy).is_none_or(|owner| owner.uid != source.uid()) {
+//!         return Step::Taken;
+//!     }
+//!     let mut wanted = tree(copy); // with its resourceVersion: a conflict if another wrote meanwhile
+//!     wanted.make_map().set("data", data);
+//!     if wanted == tree(copy) { Step::Nothing } else { Step::Update(wanted) }
+//! }
+//!
+//! struct Mirror {
+//!     maps: Arc<Informer>,
+//!     client: Arc<dyn Client>,
+//!     events: Recorder,
+//! }
+//!
+//! impl Reconcile for Mirror {
+//!     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+//!         Box::pin(async move {
+//!             let Some(source) = self.maps.store().get_key(turn.key) else { return Ok(Next::Done) };
+//!             let Some(name) = source.label("mirror") else { return Ok(Next::Done) };
+//!             let copy = self.maps.store().get(source.namespace(), name);
+//!             let step = plan(&source, copy.as_deref());
+//!             turn.plan(|| format!("{step:?}"));
+//!             match step {
+//!                 Step::Nothing => {}
+//!                 Step::Create(made) => {
+//!                     self.client.create(CONFIG_MAPS.within(source.namespace()), made).await?;
+//!                     self.events.event(CONFIG_MAPS, &source, Severity::Normal, "Mirrored", "Made a copy");
+//!                 }
+//!                 Step::Update(wanted) => {
+//!                     self.client.update(CONFIG_MAPS.at(source.namespace(), name), wanted).await?;
+//!                 }
+//!                 Step::Taken => {
+//!                     let message = format!("ConfigMap {name} belongs to somebody else");
+//!                     self.events.event(CONFIG_MAPS, &source, Severity::Warning, "NameTaken", message);
+//!                 }
+//!             }
+//!             Ok(Next::Done)
+//!         })
+//!     }
+//! }
+//!
+//! /// In process or over HTTP: only `client` differs.
+//! fn start(env: &Env, client: Arc<dyn Client>, board: &Arc<Board>, stop: Stop) -> Vec<JoinHandle<()>> {
+//!     let informers = Informers::new(env.clone(), client.clone(), stop.clone());
+//!     let maps = informers.of(CONFIG_MAPS);
+//!     let (events, recording) = Recorder::start(env, client.clone(), "mirror", stop.clone());
+//!     let mirror = Arc::new(Mirror { maps: maps.clone(), client, events });
+//!     let mut tasks = Controller::new(env, "mirror")
+//!         .workers(2)
+//!         .owns_keys_of(&maps)
+//!         // A copy that was changed or deleted asks for its owner.
+//!         .watches(&maps, |notice| {
+//!             let owner = owners::controller_of(notice.obj());
+//!             owner.map(|owner| Key::new(notice.obj().namespace(), &owner.name)).into_iter().collect()
+//!         })
+//!         .start(board, mirror, stop);
+//!     tasks.push(recording);
+//!     tasks.extend(informers.take_tasks());
+//!     tasks
+//! }
+//! ```
 
 pub mod backoff;
 pub mod batch;

@@ -12,6 +12,7 @@ use client::resources::EVENTS;
 use client::{Client, Gvr, Patch};
 use env::Env;
 use object::{Map, Status, Value, time};
+use parking_lot::Mutex;
 use table::Obj;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -24,8 +25,8 @@ const QUEUE: usize = 1000;
 /// A server that cannot be reached is tried so often; meanwhile the queue fills.
 const TRIES: u32 = 12;
 const BETWEEN_TRIES: Duration = Duration::from_secs(10);
-/// Two events about one object may be of the same nanosecond, in virtual time above all.
-const NAMES: u128 = 8;
+/// Two components may speak of one object in the same nanosecond, in virtual time above all: so many names are tried.
+const NAMES: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -74,6 +75,8 @@ pub struct Recorder {
     client: Arc<dyn Client>,
     component: String,
     queue: mpsc::Sender<Record>,
+    /// Guards the time of the last event: no two have the same, for their names come from it.
+    last_nanos: Arc<Mutex<u128>>,
 }
 
 struct Record {
@@ -93,8 +96,13 @@ impl Recorder {
         stop: Stop,
     ) -> (Recorder, JoinHandle<()>) {
         let (queue, records) = mpsc::channel(QUEUE);
-        let recorder =
-            Recorder { env: env.clone(), client: client.clone(), component: component.to_owned(), queue };
+        let recorder = Recorder {
+            env: env.clone(),
+            client: client.clone(),
+            component: component.to_owned(),
+            queue,
+            last_nanos: Arc::default(),
+        };
         let task = env.spawn("events", write(env.clone(), client, component.to_owned(), records, stop));
         (recorder, task)
     }
@@ -112,13 +120,12 @@ impl Recorder {
     }
 
     pub fn event_on(&self, about: ObjectRef, severity: Severity, reason: &str, message: impl Into<String>) {
-        let record = Record {
-            about,
-            severity,
-            reason: reason.to_owned(),
-            message: message.into(),
-            at_nanos: self.env.now_nanos(),
+        let at_nanos = {
+            let mut last = self.last_nanos.lock();
+            *last = self.env.now_nanos().max(*last + 1);
+            *last
         };
+        let record = Record { about, severity, reason: reason.to_owned(), message: message.into(), at_nanos };
         if self.queue.try_send(record).is_err() {
             tracing::debug!(component = self.component, reason, "too many events, one was dropped");
         }
@@ -184,11 +191,12 @@ impl Writer {
             }
         }
         let mut name = observed.name.clone();
-        for other in 1..NAMES {
+        for _ in 0..NAMES {
             let event = event_object(&self.component, namespace, &name, record, observed);
             match self.client.create(EVENTS.within(namespace), event).await {
                 Err(status) if status.reason == "AlreadyExists" => {
-                    name = event_name(&self.env, &record.about.name, record.at_nanos + other);
+                    let later = 1 + u128::from(self.env.random_below(1 << 20));
+                    name = event_name(&self.env, &record.about.name, record.at_nanos + later);
                 }
                 other => {
                     self.correlator.renamed(observed.key, &name);
@@ -196,6 +204,8 @@ impl Writer {
                 }
             }
         }
+        // The next one of its kind must not be counted on somebody else's event.
+        self.correlator.forget(observed.key);
         Ok(())
     }
 }

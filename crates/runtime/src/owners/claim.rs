@@ -171,10 +171,17 @@ fn release_patch(claimant: &Claimant<'_>, candidate: &Obj) -> Value {
     patch
 }
 
-/// The very object is not there any more.
+/// The very object is not there any more, or another has its name: a patch that names the uid it saw is then refused
+/// as invalid, an update as a conflict.
+/// Differs from upstream: there such an adoption fails the turn, which then finds the same in a fresher cache.
 fn is_gone(status: &Status) -> bool {
-    let another = status.code == 409 && status.message.contains("UID in precondition");
-    status.code == 404 || another
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    match status.code {
+        404 => true,
+        409 => status.message.contains("UID in precondition"),
+        422 => causes.into_iter().any(|cause| cause.field == "metadata.uid"),
+        _ => false,
+    }
 }
 
 fn describe(obj: &Obj) -> String {

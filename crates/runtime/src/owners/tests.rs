@@ -114,6 +114,17 @@ async fn a_release_takes_only_this_owner_off_and_minds_no_object_that_went() {
 }
 
 #[tokio::test]
+async fn another_object_of_the_name_is_not_adopted() {
+    let owner = set("");
+    let field = object::FieldError::invalid("metadata.uid", "x", "field is immutable");
+    let client = Scripted::new(vec![]);
+    let refusal = Status::invalid("", "Pod", "a", vec![field]);
+    client.answers.lock().extend([Ok(owner.clone()), Err(refusal)]);
+    let ours = claim(&*client, &claimant(&owner), PODS, [pod("a", "")], |_| true).await;
+    assert!(ours.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_failure_is_told_after_every_candidate_was_tried() {
     let owner = set("");
     let client = Scripted::new(vec![]);

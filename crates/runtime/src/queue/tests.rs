@@ -268,11 +268,16 @@ async fn cost_of_an_add() {
     let env = Env::machine();
     let queue: WorkQueue<crate::Key> = WorkQueue::new(env.clone(), Limits::default());
     let objects: Vec<_> = (0..1000).map(|n| map(&format!("m{n}"), n + 1)).collect();
-    let begun = env.monotonic();
+    // Time on the processor: other tests may want it too.
+    let spent = || -> u64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        stat.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    let before = spent();
     for _ in 0..100 {
         for obj in &objects {
             queue.add(crate::Key::of(obj), NORMAL, Some(Cause::new(CONFIG_MAPS, obj, "updated")));
         }
     }
-    println!("{:?} an add", (env.monotonic() - begun) / 100_000);
+    println!("{} ns an add", (spent() - before) / 100_000);
 }

@@ -116,6 +116,11 @@ impl Correlator {
             name.clone_into(&mut seen.name);
         }
     }
+
+    /// The event was not written at all.
+    pub(super) fn forget(&mut self, key: u128) {
+        *self.events.entry(key, || None) = None;
+    }
 }
 
 impl Bucket {

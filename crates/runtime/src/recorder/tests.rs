@@ -101,14 +101,35 @@ async fn a_server_out_of_reach_is_tried_twelve_times_and_a_refusal_once() {
 #[tokio::test(start_paused = true)]
 async fn a_name_that_is_taken_is_changed() {
     let rig = rig();
-    let nanos = rig.env.now_nanos();
     let about = About { group: "", resource: "events" };
     rig.client.answers.lock().push_back(Err(Status::already_exists(about, "x")));
     rig.say("no room");
     rig.say("no room");
     rig.pause(1).await;
-    assert_eq!(rig.sent(1, &["metadata", "name"]), format!("web.{:x}", nanos + 1));
-    assert_eq!(rig.client.log()[2], format!("patch events/web.{:x}", nanos + 1));
+    let (first, second) = (rig.sent(0, &["metadata", "name"]), rig.sent(1, &["metadata", "name"]));
+    assert_ne!(first, second);
+    assert_eq!(rig.client.log()[2], format!("patch events/{second}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_without_a_free_name_is_dropped_and_the_next_is_not_counted_on_anothers() {
+    let rig = rig();
+    let about = About { group: "", resource: "events" };
+    rig.client.answers.lock().extend((0..NAMES).map(|_| Err(Status::already_exists(about, "x"))));
+    rig.say("no room");
+    rig.say("no room");
+    rig.pause(1).await;
+    assert!(rig.client.log().iter().all(|call| call == "create events/"));
+    assert_eq!(rig.sent(NAMES, &["count"]), "1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_one_moment_have_names_of_their_own() {
+    let rig = rig();
+    rig.say("one");
+    rig.say("another");
+    rig.pause(1).await;
+    assert_ne!(rig.sent(0, &["metadata", "name"]), rig.sent(1, &["metadata", "name"]));
 }
 
 #[tokio::test(start_paused = true)]

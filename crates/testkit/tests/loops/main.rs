@@ -20,5 +20,6 @@ mod podgc;
 mod scheduling;
 mod seeds;
 mod story;
+mod library;
 mod triggers;
 mod workloads;
