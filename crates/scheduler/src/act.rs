@@ -114,13 +114,7 @@ impl Hands {
         self.recorder.event_on(reference(pod.namespace(), &pod.name, &pod.uid), severity, reason, message);
     }
 
-    async fn patch_status(
-        &self,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-        status: Map,
-    ) -> Result<(), Status> {
+    async fn patch_status(&self, namespace: &str, name: &str, uid: &str, status: Map) -> Result<(), Status> {
         let mut patch = Value::map();
         // Another pod of that name is none of our business.
         patch.map_at(&["metadata"]).set("uid", uid.to_owned());

@@ -7,7 +7,7 @@
 //! ```
 //! Nothing here waits, and time and chance are handed in: the same calls give the same steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +34,19 @@ pub struct Engine {
     selectors: Selectors,
     nominated: Nominated,
     budgets: BTreeMap<(Arc<str>, Arc<str>), Budget>,
+    budgets_version: u64,
     evaluator: Evaluator,
     queue: Queue,
+    unfit: Unfit,
+}
+
+/// What was found about pods that fit nowhere, while nothing has changed: pods like them fit nowhere either.
+#[derive(Default)]
+struct Unfit {
+    /// The versions of all that is looked at.
+    at: [u64; 5],
+    /// By profile, class, priority and whether it preempts.
+    found: HashMap<(usize, u64, i32, bool), (String, Plugins, bool)>,
 }
 
 /// What is to be done about one pod.
@@ -71,6 +82,8 @@ impl Engine {
             selectors: Selectors::default(),
             nominated: Nominated::default(),
             budgets: BTreeMap::new(),
+            budgets_version: 0,
+            unfit: Unfit::default(),
             evaluator: Evaluator::new(config.clone()),
             queue: Queue::new(config.clone()),
             config,
@@ -201,6 +214,7 @@ impl Engine {
 
     pub fn set_budget(&mut self, namespace: &str, name: &str, tree: Option<&Value>) {
         let key = (Arc::from(namespace), Arc::from(name));
+        self.budgets_version += 1;
         let Some(tree) = tree else {
             self.budgets.remove(&key);
             return;
@@ -231,6 +245,17 @@ impl Engine {
             return Some(Step::Skipped { pod, message });
         };
         let (known, pod) = (pod.clone(), self.with_promise(pod));
+        if let Some((message, rejected_by, cleared)) = self.known_unfit(profile, &pod) {
+            let nominated_node = cleared.then(|| "".into());
+            self.queue.put_back(queued, rejected_by, now);
+            return Some(Step::Failed(Failure {
+                pod: known,
+                message,
+                nominated_node,
+                victims: Vec::new(),
+                unpromised: Vec::new(),
+            }));
+        }
         let Engine { cluster, selectors, nominated, evaluator, .. } = self;
         Some(match evaluator.decide(cluster, selectors, nominated, profile, &pod, rng) {
             Outcome::Place(ix) => {
@@ -302,7 +327,29 @@ impl Engine {
             rejected_by = Plugins::all();
         }
         self.queue.put_back(queued, rejected_by, now);
+        if failure.victims.is_empty() && pod.nominated_node.is_empty() {
+            let key = (profile, pod.class.id, pod.priority, pod.preempts);
+            let found = (failure.message.clone(), rejected_by, failure.nominated_node.is_some());
+            self.unfit.found.insert(key, found);
+        }
         Step::Failed(failure)
+    }
+
+    /// What was found about a pod like this one, if nothing has changed since.
+    fn known_unfit(&mut self, profile: usize, pod: &Pod) -> Option<(String, Plugins, bool)> {
+        let at = [
+            self.cluster.version(),
+            self.cluster.counters().terms_version(),
+            self.selectors.version(),
+            self.nominated.version(),
+            self.budgets_version,
+        ];
+        if self.unfit.at != at {
+            self.unfit = Unfit { at, found: HashMap::new() };
+            return None;
+        }
+        let key = (profile, pod.class.id, pod.priority, pod.preempts);
+        self.unfit.found.get(&key).filter(|_| pod.nominated_node.is_empty()).cloned()
     }
 
     /// The pod with the node it was promised here, which the server may not know of yet.

@@ -19,8 +19,8 @@ use client::resources::{
 };
 use client::{Client, Gvr};
 use env::Env;
-use futures_util::{FutureExt, StreamExt};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use object::Status;
 use runtime::{Informer, Informers, Recorder, Severity, Stop, tree};
 use tokio::task::{JoinError, JoinHandle};

@@ -251,7 +251,8 @@ impl Counters {
         };
         self.terms_version += 1;
         // Only questions that choose namespaces by label can change their answer; they are asked anew.
-        let chooses = |at: &usize| matches!(self.questions[*at], Some(Asked { question: Question::Terms(_), .. }));
+        let chooses =
+            |at: &usize| matches!(self.questions[*at], Some(Asked { question: Question::Terms(_), .. }));
         let chosen: Vec<usize> = self.of_any.iter().copied().filter(chooses).collect();
         chosen.into_iter().for_each(|at| self.forget(at));
     }

@@ -125,7 +125,10 @@ async fn a_pod_that_cannot_be_placed_says_why_and_wakes_when_it_can() {
     cluster.merge(format!("{NODES}/n1"), json!({"spec": {"unschedulable": true}})).await.ok(200);
     cluster.post(PODS, pod("b", "1")).await.ok(201);
     until(&cluster, "b", "said why", |p| why(p).contains("node(s) were unschedulable")).await;
-    cluster.merge(format!("{NODES}/n1"), json!({"spec": {"unschedulable": null, "taints": null}})).await.ok(200);
+    cluster
+        .merge(format!("{NODES}/n1"), json!({"spec": {"unschedulable": null, "taints": null}}))
+        .await
+        .ok(200);
     until(&cluster, "b", "got the node", |p| on(p) == "n1").await;
     running.stop().await;
     cluster.shutdown().await;
@@ -163,13 +166,11 @@ async fn a_more_important_pod_makes_room_and_waits_for_it() {
     high["spec"]["priorityClassName"] = json!("high");
     cluster.post(PODS, high).await.ok(201);
     until(&cluster, "high", "was promised the node", |p| p["status"]["nominatedNodeName"] == "n1").await;
-    let victim = until(&cluster, "low", "was deleted", |p| !p["metadata"]["deletionTimestamp"].is_null()).await;
+    let victim =
+        until(&cluster, "low", "was deleted", |p| !p["metadata"]["deletionTimestamp"].is_null()).await;
     let disrupted = condition(&victim, "DisruptionTarget");
     assert_eq!(disrupted["reason"], "PreemptionByScheduler");
-    assert_eq!(
-        disrupted["message"],
-        "default-scheduler: preempting to accommodate a higher priority pod"
-    );
+    assert_eq!(disrupted["message"], "default-scheduler: preempting to accommodate a higher priority pod");
     let uid = get_pod(&cluster, "high").await["metadata"]["uid"].as_str().unwrap().to_owned();
     assert_eq!(messages(&cluster, "Preempted").await, [format!("Preempted by pod {uid} on node n1")]);
 

@@ -39,7 +39,10 @@ fn speed_of_a_decision() {
         "whenUnsatisfiable":"DoNotSchedule","labelSelector":{"matchLabels":{"app":"web"}}}]"#;
     let anti = r#""affinity":{"podAntiAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1,
         "podAffinityTerm":{"topologyKey":"kubernetes.io/hostname","labelSelector":{"matchLabels":{"app":"web"}}}}]}}"#;
+    let apart = r#""affinity":{"podAntiAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[
+        {"topologyKey":"kubernetes.io/hostname","labelSelector":{"matchLabels":{"app":"web"}}}]}}"#;
     for nodes in [1000, 5000] {
+        measure("required anti-affinity, labels of their own", nodes, apart, true);
         measure("replicas", nodes, "", false);
         measure("indexed job", nodes, "", true);
         measure("zone spread", nodes, spread, false);
