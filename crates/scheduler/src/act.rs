@@ -46,15 +46,16 @@ impl Hands {
     /// Says why a pod has no node, where that was not said already.
     pub async fn explain(&self, failure: &Failure) -> Result<(), Status> {
         let pod = &failure.pod;
-        self.tell(pod, Severity::Warning, "FailedScheduling", failure.message.clone());
         let known = pod.scheduled.as_ref();
         let said = known.is_some_and(|c| {
             c.status == "False" && c.reason == "Unschedulable" && c.message == failure.message
         });
         let nominated = failure.nominated_node.as_ref().filter(|node| **node != pod.nominated_node);
+        // Differs from kube-scheduler, which repeats itself: while nothing changes, nothing is written.
         if said && nominated.is_none() {
             return Ok(());
         }
+        self.tell(pod, Severity::Warning, "FailedScheduling", failure.message.clone());
         let mut status = Map::default();
         if !said {
             let mut condition = Map::default();
@@ -102,7 +103,7 @@ impl Hands {
         Ok(())
     }
 
-    pub fn tell(&self, pod: &Pod, severity: Severity, reason: &str, mut message: String) {
+    fn tell(&self, pod: &Pod, severity: Severity, reason: &str, mut message: String) {
         if message.len() > MAX_NOTE {
             let mut end = MAX_NOTE - " ...".len();
             while !message.is_char_boundary(end) {

@@ -45,8 +45,18 @@ pub struct Engine {
 struct Unfit {
     /// The versions of all that is looked at.
     at: [u64; 5],
-    /// By profile, class, priority and whether it preempts.
-    found: HashMap<(usize, u64, i32, bool), (String, Plugins, bool)>,
+    found: HashMap<Kin, Found>,
+}
+
+/// Profile, class, priority and whether it preempts: pods that fare alike.
+type Kin = (usize, u64, i32, bool);
+
+#[derive(Clone)]
+struct Found {
+    message: String,
+    rejected_by: Plugins,
+    /// Whether a nomination is taken back.
+    cleared: bool,
 }
 
 /// What is to be done about one pod.
@@ -56,8 +66,6 @@ pub enum Step {
     Bind { queued: Queued, node: Arc<str> },
     /// It has no node for now, and waits for something to change.
     Failed(Failure),
-    /// It is going away, or was bound by somebody else: nothing to be said but to people.
-    Skipped { pod: Arc<Pod>, message: String },
 }
 
 #[derive(Debug)]
@@ -149,6 +157,11 @@ impl Engine {
         if !ours || assumed {
             return;
         }
+        // Differs from kube-scheduler, which queues it and then says that it skips it.
+        if pod.deleting {
+            self.remove_pod(&pod.uid, now);
+            return;
+        }
         // A promise made here is not yet in what the server says: only what it says anew counts.
         let before = self.queue.get(&pod.uid).map(|old| old.nominated_node.clone()).unwrap_or_default();
         let promised = self.nominated.node_of(&pod.uid).cloned();
@@ -236,16 +249,9 @@ impl Engine {
     pub fn next(&mut self, now: Duration, rng: Rng) -> Option<Step> {
         let queued = self.queue.pop(now)?;
         let pod = queued.pod.clone();
-        if pod.deleting {
-            let message = format!("skip schedule deleting pod: {}", pod.key());
-            return Some(Step::Skipped { pod, message });
-        }
-        let Some(profile) = self.config.profile(&pod.scheduler_name) else {
-            let message = format!("profile not found for scheduler name {:?}", &*pod.scheduler_name);
-            return Some(Step::Skipped { pod, message });
-        };
+        let profile = self.config.profile(&pod.scheduler_name).expect("others' pods are never queued");
         let (known, pod) = (pod.clone(), self.with_promise(pod));
-        if let Some((message, rejected_by, cleared)) = self.known_unfit(profile, &pod) {
+        if let Some(Found { message, rejected_by, cleared }) = self.known_unfit(profile, &pod) {
             let nominated_node = cleared.then(|| "".into());
             self.queue.put_back(queued, rejected_by, now);
             return Some(Step::Failed(Failure {
@@ -318,9 +324,8 @@ impl Engine {
             }
         }
         failure.message = diagnosis.message(&pod.class.spec);
-        match &failure.nominated_node {
-            Some(node) => self.nominated.set(queued.pod.clone(), node),
-            None => {}
+        if let Some(node) = &failure.nominated_node {
+            self.nominated.set(queued.pod.clone(), node);
         }
         let mut rejected_by = diagnosis.plugins;
         if rejected_by.is_empty() {
@@ -329,14 +334,15 @@ impl Engine {
         self.queue.put_back(queued, rejected_by, now);
         if failure.victims.is_empty() && pod.nominated_node.is_empty() {
             let key = (profile, pod.class.id, pod.priority, pod.preempts);
-            let found = (failure.message.clone(), rejected_by, failure.nominated_node.is_some());
+            let cleared = failure.nominated_node.is_some();
+            let found = Found { message: failure.message.clone(), rejected_by, cleared };
             self.unfit.found.insert(key, found);
         }
         Step::Failed(failure)
     }
 
     /// What was found about a pod like this one, if nothing has changed since.
-    fn known_unfit(&mut self, profile: usize, pod: &Pod) -> Option<(String, Plugins, bool)> {
+    fn known_unfit(&mut self, profile: usize, pod: &Pod) -> Option<Found> {
         let at = [
             self.cluster.version(),
             self.cluster.counters().terms_version(),

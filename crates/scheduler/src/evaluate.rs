@@ -151,6 +151,10 @@ impl Evaluator {
 
     /// How many nodes must fit before the search ends: fewer, in proportion, of more.
     fn feasible_wanted(&self, profile: &Profile, nodes: usize) -> usize {
+        // When nothing is scored the first is as good as any.
+        if profile.weights.iter().all(|weight| *weight == 0) {
+            return 1;
+        }
         let all = nodes as i64;
         if all < MIN_FEASIBLE {
             return nodes;

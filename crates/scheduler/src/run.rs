@@ -22,7 +22,7 @@ use env::Env;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use object::Status;
-use runtime::{Informer, Informers, Recorder, Severity, Stop, tree};
+use runtime::{Informer, Informers, Recorder, Stop, tree};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
@@ -38,6 +38,9 @@ use crate::queue::Queued;
 const MAX_IN_FLIGHT: usize = 128;
 /// Decisions before others on this thread get a turn.
 const BATCH: usize = 32;
+
+/// Changes taken in before others do.
+const TAKE_IN: usize = 256;
 
 /// Who the scheduler is to the API server.
 pub const USER: &str = "system:kube-scheduler";
@@ -123,13 +126,13 @@ impl Task {
             }
         }
         loop {
-            self.take_in();
+            self.take_in().await;
             if self.decide() {
                 self.metrics.pending(self.engine.lengths());
                 // Others get their turn: informers, and the calls just begun.
                 tokio::task::yield_now().await;
                 if stop.is_stopped() {
-                    return self.abandon();
+                    return;
                 }
                 continue;
             }
@@ -145,7 +148,7 @@ impl Task {
             };
             tokio::select! {
                 biased;
-                () = stop.stopped() => return self.abandon(),
+                () = stop.stopped() => return,
                 Some(done) = self.in_flight.next(), if !self.in_flight.is_empty() => {
                     self.done(done);
                     while let Some(Some(done)) = self.in_flight.next().now_or_never() {
@@ -162,10 +165,14 @@ impl Task {
         self.env.monotonic().saturating_duration_since(self.start)
     }
 
-    fn take_in(&mut self) {
-        let now = self.now();
-        for change in self.inbox.take() {
+    async fn take_in(&mut self) {
+        for (n, change) in self.inbox.take().into_iter().enumerate() {
+            let now = self.now();
             apply(&mut self.engine, &change, now);
+            // The first state of a large cluster takes seconds: others have a turn meanwhile.
+            if n % TAKE_IN == TAKE_IN - 1 {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -198,11 +205,6 @@ impl Task {
                 }));
             }
             Step::Failed(failure) => self.failed(failure, took),
-            Step::Skipped { pod, message } => {
-                if let Some(hands) = self.hands.get(&*pod.scheduler_name) {
-                    hands.tell(&pod, Severity::Warning, "FailedScheduling", message);
-                }
-            }
         }
     }
 
@@ -224,11 +226,6 @@ impl Task {
             let result = hands.explain(&failure).await;
             Done::Explained { key: failure.pod.key(), result }
         }));
-    }
-
-    /// Calls under way are not waited for: each write stands by itself, done or not.
-    fn abandon(self) {
-        self.in_flight.iter().for_each(JoinHandle::abort);
     }
 
     fn done(&mut self, done: Result<Done, JoinError>) {
@@ -267,6 +264,13 @@ impl Task {
                 }
             }
         }
+    }
+}
+
+/// Stopped or killed, the scheduler does nothing more: each write stands by itself, done or not.
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.in_flight.iter().for_each(JoinHandle::abort);
     }
 }
 
