@@ -71,6 +71,8 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Failure {
     pub pod: Arc<Pod>,
+    /// The condition's: `Unschedulable`, or `SchedulerError` when it was not for want of a node.
+    pub reason: &'static str,
     /// The condition's message, and the event's.
     pub message: String,
     /// What the pod's nominated node shall be: `None` leaves it.
@@ -79,6 +81,15 @@ pub struct Failure {
     pub victims: Vec<Placed>,
     /// Less important pods that were promised room on that node, and are not any more.
     pub unpromised: Vec<Arc<Pod>>,
+}
+
+const UNSCHEDULABLE: &str = "Unschedulable";
+
+impl Failure {
+    /// Without victims, and leaving a nomination as it is.
+    pub fn new(pod: Arc<Pod>, reason: &'static str, message: String) -> Failure {
+        Failure { pod, reason, message, nominated_node: None, victims: Vec::new(), unpromised: Vec::new() }
+    }
 }
 
 impl Engine {
@@ -255,11 +266,8 @@ impl Engine {
             let nominated_node = cleared.then(|| "".into());
             self.queue.put_back(queued, rejected_by, now);
             return Some(Step::Failed(Failure {
-                pod: known,
-                message,
                 nominated_node,
-                victims: Vec::new(),
-                unpromised: Vec::new(),
+                ..Failure::new(known, UNSCHEDULABLE, message)
             }));
         }
         let Engine { cluster, selectors, nominated, evaluator, .. } = self;
@@ -275,14 +283,8 @@ impl Engine {
                 self.queue.put_aside(queued, now);
                 self.nominated.remove(&pod.uid);
                 let message = "no nodes available to schedule pods".to_owned();
-                let (pod, nominated_node) = (known, Some("".into()));
-                Step::Failed(Failure {
-                    pod,
-                    message,
-                    nominated_node,
-                    victims: Vec::new(),
-                    unpromised: Vec::new(),
-                })
+                let nominated_node = Some("".into());
+                Step::Failed(Failure { nominated_node, ..Failure::new(known, UNSCHEDULABLE, message) })
             }
             Outcome::Unfit(diagnosis) => self.unfit(queued, &pod, profile, diagnosis, now, rng),
         })
@@ -297,13 +299,8 @@ impl Engine {
         now: Duration,
         rng: Rng,
     ) -> Step {
-        let mut failure = Failure {
-            pod: queued.pod.clone(),
-            message: String::new(),
-            nominated_node: Some("".into()),
-            victims: Vec::new(),
-            unpromised: Vec::new(),
-        };
+        let mut failure = Failure::new(queued.pod.clone(), UNSCHEDULABLE, String::new());
+        failure.nominated_node = Some("".into());
         if self.config.profiles[profile].post_filter.has(Plugin::DefaultPreemption) {
             let budgets: Vec<Budget> = self.budgets.values().cloned().collect();
             let Engine { cluster, selectors, nominated, evaluator, .. } = self;
@@ -380,15 +377,6 @@ impl Engine {
             self.queue.moved(&Event::gone(&placed), &self.cluster, now);
         }
         self.queue.put_back(queued, Plugins::EMPTY, now);
-    }
-
-    /// A pod that is gone, or bound elsewhere, is no longer counted where it was assumed to be.
-    pub fn forget(&mut self, uid: &str, now: Duration) {
-        if self.cluster.pod(uid).is_some_and(|placed| placed.assumed)
-            && let Some(placed) = self.cluster.remove_pod(uid)
-        {
-            self.queue.moved(&Event::gone(&placed), &self.cluster, now);
-        }
     }
 
     /// Tries a waiting pod at once; for one whose preemption failed.

@@ -212,16 +212,21 @@ impl Task {
         let profile = &failure.pod.scheduler_name;
         let Some(hands) = self.hands.get(&**profile).cloned() else { return };
         self.metrics.attempt("unschedulable", profile, took);
-        let preempts = failure.nominated_node.as_ref().filter(|node| !node.is_empty()).cloned();
+        let node = failure.nominated_node.clone().unwrap_or_default();
         let failure = Arc::new(failure);
-        if let Some(node) = preempts.filter(|_| !failure.victims.is_empty()) {
+        if !node.is_empty() && !failure.victims.is_empty() {
             self.metrics.preempted(failure.victims.len());
-            let (hands, failure) = (hands.clone(), failure.clone());
+            let failure = failure.clone();
             self.in_flight.push(self.env.spawn("preempt", async move {
                 let result = preempt(&hands, &failure, &node).await;
                 Done::Preempted { uid: failure.pod.uid.clone(), result }
             }));
         }
+        self.explain(failure);
+    }
+
+    fn explain(&mut self, failure: Arc<Failure>) {
+        let Some(hands) = self.hands.get(&*failure.pod.scheduler_name).cloned() else { return };
         self.in_flight.push(self.env.spawn("explain", async move {
             let result = hands.explain(&failure).await;
             Done::Explained { key: failure.pod.key(), result }
@@ -247,9 +252,16 @@ impl Task {
                 tracing::debug!(pod = pod.key(), error = status.message, "binding was refused");
                 self.engine.bind_failed(queued, now);
                 // What changed while it was assumed was not looked at.
-                match self.pods.store().get(pod.namespace(), &pod.name) {
-                    Some(obj) if obj.uid() == &*pod.uid => drop(self.engine.set_pod(&tree(&obj), now)),
-                    _ => self.engine.remove_pod(&pod.uid, now),
+                let known = self.pods.store().get(pod.namespace(), &pod.name);
+                let Some(obj) = known.filter(|obj| obj.uid() == &*pod.uid) else {
+                    self.engine.remove_pod(&pod.uid, now);
+                    return;
+                };
+                let pod = self.engine.set_pod(&tree(&obj), now);
+                // Another writer was first, the pod is gone, or it may be bound for all we know: the informer will tell.
+                if !pod.assigned() && !matches!(status.code, 404 | 409 | 504) {
+                    let message = format!("running Bind plugin \"DefaultBinder\": {}", status.message);
+                    self.explain(Arc::new(Failure::new(pod, "SchedulerError", message)));
                 }
             }
             Done::Explained { key, result } => {

@@ -260,6 +260,58 @@ async fn conflicts_lost_answers_and_late_news_end_in_the_same_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_same_seed_places_the_same_pods_on_the_same_nodes() {
+    let mut placed = Vec::new();
+    for _ in 0..2 {
+        let cluster = TestCluster::simulated(60).await;
+        for n in 0..6 {
+            add_node(&cluster, &format!("n{n}"), json!({})).await;
+        }
+        let running = start(&cluster);
+        for n in 0..20 {
+            cluster.post(PODS, pod(&format!("p{n}"), "100m")).await.ok(201);
+        }
+        let mut nodes = Vec::new();
+        for n in 0..20 {
+            let bound = until(&cluster, &format!("p{n}"), "got a node", |p| !on(p).is_empty()).await;
+            nodes.push(on(&bound).to_owned());
+        }
+        placed.push(nodes);
+        running.stop().await;
+        cluster.shutdown().await;
+    }
+    assert_eq!(placed[0], placed[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_is_not_allowed_is_told_and_tried_again() {
+    let cluster = TestCluster::simulated(61).await;
+    add_node(&cluster, "n1", json!({})).await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1";
+    let role = cluster.get(format!("{roles}/clusterroles/system:kube-scheduler")).await.json();
+    let mut fewer = role["rules"].clone();
+    fewer
+        .as_array_mut()
+        .unwrap()
+        .retain(|r| !r["resources"].as_array().unwrap().contains(&json!("pods/binding")));
+    let path = format!("{roles}/clusterroles/system:kube-scheduler");
+    cluster.merge(&path, json!({"rules": fewer})).await.ok(200);
+    let running = start(&cluster);
+    cluster.post(PODS, pod("a", "1")).await.ok(201);
+    let told =
+        until(&cluster, "a", "said why", |p| condition(p, "PodScheduled")["reason"] == "SchedulerError");
+    let message = condition(&told.await, "PodScheduled")["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.starts_with("running Bind plugin \"DefaultBinder\": pods \"a\" is forbidden"),
+        "{message}"
+    );
+    cluster.merge(&path, json!({"rules": role["rules"]})).await.ok(200);
+    until(&cluster, "a", "got a node", |p| on(p) == "n1").await;
+    running.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn killed_after_any_write_the_next_one_goes_on() {
     for last_write in [1, 2, 3, 7, 11] {
         twelve_pods(40, Plan { die_after: Some(last_write), ..Plan::default() }, true).await;
