@@ -208,6 +208,21 @@ impl Evaluator {
 
 #[cfg(test)]
 impl Evaluator {
+    /// What would be found about a node after pods were moved, in thought.
+    pub fn inspect_after(
+        &mut self,
+        cluster: &mut Cluster,
+        selectors: &Selectors,
+        pod: &Pod,
+        ix: NodeIx,
+        change: &Change,
+    ) -> Verdict {
+        let work = self.begin(cluster, selectors, 0, pod);
+        let verdict = work.after(cluster, &self.config.profiles[0], pod, ix, change);
+        self.end(work);
+        verdict
+    }
+
     /// What is found about every node, and its total where it fits: for comparing with a naive evaluator.
     pub fn inspect(
         &mut self,
