@@ -414,6 +414,7 @@ fn moved_in_thought(
 
 #[test]
 fn kept_state_says_the_same_as_looking_at_everything() {
+    let mut seen: Vec<&'static str> = Vec::new();
     for seed in 0..20 {
         let mut next = rng(seed);
         let pick: &mut dyn FnMut(u64) -> u64 = &mut next;
@@ -474,6 +475,7 @@ fn kept_state_says_the_same_as_looking_at_everything() {
                         "seed {seed} step {step} {:?}",
                         pod.class
                     );
+                    seen.extend(found.values().map(|(verdict, _)| verdict.reason()));
                     let nodes: Vec<String> = world.nodes.keys().cloned().collect();
                     if !nodes.is_empty() {
                         let node = &nodes[pick(nodes.len() as u64) as usize];
@@ -492,4 +494,8 @@ fn kept_state_says_the_same_as_looking_at_everything() {
             }
         }
     }
+    // All filters had something to say, or the comparison would say little.
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 11, "{seen:?}");
 }
