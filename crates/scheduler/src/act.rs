@@ -1,9 +1,10 @@
 //! What the scheduler does to the world: binds pods, says why others wait, deletes victims.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use client::resources::PODS;
-use client::{Client, DeleteOptions, Patch};
+use client::{Answer, Client, DeleteOptions, Patch};
 use env::Env;
 use object::{Map, Status, Value, time};
 use runtime::{ObjectRef, Recorder, Severity};
@@ -12,6 +13,7 @@ use crate::cluster::Placed;
 use crate::engine::Failure;
 use crate::pod::Pod;
 
+const LONGEST_CALL: Duration = Duration::from_secs(60);
 /// An event's text is cut to this.
 const MAX_NOTE: usize = 1024;
 
@@ -34,10 +36,11 @@ impl Hands {
         metadata.set("name", pod.name.to_string());
         metadata.set("namespace", pod.namespace().to_string());
         metadata.set("uid", pod.uid.to_string());
-        let target = binding.map_at(&["target"]);
-        target.set("kind", "Node");
-        target.set("name", node.to_owned());
-        self.client.act(PODS.at(pod.namespace(), &pod.name).sub("binding"), binding).await?;
+        let to = binding.map_at(&["target"]);
+        to.set("kind", "Node");
+        to.set("name", node.to_owned());
+        let target = PODS.at(pod.namespace(), &pod.name).sub("binding");
+        self.bounded(self.client.act(target, binding)).await?;
         let message = format!("Successfully assigned {} to {node}", pod.key());
         self.tell(pod, Severity::Normal, "Scheduled", message);
         Ok(())
@@ -46,21 +49,22 @@ impl Hands {
     /// Says why a pod has no node, where that was not said already.
     pub async fn explain(&self, failure: &Failure) -> Result<(), Status> {
         let pod = &failure.pod;
-        self.tell(pod, Severity::Warning, "FailedScheduling", failure.message.clone());
         let known = pod.scheduled.as_ref();
         let said = known.is_some_and(|c| {
-            c.status == "False" && c.reason == "Unschedulable" && c.message == failure.message
+            c.status == "False" && c.reason == failure.reason && c.message == failure.message
         });
         let nominated = failure.nominated_node.as_ref().filter(|node| **node != pod.nominated_node);
+        // Differs from kube-scheduler, which repeats itself: while nothing changes, nothing is written.
         if said && nominated.is_none() {
             return Ok(());
         }
+        self.tell(pod, Severity::Warning, "FailedScheduling", failure.message.clone());
         let mut status = Map::default();
         if !said {
             let mut condition = Map::default();
             condition.set("type", "PodScheduled");
             condition.set("status", "False");
-            condition.set("reason", "Unschedulable");
+            condition.set("reason", failure.reason);
             condition.set("message", failure.message.clone());
             condition.set("observedGeneration", pod.generation);
             if known.is_none_or(|c| c.status != "False") {
@@ -95,14 +99,14 @@ impl Hands {
         status.set("conditions", vec![Value::Map(condition)]);
         gone_is_fine(self.patch_status(namespace, name, &victim.uid, status).await)?;
         let options = DeleteOptions { uid: Some(victim.uid.to_string()), ..DeleteOptions::default() };
-        gone_is_fine(self.client.delete(PODS.at(namespace, name), options).await)?;
+        gone_is_fine(self.bounded(self.client.delete(PODS.at(namespace, name), options)).await)?;
         let message = format!("Preempted by pod {} on node {node}", for_pod.uid);
         let about = reference(namespace, name, &victim.uid);
         self.recorder.event_on(about, Severity::Normal, "Preempted", message);
         Ok(())
     }
 
-    pub fn tell(&self, pod: &Pod, severity: Severity, reason: &str, mut message: String) {
+    fn tell(&self, pod: &Pod, severity: Severity, reason: &str, mut message: String) {
         if message.len() > MAX_NOTE {
             let mut end = MAX_NOTE - " ...".len();
             while !message.is_char_boundary(end) {
@@ -114,18 +118,22 @@ impl Hands {
         self.recorder.event_on(reference(pod.namespace(), &pod.name, &pod.uid), severity, reason, message);
     }
 
-    async fn patch_status(
-        &self,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-        status: Map,
-    ) -> Result<(), Status> {
+    async fn patch_status(&self, namespace: &str, name: &str, uid: &str, status: Map) -> Result<(), Status> {
         let mut patch = Value::map();
         // Another pod of that name is none of our business.
         patch.map_at(&["metadata"]).set("uid", uid.to_owned());
         patch.make_map().set("status", Value::Map(status));
-        self.client.patch(PODS.at(namespace, name).sub("status"), Patch::Strategic(patch)).await.map(drop)
+        let target = PODS.at(namespace, name).sub("status");
+        self.bounded(self.client.patch(target, Patch::Strategic(patch))).await.map(drop)
+    }
+
+    /// A server that never answers must not take up the calls that may be under way at once.
+    async fn bounded<T>(&self, call: Answer<'_, T>) -> Result<T, Status> {
+        tokio::select! {
+            biased;
+            answer = call => answer,
+            () = self.env.sleep(LONGEST_CALL) => Err(Status::timeout("the server did not answer in time")),
+        }
     }
 
     fn now(&self) -> String {

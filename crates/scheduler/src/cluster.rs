@@ -194,6 +194,10 @@ impl Cluster {
     pub fn node_name(&self, ix: NodeIx) -> &Arc<str> {
         &self.slots[ix as usize].name
     }
+    /// Larger after every change of a node or of the pods on one.
+    pub fn version(&self) -> u64 {
+        self.last_generation
+    }
     pub fn generation(&self, ix: NodeIx) -> u64 {
         self.generation[ix as usize]
     }

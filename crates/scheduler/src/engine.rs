@@ -7,7 +7,7 @@
 //! ```
 //! Nothing here waits, and time and chance are handed in: the same calls give the same steps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,8 +34,29 @@ pub struct Engine {
     selectors: Selectors,
     nominated: Nominated,
     budgets: BTreeMap<(Arc<str>, Arc<str>), Budget>,
+    budgets_version: u64,
     evaluator: Evaluator,
     queue: Queue,
+    unfit: Unfit,
+}
+
+/// What was found about pods that fit nowhere, while nothing has changed: pods like them fit nowhere either.
+#[derive(Default)]
+struct Unfit {
+    /// The versions of all that is looked at.
+    at: [u64; 5],
+    found: HashMap<Kin, Found>,
+}
+
+/// Profile, class, priority and whether it preempts: pods that fare alike.
+type Kin = (usize, u64, i32, bool);
+
+#[derive(Clone)]
+struct Found {
+    message: String,
+    rejected_by: Plugins,
+    /// Whether a nomination is taken back.
+    cleared: bool,
 }
 
 /// What is to be done about one pod.
@@ -45,13 +66,13 @@ pub enum Step {
     Bind { queued: Queued, node: Arc<str> },
     /// It has no node for now, and waits for something to change.
     Failed(Failure),
-    /// It is going away, or was bound by somebody else: nothing to be said but to people.
-    Skipped { pod: Arc<Pod>, message: String },
 }
 
 #[derive(Debug)]
 pub struct Failure {
     pub pod: Arc<Pod>,
+    /// The condition's: `Unschedulable`, or `SchedulerError` when it was not for want of a node.
+    pub reason: &'static str,
     /// The condition's message, and the event's.
     pub message: String,
     /// What the pod's nominated node shall be: `None` leaves it.
@@ -60,6 +81,15 @@ pub struct Failure {
     pub victims: Vec<Placed>,
     /// Less important pods that were promised room on that node, and are not any more.
     pub unpromised: Vec<Arc<Pod>>,
+}
+
+const UNSCHEDULABLE: &str = "Unschedulable";
+
+impl Failure {
+    /// Without victims, and leaving a nomination as it is.
+    pub fn new(pod: Arc<Pod>, reason: &'static str, message: String) -> Failure {
+        Failure { pod, reason, message, nominated_node: None, victims: Vec::new(), unpromised: Vec::new() }
+    }
 }
 
 impl Engine {
@@ -71,6 +101,8 @@ impl Engine {
             selectors: Selectors::default(),
             nominated: Nominated::default(),
             budgets: BTreeMap::new(),
+            budgets_version: 0,
+            unfit: Unfit::default(),
             evaluator: Evaluator::new(config.clone()),
             queue: Queue::new(config.clone()),
             config,
@@ -134,6 +166,11 @@ impl Engine {
         let ours = self.config.profile(&pod.scheduler_name).is_some();
         let assumed = self.cluster.pod(&pod.uid).is_some_and(|placed| placed.assumed);
         if !ours || assumed {
+            return;
+        }
+        // Differs from kube-scheduler, which queues it and then says that it skips it.
+        if pod.deleting {
+            self.remove_pod(&pod.uid, now);
             return;
         }
         // A promise made here is not yet in what the server says: only what it says anew counts.
@@ -201,6 +238,7 @@ impl Engine {
 
     pub fn set_budget(&mut self, namespace: &str, name: &str, tree: Option<&Value>) {
         let key = (Arc::from(namespace), Arc::from(name));
+        self.budgets_version += 1;
         let Some(tree) = tree else {
             self.budgets.remove(&key);
             return;
@@ -222,15 +260,16 @@ impl Engine {
     pub fn next(&mut self, now: Duration, rng: Rng) -> Option<Step> {
         let queued = self.queue.pop(now)?;
         let pod = queued.pod.clone();
-        if pod.deleting {
-            let message = format!("skip schedule deleting pod: {}", pod.key());
-            return Some(Step::Skipped { pod, message });
-        }
-        let Some(profile) = self.config.profile(&pod.scheduler_name) else {
-            let message = format!("profile not found for scheduler name {:?}", &*pod.scheduler_name);
-            return Some(Step::Skipped { pod, message });
-        };
+        let profile = self.config.profile(&pod.scheduler_name).expect("others' pods are never queued");
         let (known, pod) = (pod.clone(), self.with_promise(pod));
+        if let Some(Found { message, rejected_by, cleared }) = self.known_unfit(profile, &pod) {
+            let nominated_node = cleared.then(|| "".into());
+            self.queue.put_back(queued, rejected_by, now);
+            return Some(Step::Failed(Failure {
+                nominated_node,
+                ..Failure::new(known, UNSCHEDULABLE, message)
+            }));
+        }
         let Engine { cluster, selectors, nominated, evaluator, .. } = self;
         Some(match evaluator.decide(cluster, selectors, nominated, profile, &pod, rng) {
             Outcome::Place(ix) => {
@@ -244,14 +283,8 @@ impl Engine {
                 self.queue.put_aside(queued, now);
                 self.nominated.remove(&pod.uid);
                 let message = "no nodes available to schedule pods".to_owned();
-                let (pod, nominated_node) = (known, Some("".into()));
-                Step::Failed(Failure {
-                    pod,
-                    message,
-                    nominated_node,
-                    victims: Vec::new(),
-                    unpromised: Vec::new(),
-                })
+                let nominated_node = Some("".into());
+                Step::Failed(Failure { nominated_node, ..Failure::new(known, UNSCHEDULABLE, message) })
             }
             Outcome::Unfit(diagnosis) => self.unfit(queued, &pod, profile, diagnosis, now, rng),
         })
@@ -266,13 +299,8 @@ impl Engine {
         now: Duration,
         rng: Rng,
     ) -> Step {
-        let mut failure = Failure {
-            pod: queued.pod.clone(),
-            message: String::new(),
-            nominated_node: Some("".into()),
-            victims: Vec::new(),
-            unpromised: Vec::new(),
-        };
+        let mut failure = Failure::new(queued.pod.clone(), UNSCHEDULABLE, String::new());
+        failure.nominated_node = Some("".into());
         if self.config.profiles[profile].post_filter.has(Plugin::DefaultPreemption) {
             let budgets: Vec<Budget> = self.budgets.values().cloned().collect();
             let Engine { cluster, selectors, nominated, evaluator, .. } = self;
@@ -293,16 +321,38 @@ impl Engine {
             }
         }
         failure.message = diagnosis.message(&pod.class.spec);
-        match &failure.nominated_node {
-            Some(node) => self.nominated.set(queued.pod.clone(), node),
-            None => {}
+        if let Some(node) = &failure.nominated_node {
+            self.nominated.set(queued.pod.clone(), node);
         }
         let mut rejected_by = diagnosis.plugins;
         if rejected_by.is_empty() {
             rejected_by = Plugins::all();
         }
         self.queue.put_back(queued, rejected_by, now);
+        if failure.victims.is_empty() && pod.nominated_node.is_empty() {
+            let key = (profile, pod.class.id, pod.priority, pod.preempts);
+            let cleared = failure.nominated_node.is_some();
+            let found = Found { message: failure.message.clone(), rejected_by, cleared };
+            self.unfit.found.insert(key, found);
+        }
         Step::Failed(failure)
+    }
+
+    /// What was found about a pod like this one, if nothing has changed since.
+    fn known_unfit(&mut self, profile: usize, pod: &Pod) -> Option<Found> {
+        let at = [
+            self.cluster.version(),
+            self.cluster.counters().terms_version(),
+            self.selectors.version(),
+            self.nominated.version(),
+            self.budgets_version,
+        ];
+        if self.unfit.at != at {
+            self.unfit = Unfit { at, found: HashMap::new() };
+            return None;
+        }
+        let key = (profile, pod.class.id, pod.priority, pod.preempts);
+        self.unfit.found.get(&key).filter(|_| pod.nominated_node.is_empty()).cloned()
     }
 
     /// The pod with the node it was promised here, which the server may not know of yet.
@@ -327,15 +377,6 @@ impl Engine {
             self.queue.moved(&Event::gone(&placed), &self.cluster, now);
         }
         self.queue.put_back(queued, Plugins::EMPTY, now);
-    }
-
-    /// A pod that is gone, or bound elsewhere, is no longer counted where it was assumed to be.
-    pub fn forget(&mut self, uid: &str, now: Duration) {
-        if self.cluster.pod(uid).is_some_and(|placed| placed.assumed)
-            && let Some(placed) = self.cluster.remove_pod(uid)
-        {
-            self.queue.moved(&Event::gone(&placed), &self.cluster, now);
-        }
     }
 
     /// Tries a waiting pod at once; for one whose preemption failed.

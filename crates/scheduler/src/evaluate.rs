@@ -151,6 +151,10 @@ impl Evaluator {
 
     /// How many nodes must fit before the search ends: fewer, in proportion, of more.
     fn feasible_wanted(&self, profile: &Profile, nodes: usize) -> usize {
+        // When nothing is scored the first is as good as any.
+        if profile.weights.iter().all(|weight| *weight == 0) {
+            return 1;
+        }
         let all = nodes as i64;
         if all < MIN_FEASIBLE {
             return nodes;
@@ -204,6 +208,21 @@ impl Evaluator {
 
 #[cfg(test)]
 impl Evaluator {
+    /// What would be found about a node after pods were moved, in thought.
+    pub fn inspect_after(
+        &mut self,
+        cluster: &mut Cluster,
+        selectors: &Selectors,
+        pod: &Pod,
+        ix: NodeIx,
+        change: &Change,
+    ) -> Verdict {
+        let work = self.begin(cluster, selectors, 0, pod);
+        let verdict = work.after(cluster, &self.config.profiles[0], pod, ix, change);
+        self.end(work);
+        verdict
+    }
+
     /// What is found about every node, and its total where it fits: for comparing with a naive evaluator.
     pub fn inspect(
         &mut self,

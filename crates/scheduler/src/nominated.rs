@@ -9,11 +9,17 @@ use crate::pod::Pod;
 pub struct Nominated {
     by_node: HashMap<Arc<str>, Vec<Arc<Pod>>>,
     node_of: HashMap<Arc<str>, Arc<str>>,
+    /// Grows with every change.
+    version: u64,
 }
 
 impl Nominated {
     pub fn is_empty(&self) -> bool {
         self.node_of.is_empty()
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// The pods nominated for a node, in the order they were.
@@ -31,12 +37,14 @@ impl Nominated {
         if node.is_empty() {
             return;
         }
+        self.version += 1;
         self.node_of.insert(pod.uid.clone(), node.into());
         self.by_node.entry(node.into()).or_default().push(pod);
     }
 
     pub fn remove(&mut self, uid: &str) {
         let Some(node) = self.node_of.remove(uid) else { return };
+        self.version += 1;
         if let Some(pods) = self.by_node.get_mut(&node) {
             pods.retain(|pod| pod.uid.as_ref() != uid);
             if pods.is_empty() {

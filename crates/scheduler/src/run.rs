@@ -19,10 +19,10 @@ use client::resources::{
 };
 use client::{Client, Gvr};
 use env::Env;
-use futures_util::{FutureExt, StreamExt};
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use object::Status;
-use runtime::{Informer, Informers, Recorder, Severity, Stop, tree};
+use runtime::{Informer, Informers, Recorder, Stop, tree};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
@@ -38,6 +38,9 @@ use crate::queue::Queued;
 const MAX_IN_FLIGHT: usize = 128;
 /// Decisions before others on this thread get a turn.
 const BATCH: usize = 32;
+
+/// Changes taken in before others do.
+const TAKE_IN: usize = 256;
 
 /// Who the scheduler is to the API server.
 pub const USER: &str = "system:kube-scheduler";
@@ -123,13 +126,13 @@ impl Task {
             }
         }
         loop {
-            self.take_in();
+            self.take_in().await;
             if self.decide() {
                 self.metrics.pending(self.engine.lengths());
                 // Others get their turn: informers, and the calls just begun.
                 tokio::task::yield_now().await;
                 if stop.is_stopped() {
-                    return self.abandon();
+                    return;
                 }
                 continue;
             }
@@ -145,7 +148,7 @@ impl Task {
             };
             tokio::select! {
                 biased;
-                () = stop.stopped() => return self.abandon(),
+                () = stop.stopped() => return,
                 Some(done) = self.in_flight.next(), if !self.in_flight.is_empty() => {
                     self.done(done);
                     while let Some(Some(done)) = self.in_flight.next().now_or_never() {
@@ -162,10 +165,14 @@ impl Task {
         self.env.monotonic().saturating_duration_since(self.start)
     }
 
-    fn take_in(&mut self) {
-        let now = self.now();
-        for change in self.inbox.take() {
+    async fn take_in(&mut self) {
+        for (n, change) in self.inbox.take().into_iter().enumerate() {
+            let now = self.now();
             apply(&mut self.engine, &change, now);
+            // The first state of a large cluster takes seconds: others have a turn meanwhile.
+            if n % TAKE_IN == TAKE_IN - 1 {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
@@ -198,11 +205,6 @@ impl Task {
                 }));
             }
             Step::Failed(failure) => self.failed(failure, took),
-            Step::Skipped { pod, message } => {
-                if let Some(hands) = self.hands.get(&*pod.scheduler_name) {
-                    hands.tell(&pod, Severity::Warning, "FailedScheduling", message);
-                }
-            }
         }
     }
 
@@ -210,25 +212,25 @@ impl Task {
         let profile = &failure.pod.scheduler_name;
         let Some(hands) = self.hands.get(&**profile).cloned() else { return };
         self.metrics.attempt("unschedulable", profile, took);
-        let preempts = failure.nominated_node.as_ref().filter(|node| !node.is_empty()).cloned();
+        let node = failure.nominated_node.clone().unwrap_or_default();
         let failure = Arc::new(failure);
-        if let Some(node) = preempts.filter(|_| !failure.victims.is_empty()) {
+        if !node.is_empty() && !failure.victims.is_empty() {
             self.metrics.preempted(failure.victims.len());
-            let (hands, failure) = (hands.clone(), failure.clone());
+            let failure = failure.clone();
             self.in_flight.push(self.env.spawn("preempt", async move {
                 let result = preempt(&hands, &failure, &node).await;
                 Done::Preempted { uid: failure.pod.uid.clone(), result }
             }));
         }
+        self.explain(failure);
+    }
+
+    fn explain(&mut self, failure: Arc<Failure>) {
+        let Some(hands) = self.hands.get(&*failure.pod.scheduler_name).cloned() else { return };
         self.in_flight.push(self.env.spawn("explain", async move {
             let result = hands.explain(&failure).await;
             Done::Explained { key: failure.pod.key(), result }
         }));
-    }
-
-    /// Calls under way are not waited for: each write stands by itself, done or not.
-    fn abandon(self) {
-        self.in_flight.iter().for_each(JoinHandle::abort);
     }
 
     fn done(&mut self, done: Result<Done, JoinError>) {
@@ -250,9 +252,16 @@ impl Task {
                 tracing::debug!(pod = pod.key(), error = status.message, "binding was refused");
                 self.engine.bind_failed(queued, now);
                 // What changed while it was assumed was not looked at.
-                match self.pods.store().get(pod.namespace(), &pod.name) {
-                    Some(obj) if obj.uid() == &*pod.uid => drop(self.engine.set_pod(&tree(&obj), now)),
-                    _ => self.engine.remove_pod(&pod.uid, now),
+                let known = self.pods.store().get(pod.namespace(), &pod.name);
+                let Some(obj) = known.filter(|obj| obj.uid() == &*pod.uid) else {
+                    self.engine.remove_pod(&pod.uid, now);
+                    return;
+                };
+                let pod = self.engine.set_pod(&tree(&obj), now);
+                // Another writer was first, the pod is gone, or it may be bound for all we know: the informer will tell.
+                if !pod.assigned() && !matches!(status.code, 404 | 409 | 504) {
+                    let message = format!("running Bind plugin \"DefaultBinder\": {}", status.message);
+                    self.explain(Arc::new(Failure::new(pod, "SchedulerError", message)));
                 }
             }
             Done::Explained { key, result } => {
@@ -267,6 +276,13 @@ impl Task {
                 }
             }
         }
+    }
+}
+
+/// Stopped or killed, the scheduler does nothing more: each write stands by itself, done or not.
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.in_flight.iter().for_each(JoinHandle::abort);
     }
 }
 

@@ -9,10 +9,12 @@ use object::selector::LabelSelector;
 use crate::pod::{Class, OwnerKind};
 use crate::read::pairs;
 
+type Pairs = Vec<(String, String)>;
+
 #[derive(Default)]
 pub struct Selectors {
     /// Selectors of services by namespace and name, those that have one.
-    services: HashMap<Arc<str>, BTreeMap<Arc<str>, Vec<(String, String)>>>,
+    services: HashMap<Arc<str>, BTreeMap<Arc<str>, Pairs>>,
     owners: HashMap<(OwnerKind, Arc<str>, Arc<str>), Arc<Value>>,
     /// Grows with every change that can change a selector.
     version: u64,
@@ -25,7 +27,7 @@ impl Selectors {
 
     pub fn set_service(&mut self, namespace: &str, name: &str, tree: Option<&Value>) {
         let selector = pairs(tree.and_then(|t| t.at(&["spec", "selector"])));
-        let selector: Vec<_> = selector.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let selector: Pairs = selector.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         let services = self.services.entry(namespace.into()).or_default();
         // A service without a selector selects nothing.
         let changed = if selector.is_empty() {

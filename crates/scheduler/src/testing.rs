@@ -47,7 +47,6 @@ pub fn next(engine: &mut Engine) -> Result<String, String> {
     match engine.next(NOW, &mut rng(1)) {
         Some(Step::Bind { node, .. }) => Ok(node.to_string()),
         Some(Step::Failed(failure)) => Err(failure.message),
-        Some(Step::Skipped { message, .. }) => Err(message),
         None => Err("nothing waits".to_owned()),
     }
 }

@@ -71,7 +71,7 @@ impl Verdict {
         1 << (resource + 1).min(BITS)
     }
 
-    fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             Verdict::Fits => "",
             Verdict::Cordoned => "node(s) were unschedulable",

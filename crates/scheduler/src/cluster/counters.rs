@@ -7,6 +7,8 @@
 //! A question is asked for the first time when a pod with such a term is evaluated; its counts are then made from the
 //! classes of the placed pods, and changed with them from there on. The least recently asked are forgotten.
 
+mod domains;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -14,8 +16,10 @@ use object::selector::LabelSelector;
 
 use crate::cluster::NodeIx;
 use crate::node::Node;
-use crate::pod::{Class, Held, Inclusion, PodTerm, Spec};
+use crate::pod::{Class, Held, PodTerm};
 use crate::read::Labels;
+use domains::Topology;
+pub use domains::{Domains, Places};
 
 /// No domain: the node has no such label.
 pub const NOWHERE: u32 = u32::MAX;
@@ -32,16 +36,6 @@ pub enum Question {
     Terms(Vec<PodTerm>),
     /// Those that hold a term, by its text.
     Holders(String),
-}
-
-/// Which nodes count as places for a constraint.
-#[derive(Clone, Debug)]
-pub struct Places {
-    pub spec: Arc<Spec>,
-    pub affinity: Inclusion,
-    pub taints: Inclusion,
-    /// Topology keys that must all be there.
-    pub keys: Vec<usize>,
 }
 
 /// A counter that was asked for; it can be read until the next question is asked.
@@ -76,12 +70,6 @@ pub struct Counters {
     last_serial: u64,
 }
 
-struct Topology {
-    key: String,
-    domain: Vec<u32>,
-    values: HashMap<Arc<str>, u32>,
-}
-
 struct Asked {
     text: String,
     question: Question,
@@ -89,21 +77,6 @@ struct Asked {
     used: u64,
     per_node: Vec<u16>,
     domains: Vec<Domains>,
-}
-
-/// Counts by domain of one topology.
-pub struct Domains {
-    pub topology: usize,
-    places_text: String,
-    places: Option<Places>,
-    /// Whether each node counts; empty where all do.
-    eligible: Vec<bool>,
-    epoch: u64,
-    pub counts: Vec<i64>,
-    /// Nodes that count in each domain: a domain without any is none.
-    pub nodes: Vec<u32>,
-    /// The sum of all counts.
-    pub total: i64,
 }
 
 struct ClassCount {
@@ -251,7 +224,8 @@ impl Counters {
         };
         self.terms_version += 1;
         // Only questions that choose namespaces by label can change their answer; they are asked anew.
-        let chooses = |at: &usize| matches!(self.questions[*at], Some(Asked { question: Question::Terms(_), .. }));
+        let chooses =
+            |at: &usize| matches!(self.questions[*at], Some(Asked { question: Question::Terms(_), .. }));
         let chosen: Vec<usize> = self.of_any.iter().copied().filter(chooses).collect();
         chosen.into_iter().for_each(|at| self.forget(at));
     }
@@ -408,87 +382,18 @@ impl Question {
     }
 }
 
-impl Places {
-    fn text(&self) -> String {
-        format!("{} {:?} {:?} {:?}", self.spec.id, self.affinity, self.taints, self.keys)
-    }
-
-    pub fn include(&self, ix: usize, node: &Node, topologies: &dyn Fn(usize, usize) -> u32) -> bool {
-        self.keys.iter().all(|key| topologies(*key, ix) != NOWHERE)
-            && (self.affinity == Inclusion::Ignore || self.spec.required.matches(node))
-            && (self.taints == Inclusion::Ignore
-                || crate::taint::all_tolerated(&node.taints, &self.spec.tolerations))
-    }
-}
-
-impl Topology {
-    fn domain_of(&mut self, node: Option<&Node>) -> u32 {
-        let Some(value) = node.and_then(|n| n.label(&self.key)) else { return NOWHERE };
-        if let Some(&domain) = self.values.get(value) {
-            return domain;
-        }
-        let domain = self.values.len() as u32;
-        self.values.insert(value.into(), domain);
-        domain
-    }
-}
-
 impl Asked {
     fn add(&mut self, node: NodeIx, sign: i64, topologies: &[Topology]) {
         let cell = &mut self.per_node[node as usize];
         *cell = cell.saturating_add_signed(sign as i16);
         for domains in &mut self.domains {
             let domain = topologies[domains.topology].domain[node as usize];
-            let counts = domains.eligible.get(node as usize).copied().unwrap_or(true);
+            let counts = domains.includes(node);
             // What is out of date is made anew when it is read.
             if let Some(count) = domains.counts.get_mut(domain as usize).filter(|_| counts) {
                 *count += sign;
                 domains.total += sign;
             }
-        }
-    }
-}
-
-impl Domains {
-    fn new(topology: usize, places_text: String, places: Option<Places>) -> Domains {
-        Domains {
-            topology,
-            places_text,
-            places,
-            eligible: Vec::new(),
-            // No epoch is this one: the counts are made when first read.
-            epoch: u64::MAX,
-            counts: Vec::new(),
-            nodes: Vec::new(),
-            total: 0,
-        }
-    }
-
-    /// Whether a node is one of the places.
-    pub fn includes(&self, node: NodeIx) -> bool {
-        self.eligible.get(node as usize).copied().unwrap_or(true)
-    }
-
-    fn rebuild(&mut self, per_node: &[u16], topologies: &[Topology], nodes: &[Option<Arc<Node>>]) {
-        let width = topologies[self.topology].values.len();
-        self.counts = vec![0; width];
-        self.nodes = vec![0; width];
-        self.total = 0;
-        let at = |key: usize, ix: usize| topologies[key].domain[ix];
-        if let Some(places) = &self.places {
-            let include = |(ix, node): (usize, &Option<Arc<Node>>)| {
-                node.as_ref().is_some_and(|node| places.include(ix, node, &at))
-            };
-            self.eligible = nodes.iter().enumerate().map(include).collect();
-        }
-        for (ix, count) in per_node.iter().enumerate() {
-            let domain = at(self.topology, ix);
-            if domain == NOWHERE || !self.includes(ix as NodeIx) {
-                continue;
-            }
-            self.counts[domain as usize] += i64::from(*count);
-            self.nodes[domain as usize] += 1;
-            self.total += i64::from(*count);
         }
     }
 }

@@ -63,6 +63,27 @@ fn a_rejected_pod_is_tried_again_after_five_minutes_without_events() {
 }
 
 #[test]
+fn pods_like_one_that_fits_nowhere_fail_alike_until_something_changes() {
+    let mut engine = engine(&[node("n1", "", "")]);
+    for name in ["a", "b"] {
+        engine.set_pod(&pod(name, "", r#""cpu":"3""#, ""), NOW);
+        engine.set_pod(&pod(&format!("{name}2"), "", r#""cpu":"5""#, ""), NOW);
+    }
+    assert_eq!(next(&mut engine), Ok("n1".to_owned()));
+    let [first, second, third] = [0; 3].map(|_| next(&mut engine).unwrap_err());
+    assert!(first.starts_with("0/1 nodes are available: 1 Insufficient cpu."), "{first}");
+    assert!(second.starts_with("0/1 nodes are available: 1 Insufficient cpu."), "{second}");
+    assert_eq!(first, third);
+    assert_eq!(engine.lengths().unschedulable, 3);
+    engine.remove_pod("a", NOW);
+    let mut placed = 0;
+    while engine.lengths().backoff + engine.lengths().active > 0 {
+        placed += usize::from(next(&mut engine).is_ok());
+    }
+    assert_eq!(placed, 1);
+}
+
+#[test]
 fn a_gated_pod_waits_until_its_gates_are_gone() {
     let mut engine = engine(&[node("n1", "", "")]);
     engine.set_pod(&pod("a", "", "", r#""schedulingGates":[{"name":"example.com/wait"}]"#), NOW);

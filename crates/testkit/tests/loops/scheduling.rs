@@ -9,6 +9,7 @@ use runtime::{Informers, Stopper};
 use scheduler::{Config, Scheduler};
 use serde_json::{Value, json};
 use testkit::TestCluster;
+use testkit::faults::{Faults, Plan};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: &str = "/api/v1/nodes";
@@ -21,14 +22,23 @@ struct Running {
 }
 
 fn start(cluster: &TestCluster) -> Running {
+    start_with(cluster, &LocalClients::new(cluster.api().clone()))
+}
+
+fn start_with(cluster: &TestCluster, clients: &dyn Clients) -> Running {
     let (stopper, stop) = Stopper::new();
-    let client = LocalClients::new(cluster.api().clone()).user(scheduler::USER, &[]);
+    let client = clients.user(scheduler::USER, &[]);
     let informers = Informers::new(cluster.env().clone(), client.clone(), stop.clone());
     let scheduler = scheduler::start(cluster.env(), client, &informers, Config::default(), stop);
     Running { scheduler, informers, stopper }
 }
 
 impl Running {
+    /// In the middle of whatever it does.
+    fn kill(self) {
+        self.scheduler.tasks.into_iter().chain(self.informers.take_tasks()).for_each(|task| task.abort());
+    }
+
     async fn stop(self) {
         self.stopper.stop();
         for task in self.scheduler.tasks.into_iter().chain(self.informers.take_tasks()) {
@@ -125,7 +135,10 @@ async fn a_pod_that_cannot_be_placed_says_why_and_wakes_when_it_can() {
     cluster.merge(format!("{NODES}/n1"), json!({"spec": {"unschedulable": true}})).await.ok(200);
     cluster.post(PODS, pod("b", "1")).await.ok(201);
     until(&cluster, "b", "said why", |p| why(p).contains("node(s) were unschedulable")).await;
-    cluster.merge(format!("{NODES}/n1"), json!({"spec": {"unschedulable": null, "taints": null}})).await.ok(200);
+    cluster
+        .merge(format!("{NODES}/n1"), json!({"spec": {"unschedulable": null, "taints": null}}))
+        .await
+        .ok(200);
     until(&cluster, "b", "got the node", |p| on(p) == "n1").await;
     running.stop().await;
     cluster.shutdown().await;
@@ -163,13 +176,11 @@ async fn a_more_important_pod_makes_room_and_waits_for_it() {
     high["spec"]["priorityClassName"] = json!("high");
     cluster.post(PODS, high).await.ok(201);
     until(&cluster, "high", "was promised the node", |p| p["status"]["nominatedNodeName"] == "n1").await;
-    let victim = until(&cluster, "low", "was deleted", |p| !p["metadata"]["deletionTimestamp"].is_null()).await;
+    let victim =
+        until(&cluster, "low", "was deleted", |p| !p["metadata"]["deletionTimestamp"].is_null()).await;
     let disrupted = condition(&victim, "DisruptionTarget");
     assert_eq!(disrupted["reason"], "PreemptionByScheduler");
-    assert_eq!(
-        disrupted["message"],
-        "default-scheduler: preempting to accommodate a higher priority pod"
-    );
+    assert_eq!(disrupted["message"], "default-scheduler: preempting to accommodate a higher priority pod");
     let uid = get_pod(&cluster, "high").await["metadata"]["uid"].as_str().unwrap().to_owned();
     assert_eq!(messages(&cluster, "Preempted").await, [format!("Preempted by pod {uid} on node n1")]);
 
@@ -204,6 +215,109 @@ async fn several_schedulers_bind_each_pod_once_and_never_overfill_for_long() {
     cluster.shutdown().await;
 }
 
+/// Twelve pods of half a cpu on four nodes of two; a scheduler with these faults, then one without.
+async fn twelve_pods(seed: u64, plan: Plan, kill: bool) {
+    let cluster = TestCluster::simulated(seed).await;
+    for n in 0..4 {
+        add_node(&cluster, &format!("n{n}"), json!({})).await;
+    }
+    let clients = Arc::new(LocalClients::new(cluster.api().clone()));
+    let faults = Faults::new(cluster.env(), clients, plan.clone());
+    let faulty = start_with(&cluster, &*faults);
+    for n in 0..12 {
+        cluster.post(PODS, pod(&format!("p{n}"), "500m")).await.ok(201);
+    }
+    let mut last = None;
+    if kill {
+        cluster.env().sleep(Duration::from_secs(30)).await;
+        faulty.kill();
+        last = Some(start(&cluster));
+    } else {
+        last.replace(faulty);
+    }
+    let mut on_node = std::collections::BTreeMap::new();
+    for n in 0..12 {
+        let bound = until(&cluster, &format!("p{n}"), "got a node", |p| !on(p).is_empty()).await;
+        *on_node.entry(on(&bound).to_owned()).or_insert(0) += 1;
+    }
+    assert!(on_node.values().all(|pods| *pods <= 4), "{plan:?}: {on_node:?}");
+    last.expect("one runs").stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_lost_answers_and_late_news_end_in_the_same_place() {
+    let plans = [
+        Plan { conflict_every: Some(3), ..Plan::default() },
+        Plan { lose_answer_every: Some(4), ..Plan::default() },
+        Plan { stale: Duration::from_millis(50), ..Plan::default() },
+        Plan { lose_event_every: Some(7), ..Plan::default() },
+        Plan { conflict_every: Some(2), stale: Duration::from_millis(20), ..Plan::default() },
+    ];
+    for (n, plan) in plans.into_iter().enumerate() {
+        twelve_pods(20 + n as u64, plan, false).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_places_the_same_pods_on_the_same_nodes() {
+    let mut placed = Vec::new();
+    for _ in 0..2 {
+        let cluster = TestCluster::simulated(60).await;
+        for n in 0..6 {
+            add_node(&cluster, &format!("n{n}"), json!({})).await;
+        }
+        let running = start(&cluster);
+        for n in 0..20 {
+            cluster.post(PODS, pod(&format!("p{n}"), "100m")).await.ok(201);
+        }
+        let mut nodes = Vec::new();
+        for n in 0..20 {
+            let bound = until(&cluster, &format!("p{n}"), "got a node", |p| !on(p).is_empty()).await;
+            nodes.push(on(&bound).to_owned());
+        }
+        placed.push(nodes);
+        running.stop().await;
+        cluster.shutdown().await;
+    }
+    assert_eq!(placed[0], placed[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_that_is_not_allowed_is_told_and_tried_again() {
+    let cluster = TestCluster::simulated(61).await;
+    add_node(&cluster, "n1", json!({})).await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1";
+    let role = cluster.get(format!("{roles}/clusterroles/system:kube-scheduler")).await.json();
+    let mut fewer = role["rules"].clone();
+    fewer
+        .as_array_mut()
+        .unwrap()
+        .retain(|r| !r["resources"].as_array().unwrap().contains(&json!("pods/binding")));
+    let path = format!("{roles}/clusterroles/system:kube-scheduler");
+    cluster.merge(&path, json!({"rules": fewer})).await.ok(200);
+    let running = start(&cluster);
+    cluster.post(PODS, pod("a", "1")).await.ok(201);
+    let told =
+        until(&cluster, "a", "said why", |p| condition(p, "PodScheduled")["reason"] == "SchedulerError");
+    let message = condition(&told.await, "PodScheduled")["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.starts_with("running Bind plugin \"DefaultBinder\": pods \"a\" is forbidden"),
+        "{message}"
+    );
+    cluster.merge(&path, json!({"rules": role["rules"]})).await.ok(200);
+    until(&cluster, "a", "got a node", |p| on(p) == "n1").await;
+    running.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_after_any_write_the_next_one_goes_on() {
+    for last_write in [1, 2, 3, 7, 11] {
+        twelve_pods(40, Plan { die_after: Some(last_write), ..Plan::default() }, true).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_scheduler_that_starts_later_goes_on_where_another_stopped() {
     let cluster = TestCluster::simulated(6).await;
@@ -221,7 +335,7 @@ async fn a_scheduler_that_starts_later_goes_on_where_another_stopped() {
     assert_eq!(bound, 2, "two cpus are two pods");
     let writes = |c: &TestCluster| c.api().registry().table().revision();
     let before = writes(&cluster);
-    cluster.env().sleep(Duration::from_secs(240)).await;
+    cluster.env().sleep(Duration::from_secs(900)).await;
     assert_eq!(writes(&cluster), before, "nothing changes, nothing is written");
     second.stop().await;
     cluster.shutdown().await;
