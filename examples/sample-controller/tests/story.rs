@@ -1,5 +1,8 @@
 //! The sample controller's story, on a whole cluster: in process, over HTTP in virtual time, over a TLS socket.
 
+// Everything here is a test: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,8 @@
 //! The API over HTTP: every verb, watches and their ends, connections that break, and the same store as in process.
 
+// Everything here is a test: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
