@@ -1,7 +1,7 @@
 //! The sample controller's story, on a whole cluster: in process, over HTTP in virtual time, over a TLS socket.
 
 // Everything here is a test: a failed unwrap is a failed test.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_names)]
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
