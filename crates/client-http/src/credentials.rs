@@ -132,7 +132,7 @@ impl Authorization {
             Credentials::Basic { user, password } => {
                 secret(&format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))?
             }
-            Credentials::TokenFile(path) => self.from_file(path)?,
+            Credentials::TokenFile(path) => self.read_file(path)?,
         };
         headers.insert(AUTHORIZATION, header);
         Ok(())
@@ -143,7 +143,7 @@ impl Authorization {
         matches!(self.source, Credentials::TokenFile(_)) && self.read.lock().take().is_some()
     }
 
-    fn from_file(&self, path: &Path) -> Result<HeaderValue, Status> {
+    fn read_file(&self, path: &Path) -> Result<HeaderValue, Status> {
         let now = self.env.monotonic();
         let mut read = self.read.lock();
         if let Some((_, header)) = read.as_ref().filter(|(at, _)| now - *at < FRESH) {

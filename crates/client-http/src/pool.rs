@@ -35,6 +35,8 @@ const MAX_STREAMS: usize = 90;
 const MAX_IDLE: usize = 32;
 /// To connect and shake hands.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
+/// A server that answers before it has read the whole request may never read the rest: such a connection is not kept.
+const FINISH_LIMIT: Duration = Duration::from_secs(1);
 /// client-go's numbers: a connection that is silent this long is asked whether it lives, and has this long to say so.
 const PING_AFTER: Duration = Duration::from_secs(30);
 const PING_LIMIT: Duration = Duration::from_secs(15);
@@ -241,7 +243,8 @@ impl Lease {
             Sender::Alone(sender) => sender,
             other => return self.sender = other,
         };
-        if sender.ready().await.is_ok() {
+        let ready = tokio::time::timeout(FINISH_LIMIT, sender.ready()).await;
+        if matches!(ready, Ok(Ok(()))) {
             let mut open = self.pool.open.lock();
             if open.idle.len() < MAX_IDLE {
                 open.idle.push(sender);

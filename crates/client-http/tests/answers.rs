@@ -1,5 +1,8 @@
 //! What becomes of answers no good server gives, and of those that say "later".
 
+// Everything here is a test: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;

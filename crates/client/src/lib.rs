@@ -65,6 +65,7 @@ impl Gvr {
 }
 
 impl<'a> Target<'a> {
+    #[allow(clippy::should_implement_trait, reason = "short for subresource; nothing is subtracted")]
     pub fn sub(self, subresource: &'a str) -> Target<'a> {
         Target { subresource, ..self }
     }

@@ -1,5 +1,6 @@
 //! The classic sample controller without a CRD: a ConfigMap labelled `sample.setpoint.dev/foo=true` is a Foo. Its data name a
 //! Deployment and a number of replicas; the controller holds the Deployment to that and notes how many are available.
+#![allow(clippy::disallowed_names, reason = "a Foo is what the classic sample controller holds")]
 
 use std::sync::Arc;
 

@@ -1,5 +1,9 @@
 //! The sample controller's story, on a whole cluster: in process, over HTTP in virtual time, over a TLS socket.
 
+// Everything here is a test: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used, clippy::disallowed_names)]
+
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -163,6 +167,33 @@ async fn while_nothing_changes_nothing_is_written() {
         task.await.unwrap();
     }
     cluster.shutdown().await;
+}
+
+/// The program itself, as the README has it.
+#[tokio::test]
+async fn the_program_works_by_a_kubeconfig() {
+    let mut cluster = TestCluster::start().await;
+    let served = cluster.serve().await.unwrap();
+    let kubeconfig = served.pki_directory().join("kubeconfig");
+    std::fs::write(&kubeconfig, &served.kubeconfig).unwrap();
+    let program = || Command::new(env!("CARGO_BIN_EXE_sample-controller"));
+    let mut running = program().env("KUBECONFIG", &kubeconfig).stderr(Stdio::null()).spawn().unwrap();
+    let foo = json!({
+        "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
+        "data": {"deploymentName": "web", "replicas": "2"},
+    });
+    cluster.post("/api/v1/namespaces/default/configmaps", foo).await.ok(201);
+    until(&cluster, WEB, |web| web.json()["spec"]["replicas"] == 2).await;
+    running.kill().unwrap();
+    running.wait().unwrap();
+    cluster.shutdown().await;
+
+    // Without a cluster it says so and ends.
+    let gone = program().arg("--kubeconfig").arg(&kubeconfig).output().unwrap();
+    let said = String::from_utf8_lossy(&gone.stderr).into_owned();
+    assert!(!gone.status.success() && said.contains("the server cannot be reached"), "{said}");
+    let odd = program().arg("--help").output().unwrap();
+    assert!(String::from_utf8_lossy(&odd.stderr).contains("usage: sample-controller [--kubeconfig PATH]"));
 }
 
 #[test]
