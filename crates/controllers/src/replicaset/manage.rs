@@ -8,9 +8,9 @@ use object::Status;
 use runtime::{BY_CONTROLLER, Failure, Key, Severity, batch, owners};
 use table::Obj;
 
+use super::Sync;
 use super::plan::{Change, pod_from_template};
 use super::rank::{Pod, to_delete};
-use super::Sync;
 
 /// So many deletions are under way at once.
 const DELETIONS_AT_ONCE: usize = 100;
@@ -90,7 +90,12 @@ impl Sync {
                 if refused.code == 404 || refused.code == 409 {
                     return Ok(());
                 }
-                self.tell(set, Severity::Warning, "FailedDelete", format!("Error deleting: {}", refused.message));
+                self.tell(
+                    set,
+                    Severity::Warning,
+                    "FailedDelete",
+                    format!("Error deleting: {}", refused.message),
+                );
                 Err(Failure::Other(format!("unable to delete pods: {}", refused.message)))
             })
         })

@@ -2,4 +2,5 @@
 
 mod counting;
 mod informers;
+mod rollouts;
 mod workloads;
