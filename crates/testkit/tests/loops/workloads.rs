@@ -47,11 +47,11 @@ fn template(image: &str) -> Value {
 }
 
 async fn list(cluster: &TestCluster, path: &str) -> Vec<Value> {
-    cluster.get(path).await.ok(200)["items"].as_array().unwrap().clone()
+    cluster.get(path).await.ok(200)["items"].as_array().expect("as it is served").clone()
 }
 
 fn name(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap()
+    object["metadata"]["name"].as_str().expect("as it is served")
 }
 
 fn is_ready(pod: &Value) -> bool {
@@ -142,7 +142,7 @@ async fn messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
     let events = list(cluster, "/api/v1/namespaces/default/events").await;
     let mut events: Vec<&Value> = events.iter().filter(|e| e["reason"] == reason).collect();
     events.sort_by_key(|e| name(e).to_owned());
-    events.iter().map(|e| e["message"].as_str().unwrap().to_owned()).collect()
+    events.iter().map(|e| e["message"].as_str().expect("as it is served").to_owned()).collect()
 }
 
 async fn set_image(cluster: &TestCluster, image: &str) {
@@ -153,9 +153,13 @@ async fn set_image(cluster: &TestCluster, image: &str) {
 /// Sizes by image.
 async fn sizes(cluster: &TestCluster) -> BTreeMap<String, i64> {
     let sets = list(cluster, SETS).await;
-    let image =
-        |set: &Value| set["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap().to_owned();
-    sets.iter().map(|set| (image(set), set["spec"]["replicas"].as_i64().unwrap())).collect()
+    let image = |set: &Value| {
+        set["spec"]["template"]["spec"]["containers"][0]["image"]
+            .as_str()
+            .expect("as it is served")
+            .to_owned()
+    };
+    sets.iter().map(|set| (image(set), set["spec"]["replicas"].as_i64().expect("as it is served"))).collect()
 }
 
 #[tokio::test(start_paused = true)]
