@@ -24,7 +24,8 @@ use client::resources::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use runtime::{
-    BY_CONTROLLER, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, owners,
+    BY_CONTROLLER, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn,
+    owners,
 };
 use store::Revision;
 use table::Obj;
@@ -150,7 +151,9 @@ impl Sync {
         let orphans = self.sets.store().by_index(ORPHANS, obj.namespace());
         let mut candidates = self.sets.store().by_index(BY_CONTROLLER, obj.uid());
         for orphan in orphans {
-            if matches(&deployment.selector, &orphan) && !candidates.iter().any(|set| set.path() == orphan.path()) {
+            if matches(&deployment.selector, &orphan)
+                && !candidates.iter().any(|set| set.path() == orphan.path())
+            {
                 candidates.push(orphan);
             }
         }

@@ -32,9 +32,9 @@ use rank::Pod;
 
 pub(crate) use manage::is_terminating;
 pub(crate) use set::{Set, TEMPLATE_HASH, strings, without_hash};
-pub(crate) use status::{REPLICA_FAILURE, SetCondition};
 #[cfg(test)]
 pub(crate) use status::SetStatus;
+pub(crate) use status::{REPLICA_FAILURE, SetCondition};
 
 /// What the two kinds of sets differ in.
 #[derive(Clone, Copy)]
@@ -132,8 +132,11 @@ impl Sync {
         let active = claim.claim(active.into_iter().map(|pod| pod.obj).collect()).await?;
         let active: Vec<Pod> = active.into_iter().map(Pod::new).collect();
 
-        let change =
-            if may_count && !obj.deleting() { plan::change(active.len(), set.replicas) } else { plan::Change::Nothing };
+        let change = if may_count && !obj.deleting() {
+            plan::change(active.len(), set.replicas)
+        } else {
+            plan::Change::Nothing
+        };
         turn.plan(|| format!("{change:?} with {} of {} active", active.len(), set.replicas));
         let failed = self.manage(turn.key, &obj, &active, change).await;
 

@@ -56,7 +56,8 @@ impl Sync {
                 }
             }
         }
-        let revision = plan.revision.filter(|revision| deployment.annotations.get(REVISION) != Some(revision));
+        let revision =
+            plan.revision.filter(|revision| deployment.annotations.get(REVISION) != Some(revision));
         if plan.status != deployment.status || revision.is_some() {
             self.write_status(key, obj, &plan.status, revision).await?;
         }

@@ -88,15 +88,8 @@ pub(crate) fn plan(
 ) -> Plan {
     let members: Vec<Member> = sets.iter().cloned().map(Member::new).collect();
     let new = members.iter().position(|member| member.set.template == d.bare_template);
-    let mut turn = Planner {
-        d,
-        members,
-        new,
-        steps: Vec::new(),
-        status: d.status.clone(),
-        revision: None,
-        now_nanos,
-    };
+    let mut turn =
+        Planner { d, members, new, steps: Vec::new(), status: d.status.clone(), revision: None, now_nanos };
     if d.deleting {
         turn.number_new();
         return turn.done(false);
@@ -188,7 +181,8 @@ impl Planner<'_> {
     }
 
     fn next_number(&self) -> i64 {
-        let numbers = self.old().into_iter().filter_map(|at| revision::revision(&self.members[at].annotations));
+        let numbers =
+            self.old().into_iter().filter_map(|at| revision::revision(&self.members[at].annotations));
         numbers.max().unwrap_or(0).max(0) + 1
     }
 
@@ -325,7 +319,10 @@ impl Planner<'_> {
     /// To revision `number`, or with 0 to the one before the present.
     fn roll_back(&mut self, number: i64) -> Rollback {
         let numbers = || {
-            self.members.iter().filter_map(|m| Some((revision::revision(&m.annotations)?, m))).collect::<Vec<_>>()
+            self.members
+                .iter()
+                .filter_map(|m| Some((revision::revision(&m.annotations)?, m)))
+                .collect::<Vec<_>>()
         };
         let mut annotations = self.d.annotations.clone();
         annotations.remove(ROLLBACK_TO);

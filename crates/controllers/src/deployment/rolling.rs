@@ -53,7 +53,8 @@ impl Planner<'_> {
     }
 
     fn drop_available(&mut self, old: &[usize], new: usize, least: i64) -> bool {
-        let available = old.iter().chain([&new]).map(|at| self.members[*at].set.status.available).sum::<i64>();
+        let available =
+            old.iter().chain([&new]).map(|at| self.members[*at].set.status.available).sum::<i64>();
         let most = available - least;
         let mut dropped = 0;
         for at in old {

@@ -210,12 +210,14 @@ impl Status {
     pub fn until_deadline(&self, d: &Deployment, now_nanos: i128) -> Option<std::time::Duration> {
         let deadline = d.progress_deadline_seconds?;
         let current = self.condition(PROGRESSING)?;
-        let is_over = [reason::TIMED_OUT, reason::AVAILABLE, reason::PAUSED].contains(&current.reason.as_str());
+        let is_over =
+            [reason::TIMED_OUT, reason::AVAILABLE, reason::PAUSED].contains(&current.reason.as_str());
         if is_over || self.is_complete(d) {
             return None;
         }
         let due = i128::from(current.updated_seconds() + deadline) * 1_000_000_000;
-        let wait = std::time::Duration::from_nanos(u64::try_from((due - now_nanos).max(0)).unwrap_or(u64::MAX));
+        let wait =
+            std::time::Duration::from_nanos(u64::try_from((due - now_nanos).max(0)).unwrap_or(u64::MAX));
         // A second more: times in conditions are whole seconds.
         Some(wait.saturating_add(std::time::Duration::from_secs(1)))
     }
@@ -279,7 +281,9 @@ impl Condition {
 
 /// Unknown while a ReplicaSet that was looked at does not tell its own.
 fn terminating(members: &[Member]) -> Option<i64> {
-    let told = members.iter().filter(|m| m.set.status.observed_generation != 0 || m.set.status.terminating.is_some());
+    let told = members
+        .iter()
+        .filter(|m| m.set.status.observed_generation != 0 || m.set.status.terminating.is_some());
     told.map(|member| member.set.status.terminating).sum()
 }
 
@@ -287,12 +291,14 @@ fn terminating(members: &[Member]) -> Option<i64> {
 fn failure(members: &[Member], new: Option<usize>) -> Option<Condition> {
     let first = new.map(|new| &members[new]);
     let told = first.into_iter().chain(members).flat_map(|member| &member.set.status.conditions);
-    told.into_iter().find(|condition| condition.kind == REPLICA_FAILURE).map(|condition: &SetCondition| Condition {
-        kind: condition.kind.clone(),
-        status: condition.status.clone(),
-        updated: condition.changed.clone(),
-        changed: condition.changed.clone(),
-        reason: condition.reason.clone(),
-        message: condition.message.clone(),
+    told.into_iter().find(|condition| condition.kind == REPLICA_FAILURE).map(|condition: &SetCondition| {
+        Condition {
+            kind: condition.kind.clone(),
+            status: condition.status.clone(),
+            updated: condition.changed.clone(),
+            changed: condition.changed.clone(),
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        }
     })
 }

@@ -226,10 +226,14 @@ fn scaling_gives_the_only_active_set_all_and_notes_it() {
     let before = deployment(3, 1, 0);
     let mut d = deployment(5, 1, 0);
     d.status = Status { replicas: 3, ..Status::default() };
-    let plan = planned(&d, &[known(&before, 1, set("old", 100, 0, 0)), known(&before, 2, set("new", 10, 3, 3))]);
+    let plan =
+        planned(&d, &[known(&before, 1, set("old", 100, 0, 0)), known(&before, 2, set("new", 10, 3, 3))]);
     let [Step::Update(update)] = plan.steps.as_slice() else { panic!("{plan:?}") };
     assert_eq!((update.at, update.replicas), (1, 5));
-    assert_eq!((update.annotations[DESIRED_REPLICAS].as_str(), update.annotations[MAX_REPLICAS].as_str()), ("5", "6"));
+    assert_eq!(
+        (update.annotations[DESIRED_REPLICAS].as_str(), update.annotations[MAX_REPLICAS].as_str()),
+        ("5", "6")
+    );
 }
 
 #[test]
@@ -246,10 +250,7 @@ fn scaling_in_a_rollout_keeps_proportions() {
 #[test]
 fn among_equals_newer_sets_grow_and_older_ones_shrink() {
     let before = deployment(10, 0, 2);
-    let sets = [
-        known(&before, 1, set("a", 300, 5, 5)),
-        known(&before, 2, set("new", 10, 5, 0)),
-    ];
+    let sets = [known(&before, 1, set("a", 300, 5, 5)), known(&before, 2, set("new", 10, 5, 0))];
     // One more, rounded to one each: the newer comes first and takes it.
     assert_eq!(sizes(&planned(&deployment(11, 0, 2), &sets)), [(1, 6), (0, 5)]);
     // One less: the older comes first. 4.5 rounds to 5, so rounding leaves one, which the first gives.
@@ -340,7 +341,10 @@ fn progress_completion_and_the_deadline_are_told() {
     // One pod more is progress, and moves the time of the last update, not that of the change.
     let moved = at(&d, &new(1), 100).status;
     let condition = moved.condition(PROGRESSING).expect("a condition");
-    assert_eq!((condition.changed.as_str(), condition.updated.as_str()), ("2026-01-01T00:00:00Z", "2026-01-01T00:01:40Z"));
+    assert_eq!(
+        (condition.changed.as_str(), condition.updated.as_str()),
+        ("2026-01-01T00:00:00Z", "2026-01-01T00:01:40Z")
+    );
     // All there: done, and done it stays when a pod is lost.
     d.status = at(&d, &new(2), 100).status;
     assert_eq!(why(&d.status), ("True", reason::AVAILABLE));
@@ -447,7 +451,8 @@ fn numbers_and_their_history_are_kept() {
 #[test]
 fn a_rollback_brings_template_and_annotations_of_its_time() {
     let mut d = deployment(1, 1, 0);
-    let to = |d: &mut Deployment, number: &str| d.annotations.insert(ROLLBACK_TO.to_owned(), number.to_owned());
+    let to =
+        |d: &mut Deployment, number: &str| d.annotations.insert(ROLLBACK_TO.to_owned(), number.to_owned());
     d.annotations.insert("cause".to_owned(), "new".to_owned());
     d.annotations.insert(REVISION.to_owned(), "3".to_owned());
     let mut old = known(&d, 1, set("old", 100, 0, 0));
@@ -459,7 +464,10 @@ fn a_rollback_brings_template_and_annotations_of_its_time() {
     assert_eq!(rollback.annotations["cause"], "old");
     assert_eq!(rollback.annotations[REVISION], "3", "its own stay");
     assert!(!rollback.annotations.contains_key(ROLLBACK_TO));
-    assert_eq!(rollback.event, (false, "DeploymentRollback", "Rolled back deployment \"web\" to revision 1".to_owned()));
+    assert_eq!(
+        rollback.event,
+        (false, "DeploymentRollback", "Rolled back deployment \"web\" to revision 1".to_owned())
+    );
     // 0 is the one before the present.
     to(&mut d, "0");
     assert_eq!(planned(&d, &sets).rollback.expect("a rollback").template, Some(template("other")));
@@ -470,7 +478,10 @@ fn a_rollback_brings_template_and_annotations_of_its_time() {
         rollback.event
     };
     let last = refused(&d, &sets[2..]);
-    assert_eq!((last.1, last.2.as_str()), ("DeploymentRollbackRevisionNotFound", "Unable to find last revision."));
+    assert_eq!(
+        (last.1, last.2.as_str()),
+        ("DeploymentRollbackRevisionNotFound", "Unable to find last revision.")
+    );
     to(&mut d, "9");
     assert_eq!(refused(&d, &sets).2, "Unable to find the revision to rollback to.");
     to(&mut d, "3");

@@ -8,9 +8,9 @@ use object::Status;
 use runtime::{BY_CONTROLLER, Failure, Key, Severity, batch, owners};
 use table::Obj;
 
+use super::Sync;
 use super::plan::{Change, pod_from_template};
 use super::rank::{Pod, to_delete};
-use super::Sync;
 
 /// So many deletions are under way at once.
 const DELETIONS_AT_ONCE: usize = 100;
@@ -19,7 +19,7 @@ const DELETIONS_AT_ONCE: usize = 100;
 enum Stopped {
     /// The namespace is going: no pod can come, and none is needed.
     Terminating,
-    Failed(Status),
+    Failed(Box<Status>),
 }
 
 impl Sync {
@@ -58,7 +58,7 @@ impl Sync {
                     Err(refused) => {
                         let message = format!("Error creating: {}", refused.message);
                         self.tell(set, Severity::Warning, "FailedCreate", message);
-                        Err(Stopped::Failed(refused))
+                        Err(Stopped::Failed(Box::new(refused)))
                     }
                 }
             })
@@ -68,7 +68,7 @@ impl Sync {
             self.expectations.creation_seen(key);
         }
         match stopped {
-            Some(Stopped::Failed(refused)) => Some(refused.into()),
+            Some(Stopped::Failed(refused)) => Some(Failure::Api(*refused)),
             Some(Stopped::Terminating) | None => None,
         }
     }
@@ -90,7 +90,12 @@ impl Sync {
                 if refused.code == 404 || refused.code == 409 {
                     return Ok(());
                 }
-                self.tell(set, Severity::Warning, "FailedDelete", format!("Error deleting: {}", refused.message));
+                self.tell(
+                    set,
+                    Severity::Warning,
+                    "FailedDelete",
+                    format!("Error deleting: {}", refused.message),
+                );
                 Err(Failure::Other(format!("unable to delete pods: {}", refused.message)))
             })
         })

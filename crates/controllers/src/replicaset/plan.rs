@@ -41,7 +41,12 @@ pub(crate) fn count(set: &Set, active: &[Pod], terminating: Option<i64>, now: i6
 }
 
 /// When the next ready pod becomes available, if one does.
-pub(crate) fn next_available(set: &Set, counted: &Counted, active: &[Pod], now_nanos: i128) -> Option<Duration> {
+pub(crate) fn next_available(
+    set: &Set,
+    counted: &Counted,
+    active: &[Pod],
+    now_nanos: i128,
+) -> Option<Duration> {
     if set.min_ready_seconds <= 0 || counted.ready == counted.available {
         return None;
     }

@@ -45,7 +45,13 @@ pub(crate) fn to_delete(mut pods: Vec<Pod>, related: &[Pod], count: usize, now_n
 ///
 /// Differs from kube-controller-manager: there, two ages of one magnitude are decided by uid at once, before restarts are
 /// looked at, which is no order (it may run in circles). Here the uid comes last.
-pub(crate) fn compare(a: &PodView, b: &PodView, doubled_a: usize, doubled_b: usize, now_nanos: i128) -> Ordering {
+pub(crate) fn compare(
+    a: &PodView,
+    b: &PodView,
+    doubled_a: usize,
+    doubled_b: usize,
+    now_nanos: i128,
+) -> Ordering {
     let bound = |view: &PodView| !view.node.is_empty();
     let both_ready = a.ready && b.ready;
     let age = |since: i64| magnitude(since, now_nanos);

@@ -52,7 +52,11 @@ fn each_rule_of_the_ranking_decides_before_the_next() {
         ("unbound", PodView { node: "".into(), ..base() }, base()),
         ("pending", PodView { phase: Phase::Pending, ..base() }, base()),
         ("unknown", PodView { phase: Phase::Unknown, ..base() }, base()),
-        ("pending before unknown", PodView { phase: Phase::Pending, ..base() }, PodView { phase: Phase::Unknown, ..base() }),
+        (
+            "pending before unknown",
+            PodView { phase: Phase::Pending, ..base() },
+            PodView { phase: Phase::Unknown, ..base() },
+        ),
         ("not ready", PodView { ready: false, ..base() }, base()),
         ("cheap", PodView { deletion_cost: -1, ..base() }, base()),
         ("ready for less time", running("n", 10), running("n", 100_000)),

@@ -1,13 +1,12 @@
-//! Clients that stop answering after so many writes: what a process sees that dies in the middle.
+//! Clients that stop answering after so many writes (what a process sees that dies in the middle), or lose every third
+//! update to somebody else.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use catalog::Catalog;
-use client::{
-    Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions,
-};
-use object::Value;
+use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
+use object::{About, Status, Value};
 use table::Obj;
 
 /// Events are not counted: nothing depends on them.
@@ -18,6 +17,8 @@ pub struct Counting {
 
 struct Writes {
     most: usize,
+    conflicts: bool,
+    updates: AtomicUsize,
     begun: AtomicUsize,
     noticed: AtomicBool,
 }
@@ -29,7 +30,15 @@ struct CountingClient {
 
 impl Counting {
     pub fn new(inner: Arc<dyn Clients>, most: usize) -> Arc<Counting> {
-        let writes = Writes { most, begun: AtomicUsize::new(0), noticed: AtomicBool::new(false) };
+        Counting::made(inner, most, false)
+    }
+    /// Every third update is refused as if another had written meanwhile.
+    pub fn conflicting(inner: Arc<dyn Clients>) -> Arc<Counting> {
+        Counting::made(inner, usize::MAX, true)
+    }
+    fn made(inner: Arc<dyn Clients>, most: usize, conflicts: bool) -> Arc<Counting> {
+        let (begun, updates) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let writes = Writes { most, conflicts, updates, begun, noticed: AtomicBool::new(false) };
         Arc::new(Counting { inner, writes: Arc::new(writes) })
     }
     /// More was asked for than is answered.
@@ -83,6 +92,11 @@ impl Client for CountingClient {
     fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             self.count(&target).await;
+            let nth = self.writes.updates.fetch_add(1, Ordering::SeqCst);
+            if self.writes.conflicts && nth.is_multiple_of(3) {
+                let about = About { group: target.resource.group, resource: target.resource.plural };
+                return Err(Status::modified(about, target.name));
+            }
             self.inner.update(target, body).await
         })
     }

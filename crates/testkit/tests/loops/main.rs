@@ -22,4 +22,5 @@ mod seeds;
 mod story;
 mod library;
 mod triggers;
+mod rollouts;
 mod workloads;
