@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 
 use apiserver::LocalClients;
-use client::{
-    Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions,
-};
+use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
 use object::Value;
 use serde_json::{Value as Json, json};
 use table::Obj;

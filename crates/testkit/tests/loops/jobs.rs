@@ -43,10 +43,10 @@ async fn active(cluster: &TestCluster, count: usize) -> Vec<Json> {
         (phase_is(pod, "Pending") || phase_is(pod, "Running"))
             && pod["metadata"]["deletionTimestamp"].is_null()
     };
-    let list = until(cluster, PODS, &format!("{count} active pods"), |list| {
-        list["items"].as_array().unwrap().iter().filter(active).count() == count
-    });
-    list.await["items"].as_array().unwrap().iter().filter(active).cloned().collect()
+    let what = format!("{count} active pods");
+    let enough = |list: &Json| list["items"].as_array().unwrap().iter().filter(active).count() == count;
+    let list = until(cluster, PODS, &what, enough).await;
+    list["items"].as_array().unwrap().iter().filter(active).cloned().collect()
 }
 
 async fn finished(cluster: &TestCluster, name: &str, kind: &str) -> Json {
@@ -73,11 +73,19 @@ async fn a_job_runs_its_pods_to_completion() {
 
     let pods = active(&cluster, 2).await;
     let owner = &pods[0]["metadata"]["ownerReferences"][0];
-    assert_eq!((&owner["kind"], &owner["name"], &owner["controller"]), (&json!("Job"), &json!("sum"), &json!(true)));
+    assert_eq!(
+        (&owner["kind"], &owner["name"], &owner["controller"]),
+        (&json!("Job"), &json!("sum"), &json!(true))
+    );
     assert_eq!(pods[0]["metadata"]["finalizers"], json!(["batch.kubernetes.io/job-tracking"]));
     assert_eq!(pods[0]["metadata"]["labels"]["job-name"], "sum");
     assert!(pods[0]["metadata"]["name"].as_str().unwrap().starts_with("sum-"));
-    set_status(&cluster, &pods[0], json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})).await;
+    set_status(
+        &cluster,
+        &pods[0],
+        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
+    )
+    .await;
     let path = format!("{JOBS}/sum");
     let running = until(&cluster, &path, "a ready pod", |job| job["status"]["ready"] == 1).await;
     assert_eq!(running["status"]["active"], 2);
@@ -104,7 +112,11 @@ async fn a_job_runs_its_pods_to_completion() {
     no_finalizers(&cluster).await;
 
     let told = events(&cluster).await;
-    assert_eq!(told.iter().filter(|e| e.starts_with("SuccessfulCreate Created pod: sum-")).count(), 3, "{told:?}");
+    assert_eq!(
+        told.iter().filter(|e| e.starts_with("SuccessfulCreate Created pod: sum-")).count(),
+        3,
+        "{told:?}"
+    );
     assert!(told.contains(&"Completed Job completed".to_owned()));
     steady(&cluster).await;
     // An event is kept for an hour.
@@ -170,7 +182,10 @@ async fn a_failing_job_backs_off_and_gives_up() {
     assert_eq!(condition(&failed, "Failed")["reason"], "BackoffLimitExceeded");
     assert_eq!(condition(&failed, "FailureTarget")["message"], "Job has reached the specified backoff limit");
     let told = events(&cluster).await;
-    assert!(told.contains(&"BackoffLimitExceeded Job has reached the specified backoff limit".to_owned()), "{told:?}");
+    assert!(
+        told.contains(&"BackoffLimitExceeded Job has reached the specified backoff limit".to_owned()),
+        "{told:?}"
+    );
     no_finalizers(&cluster).await;
     steady(&cluster).await;
     plane.stop().await;
@@ -232,7 +247,8 @@ async fn a_job_past_its_deadline_fails_and_its_ttl_deletes_it() {
 async fn a_failed_index_fails_the_job_and_the_others_go_on() {
     let cluster = TestCluster::simulated(6).await;
     let plane = plane(&cluster, LOOPS);
-    let spec = json!({"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1});
+    let spec =
+        json!({"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1});
     cluster.post(JOBS, job("some", spec)).await.ok(201);
     let pods = active(&cluster, 2).await;
     let failures = "batch.kubernetes.io/job-index-failure-count";
@@ -243,7 +259,8 @@ async fn a_failed_index_fails_the_job_and_the_others_go_on() {
         list["items"].as_array().unwrap().iter().any(|pod| pod["metadata"]["annotations"][failures] == "1")
     };
     let list = until(&cluster, PODS, "the second try", counted).await;
-    let again = list["items"].as_array().unwrap().iter().find(|p| p["metadata"]["annotations"][failures] == "1");
+    let again =
+        list["items"].as_array().unwrap().iter().find(|p| p["metadata"]["annotations"][failures] == "1");
     set_status(&cluster, again.unwrap(), json!({"phase": "Failed"})).await;
     let path = format!("{JOBS}/some");
     until(&cluster, &path, "a failed index", |job| job["status"]["failedIndexes"] == "0").await;
@@ -286,7 +303,10 @@ async fn a_free_pod_that_fits_is_adopted() {
     cluster.post(JOBS, manual).await.ok(201);
     let pod = json!({"metadata": {"name": "free", "labels": {"app": "x"}},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}});
-    cluster.merge(format!("{JOBS}/mine"), json!({"spec": {"suspend": false, "parallelism": 0}})).await.ok(200);
+    cluster
+        .merge(format!("{JOBS}/mine"), json!({"spec": {"suspend": false, "parallelism": 0}}))
+        .await
+        .ok(200);
     pass(&cluster, 5).await;
     let pod = cluster.post(PODS, pod).await.ok(201);
     set_status(&cluster, &pod, succeeded()).await;

@@ -13,7 +13,8 @@ async fn node(cluster: &TestCluster, name: &str) {
 }
 
 async fn pod(cluster: &TestCluster, name: &str, spec: Json) -> Json {
-    let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    let mut pod =
+        json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     for (name, value) in spec.as_object().unwrap() {
         pod["spec"][name] = value.clone();
     }
