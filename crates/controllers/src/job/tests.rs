@@ -25,8 +25,7 @@ fn value(text: &str) -> Value {
     json::parse(text.as_bytes(), None).unwrap_or_else(|e| panic!("{e:?} in {text}"))
 }
 
-fn obj(group: &str, plural: &str, name: &str, text: &str) -> Arc<Obj> {
-    let catalog = Catalog::builtin();
+fn obj(catalog: &Catalog, group: &str, plural: &str, name: &str, text: &str) -> Arc<Obj> {
     let storage = catalog.find_storage(group, plural).unwrap();
     let key = storage.key("default", name);
     Arc::new(Obj::publish(storage, key.into(), text.as_bytes(), Revision(7), None).ok().unwrap())
@@ -56,7 +55,7 @@ const POD: P = P {
 };
 
 impl P {
-    fn make(&self) -> Arc<Obj> {
+    fn make(&self, catalog: &Catalog) -> Arc<Obj> {
         let P { name, phase, annotations, status, node, .. } = self;
         let finalizers =
             if self.tracked { r#","finalizers":["batch.kubernetes.io/job-tracking"]"# } else { "" };
@@ -69,7 +68,7 @@ impl P {
         let text = format!(
             r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"default","uid":"uid-{name}","creationTimestamp":"{LONG_AGO}","annotations":{{{index}{comma}{annotations}}}{finalizers}{deletion}}},"spec":{{"nodeName":"{node}"}},"status":{{"phase":"{phase}"{status}}}}}"#
         );
-        obj("", "pods", name, &text)
+        obj(catalog, "", "pods", name, &text)
     }
 }
 
@@ -88,7 +87,8 @@ fn begin_with(
     let text =
         format!(r#"{{"metadata":{{"name":"j","generation":1}},"spec":{{{spec}}},"status":{{{status}}}}}"#);
     let job = Job::read(&value(&text));
-    let pods = pods.iter().map(|p| Pod::read(p.make(), &job.spec)).collect();
+    let catalog = Catalog::builtin();
+    let pods = pods.iter().map(|p| Pod::read(p.make(&catalog), &job.spec)).collect();
     Work::begin(&job, pods, backoff, satisfied, deleting, NOW * 1000)
 }
 
@@ -571,7 +571,7 @@ fn long_names_give_way_to_the_index() {
 #[test]
 fn pods_come_from_the_template_with_finalizer_and_owner() {
     let text = r#"{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":"j","namespace":"default","uid":"u"},"spec":{"completionMode":"Indexed","template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c"},{"name":"d","env":[{"name":"JOB_COMPLETION_INDEX","value":"mine"}]}]}}}}"#;
-    let job = obj("batch", "jobs", "j", text);
+    let job = obj(&Catalog::builtin(), "batch", "jobs", "j", text);
     let pod = Template::of(&job).pod(&New { index: Some(4), failures: Some((2, 1)) });
     assert_eq!(pod.str_at(&["metadata", "generateName"]), Some("j-4-"));
     assert_eq!(pod.str_at(&["spec", "hostname"]), Some("j-4"));
