@@ -48,12 +48,12 @@ pub async fn pass(cluster: &TestCluster, seconds: u64) {
 }
 
 pub async fn items(cluster: &TestCluster, path: &str) -> Vec<Json> {
-    cluster.get(path).await.ok(200)["items"].as_array().unwrap().clone()
+    cluster.get(path).await.ok(200)["items"].as_array().expect("a list").clone()
 }
 
 /// Sets a pod's status as its node would.
 pub async fn set_status(cluster: &TestCluster, pod: &Json, status: Json) {
-    let name = pod["metadata"]["name"].as_str().unwrap();
+    let name = pod["metadata"]["name"].as_str().expect("a pod has a name");
     cluster.merge(format!("{PODS}/{name}/status"), json!({"status": status})).await.ok(200);
 }
 

@@ -20,7 +20,7 @@ fn job(name: &str, spec: Json) -> Json {
             "containers": [{"name": "c", "image": "busybox"}],
         }}},
     });
-    for (name, value) in spec.as_object().unwrap() {
+    for (name, value) in spec.as_object().expect("a spec is an object") {
         job["spec"][name] = value.clone();
     }
     job
@@ -43,9 +43,10 @@ async fn active(cluster: &TestCluster, count: usize) -> Vec<Json> {
             && pod["metadata"]["deletionTimestamp"].is_null()
     };
     let what = format!("{count} active pods");
-    let enough = |list: &Json| list["items"].as_array().unwrap().iter().filter(active).count() == count;
+    let enough =
+        |list: &Json| list["items"].as_array().expect("a list").iter().filter(active).count() == count;
     let list = until(cluster, PODS, &what, enough).await;
-    list["items"].as_array().unwrap().iter().filter(active).cloned().collect()
+    list["items"].as_array().expect("a list").iter().filter(active).cloned().collect()
 }
 
 async fn finished(cluster: &TestCluster, name: &str, kind: &str) -> Json {
@@ -54,7 +55,10 @@ async fn finished(cluster: &TestCluster, name: &str, kind: &str) -> Json {
 
 async fn events(cluster: &TestCluster) -> Vec<String> {
     let told = items(cluster, EVENTS).await;
-    let text = |e: &Json| format!("{} {}", e["reason"].as_str().unwrap(), e["message"].as_str().unwrap());
+    let text = |e: &Json| {
+        let part = |name: &str| e[name].as_str().unwrap_or_default().to_owned();
+        format!("{} {}", part("reason"), part("message"))
+    };
     told.iter().map(text).collect()
 }
 

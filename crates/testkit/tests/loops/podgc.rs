@@ -15,7 +15,7 @@ async fn node(cluster: &TestCluster, name: &str) {
 async fn pod(cluster: &TestCluster, name: &str, spec: Json) -> Json {
     let mut pod =
         json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
-    for (name, value) in spec.as_object().unwrap() {
+    for (name, value) in spec.as_object().expect("a spec is an object") {
         pod["spec"][name] = value.clone();
     }
     let pod = cluster.post(PODS, pod).await.ok(201);
