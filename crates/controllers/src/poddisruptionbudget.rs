@@ -41,8 +41,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (client, recorder) = context.identity("disruption-controller", &mut tasks);
     let of = |resource| context.informers.of(resource);
     let (budgets, pods) = (of(POD_DISRUPTION_BUDGETS), of(PODS));
-    let owners =
-        [REPLICATION_CONTROLLERS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS].map(|resource| of(resource));
+    let owners = [REPLICATION_CONTROLLERS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS].map(of);
     // One worker, as upstream: budgets are few, and each turn is short.
     let mut main = Controller::new(&context.env, "disruption").workers(1).max_retries(None);
     for informer in &owners {

@@ -53,9 +53,13 @@ impl Jobs {
         turn.plan(|| describe(&work, &step));
         let (done, failed) = self.act(&job, &work, &step).await;
         self.tell(&job, work.acted(&step, done));
-        self.store(&job, &mut work).await?;
+        let over = self.store(&job, &mut work).await?;
         if let Some(failure) = failed {
             return Err(failure.into());
+        }
+        if over {
+            // Once more, when the end is seen: what is remembered of the Job goes.
+            return Ok(Next::After(super::BATCH));
         }
         Ok(work.wait_ms.map_or(Next::Done, |ms| Next::After(Duration::from_millis(ms.max(1) as u64))))
     }
@@ -160,8 +164,9 @@ impl Jobs {
         Ok(())
     }
 
-    /// Writes finished pods down, takes their finalizers, counts them; and says that the Job is over when it is.
-    async fn store(&self, job: &Arc<Obj>, work: &mut Work) -> Result<(), Failure> {
+    /// Writes finished pods down, takes their finalizers, counts them; and says, also to the caller, when
+    /// the Job is over.
+    async fn store(&self, job: &Arc<Obj>, work: &mut Work) -> Result<bool, Failure> {
         let key = Key::of(job);
         let release = work.record();
         let mut tree = runtime::tree(job);
@@ -178,13 +183,14 @@ impl Jobs {
             }
             return Err(failure.into());
         }
-        let over = work.finish();
-        again |= over.is_some();
+        let events = work.finish();
+        let over = events.is_some();
+        again |= over;
         if again {
             self.write_status(&key, job, work, &mut tree).await?;
-            self.tell(job, over.unwrap_or_default());
+            self.tell(job, events.unwrap_or_default());
         }
-        Ok(())
+        Ok(over)
     }
 
     async fn write_status(&self, key: &Key, job: &Obj, work: &Work, tree: &mut Value) -> Result<(), Status> {

@@ -25,8 +25,7 @@ fn value(text: &str) -> Value {
     json::parse(text.as_bytes(), None).unwrap_or_else(|e| panic!("{e:?} in {text}"))
 }
 
-fn obj(group: &str, plural: &str, name: &str, text: &str) -> Arc<Obj> {
-    let catalog = Catalog::builtin();
+fn obj(catalog: &Catalog, group: &str, plural: &str, name: &str, text: &str) -> Arc<Obj> {
     let storage = catalog.find_storage(group, plural).unwrap();
     let key = storage.key("default", name);
     Arc::new(Obj::publish(storage, key.into(), text.as_bytes(), Revision(7), None).ok().unwrap())
@@ -56,18 +55,20 @@ const POD: P = P {
 };
 
 impl P {
-    fn make(&self) -> Arc<Obj> {
+    fn make(&self, catalog: &Catalog) -> Arc<Obj> {
         let P { name, phase, annotations, status, node, .. } = self;
-        let finalizers = if self.tracked { r#","finalizers":["batch.kubernetes.io/job-tracking"]"# } else { "" };
-        let deletion = if self.deleting { format!(r#","deletionTimestamp":"{EARLIER}""#) } else { String::new() };
-        let index = self.index.map_or(String::new(), |i| {
-            format!(r#""batch.kubernetes.io/job-completion-index":"{i}""#)
-        });
+        let finalizers =
+            if self.tracked { r#","finalizers":["batch.kubernetes.io/job-tracking"]"# } else { "" };
+        let deletion =
+            if self.deleting { format!(r#","deletionTimestamp":"{EARLIER}""#) } else { String::new() };
+        let index = self
+            .index
+            .map_or(String::new(), |i| format!(r#""batch.kubernetes.io/job-completion-index":"{i}""#));
         let comma = if index.is_empty() || annotations.is_empty() { "" } else { "," };
         let text = format!(
             r#"{{"kind":"Pod","apiVersion":"v1","metadata":{{"name":"{name}","namespace":"default","uid":"uid-{name}","creationTimestamp":"{LONG_AGO}","annotations":{{{index}{comma}{annotations}}}{finalizers}{deletion}}},"spec":{{"nodeName":"{node}"}},"status":{{"phase":"{phase}"{status}}}}}"#
         );
-        obj("", "pods", name, &text)
+        obj(catalog, "", "pods", name, &text)
     }
 }
 
@@ -75,10 +76,19 @@ fn begin(spec: &str, status: &str, pods: &[P]) -> Work {
     begin_with(spec, status, pods, Record::default(), true, false)
 }
 
-fn begin_with(spec: &str, status: &str, pods: &[P], backoff: Record, satisfied: bool, deleting: bool) -> Work {
-    let text = format!(r#"{{"metadata":{{"name":"j","generation":1}},"spec":{{{spec}}},"status":{{{status}}}}}"#);
+fn begin_with(
+    spec: &str,
+    status: &str,
+    pods: &[P],
+    backoff: Record,
+    satisfied: bool,
+    deleting: bool,
+) -> Work {
+    let text =
+        format!(r#"{{"metadata":{{"name":"j","generation":1}},"spec":{{{spec}}},"status":{{{status}}}}}"#);
     let job = Job::read(&value(&text));
-    let pods = pods.iter().map(|p| Pod::read(p.make(), &job.spec)).collect();
+    let catalog = Catalog::builtin();
+    let pods = pods.iter().map(|p| Pod::read(p.make(&catalog), &job.spec)).collect();
     Work::begin(&job, pods, backoff, satisfied, deleting, NOW * 1000)
 }
 
@@ -182,11 +192,14 @@ fn a_pod_finished_when_its_last_container_did() {
             r#","deletionTimestamp":"1970-01-01T00:01:40Z","deletionGracePeriodSeconds":30"#
         ))
     };
-    let ended = |s: u32| format!(r#"{{"name":"c","state":{{"terminated":{{"finishedAt":"1970-01-01T00:00:{s:02}Z"}}}}}}"#);
+    let ended = |s: u32| {
+        format!(r#"{{"name":"c","state":{{"terminated":{{"finishedAt":"1970-01-01T00:00:{s:02}Z"}}}}}}"#)
+    };
     let (a, b) = (ended(20), ended(30));
     let both = format!(r#""status":{{"containerStatuses":[{a},{b}]}}"#);
     assert_eq!(finished_at(&pod(&both)), 30);
-    let ready = r#""conditions":[{"type":"Ready","status":"False","lastTransitionTime":"1970-01-01T00:00:40Z"}]"#;
+    let ready =
+        r#""conditions":[{"type":"Ready","status":"False","lastTransitionTime":"1970-01-01T00:00:40Z"}]"#;
     let one = format!(r#""status":{{"containerStatuses":[{a},{{"name":"d","state":{{}}}}],{ready}}}"#);
     assert_eq!(finished_at(&pod(&one)), 40);
     assert_eq!(finished_at(&pod(r#""status":{}"#)), 70);
@@ -292,7 +305,8 @@ fn a_turn_counts_at_most_500_pods() {
 #[test]
 fn a_job_completes_in_two_conditions() {
     let pods = [P { name: "a", phase: "Succeeded", ..POD }];
-    let mut work = begin(r#""parallelism":1,"completions":1"#, r#""startTime":"2001-09-09T01:00:00Z""#, &pods);
+    let mut work =
+        begin(r#""parallelism":1,"completions":1"#, r#""startTime":"2001-09-09T01:00:00Z""#, &pods);
     let (first, second, events) = settle(&mut work);
     assert_eq!(conditions(&first), ["SuccessCriteriaMet=True CompletionsReached"]);
     assert_eq!(
@@ -334,10 +348,8 @@ fn too_many_failures_end_the_job() {
 #[test]
 fn restarts_in_place_count_against_the_limit() {
     let spec = r#""template":{"spec":{"restartPolicy":"OnFailure"}},"backoffLimit":2,"parallelism":1,"completions":1"#;
-    let restarted = |n: u32| P {
-        status: format!(r#","containerStatuses":[{{"name":"c","restartCount":{n}}}]"#),
-        ..POD
-    };
+    let restarted =
+        |n: u32| P { status: format!(r#","containerStatuses":[{{"name":"c","restartCount":{n}}}]"#), ..POD };
     assert_eq!(begin(spec, "", &[restarted(1)]).step(), Step::Nothing);
     assert_eq!(begin(spec, "", &[restarted(2)]).step(), Step::Finish(vec![0]));
     let none = spec.replace(r#""backoffLimit":2"#, r#""backoffLimit":0"#);
@@ -456,7 +468,9 @@ fn exited(code: i64) -> P {
 #[test]
 fn the_failure_policy_decides_by_exit_code_and_condition() {
     let rules = |rules: &str| {
-        format!(r#""parallelism":1,"completions":1,"backoffLimit":0,"podFailurePolicy":{{"rules":[{rules}]}}"#)
+        format!(
+            r#""parallelism":1,"completions":1,"backoffLimit":0,"podFailurePolicy":{{"rules":[{rules}]}}"#
+        )
     };
     let on = |action: &str| {
         rules(&format!(
@@ -466,7 +480,8 @@ fn the_failure_policy_decides_by_exit_code_and_condition() {
     let reason = |spec: &str, pod: P| begin(spec, "", &[pod]).finished.map(|c| (c.reason, c.message));
     let (why, message) = reason(&on("FailJob"), exited(42)).unwrap();
     assert_eq!(why, "PodFailurePolicy");
-    let expected = "Container main for pod default/a failed with exit code 42 matching FailJob rule at index 0";
+    let expected =
+        "Container main for pod default/a failed with exit code 42 matching FailJob rule at index 0";
     assert_eq!(message, expected);
     assert_eq!(reason(&on("FailJob"), exited(1)).unwrap().0, "BackoffLimitExceeded");
     assert_eq!(reason(&on("Ignore"), exited(42)), None);
@@ -474,7 +489,8 @@ fn the_failure_policy_decides_by_exit_code_and_condition() {
     let not_in = rules(r#"{"action":"Ignore","onExitCodes":{"operator":"NotIn","values":[1]}}"#);
     assert_eq!(reason(&not_in, exited(2)), None);
     assert!(reason(&not_in, exited(1)).is_some());
-    let disrupted = rules(r#"{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}"#);
+    let disrupted =
+        rules(r#"{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}"#);
     let lost = P {
         phase: "Failed",
         status: r#","conditions":[{"type":"DisruptionTarget","status":"True"}]"#.into(),
@@ -503,7 +519,9 @@ fn fail_index_fails_it_at_once() {
 #[test]
 fn the_success_policy_ends_the_job_early() {
     let spec = |rule: &str| {
-        format!(r#""completionMode":"Indexed","parallelism":4,"completions":4,"successPolicy":{{"rules":[{rule}]}}"#)
+        format!(
+            r#""completionMode":"Indexed","parallelism":4,"completions":4,"successPolicy":{{"rules":[{rule}]}}"#
+        )
     };
     let met = |rule: &str, done: &str| {
         let status = format!(r#""completedIndexes":"{done}""#);
@@ -553,7 +571,7 @@ fn long_names_give_way_to_the_index() {
 #[test]
 fn pods_come_from_the_template_with_finalizer_and_owner() {
     let text = r#"{"kind":"Job","apiVersion":"batch/v1","metadata":{"name":"j","namespace":"default","uid":"u"},"spec":{"completionMode":"Indexed","template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c"},{"name":"d","env":[{"name":"JOB_COMPLETION_INDEX","value":"mine"}]}]}}}}"#;
-    let job = obj("batch", "jobs", "j", text);
+    let job = obj(&Catalog::builtin(), "batch", "jobs", "j", text);
     let pod = Template::of(&job).pod(&New { index: Some(4), failures: Some((2, 1)) });
     assert_eq!(pod.str_at(&["metadata", "generateName"]), Some("j-4-"));
     assert_eq!(pod.str_at(&["spec", "hostname"]), Some("j-4"));

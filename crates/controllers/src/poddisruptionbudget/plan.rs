@@ -55,8 +55,8 @@ impl Amount {
         match self {
             Amount::Count(count) => *count,
             Amount::Percent(percent) => {
-                (percent.saturating_mul(total)).div_euclid(100)
-                    + i64::from(percent.saturating_mul(total).rem_euclid(100) != 0)
+                let hundredths = percent.saturating_mul(total);
+                hundredths.div_euclid(100) + i64::from(hundredths.rem_euclid(100) != 0)
             }
         }
     }
@@ -85,6 +85,7 @@ impl Budget {
     pub fn read(budget: &Value) -> Budget {
         let null = Value::Null;
         let selector = budget.at(&["spec", "selector"]).unwrap_or(&null);
+        let selector_text = selector_text(selector);
         let int = |path: &[&str]| budget.at(path).and_then(Value::as_int).unwrap_or(0);
         let amount = |name: &str| budget.at(&["spec", name]).and_then(Amount::read);
         let disrupted = budget.at(&["status", "disruptedPods"]).and_then(Value::as_map);
@@ -96,7 +97,7 @@ impl Budget {
         let selector =
             LabelSelector::from_label_selector(selector).unwrap_or_else(|_| LabelSelector::nothing());
         Budget {
-            selector_text: selector.to_string(),
+            selector_text,
             selector,
             wanted: match (amount("maxUnavailable"), amount("minAvailable")) {
                 (Some(amount), _) => Wanted::Unavailable(amount),
@@ -183,6 +184,28 @@ pub fn fail_safe(budget: &mut Value, why: &str, now: i64) {
     let observed = budget.at(&["status", "observedGeneration"]).and_then(Value::as_int).unwrap_or(0);
     budget.map_at(&["status"]).set("disruptionsAllowed", Value::Int(0));
     set(budget, "False", "SyncFailed", why, observed, now);
+}
+
+/// As Go prints the struct, which is what people search events for.
+fn selector_text(selector: &Value) -> String {
+    if selector.is_null() {
+        return "nil".to_owned();
+    }
+    let labels = selector.get("matchLabels").and_then(Value::as_map);
+    let labels = labels.into_iter().flat_map(Map::iter);
+    let labels: String = labels.map(|(k, v)| format!("{k}: {},", v.as_str().unwrap_or(""))).collect();
+    let expressions = selector.get("matchExpressions").and_then(Value::as_list).unwrap_or_default();
+    let expressions = expressions.iter().map(|e| {
+        let text = |name: &str| e.str_at(&[name]).unwrap_or("");
+        let values = e.get("values").and_then(Value::as_list).unwrap_or_default();
+        let values: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
+        let (key, operator, values) = (text("key"), text("operator"), values.join(" "));
+        format!("LabelSelectorRequirement{{Key:{key},Operator:{operator},Values:[{values}],}},")
+    });
+    let expressions: String = expressions.collect();
+    format!(
+        "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
+    )
 }
 
 fn verdict(allowed: i64) -> (&'static str, &'static str) {

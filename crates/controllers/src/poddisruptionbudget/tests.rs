@@ -70,7 +70,10 @@ fn the_status_is_written_once() {
     assert!(Budget::read(&budget).is_told(&plan));
     assert_eq!(budget.at(&["status", "observedGeneration"]), Some(&Value::Int(3)));
     let condition = kinds::conditions::find(&budget, "DisruptionAllowed").unwrap();
-    assert_eq!((condition.str_at(&["status"]), condition.str_at(&["reason"])), (Some("True"), Some("SufficientPods")));
+    assert_eq!(
+        (condition.str_at(&["status"]), condition.str_at(&["reason"])),
+        (Some("True"), Some("SufficientPods"))
+    );
     let fewer = read.plan(&[ready("a")], 2, NOW);
     Budget::read(&budget).tell(&fewer, &mut budget, NOW);
     let condition = kinds::conditions::find(&budget, "DisruptionAllowed").unwrap();
@@ -85,4 +88,12 @@ fn after_a_failure_nothing_is_allowed() {
     let condition = kinds::conditions::find(&budget, "DisruptionAllowed").unwrap();
     assert_eq!(condition.str_at(&["reason"]), Some("SyncFailed"));
     assert_eq!(condition.str_at(&["message"]), Some("found no controllers for pod \"a\""));
+}
+
+#[test]
+fn a_selector_reads_as_go_prints_it() {
+    let text = r#"{"spec":{"selector":{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"k","operator":"In","values":["x","y"]}]}}}"#;
+    let printed = "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{\
+                   LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}";
+    assert_eq!(Budget::read(&value(text)).selector_text, printed);
 }

@@ -5,10 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 
 use apiserver::LocalClients;
-use client::{
-    Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions,
-};
-use object::Value;
+use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
+use object::{About, Status, Value};
 use serde_json::{Value as Json, json};
 use table::Obj;
 use testkit::{ControlPlane, TestCluster};
@@ -50,12 +48,12 @@ pub async fn pass(cluster: &TestCluster, seconds: u64) {
 }
 
 pub async fn items(cluster: &TestCluster, path: &str) -> Vec<Json> {
-    cluster.get(path).await.ok(200)["items"].as_array().unwrap().clone()
+    cluster.get(path).await.ok(200)["items"].as_array().expect("a list").clone()
 }
 
 /// Sets a pod's status as its node would.
 pub async fn set_status(cluster: &TestCluster, pod: &Json, status: Json) {
-    let name = pod["metadata"]["name"].as_str().unwrap();
+    let name = pod["metadata"]["name"].as_str().expect("a pod has a name");
     cluster.merge(format!("{PODS}/{name}/status"), json!({"status": status})).await.ok(200);
 }
 
@@ -72,46 +70,91 @@ pub async fn steady(cluster: &TestCluster) {
     assert_eq!(cluster.api().registry().table().revision(), before, "something is written without a reason");
 }
 
-/// Clients that stop dead once so many objects (events aside) were written.
-pub struct Mortal {
+/// Clients whose writes (events aside) go wrong.
+pub struct Troubled {
     inner: LocalClients,
-    left: Arc<AtomicI64>,
+    trouble: Arc<Trouble>,
 }
 
-impl Mortal {
-    pub fn new(cluster: &TestCluster, writes: i64) -> Mortal {
+pub struct Trouble {
+    kind: Kind,
+    writes: AtomicI64,
+}
+
+#[derive(Clone, Copy)]
+pub enum Kind {
+    /// They stop dead once so many were written.
+    DieAfter(i64),
+    /// Of every so many, one is refused with a conflict, and the next is done but answered with a timeout.
+    Every(i64),
+}
+
+#[derive(PartialEq, Eq)]
+enum Fate {
+    Well,
+    Conflict,
+    Timeout,
+}
+
+impl Trouble {
+    async fn fate(&self, target: &Target<'_>) -> Fate {
+        if target.resource.plural == "events" {
+            return Fate::Well;
+        }
+        let before = self.writes.fetch_add(1, SeqCst);
+        match self.kind {
+            Kind::DieAfter(most) if before >= most => std::future::pending().await,
+            Kind::Every(n) if before % n == 0 => Fate::Conflict,
+            Kind::Every(n) if before % n == 1 => Fate::Timeout,
+            _ => Fate::Well,
+        }
+    }
+    pub fn writes(&self) -> i64 {
+        self.writes.load(SeqCst)
+    }
+}
+
+impl Troubled {
+    pub fn new(cluster: &TestCluster, kind: Kind) -> (Troubled, Arc<Trouble>) {
+        let trouble = Arc::new(Trouble { kind, writes: AtomicI64::new(0) });
         let inner = LocalClients::new(cluster.api().clone());
-        Mortal { inner, left: Arc::new(AtomicI64::new(writes)) }
-    }
-    /// Tells whether a write was refused because the loop is dead.
-    pub fn life(&self) -> Arc<AtomicI64> {
-        self.left.clone()
+        (Troubled { inner, trouble: trouble.clone() }, trouble)
     }
 }
 
-impl Clients for Mortal {
+impl Clients for Troubled {
     fn controller(&self, name: &str) -> Arc<dyn Client> {
-        Arc::new(MortalClient { inner: self.inner.controller(name), left: self.left.clone() })
+        Arc::new(TroubledClient { inner: self.inner.controller(name), trouble: self.trouble.clone() })
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
         self.inner.user(name, groups)
     }
 }
 
-struct MortalClient {
+struct TroubledClient {
     inner: Arc<dyn Client>,
-    left: Arc<AtomicI64>,
+    trouble: Arc<Trouble>,
 }
 
-impl MortalClient {
-    async fn spend(&self, target: &Target<'_>) {
-        if target.resource.plural != "events" && self.left.fetch_sub(1, SeqCst) <= 0 {
-            std::future::pending::<()>().await;
-        }
+impl TroubledClient {
+    fn write<'a, T: Send + 'a>(
+        &'a self,
+        target: Target<'a>,
+        call: impl FnOnce(&'a dyn Client) -> Answer<'a, T> + Send + 'a,
+    ) -> Answer<'a, T> {
+        Box::pin(async move {
+            let fate = self.trouble.fate(&target).await;
+            if fate == Fate::Conflict {
+                let about = About { group: target.resource.group, resource: target.resource.plural };
+                return Err(Status::conflict(about, target.name, "injected"));
+            }
+            let answer = call(&*self.inner).await;
+            if fate == Fate::Timeout { Err(Status::timeout("injected")) } else { answer }
+        })
     }
 }
 
-impl Client for MortalClient {
+impl Client for TroubledClient {
     fn catalog(&self) -> &Arc<catalog::Catalog> {
         self.inner.catalog()
     }
@@ -125,28 +168,16 @@ impl Client for MortalClient {
         self.inner.watch(target, options)
     }
     fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(async move {
-            self.spend(&target).await;
-            self.inner.create(target, body).await
-        })
+        self.write(target, move |client| client.create(target, body))
     }
     fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(async move {
-            self.spend(&target).await;
-            self.inner.update(target, body).await
-        })
+        self.write(target, move |client| client.update(target, body))
     }
     fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        Box::pin(async move {
-            self.spend(&target).await;
-            self.inner.patch(target, patch).await
-        })
+        self.write(target, move |client| client.patch(target, patch))
     }
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        Box::pin(async move {
-            self.spend(&target).await;
-            self.inner.delete(target, options).await
-        })
+        self.write(target, move |client| client.delete(target, options))
     }
     fn delete_collection<'a>(
         &'a self,
@@ -154,15 +185,9 @@ impl Client for MortalClient {
         options: DeleteOptions,
         which: ListOptions,
     ) -> Answer<'a, ()> {
-        Box::pin(async move {
-            self.spend(&target).await;
-            self.inner.delete_collection(target, options, which).await
-        })
+        self.write(target, move |client| client.delete_collection(target, options, which))
     }
     fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        Box::pin(async move {
-            self.spend(&target).await;
-            self.inner.act(target, body).await
-        })
+        self.write(target, move |client| client.act(target, body))
     }
 }

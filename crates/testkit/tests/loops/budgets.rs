@@ -32,7 +32,8 @@ async fn pod(cluster: &TestCluster, name: &str, owner: Option<&Json>) -> Json {
 async fn told(cluster: &TestCluster, what: &str, wanted: [i64; 4]) -> Json {
     let path = format!("{BUDGETS}/web");
     let numbers = |b: &Json| {
-        ["expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed"].map(|name| b["status"][name].as_i64())
+        ["expectedPods", "currentHealthy", "desiredHealthy", "disruptionsAllowed"]
+            .map(|name| b["status"][name].as_i64())
     };
     until(cluster, &path, what, |b| {
         numbers(b) == wanted.map(Some) && b["status"]["observedGeneration"] == b["metadata"]["generation"]

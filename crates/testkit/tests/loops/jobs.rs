@@ -1,13 +1,12 @@
 //! Jobs, from creation to their end, with the test in the place of the nodes.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 use serde_json::{Value as Json, json};
 use testkit::TestCluster;
 
 use crate::batch_steps::{
-    EVENTS, Mortal, PODS, items, pass, plane, plane_with, set_status, steady, succeeded, until,
+    EVENTS, Kind, PODS, Troubled, items, pass, plane, plane_with, set_status, steady, succeeded, until,
 };
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
@@ -21,7 +20,7 @@ fn job(name: &str, spec: Json) -> Json {
             "containers": [{"name": "c", "image": "busybox"}],
         }}},
     });
-    for (name, value) in spec.as_object().unwrap() {
+    for (name, value) in spec.as_object().expect("a spec is an object") {
         job["spec"][name] = value.clone();
     }
     job
@@ -43,10 +42,11 @@ async fn active(cluster: &TestCluster, count: usize) -> Vec<Json> {
         (phase_is(pod, "Pending") || phase_is(pod, "Running"))
             && pod["metadata"]["deletionTimestamp"].is_null()
     };
-    let list = until(cluster, PODS, &format!("{count} active pods"), |list| {
-        list["items"].as_array().unwrap().iter().filter(active).count() == count
-    });
-    list.await["items"].as_array().unwrap().iter().filter(active).cloned().collect()
+    let what = format!("{count} active pods");
+    let enough =
+        |list: &Json| list["items"].as_array().expect("a list").iter().filter(active).count() == count;
+    let list = until(cluster, PODS, &what, enough).await;
+    list["items"].as_array().expect("a list").iter().filter(active).cloned().collect()
 }
 
 async fn finished(cluster: &TestCluster, name: &str, kind: &str) -> Json {
@@ -55,7 +55,10 @@ async fn finished(cluster: &TestCluster, name: &str, kind: &str) -> Json {
 
 async fn events(cluster: &TestCluster) -> Vec<String> {
     let told = items(cluster, EVENTS).await;
-    let text = |e: &Json| format!("{} {}", e["reason"].as_str().unwrap(), e["message"].as_str().unwrap());
+    let text = |e: &Json| {
+        let part = |name: &str| e[name].as_str().unwrap_or_default().to_owned();
+        format!("{} {}", part("reason"), part("message"))
+    };
     told.iter().map(text).collect()
 }
 
@@ -73,11 +76,19 @@ async fn a_job_runs_its_pods_to_completion() {
 
     let pods = active(&cluster, 2).await;
     let owner = &pods[0]["metadata"]["ownerReferences"][0];
-    assert_eq!((&owner["kind"], &owner["name"], &owner["controller"]), (&json!("Job"), &json!("sum"), &json!(true)));
+    assert_eq!(
+        (&owner["kind"], &owner["name"], &owner["controller"]),
+        (&json!("Job"), &json!("sum"), &json!(true))
+    );
     assert_eq!(pods[0]["metadata"]["finalizers"], json!(["batch.kubernetes.io/job-tracking"]));
     assert_eq!(pods[0]["metadata"]["labels"]["job-name"], "sum");
     assert!(pods[0]["metadata"]["name"].as_str().unwrap().starts_with("sum-"));
-    set_status(&cluster, &pods[0], json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})).await;
+    set_status(
+        &cluster,
+        &pods[0],
+        json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
+    )
+    .await;
     let path = format!("{JOBS}/sum");
     let running = until(&cluster, &path, "a ready pod", |job| job["status"]["ready"] == 1).await;
     assert_eq!(running["status"]["active"], 2);
@@ -104,7 +115,11 @@ async fn a_job_runs_its_pods_to_completion() {
     no_finalizers(&cluster).await;
 
     let told = events(&cluster).await;
-    assert_eq!(told.iter().filter(|e| e.starts_with("SuccessfulCreate Created pod: sum-")).count(), 3, "{told:?}");
+    assert_eq!(
+        told.iter().filter(|e| e.starts_with("SuccessfulCreate Created pod: sum-")).count(),
+        3,
+        "{told:?}"
+    );
     assert!(told.contains(&"Completed Job completed".to_owned()));
     steady(&cluster).await;
     // An event is kept for an hour.
@@ -170,7 +185,10 @@ async fn a_failing_job_backs_off_and_gives_up() {
     assert_eq!(condition(&failed, "Failed")["reason"], "BackoffLimitExceeded");
     assert_eq!(condition(&failed, "FailureTarget")["message"], "Job has reached the specified backoff limit");
     let told = events(&cluster).await;
-    assert!(told.contains(&"BackoffLimitExceeded Job has reached the specified backoff limit".to_owned()), "{told:?}");
+    assert!(
+        told.contains(&"BackoffLimitExceeded Job has reached the specified backoff limit".to_owned()),
+        "{told:?}"
+    );
     no_finalizers(&cluster).await;
     steady(&cluster).await;
     plane.stop().await;
@@ -232,7 +250,8 @@ async fn a_job_past_its_deadline_fails_and_its_ttl_deletes_it() {
 async fn a_failed_index_fails_the_job_and_the_others_go_on() {
     let cluster = TestCluster::simulated(6).await;
     let plane = plane(&cluster, LOOPS);
-    let spec = json!({"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1});
+    let spec =
+        json!({"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1});
     cluster.post(JOBS, job("some", spec)).await.ok(201);
     let pods = active(&cluster, 2).await;
     let failures = "batch.kubernetes.io/job-index-failure-count";
@@ -243,7 +262,8 @@ async fn a_failed_index_fails_the_job_and_the_others_go_on() {
         list["items"].as_array().unwrap().iter().any(|pod| pod["metadata"]["annotations"][failures] == "1")
     };
     let list = until(&cluster, PODS, "the second try", counted).await;
-    let again = list["items"].as_array().unwrap().iter().find(|p| p["metadata"]["annotations"][failures] == "1");
+    let again =
+        list["items"].as_array().unwrap().iter().find(|p| p["metadata"]["annotations"][failures] == "1");
     set_status(&cluster, again.unwrap(), json!({"phase": "Failed"})).await;
     let path = format!("{JOBS}/some");
     until(&cluster, &path, "a failed index", |job| job["status"]["failedIndexes"] == "0").await;
@@ -286,7 +306,10 @@ async fn a_free_pod_that_fits_is_adopted() {
     cluster.post(JOBS, manual).await.ok(201);
     let pod = json!({"metadata": {"name": "free", "labels": {"app": "x"}},
         "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}});
-    cluster.merge(format!("{JOBS}/mine"), json!({"spec": {"suspend": false, "parallelism": 0}})).await.ok(200);
+    cluster
+        .merge(format!("{JOBS}/mine"), json!({"spec": {"suspend": false, "parallelism": 0}}))
+        .await
+        .ok(200);
     pass(&cluster, 5).await;
     let pod = cluster.post(PODS, pod).await.ok(201);
     set_status(&cluster, &pod, succeeded()).await;
@@ -346,31 +369,105 @@ async fn play(cluster: &TestCluster, name: &str, steps: u32) -> Option<Json> {
     None
 }
 
+/// Both kinds of Job, with what their status must say at the end.
+fn kinds_of_jobs() -> [(Json, Json); 2] {
+    let plain = json!({"completions": 4, "parallelism": 2});
+    let indexed = json!({"completions": 4, "parallelism": 2, "completionMode": "Indexed"});
+    [(plain, Json::Null), (indexed, json!("0-3"))]
+}
+
+async fn ended_well(cluster: &TestCluster, done: &Json, indexes: &Json, how: &str) {
+    let status = &done["status"];
+    assert_eq!((&status["succeeded"], &status["failed"]), (&json!(4), &json!(1)), "{how}: {done:#}");
+    assert_eq!(&status["completedIndexes"], indexes, "{how}");
+    assert_eq!(status["uncountedTerminatedPods"], json!({}), "{how}");
+    assert_eq!(items(cluster, PODS).await.len(), 5, "{how}");
+    no_finalizers(cluster).await;
+    steady(cluster).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn killed_after_any_write_the_job_ends_the_same() {
     let mut deaths = 0;
-    for writes in 0..30 {
-        let cluster = TestCluster::simulated(100 + writes as u64).await;
-        let mortal = Mortal::new(&cluster, writes);
-        let life = mortal.life();
-        let first = plane_with(&cluster, Arc::new(mortal), LOOPS);
-        cluster.post(JOBS, job("once", json!({"completions": 4, "parallelism": 2}))).await.ok(201);
-        let mut done = play(&cluster, "once", 60).await;
-        deaths += i32::from(life.load(SeqCst) < 0);
-        first.kill();
-        let second = plane(&cluster, LOOPS);
-        if done.is_none() {
-            done = play(&cluster, "once", 600).await;
+    for writes in 0..24 {
+        for (spec, indexes) in kinds_of_jobs() {
+            let how = format!("killed after {writes} writes, {spec}");
+            let cluster = TestCluster::simulated(100 + writes as u64).await;
+            let (troubled, trouble) = Troubled::new(&cluster, Kind::DieAfter(writes));
+            let first = plane_with(&cluster, Arc::new(troubled), LOOPS);
+            cluster.post(JOBS, job("once", spec)).await.ok(201);
+            let mut done = play(&cluster, "once", 60).await;
+            deaths += i32::from(trouble.writes() > writes);
+            first.kill();
+            let second = plane(&cluster, LOOPS);
+            if done.is_none() {
+                done = play(&cluster, "once", 600).await;
+            }
+            let done = done.unwrap_or_else(|| panic!("{how}: it never ended"));
+            ended_well(&cluster, &done, &indexes, &how).await;
+            second.stop().await;
+            cluster.shutdown().await;
         }
-        let done = done.unwrap_or_else(|| panic!("killed after {writes} writes, it never ended"));
-        let status = &done["status"];
-        assert_eq!((&status["succeeded"], &status["failed"]), (&json!(4), &json!(1)), "{writes}: {done:#}");
-        assert_eq!(status["uncountedTerminatedPods"], json!({}), "{writes}");
-        assert_eq!(items(&cluster, PODS).await.len(), 5, "{writes}");
-        no_finalizers(&cluster).await;
-        steady(&cluster).await;
-        second.stop().await;
-        cluster.shutdown().await;
     }
-    assert!(deaths > 10, "the loop was killed in the middle only {deaths} times");
+    assert!(deaths > 20, "the loop was killed in the middle only {deaths} times");
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_and_lost_answers_do_not_change_the_end() {
+    for every in [3, 4, 5, 7] {
+        for (spec, indexes) in kinds_of_jobs() {
+            let how = format!("trouble with every {every}th write, {spec}");
+            let cluster = TestCluster::simulated(200 + every as u64).await;
+            let (troubled, _) = Troubled::new(&cluster, Kind::Every(every));
+            let plane = plane_with(&cluster, Arc::new(troubled), LOOPS);
+            cluster.post(JOBS, job("once", spec)).await.ok(201);
+            let done = play(&cluster, "once", 1200).await;
+            let done = done.unwrap_or_else(|| panic!("{how}: it never ended"));
+            ended_well(&cluster, &done, &indexes, &how).await;
+            plane.stop().await;
+            cluster.shutdown().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_fails_by_policy_waits_for_its_pods_to_end() {
+    let cluster = TestCluster::simulated(10).await;
+    let plane = plane(&cluster, LOOPS);
+    let rule = json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}});
+    let spec = json!({"parallelism": 2, "completions": 2, "podFailurePolicy": {"rules": [rule]}});
+    cluster.post(JOBS, job("strict", spec)).await.ok(201);
+    let pods = active(&cluster, 2).await;
+    cluster.post("/api/v1/nodes", json!({"metadata": {"name": "n1"}})).await.ok(201);
+    for pod in &pods {
+        let name = pod["metadata"]["name"].as_str().unwrap();
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}});
+        cluster.post(format!("{PODS}/{name}/binding"), binding).await.ok(201);
+        set_status(&cluster, pod, json!({"phase": "Running"})).await;
+    }
+    let ended = json!({"phase": "Failed", "containerStatuses": [{"name": "c", "image": "busybox", "imageID": "",
+        "ready": false, "restartCount": 0, "state": {"terminated": {"exitCode": 42}}}]});
+    set_status(&cluster, &pods[0], ended).await;
+    let target = finished(&cluster, "strict", "FailureTarget").await;
+    let first = pods[0]["metadata"]["name"].as_str().unwrap();
+    let message = format!(
+        "Container c for pod default/{first} failed with exit code 42 matching FailJob rule at index 0"
+    );
+    assert_eq!(condition(&target, "FailureTarget")["message"], message);
+    pass(&cluster, 20).await;
+    // The other is told to end, and its node has not said that it did.
+    let waiting = cluster.get(format!("{JOBS}/strict")).await.json();
+    assert!(condition(&waiting, "Failed").is_null());
+    assert_eq!(waiting["status"]["terminating"], 1);
+    let second = pods[1]["metadata"]["name"].as_str().unwrap();
+    set_status(&cluster, &pods[1], json!({"phase": "Failed"})).await;
+    cluster.delete(format!("{PODS}/{second}?gracePeriodSeconds=0")).await.ok(200);
+    let failed = finished(&cluster, "strict", "Failed").await;
+    assert_eq!(condition(&failed, "Failed")["reason"], "PodFailurePolicy");
+    assert_eq!((&failed["status"]["failed"], &failed["status"]["terminating"]), (&json!(2), &json!(0)));
+    no_finalizers(&cluster).await;
+    steady(&cluster).await;
+    plane.stop().await;
+    cluster.shutdown().await;
 }

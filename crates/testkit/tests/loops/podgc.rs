@@ -13,8 +13,9 @@ async fn node(cluster: &TestCluster, name: &str) {
 }
 
 async fn pod(cluster: &TestCluster, name: &str, spec: Json) -> Json {
-    let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
-    for (name, value) in spec.as_object().unwrap() {
+    let mut pod =
+        json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    for (name, value) in spec.as_object().expect("a spec is an object") {
         pod["spec"][name] = value.clone();
     }
     let pod = cluster.post(PODS, pod).await.ok(201);
@@ -65,6 +66,15 @@ async fn pods_that_go_without_a_node_or_on_a_lost_one_are_deleted() {
     let taint = json!([{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]);
     cluster.merge(format!("{NODES}/n1"), json!({"spec": {"taints": taint}})).await.ok(200);
     until(&cluster, PODS, "no pods", |list| list["items"].as_array().unwrap().is_empty()).await;
+
+    pod(&cluster, "unbound", json!({})).await;
+    // Somebody wants to know what became of it: without a node nobody but this loop can say.
+    let finalizer = json!({"metadata": {"finalizers": ["example.com/look"]}});
+    cluster.merge(format!("{PODS}/unbound"), finalizer).await.ok(200);
+    cluster.delete(format!("{PODS}/unbound")).await.ok(200);
+    let path = format!("{PODS}/unbound");
+    let failed = until(&cluster, &path, "a failed pod", |pod| pod["status"]["phase"] == "Failed").await;
+    assert!(!failed["metadata"]["deletionTimestamp"].is_null());
     steady(&cluster).await;
     plane.stop().await;
     cluster.shutdown().await;
