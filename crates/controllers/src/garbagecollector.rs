@@ -224,7 +224,7 @@ impl Collector {
             return Ok(());
         };
         if node.deleting_dependents {
-            return self.wait_for_dependents(uid, at, &node, turn).await;
+            return self.wait_for_dependents(uid, at, &node, &live, turn).await;
         }
         let owners = owners_of(&live);
         if owners.is_empty() {
@@ -294,6 +294,7 @@ impl Collector {
         uid: &Uid,
         at: Mapping,
         node: &Look,
+        live: &Obj,
         turn: &Turn<'_>,
     ) -> Result<(), Failure> {
         let identity = &node.identity;
@@ -301,7 +302,14 @@ impl Collector {
         if node.blocking == 0 {
             return Ok(self.calls.remove_finalizer(at, identity, FOREGROUND).await?);
         }
-        let blocking = self.graph.lock().blocking_dependents(uid);
+        let (blocking, circle) = {
+            let graph = self.graph.lock();
+            (graph.blocking_dependents(uid), graph.waits_for_itself(uid))
+        };
+        // Differs from upstream, where a circle whose members are all deleted in foreground waits for ever.
+        if circle && owners_of(live).iter().any(|owner| owner.block_owner_deletion) {
+            self.calls.unblock(at, identity, live).await?;
+        }
         for dependent in blocking {
             self.delete.add(key(&dependent), NORMAL, None);
         }

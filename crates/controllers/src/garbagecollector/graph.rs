@@ -8,7 +8,7 @@
 //! An owner that is named before it is seen is a *virtual* node: who it is, is what its dependents say, and they may
 //! disagree. Every change costs as much as it changes; a status that moves costs one lookup.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use codec::json;
@@ -92,10 +92,6 @@ impl Graph {
 
     pub fn absent_owners(&mut self) -> &mut AbsentOwners {
         &mut self.absent
-    }
-
-    pub fn len(&self) -> usize {
-        self.nodes.len()
     }
 
     /// An informer has an object, new or changed.
@@ -197,6 +193,25 @@ impl Graph {
     pub fn has_waiting_dependent(&self, uid: &Uid) -> bool {
         let waits = |uid: &Uid| self.nodes.get(uid).is_some_and(|dep| dep.deleting_dependents);
         self.nodes.get(uid).is_some_and(|node| node.dependents().any(waits))
+    }
+
+    /// Does it wait, through others that wait in foreground, for itself?
+    pub fn waits_for_itself(&self, uid: &Uid) -> bool {
+        let mut visited = BTreeSet::new();
+        let mut next = vec![uid];
+        while let Some(here) = next.pop() {
+            let Some(node) = self.nodes.get(here).filter(|node| node.deleting_dependents) else { continue };
+            let edges = node.dependents.as_deref().map(|d| &d.edges).into_iter().flatten();
+            for (dependent, _) in edges.filter(|(_, blocking)| **blocking) {
+                if dependent == uid {
+                    return true;
+                }
+                if visited.insert(dependent) {
+                    next.push(dependent);
+                }
+            }
+        }
+        false
     }
 
     pub fn dependents(&self, uid: &Uid) -> Vec<Identity> {
@@ -373,7 +388,7 @@ impl Graph {
 
     /// Who else the dependents say an absent owner is: the next after it, or the first, so that all get their turn.
     fn alternate_identity(&self, dependents: &[Uid], absent: &Identity) -> Option<Identity> {
-        let mut named = std::collections::BTreeSet::new();
+        let mut named = BTreeSet::new();
         for dep in dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
             let namespace = self.place(dep).namespace;
             for owner in dep.owners().iter().filter(|owner| owner.uid == absent.uid) {
@@ -432,6 +447,15 @@ impl Graph {
             namespace: obj.namespace(),
             name: obj.name(),
         }
+    }
+}
+
+#[cfg(test)]
+impl Graph {
+    pub const NODE_BYTES: usize = size_of::<(Uid, Node)>();
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
     }
 }
 

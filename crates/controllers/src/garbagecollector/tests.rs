@@ -143,6 +143,12 @@ fn uids_keep_their_text() {
 }
 
 #[test]
+fn a_node_is_small() {
+    // There is one for every object of the cluster: of 150,000 pods they are 8 MB.
+    assert!(Graph::NODE_BYTES <= 56, "{}", Graph::NODE_BYTES);
+}
+
+#[test]
 fn every_kind_but_events_is_watched_once() {
     let catalog = Catalog::builtin();
     let kinds = watched(&catalog);
@@ -358,6 +364,12 @@ fn circles_and_self_made_owners_do_no_harm() {
     assert_eq!(world.going(MAP, "ns/a", "a", &[(MAP, "b", "b", true)], &["foregroundDeletion"]), delete(&["b", "a"]));
     assert!(world.graph.has_waiting_dependent(&Uid::read("b")));
     assert!(!world.graph.has_waiting_dependent(&Uid::read("a")));
+    assert!(!world.graph.waits_for_itself(&Uid::read("a")), "b does not wait");
+    world.going(MAP, "ns/b", "b", &[(MAP, "a", "a", true)], &["foregroundDeletion"]);
+    assert!(world.graph.waits_for_itself(&Uid::read("a")));
+    assert!(world.graph.waits_for_itself(&Uid::read("b")));
+    world.going(MAP, "ns/b", "b", &[(MAP, "a", "a", false)], &["foregroundDeletion"]);
+    assert!(!world.graph.waits_for_itself(&Uid::read("a")));
     // Twice the same owner in one list: the server refuses that, another may not.
     world.seen(MAP, "ns/c", "c", &[(MAP, "b", "b", false), (MAP, "b", "b", true)]);
     assert_eq!(world.graph.look(&Uid::read("b")).map(|n| (n.dependents, n.blocking)), Some((2, 2)));

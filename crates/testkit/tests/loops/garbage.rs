@@ -1,5 +1,6 @@
 //! The garbage collector on a whole server: background, foreground, orphan; owners that are not there; every kind.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use crate::kinds;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A server where nothing but the loops under test takes finalizers away.
+/// A server where one object of every kind can live beside the others, and nobody puts finalizers on them.
 pub async fn cluster(seed: u64) -> TestCluster {
-    let off = vec!["StorageObjectInUseProtection".to_owned()];
+    let off = ["StorageObjectInUseProtection", "LimitRanger", "ResourceQuota"].map(str::to_owned).to_vec();
     TestCluster::with(Env::simulated(seed), |config| config.admission.disable = off).await
 }
 
@@ -203,6 +204,27 @@ async fn a_circle_is_deleted_in_foreground() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn objects_that_wait_for_each_other_or_themselves_go() {
+    let cluster = cluster(13).await;
+    let a = map(&cluster, "a", json!([])).await;
+    let b = map(&cluster, "b", json!([reference(&a, true)])).await;
+    let own = map(&cluster, "own", json!([])).await;
+    let owned = |owner: &Value| json!({"metadata": {"ownerReferences": [reference(owner, true)]}});
+    cluster.merge(at("a"), owned(&b)).await.ok(200);
+    cluster.merge(at("own"), owned(&own)).await.ok(200);
+    for name in ["a", "b", "own"] {
+        delete(&cluster, &at(name), "Foreground").await;
+    }
+    let plane = collector(&cluster);
+    for name in ["a", "b", "own"] {
+        gone(&cluster, &at(name)).await;
+    }
+    steady(&cluster).await;
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn orphan_lets_dependents_live() {
     let cluster = cluster(5).await;
     let plane = collector(&cluster);
@@ -359,7 +381,9 @@ async fn dependents_of_every_kind_are_collected_and_orphaned() {
         gone(&cluster, &format!("{roles}/owner")).await;
         for path in &paths {
             if policy == "Orphan" {
-                let orphan = cluster.get(path).await.ok(200).json();
+                let orphan = cluster.get(path).await.json();
+                assert_eq!(orphan["metadata"]["deletionTimestamp"], Value::Null, "{path}");
+                assert!(orphan["metadata"]["uid"].is_string(), "{path}: {orphan}");
                 assert_eq!(orphan["metadata"]["ownerReferences"], Value::Null, "{path}");
             } else {
                 gone(&cluster, path).await;
@@ -406,6 +430,91 @@ async fn killed_after_any_write_it_ends_the_same() {
         let left: Vec<&str> = left.into_iter().filter(|name| *name != "kube-root-ca.crt").collect();
         assert_eq!(left, &wanted[1..], "after {writes} writes");
         plane.stop().await;
+        cluster.shutdown().await;
+    }
+}
+
+/// Every object there is, by uid.
+async fn maps(cluster: &TestCluster) -> BTreeMap<String, Value> {
+    let list = cluster.get(MAPS).await.json();
+    let items = list["items"].as_array().cloned().unwrap_or_default();
+    items.into_iter().map(|map| (map["metadata"]["uid"].as_str().unwrap_or("").to_owned(), map)).collect()
+}
+
+/// What must hold when the collector has nothing left to do.
+fn check_settled(maps: &BTreeMap<String, Value>, told: &str) {
+    for map in maps.values() {
+        let (metadata, none) = (&map["metadata"], Vec::new());
+        let name = &metadata["name"];
+        let owners = metadata["ownerReferences"].as_array().unwrap_or(&none);
+        let lives = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| maps.contains_key(uid));
+        // Nobody mends the reference of what is kept and was not looked at, but somebody must keep it.
+        assert!(owners.is_empty() || owners.iter().any(lives), "{told}: {name} has lost all its owners: {map}");
+        assert!(metadata["deletionTimestamp"].is_null(), "{told}: {name} never went: {map}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_history_ends_with_nothing_left_to_collect() {
+    for seed in 0..40 {
+        let cluster = cluster(1000 + seed).await;
+        let env = Env::simulated(seed);
+        let below = |n: usize| env.random_below(n as u64) as usize;
+        let mut plane = Some(collector(&cluster));
+        let (mut made, mut doomed) = (Vec::<Value>::new(), BTreeSet::<String>::new());
+        for step in 0..60 {
+            let names = || made.iter().map(|m| m["metadata"]["name"].as_str().unwrap_or("").to_owned());
+            match below(10) {
+                // A new object; owners may be gone already. A name may come again with another uid.
+                0..=4 => {
+                    let owners: BTreeMap<usize, bool> = (0..below(3).min(made.len()))
+                        .map(|_| (below(made.len()), below(2) == 0))
+                        .collect();
+                    let owners: Vec<Value> = owners.iter().map(|(n, b)| reference(&made[*n], *b)).collect();
+                    let body = json!({"metadata": {"name": format!("m{}", below(30)), "ownerReferences": owners}});
+                    let reply = cluster.post(MAPS, body).await;
+                    if reply.status == 201 {
+                        made.push(reply.json());
+                    }
+                }
+                5 | 6 if !made.is_empty() => {
+                    let name = names().nth(below(made.len())).unwrap_or_default();
+                    let policy = ["Background", "Foreground", "Orphan"][below(3)];
+                    let body = json!({"propagationPolicy": policy});
+                    let reply = cluster.request("DELETE", at(&name)).json(&body).send().await;
+                    assert!(matches!(reply.status, 200 | 404), "{}", reply.text());
+                    doomed.insert(name);
+                }
+                7 if !made.is_empty() => {
+                    let name = names().nth(below(made.len())).unwrap_or_default();
+                    let owner = reference(&made[below(made.len())], below(2) == 0);
+                    let reply = cluster.merge(at(&name), json!({"metadata": {"ownerReferences": [owner]}})).await;
+                    assert!(matches!(reply.status, 200 | 404), "{}", reply.text());
+                    doomed.insert(name);
+                }
+                8 if step % 3 == 0 => {
+                    if let Some(plane) = plane.take() {
+                        plane.kill();
+                    }
+                    plane = Some(collector(&cluster));
+                }
+                _ => cluster.env().sleep(Duration::from_millis(below(50) as u64)).await,
+            }
+        }
+        cluster.env().sleep(Duration::from_secs(120)).await;
+        steady(&cluster).await;
+        let left = maps(&cluster).await;
+        check_settled(&left, &format!("seed {seed}"));
+        // Who had no owner, was given none and was never deleted is there.
+        for map in made.iter().filter(|map| map["metadata"]["ownerReferences"].is_null()) {
+            let text = |name: &str| map["metadata"][name].as_str().unwrap_or("");
+            if !doomed.contains(text("name")) {
+                assert!(left.contains_key(text("uid")), "seed {seed}: {} was collected", text("name"));
+            }
+        }
+        if let Some(plane) = plane {
+            plane.stop().await;
+        }
         cluster.shutdown().await;
     }
 }

@@ -20,6 +20,10 @@ impl Interrupted {
     pub fn after(cluster: &TestCluster, writes: i64) -> Interrupted {
         Interrupted { inner: LocalClients::new(cluster.api().clone()), left: Arc::new(AtomicI64::new(writes)) }
     }
+    /// How many more writes there may be.
+    pub fn left(&self) -> i64 {
+        self.left.load(Ordering::SeqCst)
+    }
     pub fn is_dead(&self) -> bool {
         self.left.load(Ordering::SeqCst) <= 0
     }
