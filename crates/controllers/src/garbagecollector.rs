@@ -53,8 +53,10 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         Recorder::start(env, client.clone(), "garbage-collector-controller", context.stop.clone());
     let kinds = kinds::watched(client.catalog());
     let resources: Vec<Gvr> = kinds.iter().map(|kind| kind.resource).collect();
-    let delete = Controller::new(env, "garbage_collector_attempt_to_delete").workers(WORKERS).max_retries(None);
-    let orphan = Controller::new(env, "garbage_collector_attempt_to_orphan").workers(WORKERS).max_retries(None);
+    let delete =
+        Controller::new(env, "garbage_collector_attempt_to_delete").workers(WORKERS).max_retries(None);
+    let orphan =
+        Controller::new(env, "garbage_collector_attempt_to_orphan").workers(WORKERS).max_retries(None);
     let collector = Arc::new(Collector {
         graph: Mutex::new(Graph::new(kinds)),
         calls: Calls { env: env.clone(), client },
@@ -197,7 +199,8 @@ impl Collector {
     }
 
     fn report(&self, Stray { dependent, owner }: Stray) {
-        let message = format!("ownerRef {owner} does not exist in namespace {}", object::quote(&dependent.namespace));
+        let message =
+            format!("ownerRef {owner} does not exist in namespace {}", object::quote(&dependent.namespace));
         let about = ObjectRef {
             api_version: dependent.api_version,
             kind: dependent.kind,

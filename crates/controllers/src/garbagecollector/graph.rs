@@ -247,7 +247,8 @@ impl Graph {
         after: Vec<Owner>,
         wanted: &mut Wanted,
     ) {
-        let mut old: BTreeMap<&str, &Owner> = before.iter().map(|owner| (owner.uid.as_str(), owner)).collect();
+        let mut old: BTreeMap<&str, &Owner> =
+            before.iter().map(|owner| (owner.uid.as_str(), owner)).collect();
         let (mut added, mut changed) = (Vec::new(), Vec::new());
         for owner in &after {
             match old.remove(owner.uid.as_str()) {
@@ -332,9 +333,8 @@ impl Graph {
         }
         let held = finalizers(new);
         let had = old.filter(|old| old.deleting()).map(finalizers).unwrap_or_default();
-        let begins = |finalizer: &str| {
-            held.iter().any(|f| f == finalizer) && !had.iter().any(|f| f == finalizer)
-        };
+        let begins =
+            |finalizer: &str| held.iter().any(|f| f == finalizer) && !had.iter().any(|f| f == finalizer);
         if begins(ORPHAN) {
             return wanted.orphan.push(uid.clone());
         }

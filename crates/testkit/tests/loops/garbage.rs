@@ -139,7 +139,11 @@ async fn foreground_waits_for_what_blocks() {
         assert!(map["metadata"]["deletionTimestamp"].is_string(), "{name} is being deleted");
     }
     let waiting = cluster.get(at("child")).await.json();
-    assert_eq!(waiting["metadata"]["finalizers"], json!(["foregroundDeletion"]), "what has dependents waits too");
+    assert_eq!(
+        waiting["metadata"]["finalizers"],
+        json!(["foregroundDeletion"]),
+        "what has dependents waits too"
+    );
     cluster.merge(at("grandchild"), json!({"metadata": {"finalizers": null}})).await.ok(200);
     gone(&cluster, &at("root")).await;
     assert!(!is_there(&cluster, &at("child")).await, "the child went first");
@@ -326,7 +330,8 @@ async fn an_owner_in_another_namespace_is_none_and_people_are_told() {
     })
     .await;
     // A cluster-scoped object cannot have an owner in a namespace; nothing is done about it.
-    let role = json!({"metadata": {"name": "stray", "ownerReferences": [reference(&owner, false)]}, "rules": []});
+    let role =
+        json!({"metadata": {"name": "stray", "ownerReferences": [reference(&owner, false)]}, "rules": []});
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     create(&cluster, roles, role).await;
     // But one without a namespace may own anything anywhere.
@@ -426,7 +431,15 @@ async fn killed_after_any_write_it_ends_the_same() {
         let list = cluster.get(MAPS).await.json();
         let left: Vec<&str> =
             list["items"].as_array().unwrap().iter().filter_map(|m| m["metadata"]["name"].as_str()).collect();
-        let wanted = ["kube-root-ca.crt", "orphan-0", "orphan-0-x", "orphan-1", "orphan-1-x", "orphan-2", "orphan-2-x"];
+        let wanted = [
+            "kube-root-ca.crt",
+            "orphan-0",
+            "orphan-0-x",
+            "orphan-1",
+            "orphan-1-x",
+            "orphan-2",
+            "orphan-2-x",
+        ];
         let left: Vec<&str> = left.into_iter().filter(|name| *name != "kube-root-ca.crt").collect();
         assert_eq!(left, &wanted[1..], "after {writes} writes");
         plane.stop().await;
@@ -434,87 +447,114 @@ async fn killed_after_any_write_it_ends_the_same() {
     }
 }
 
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+
 /// Every object there is, by uid.
-async fn maps(cluster: &TestCluster) -> BTreeMap<String, Value> {
-    let list = cluster.get(MAPS).await.json();
-    let items = list["items"].as_array().cloned().unwrap_or_default();
-    items.into_iter().map(|map| (map["metadata"]["uid"].as_str().unwrap_or("").to_owned(), map)).collect()
+async fn everything(cluster: &TestCluster) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for collection in [MAPS, SECRETS] {
+        let list = cluster.get(collection).await.json();
+        for object in list["items"].as_array().cloned().unwrap_or_default() {
+            all.insert(object["metadata"]["uid"].as_str().unwrap_or("").to_owned(), object);
+        }
+    }
+    all
 }
 
 /// What must hold when the collector has nothing left to do.
-fn check_settled(maps: &BTreeMap<String, Value>, told: &str) {
-    for map in maps.values() {
-        let (metadata, none) = (&map["metadata"], Vec::new());
+fn check_settled(objects: &BTreeMap<String, Value>, told: &str) {
+    for object in objects.values() {
+        let (metadata, none) = (&object["metadata"], Vec::new());
         let name = &metadata["name"];
         let owners = metadata["ownerReferences"].as_array().unwrap_or(&none);
-        let lives = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| maps.contains_key(uid));
-        // Nobody mends the reference of what is kept and was not looked at, but somebody must keep it.
-        assert!(owners.is_empty() || owners.iter().any(lives), "{told}: {name} has lost all its owners: {map}");
-        assert!(metadata["deletionTimestamp"].is_null(), "{told}: {name} never went: {map}");
+        let lives = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| objects.contains_key(uid));
+        assert!(
+            owners.is_empty() || owners.iter().any(lives),
+            "{told}: {name} lost all its owners: {object}"
+        );
+        assert!(metadata["deletionTimestamp"].is_null(), "{told}: {name} never went: {object}");
     }
+}
+
+/// Objects of two kinds, seen by two informers, come and go; the collector is killed now and then.
+async fn any_history(seed: u64, clients: impl Fn(&TestCluster) -> Interrupted) {
+    let cluster = cluster(1000 + seed).await;
+    let env = Env::simulated(seed);
+    let below = |n: usize| env.random_below(n as u64) as usize;
+    let start = || plane_of(&cluster, Arc::new(clients(&cluster)), "garbage-collector-controller");
+    let mut plane = Some(start());
+    // With its path, which may come again with another uid.
+    let (mut made, mut touched) = (Vec::<(String, Value)>::new(), BTreeSet::<String>::new());
+    for step in 0..60 {
+        match below(10) {
+            // A new object; owners may be gone already.
+            0..=4 => {
+                let owners: BTreeMap<usize, bool> =
+                    (0..below(3).min(made.len())).map(|_| (below(made.len()), below(2) == 0)).collect();
+                let owners: Vec<Value> = owners.iter().map(|(n, b)| reference(&made[*n].1, *b)).collect();
+                let (collection, name) = ([MAPS, SECRETS][below(2)], format!("m{}", below(20)));
+                let body = json!({"metadata": {"name": name, "ownerReferences": owners}});
+                let reply = cluster.post(collection, body).await;
+                if reply.status == 201 {
+                    made.push((format!("{collection}/{name}"), reply.json()));
+                }
+            }
+            5 | 6 if !made.is_empty() => {
+                let path = &made[below(made.len())].0;
+                let policy = ["Background", "Foreground", "Orphan"][below(3)];
+                let body = json!({"propagationPolicy": policy});
+                let reply = cluster.request("DELETE", path).json(&body).send().await;
+                assert!(matches!(reply.status, 200 | 404), "{}", reply.text());
+                touched.insert(path.clone());
+            }
+            7 if !made.is_empty() => {
+                let path = &made[below(made.len())].0;
+                let owner = reference(&made[below(made.len())].1, below(2) == 0);
+                let reply = cluster.merge(path, json!({"metadata": {"ownerReferences": [owner]}})).await;
+                assert!(matches!(reply.status, 200 | 404), "{}", reply.text());
+                touched.insert(path.clone());
+            }
+            8 if step % 3 == 0 => {
+                if let Some(plane) = plane.take() {
+                    plane.kill();
+                }
+                plane = Some(start());
+            }
+            _ => cluster.env().sleep(Duration::from_millis(below(50) as u64)).await,
+        }
+    }
+    cluster.env().sleep(Duration::from_secs(300)).await;
+    steady(&cluster).await;
+    let left = everything(&cluster).await;
+    check_settled(&left, &format!("seed {seed}"));
+    // Who had no owner, was given none and was never deleted is there.
+    for (path, object) in made.iter().filter(|(_, object)| object["metadata"]["ownerReferences"].is_null()) {
+        let uid = object["metadata"]["uid"].as_str().unwrap_or("");
+        assert!(touched.contains(path) || left.contains_key(uid), "seed {seed}: {path} was collected");
+    }
+    if let Some(plane) = plane {
+        plane.stop().await;
+    }
+    cluster.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn any_history_ends_with_nothing_left_to_collect() {
-    for seed in 0..40 {
-        let cluster = cluster(1000 + seed).await;
-        let env = Env::simulated(seed);
-        let below = |n: usize| env.random_below(n as u64) as usize;
-        let mut plane = Some(collector(&cluster));
-        let (mut made, mut doomed) = (Vec::<Value>::new(), BTreeSet::<String>::new());
-        for step in 0..60 {
-            let names = || made.iter().map(|m| m["metadata"]["name"].as_str().unwrap_or("").to_owned());
-            match below(10) {
-                // A new object; owners may be gone already. A name may come again with another uid.
-                0..=4 => {
-                    let owners: BTreeMap<usize, bool> = (0..below(3).min(made.len()))
-                        .map(|_| (below(made.len()), below(2) == 0))
-                        .collect();
-                    let owners: Vec<Value> = owners.iter().map(|(n, b)| reference(&made[*n], *b)).collect();
-                    let body = json!({"metadata": {"name": format!("m{}", below(30)), "ownerReferences": owners}});
-                    let reply = cluster.post(MAPS, body).await;
-                    if reply.status == 201 {
-                        made.push(reply.json());
-                    }
-                }
-                5 | 6 if !made.is_empty() => {
-                    let name = names().nth(below(made.len())).unwrap_or_default();
-                    let policy = ["Background", "Foreground", "Orphan"][below(3)];
-                    let body = json!({"propagationPolicy": policy});
-                    let reply = cluster.request("DELETE", at(&name)).json(&body).send().await;
-                    assert!(matches!(reply.status, 200 | 404), "{}", reply.text());
-                    doomed.insert(name);
-                }
-                7 if !made.is_empty() => {
-                    let name = names().nth(below(made.len())).unwrap_or_default();
-                    let owner = reference(&made[below(made.len())], below(2) == 0);
-                    let reply = cluster.merge(at(&name), json!({"metadata": {"ownerReferences": [owner]}})).await;
-                    assert!(matches!(reply.status, 200 | 404), "{}", reply.text());
-                    doomed.insert(name);
-                }
-                8 if step % 3 == 0 => {
-                    if let Some(plane) = plane.take() {
-                        plane.kill();
-                    }
-                    plane = Some(collector(&cluster));
-                }
-                _ => cluster.env().sleep(Duration::from_millis(below(50) as u64)).await,
-            }
-        }
-        cluster.env().sleep(Duration::from_secs(120)).await;
-        steady(&cluster).await;
-        let left = maps(&cluster).await;
-        check_settled(&left, &format!("seed {seed}"));
-        // Who had no owner, was given none and was never deleted is there.
-        for map in made.iter().filter(|map| map["metadata"]["ownerReferences"].is_null()) {
-            let text = |name: &str| map["metadata"][name].as_str().unwrap_or("");
-            if !doomed.contains(text("name")) {
-                assert!(left.contains_key(text("uid")), "seed {seed}: {} was collected", text("name"));
-            }
-        }
-        if let Some(plane) = plane {
-            plane.stop().await;
-        }
-        cluster.shutdown().await;
+    for seed in 0..30 {
+        any_history(seed, Interrupted::never).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_history_with_late_events_ends_the_same() {
+    for seed in 100..130 {
+        any_history(seed, |cluster| Interrupted::never(cluster).late(400)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_history_with_conflicts_ends_the_same() {
+    for seed in 200..230 {
+        any_history(seed, |cluster| Interrupted::never(cluster).meddling().late(100)).await;
     }
 }
