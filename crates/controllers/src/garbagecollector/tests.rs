@@ -160,7 +160,7 @@ fn uids_keep_their_text() {
 #[test]
 fn a_node_is_small() {
     // There is one for every object of the cluster: of 150,000 pods they are 8 MB.
-    assert!(Graph::NODE_BYTES <= 56, "{}", Graph::NODE_BYTES);
+    const { assert!(Graph::NODE_BYTES <= 56) };
 }
 
 #[test]
@@ -421,7 +421,8 @@ fn owners_decide_what_becomes_of_an_object() {
     let gone = |propagation| Step::Delete { propagation, unblock: false };
     let let_go = |uids: &[&str]| Step::LetGo(uids.iter().map(|uid| (*uid).to_owned()).collect());
     // owners a, b, c...; dependents; a dependent waits; finalizers; what is done
-    let table: &[(&[OwnerState], usize, bool, &[&str], Step)] = &[
+    type Case = (&'static [OwnerState], usize, bool, &'static [&'static str], Step);
+    let table: &[Case] = &[
         (&[Solid], 0, false, &[], Step::Keep),
         (&[Solid, Solid], 3, true, &["orphan"], Step::Keep),
         (&[Solid, Dangling], 0, false, &[], let_go(&["b"])),

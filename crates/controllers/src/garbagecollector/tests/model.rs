@@ -111,7 +111,7 @@ fn feed(world: &mut World, n: usize, object: &Object) -> Wanted {
 }
 
 fn kind_of(n: usize) -> &'static str {
-    if n % 2 == 0 { MAP } else { SECRET }
+    if n.is_multiple_of(2) { MAP } else { SECRET }
 }
 
 #[test]
