@@ -53,8 +53,10 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         Recorder::start(env, client.clone(), "garbage-collector-controller", context.stop.clone());
     let kinds = kinds::watched(client.catalog());
     let resources: Vec<Gvr> = kinds.iter().map(|kind| kind.resource).collect();
-    let delete = Controller::new(env, "garbage_collector_attempt_to_delete").workers(WORKERS).max_retries(None);
-    let orphan = Controller::new(env, "garbage_collector_attempt_to_orphan").workers(WORKERS).max_retries(None);
+    let delete =
+        Controller::new(env, "garbage_collector_attempt_to_delete").workers(WORKERS).max_retries(None);
+    let orphan =
+        Controller::new(env, "garbage_collector_attempt_to_orphan").workers(WORKERS).max_retries(None);
     let collector = Arc::new(Collector {
         graph: Mutex::new(Graph::new(kinds)),
         calls: Calls { env: env.clone(), client },
@@ -102,12 +104,23 @@ struct Deleter(Arc<Collector>);
 /// A worker of the second queue: owners that let go of their dependents.
 struct Orphaner(Arc<Collector>);
 
+/// After a turn that went well.
+#[derive(PartialEq, Eq)]
+enum Outcome {
+    /// The server has it; whether an informer has seen it is another question.
+    Exists,
+    /// There is nothing more to learn by asking again.
+    Known,
+}
+
 impl Reconcile for Deleter {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
             self.0.first_sync().await;
             let uid = Uid::read(turn.key.as_str());
-            self.0.attempt_to_delete(&uid, &turn).await?;
+            if self.0.attempt_to_delete(&uid, &turn).await? == Outcome::Known {
+                return Ok(Next::Done);
+            }
             // One added and removed while a watch was down is never seen: it must be asked for again.
             let unseen = self.0.graph.lock().look(&uid).filter(|node| !node.observed);
             match unseen {
@@ -197,7 +210,8 @@ impl Collector {
     }
 
     fn report(&self, Stray { dependent, owner }: Stray) {
-        let message = format!("ownerRef {owner} does not exist in namespace {}", object::quote(&dependent.namespace));
+        let message =
+            format!("ownerRef {owner} does not exist in namespace {}", object::quote(&dependent.namespace));
         let about = ObjectRef {
             api_version: dependent.api_version,
             kind: dependent.kind,
@@ -210,41 +224,43 @@ impl Collector {
         self.recorder.event_on(about, Severity::Warning, "OwnerRefInvalidNamespace", message);
     }
 
-    async fn attempt_to_delete(&self, uid: &Uid, turn: &Turn<'_>) -> Result<(), Failure> {
-        let Some(node) = self.graph.lock().look(uid) else { return Ok(()) };
+    async fn attempt_to_delete(&self, uid: &Uid, turn: &Turn<'_>) -> Result<Outcome, Failure> {
+        let Some(node) = self.graph.lock().look(uid) else { return Ok(Outcome::Known) };
         let identity = &node.identity;
         // It is on its way, and its dependents are looked at when it is gone.
         if node.being_deleted && !node.deleting_dependents {
-            return Ok(());
+            return Ok(Outcome::Known);
         }
-        let Located::At(at) = self.calls.locate(identity)? else { return Ok(()) };
+        let Located::At(at) = self.calls.locate(identity)? else { return Ok(Outcome::Known) };
         let Some(live) = self.calls.live(at, identity).await? else {
             turn.plan(|| format!("{identity} is not there"));
             self.absent(identity);
-            return Ok(());
+            return Ok(Outcome::Known);
         };
         if node.deleting_dependents {
-            return self.wait_for_dependents(uid, at, &node, turn).await;
+            self.wait_for_dependents(uid, at, &node, &live, turn).await?;
+            return Ok(Outcome::Exists);
         }
         let owners = owners_of(&live);
         if owners.is_empty() {
-            return Ok(());
+            return Ok(Outcome::Exists);
         }
-        let Some(states) = self.owner_states(identity, &owners).await? else { return Ok(()) };
+        let Some(states) = self.owner_states(identity, &owners).await? else { return Ok(Outcome::Known) };
         let circle = || self.graph.lock().has_waiting_dependent(uid);
         let step = plan::decide(&states, node.dependents, circle, &finalizers(&live));
         turn.plan(|| format!("{identity}: {step:?}"));
         match step {
-            Step::Keep => Ok(()),
-            Step::LetGo(owners) => Ok(self.calls.let_go(at, identity, &owners).await?),
+            Step::Keep => {}
+            Step::LetGo(owners) => self.calls.let_go(at, identity, &owners).await?,
             Step::Delete { propagation, unblock } => {
                 let live = if unblock { self.calls.unblock(at, identity, &live).await? } else { live };
                 if !self.calls.delete(at, identity, &live, propagation).await? {
                     self.absent(identity);
+                    return Ok(Outcome::Known);
                 }
-                Ok(())
             }
         }
+        Ok(Outcome::Exists)
     }
 
     /// What became of each owner; `None`: that can never be known.
@@ -294,6 +310,7 @@ impl Collector {
         uid: &Uid,
         at: Mapping,
         node: &Look,
+        live: &Obj,
         turn: &Turn<'_>,
     ) -> Result<(), Failure> {
         let identity = &node.identity;
@@ -301,7 +318,14 @@ impl Collector {
         if node.blocking == 0 {
             return Ok(self.calls.remove_finalizer(at, identity, FOREGROUND).await?);
         }
-        let blocking = self.graph.lock().blocking_dependents(uid);
+        let (blocking, circle) = {
+            let graph = self.graph.lock();
+            (graph.blocking_dependents(uid), graph.waits_for_itself(uid))
+        };
+        // Differs from upstream, where a circle whose members are all deleted in foreground waits for ever.
+        if circle && owners_of(live).iter().any(|owner| owner.block_owner_deletion) {
+            self.calls.unblock(at, identity, live).await?;
+        }
         for dependent in blocking {
             self.delete.add(key(&dependent), NORMAL, None);
         }

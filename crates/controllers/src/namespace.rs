@@ -37,12 +37,8 @@ const RESYNC: Duration = Duration::from_secs(5 * 60);
 /// Writers of one namespace are few; more conflicts than this in a row are tried again later.
 const CONFLICTS: usize = 10;
 /// Retries come at least once a minute.
-const LIMITS: Limits = Limits {
-    first: Duration::from_millis(5),
-    most: Duration::from_secs(60),
-    per_second: 10.0,
-    burst: 100.0,
-};
+const LIMITS: Limits =
+    Limits { first: Duration::from_millis(5), most: Duration::from_secs(60), per_second: 10.0, burst: 100.0 };
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let client = context.clients.controller("namespace-controller");
@@ -139,8 +135,11 @@ impl Namespaces {
         if finalizers(&tree(&namespace)).is_empty() {
             return Ok(Next::Done);
         }
-        let emptying =
-            Emptying { client: &*self.client, namespace: namespace.name(), since_seconds: self.age(&namespace) };
+        let emptying = Emptying {
+            client: &*self.client,
+            namespace: namespace.name(),
+            since_seconds: self.age(&namespace),
+        };
         let (found, wait_seconds) = emptying.run(&self.contents).await;
         turn.plan(|| format!("{found:?}, wait for {wait_seconds} s"));
         let mut body = tree(&namespace);
@@ -148,7 +147,11 @@ impl Namespaces {
             match self.client.update(NAMESPACES.of(&namespace).sub("status"), body).await {
                 Ok(updated) => namespace = updated,
                 Err(status) => {
-                    tracing::debug!(namespace = turn.key.name(), error = status.message, "conditions not written");
+                    tracing::debug!(
+                        namespace = turn.key.name(),
+                        error = status.message,
+                        "conditions not written"
+                    );
                 }
             }
         }

@@ -8,6 +8,9 @@
 //! An owner that is named before it is seen is a *virtual* node: who it is, is what its dependents say, and they may
 //! disagree. Every change costs as much as it changes; a status that moves costs one lookup.
 
+mod look;
+mod names;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +22,8 @@ use table::Obj;
 use super::absent::AbsentOwners;
 use super::identity::{Identity, Place, Uid};
 use super::kinds::{KindId, WatchedKind};
+
+pub use look::Look;
 
 pub const ORPHAN: &str = "orphan";
 pub const FOREGROUND: &str = "foregroundDeletion";
@@ -74,17 +79,6 @@ pub struct Stray {
     pub owner: Identity,
 }
 
-/// What a worker needs to know of a node.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Look {
-    pub identity: Identity,
-    pub observed: bool,
-    pub being_deleted: bool,
-    pub deleting_dependents: bool,
-    pub dependents: usize,
-    pub blocking: usize,
-}
-
 impl Graph {
     pub fn new(kinds: Vec<WatchedKind>) -> Graph {
         Graph { kinds, ..Graph::default() }
@@ -92,10 +86,6 @@ impl Graph {
 
     pub fn absent_owners(&mut self) -> &mut AbsentOwners {
         &mut self.absent
-    }
-
-    pub fn len(&self) -> usize {
-        self.nodes.len()
     }
 
     /// An informer has an object, new or changed.
@@ -173,57 +163,6 @@ impl Graph {
         }
     }
 
-    pub fn look(&self, uid: &Uid) -> Option<Look> {
-        let node = self.nodes.get(uid)?;
-        let dependents = node.dependents.as_deref();
-        Some(Look {
-            identity: self.place(node).with_uid(&uid.to_string()),
-            observed: matches!(node.body, Body::Seen { .. }),
-            being_deleted: node.being_deleted(),
-            deleting_dependents: node.deleting_dependents,
-            dependents: dependents.map_or(0, |d| d.edges.len()),
-            blocking: dependents.map_or(0, |d| d.blocking),
-        })
-    }
-
-    /// Dependents that block this owner and for which something can still be done: not those already on their way.
-    pub fn blocking_dependents(&self, uid: &Uid) -> Vec<Uid> {
-        let edges = self.nodes.get(uid).and_then(|node| node.dependents.as_deref()).map(|d| &d.edges);
-        let blocking = edges.into_iter().flatten().filter(|(_, blocking)| **blocking).map(|(uid, _)| uid);
-        blocking.filter(|uid| self.nodes.get(uid).is_some_and(|dep| !dep.being_deleted())).cloned().collect()
-    }
-
-    /// Does a dependent wait in foreground for dependents of its own? Then there may be a circle.
-    pub fn has_waiting_dependent(&self, uid: &Uid) -> bool {
-        let waits = |uid: &Uid| self.nodes.get(uid).is_some_and(|dep| dep.deleting_dependents);
-        self.nodes.get(uid).is_some_and(|node| node.dependents().any(waits))
-    }
-
-    pub fn dependents(&self, uid: &Uid) -> Vec<Identity> {
-        let Some(node) = self.nodes.get(uid) else { return Vec::new() };
-        let known = node.dependents().filter_map(|uid| self.nodes.get(uid).map(|dep| (uid, dep)));
-        known.map(|(uid, dep)| self.place(dep).with_uid(&uid.to_string())).collect()
-    }
-
-    /// A virtual node turned out to be a real object: who took it for somebody else must be looked at.
-    fn observed(&mut self, uid: &Uid, supposed: &Identity, wanted: &mut Wanted) {
-        let Some(node) = self.nodes.get(uid) else { return };
-        let place = self.place(node);
-        if supposed.place() == place {
-            return;
-        }
-        let (_, wrong) = self.partition(node, uid, place);
-        for dependent in wrong {
-            if let Some(dep) = self.nodes.get(&dependent) {
-                let namespace = self.place(dep).namespace;
-                if !place.namespace.is_empty() && namespace != place.namespace {
-                    wanted.strays.extend(self.stray(dep, &dependent, uid));
-                }
-            }
-            wanted.delete.push(dependent);
-        }
-    }
-
     fn change_owners(
         &mut self,
         uid: &Uid,
@@ -232,7 +171,8 @@ impl Graph {
         after: Vec<Owner>,
         wanted: &mut Wanted,
     ) {
-        let mut old: BTreeMap<&str, &Owner> = before.iter().map(|owner| (owner.uid.as_str(), owner)).collect();
+        let mut old: BTreeMap<&str, &Owner> =
+            before.iter().map(|owner| (owner.uid.as_str(), owner)).collect();
         let (mut added, mut changed) = (Vec::new(), Vec::new());
         for owner in &after {
             match old.remove(owner.uid.as_str()) {
@@ -317,9 +257,8 @@ impl Graph {
         }
         let held = finalizers(new);
         let had = old.filter(|old| old.deleting()).map(finalizers).unwrap_or_default();
-        let begins = |finalizer: &str| {
-            held.iter().any(|f| f == finalizer) && !had.iter().any(|f| f == finalizer)
-        };
+        let begins =
+            |finalizer: &str| held.iter().any(|f| f == finalizer) && !had.iter().any(|f| f == finalizer);
         if begins(ORPHAN) {
             return wanted.orphan.push(uid.clone());
         }
@@ -347,54 +286,6 @@ impl Graph {
                 wanted.delete.push(owner);
             }
         }
-    }
-
-    /// Dependents whose references to `uid` mean `place`, and those that mean somebody else. One can be in both.
-    fn partition(&self, node: &Node, uid: &Uid, place: Place<'_>) -> (Vec<Uid>, Vec<Uid>) {
-        let (mut matching, mut others) = (Vec::new(), Vec::new());
-        for dependent in node.dependents() {
-            let Some(dep) = self.nodes.get(dependent) else { continue };
-            let elsewhere = !place.namespace.is_empty() && self.place(dep).namespace != place.namespace;
-            let (mut matches, mut differs) = (false, elsewhere);
-            if !elsewhere {
-                for owner in dep.owners().iter().filter(|owner| Uid::read(&owner.uid) == *uid) {
-                    if place.is_named_by(owner) { matches = true } else { differs = true }
-                }
-            }
-            if matches {
-                matching.push(dependent.clone());
-            }
-            if differs {
-                others.push(dependent.clone());
-            }
-        }
-        (matching, others)
-    }
-
-    /// Who else the dependents say an absent owner is: the next after it, or the first, so that all get their turn.
-    fn alternate_identity(&self, dependents: &[Uid], absent: &Identity) -> Option<Identity> {
-        let mut named = std::collections::BTreeSet::new();
-        for dep in dependents.iter().filter_map(|uid| self.nodes.get(uid)) {
-            let namespace = self.place(dep).namespace;
-            for owner in dep.owners().iter().filter(|owner| owner.uid == absent.uid) {
-                let mut other = Identity::referred(owner, namespace);
-                // Of this kind it is known to have no namespace.
-                let same_kind = other.kind == absent.kind && other.api_version == absent.api_version;
-                if absent.namespace.is_empty() && same_kind {
-                    other.namespace.clear();
-                }
-                named.insert(other);
-            }
-        }
-        named.remove(absent);
-        named.iter().find(|other| *other > absent).or(named.first()).cloned()
-    }
-
-    fn stray(&self, dep: &Node, uid: &Uid, owner: &Uid) -> Option<Stray> {
-        let place = self.place(dep);
-        let reference = dep.owners().into_iter().find(|o| Uid::read(&o.uid) == *owner)?;
-        let dependent = place.with_uid(&uid.to_string());
-        Some(Stray { dependent, owner: Identity::referred(&reference, place.namespace) })
     }
 
     fn link(&mut self, owner: &Uid, dependent: &Uid, blocking: bool) {
@@ -432,6 +323,15 @@ impl Graph {
             namespace: obj.namespace(),
             name: obj.name(),
         }
+    }
+}
+
+#[cfg(test)]
+impl Graph {
+    pub const NODE_BYTES: usize = size_of::<(Uid, Node)>();
+
+    pub fn len(&self) -> usize {
+        self.nodes.len()
     }
 }
 

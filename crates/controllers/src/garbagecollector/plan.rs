@@ -36,7 +36,8 @@ pub fn decide(
     finalizers: &[String],
 ) -> Step {
     let any = |state: OwnerState| owners.iter().any(|(_, s)| *s == state);
-    let uids = |state: OwnerState| owners.iter().filter(move |(_, s)| *s == state).map(|(uid, _)| uid.clone());
+    let uids =
+        |state: OwnerState| owners.iter().filter(move |(_, s)| *s == state).map(|(uid, _)| uid.clone());
     if any(OwnerState::Solid) {
         let others: Vec<String> = uids(OwnerState::Dangling).chain(uids(OwnerState::Waiting)).collect();
         return if others.is_empty() { Step::Keep } else { Step::LetGo(others) };
@@ -89,7 +90,8 @@ pub fn unblock(uid: &str, owners: &[Owner]) -> Value {
 /// The same for kinds that know merge patches only: the whole list, changed, at the version it was read in. `change`
 /// returns whether a reference stays.
 pub fn merged_references(object: &Value, change: impl Fn(&mut Map) -> bool) -> Value {
-    let mut references = object.at(&["metadata", "ownerReferences"]).cloned().unwrap_or(Value::List(Vec::new()));
+    let mut references =
+        object.at(&["metadata", "ownerReferences"]).cloned().unwrap_or(Value::List(Vec::new()));
     if let Value::List(list) = &mut references {
         list.retain_mut(|reference| change(reference.make_map()));
     }

@@ -12,7 +12,7 @@ use table::Obj;
 
 use super::graph::{Graph, Wanted};
 use super::identity::{Identity, Uid};
-use super::kinds::{KindId, watched};
+use super::kinds::{KindId, WatchedKind, watched};
 use super::plan::{OwnerState, Step, decide, let_go, merged_references, unblock, without_finalizer};
 
 pub const MAP: &str = "v1/ConfigMap";
@@ -21,7 +21,8 @@ pub const ROLE: &str = "rbac.authorization.k8s.io/v1/ClusterRole";
 
 /// A graph with a hand to feed it.
 pub struct World {
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
+    kinds: Vec<WatchedKind>,
     pub graph: Graph,
     revision: u64,
 }
@@ -31,14 +32,17 @@ pub type Ref<'a> = (&'a str, &'a str, &'a str, bool);
 
 impl World {
     pub fn new() -> World {
-        let catalog = Catalog::builtin();
-        let graph = Graph::new(watched(&catalog));
-        World { catalog, graph, revision: 0 }
+        World::of(&Arc::new(Catalog::builtin()))
+    }
+
+    pub fn of(catalog: &Arc<Catalog>) -> World {
+        let kinds = watched(catalog);
+        World { catalog: catalog.clone(), graph: Graph::new(kinds.clone()), kinds, revision: 0 }
     }
 
     pub fn kind(&self, kind: &str) -> KindId {
-        let all = watched(&self.catalog);
-        let found = all.iter().position(|k| format!("{}/{}", k.api_version, k.kind) == kind);
+        let (version, kind) = kind.rsplit_once('/').unwrap();
+        let found = self.kinds.iter().position(|k| k.api_version == version && k.kind == kind);
         found.expect("a watched kind") as KindId
     }
 
@@ -51,7 +55,7 @@ impl World {
         finalizers: Option<&[&str]>,
     ) -> Arc<Obj> {
         self.revision += 1;
-        let watched = &watched(&self.catalog)[usize::from(self.kind(kind))];
+        let watched = &self.kinds[usize::from(self.kind(kind))];
         let storage = self.catalog.find_storage(watched.resource.group, watched.resource.plural).unwrap();
         let (namespace, name) = path.split_once('/').unwrap_or(("", path));
         let owners: Vec<String> = owners
@@ -61,8 +65,11 @@ impl World {
                 format!(r#"{{"apiVersion":"{version}","kind":"{kind}","name":"{name}","uid":"{uid}","blockOwnerDeletion":{blocking}}}"#)
             })
             .collect();
-        let owners =
-            if owners.is_empty() { String::new() } else { format!(r#","ownerReferences":[{}]"#, owners.join(",")) };
+        let owners = if owners.is_empty() {
+            String::new()
+        } else {
+            format!(r#","ownerReferences":[{}]"#, owners.join(","))
+        };
         // Finalizers are given for what is being deleted.
         let deletion = finalizers.map_or(String::new(), |finalizers| {
             format!(r#","deletionTimestamp":"2026-01-01T00:00:00Z","finalizers":{finalizers:?}"#)
@@ -88,7 +95,14 @@ impl World {
         self.see(kind, &obj)
     }
 
-    fn going(&mut self, kind: &str, path: &str, uid: &str, owners: &[Ref<'_>], finalizers: &[&str]) -> Wanted {
+    fn going(
+        &mut self,
+        kind: &str,
+        path: &str,
+        uid: &str,
+        owners: &[Ref<'_>],
+        finalizers: &[&str],
+    ) -> Wanted {
         let obj = self.object(kind, path, uid, owners, Some(finalizers));
         self.see(kind, &obj)
     }
@@ -136,10 +150,17 @@ fn nothing() -> Wanted {
 fn uids_keep_their_text() {
     let uuid = "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9";
     assert!(matches!(Uid::read(uuid), Uid::Uuid(_)));
-    for text in [uuid, "", "x", "0A1B2C3D-4E5F-6071-8293-A4B5C6D7E8F9", "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f"] {
+    for text in [uuid, "", "x", "0A1B2C3D-4E5F-6071-8293-A4B5C6D7E8F9", "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f"]
+    {
         assert_eq!(Uid::read(text).to_string(), text);
     }
     assert_ne!(Uid::read(uuid), Uid::read(&uuid.to_uppercase()));
+}
+
+#[test]
+fn a_node_is_small() {
+    // There is one for every object of the cluster: of 150,000 pods they are 8 MB.
+    const { assert!(Graph::NODE_BYTES <= 56) };
 }
 
 #[test]
@@ -210,8 +231,15 @@ fn foreground_asks_for_dependents_and_the_last_blocker_wakes_the_owner() {
     for (path, uid, blocking) in [("ns/a", "a", true), ("ns/b", "b", true), ("ns/c", "c", false)] {
         world.seen(MAP, path, uid, &[(MAP, "owner", "o", blocking)]);
     }
-    assert_eq!(world.going(MAP, "ns/owner", "o", &[], &["foregroundDeletion"]), delete(&["a", "b", "c", "o"]));
-    assert_eq!(world.going(MAP, "ns/owner", "o", &[], &["foregroundDeletion"]), nothing(), "only when it begins");
+    assert_eq!(
+        world.going(MAP, "ns/owner", "o", &[], &["foregroundDeletion"]),
+        delete(&["a", "b", "c", "o"])
+    );
+    assert_eq!(
+        world.going(MAP, "ns/owner", "o", &[], &["foregroundDeletion"]),
+        nothing(),
+        "only when it begins"
+    );
     let node = world.graph.look(&Uid::read("o")).unwrap();
     assert!(node.deleting_dependents && node.being_deleted);
     assert_eq!(world.graph.blocking_dependents(&Uid::read("o")), [Uid::read("a"), Uid::read("b")]);
@@ -253,14 +281,22 @@ fn owners_that_are_no_longer_blocked_are_looked_at() {
     world.seen(MAP, "ns/p", "p", &[]);
     let (o, p) = ((MAP, "o", "o", true), (MAP, "p", "p", true));
     world.seen(MAP, "ns/c", "c", &[o, p]);
-    assert_eq!(world.seen(MAP, "ns/c", "c", &[(MAP, "o", "o", false), p]), delete(&["o"]), "no longer blocks");
+    assert_eq!(
+        world.seen(MAP, "ns/c", "c", &[(MAP, "o", "o", false), p]),
+        delete(&["o"]),
+        "no longer blocks"
+    );
     assert_eq!(world.graph.look(&Uid::read("o")).map(|n| (n.dependents, n.blocking)), Some((1, 0)));
     assert_eq!(world.seen(MAP, "ns/c", "c", &[o, p]), nothing(), "blocks again");
     assert_eq!(world.graph.look(&Uid::read("o")).map(|n| (n.dependents, n.blocking)), Some((1, 1)));
     assert_eq!(world.seen(MAP, "ns/c", "c", &[o]), delete(&["p"]), "let go");
     assert_eq!(world.graph.look(&Uid::read("p")).map(|n| n.dependents), Some(0));
     assert_eq!(world.seen(MAP, "ns/c", "c", &[]), delete(&["o"]));
-    assert_eq!(world.seen(MAP, "ns/c", "c", &[(MAP, "x", "x", false)]), delete(&["x"]), "a new owner, not seen yet");
+    assert_eq!(
+        world.seen(MAP, "ns/c", "c", &[(MAP, "x", "x", false)]),
+        delete(&["x"]),
+        "a new owner, not seen yet"
+    );
 }
 
 #[test]
@@ -283,7 +319,7 @@ fn an_owner_in_another_namespace_is_reported_whoever_is_seen_first() {
     let told = world.seen(MAP, "a/owner", "o", &[]);
     assert_eq!((stray(&told), told.delete), (wanted.to_vec(), vec![Uid::read("c")]));
     // The server is asked for the owner in the dependent's namespace. It is not there, but it is here.
-    assert_eq!(world.absent(&identity(MAP, "b/owner", "o")), nothing(), "nobody in that namespace meant it");
+    assert_eq!(world.absent(&identity(MAP, "b/owner", "o")), delete(&["c"]));
     assert!(!world.is_virtual("o"));
     assert!(world.graph.look(&Uid::read("o")).is_some());
 }
@@ -299,7 +335,11 @@ fn a_reference_with_wrong_coordinates_is_looked_at_whoever_is_seen_first() {
 
     let mut world = World::new();
     world.seen(MAP, "ns/wrong", "w", &[(SECRET, "owner", "o", false)]);
-    assert_eq!(world.seen(MAP, "ns/right", "r", &[(MAP, "owner", "o", false)]), delete(&["r"]), "who is right?");
+    assert_eq!(
+        world.seen(MAP, "ns/right", "r", &[(MAP, "owner", "o", false)]),
+        delete(&["r"]),
+        "who is right?"
+    );
     assert_eq!(world.seen(MAP, "ns/owner", "o", &[]), delete(&["w"]));
     assert_eq!(world.absent(&identity(SECRET, "ns/owner", "o")), delete(&["w"]));
     assert_eq!(world.gone(MAP, "ns/owner", "o"), delete(&["r", "w"]));
@@ -355,9 +395,18 @@ fn circles_and_self_made_owners_do_no_harm() {
     assert_eq!(world.gone(MAP, "ns/a", "a"), nothing());
     world.seen(MAP, "ns/a", "a", &[(MAP, "b", "b", true)]);
     world.seen(MAP, "ns/b", "b", &[(MAP, "a", "a", true)]);
-    assert_eq!(world.going(MAP, "ns/a", "a", &[(MAP, "b", "b", true)], &["foregroundDeletion"]), delete(&["b", "a"]));
+    assert_eq!(
+        world.going(MAP, "ns/a", "a", &[(MAP, "b", "b", true)], &["foregroundDeletion"]),
+        delete(&["b", "a"])
+    );
     assert!(world.graph.has_waiting_dependent(&Uid::read("b")));
     assert!(!world.graph.has_waiting_dependent(&Uid::read("a")));
+    assert!(!world.graph.waits_for_itself(&Uid::read("a")), "b does not wait");
+    world.going(MAP, "ns/b", "b", &[(MAP, "a", "a", true)], &["foregroundDeletion"]);
+    assert!(world.graph.waits_for_itself(&Uid::read("a")));
+    assert!(world.graph.waits_for_itself(&Uid::read("b")));
+    world.going(MAP, "ns/b", "b", &[(MAP, "a", "a", false)], &["foregroundDeletion"]);
+    assert!(!world.graph.waits_for_itself(&Uid::read("a")));
     // Twice the same owner in one list: the server refuses that, another may not.
     world.seen(MAP, "ns/c", "c", &[(MAP, "b", "b", false), (MAP, "b", "b", true)]);
     assert_eq!(world.graph.look(&Uid::read("b")).map(|n| (n.dependents, n.blocking)), Some((2, 2)));
@@ -372,7 +421,8 @@ fn owners_decide_what_becomes_of_an_object() {
     let gone = |propagation| Step::Delete { propagation, unblock: false };
     let let_go = |uids: &[&str]| Step::LetGo(uids.iter().map(|uid| (*uid).to_owned()).collect());
     // owners a, b, c...; dependents; a dependent waits; finalizers; what is done
-    let table: &[(&[OwnerState], usize, bool, &[&str], Step)] = &[
+    type Case = (&'static [OwnerState], usize, bool, &'static [&'static str], Step);
+    let table: &[Case] = &[
         (&[Solid], 0, false, &[], Step::Keep),
         (&[Solid, Solid], 3, true, &["orphan"], Step::Keep),
         (&[Solid, Dangling], 0, false, &[], let_go(&["b"])),
@@ -383,7 +433,13 @@ fn owners_decide_what_becomes_of_an_object() {
         (&[Dangling], 0, false, &["foregroundDeletion"], gone(Propagation::Foreground)),
         (&[Waiting], 0, false, &[], gone(Propagation::Background)),
         (&[Waiting], 1, false, &["orphan"], gone(Propagation::Foreground)),
-        (&[Waiting, Dangling], 1, true, &[], Step::Delete { propagation: Propagation::Foreground, unblock: true }),
+        (
+            &[Waiting, Dangling],
+            1,
+            true,
+            &[],
+            Step::Delete { propagation: Propagation::Foreground, unblock: true },
+        ),
     ];
     for (states, dependents, circle, finalizers, wanted) in table {
         let owners: Vec<(String, OwnerState)> =

@@ -26,7 +26,12 @@ struct Condition {
 
 impl Found {
     fn conditions(&self) -> Vec<Condition> {
-        let calm = |kind, reason, message: &str| Condition { kind, raised: false, reason, message: message.to_owned() };
+        let calm = |kind, reason, message: &str| Condition {
+            kind,
+            raised: false,
+            reason,
+            message: message.to_owned(),
+        };
         let raised = |kind, reason, message| Condition { kind, raised: true, reason, message };
         let failed = "NamespaceDeletionContentFailure";
         let content = "NamespaceContentRemaining";
@@ -44,7 +49,11 @@ impl Found {
                 "All legacy kube types successfully parsed",
             ),
             if self.failures.is_empty() {
-                calm(failed, "ContentDeleted", "All content successfully deleted, may be waiting on finalization")
+                calm(
+                    failed,
+                    "ContentDeleted",
+                    "All content successfully deleted, may be waiting on finalization",
+                )
             } else {
                 let mut failures = self.failures.clone();
                 failures.sort();
@@ -65,7 +74,8 @@ impl Found {
             if self.finalizers.is_empty() {
                 calm(finalizers, "ContentHasNoFinalizers", "All content-preserving finalizers finished")
             } else {
-                let held = self.finalizers.iter().map(|(name, n)| format!("{name} in {n} resource instances"));
+                let held =
+                    self.finalizers.iter().map(|(name, n)| format!("{name} in {n} resource instances"));
                 let message =
                     format!("Some content in the namespace has finalizers remaining: {}", sorted(held));
                 raised(finalizers, "SomeFinalizersRemain", message)

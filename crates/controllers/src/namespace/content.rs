@@ -63,7 +63,8 @@ impl Emptying<'_> {
         let mut found = Found::default();
         let mut wait = 0;
         // Pods go before what they may need to end well: their secrets, policies, claims.
-        let (pods, others): (Vec<&Content>, Vec<&Content>) = contents.iter().partition(|c| c.resource == PODS);
+        let (pods, others): (Vec<&Content>, Vec<&Content>) =
+            contents.iter().partition(|c| c.resource == PODS);
         for stage in [pods, others] {
             for content in stage {
                 let (left, failure) = self.empty(content).await;
@@ -124,7 +125,8 @@ impl Emptying<'_> {
     async fn delete(&self, content: &Content) -> Result<(), Status> {
         let target = content.resource.within(self.namespace);
         // All content goes anyway: dependents must not be orphaned meanwhile.
-        let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+        let options =
+            DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
         if content.verbs.contains(Verbs::DELETE_COLLECTION) {
             return self.client.delete_collection(target, options, ListOptions::default()).await;
         }
@@ -159,7 +161,8 @@ impl Emptying<'_> {
 
 /// The longest grace period of pods that have not ended yet.
 pub fn longest_grace(pods: &[Value]) -> i64 {
-    let running = pods.iter().filter(|pod| !matches!(pod.str_at(&["status", "phase"]), Some("Succeeded" | "Failed")));
+    let running =
+        pods.iter().filter(|pod| !matches!(pod.str_at(&["status", "phase"]), Some("Succeeded" | "Failed")));
     let grace = running.filter_map(|pod| pod.at(&["spec", "terminationGracePeriodSeconds"])?.as_int());
     grace.max().unwrap_or(0).max(0)
 }

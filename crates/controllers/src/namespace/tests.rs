@@ -25,7 +25,8 @@ fn condition<'a>(namespace: &'a Value, kind: &str) -> (&'a str, &'a str, &'a str
 
 #[test]
 fn conditions_are_written_when_they_change() {
-    let mut namespace = json(r#"{"status":{"phase":"Terminating","conditions":[{"type":"Mine","status":"True"}]}}"#);
+    let mut namespace =
+        json(r#"{"status":{"phase":"Terminating","conditions":[{"type":"Mine","status":"True"}]}}"#);
     let mut found = Found::default();
     found.remaining.insert(DEPLOYMENTS, 1);
     found.remaining.insert(CONFIG_MAPS, 12);
@@ -64,7 +65,11 @@ fn conditions_are_written_when_they_change() {
     assert_eq!(condition(&namespace, "NamespaceFinalizersRemaining").3, begun);
     let calm = condition(&namespace, "NamespaceDeletionContentFailure");
     assert_eq!((calm.0, calm.1, calm.3), ("False", "ContentDeleted", "1970-01-01T00:01:00Z"));
-    assert_eq!(namespace.at(&["status", "conditions"]).and_then(Value::as_list).unwrap().len(), 6, "and one of another");
+    assert_eq!(
+        namespace.at(&["status", "conditions"]).and_then(Value::as_list).unwrap().len(),
+        6,
+        "and one of another"
+    );
 }
 
 #[test]
@@ -86,19 +91,25 @@ fn contents_are_every_namespaced_resource_once() {
 
 #[test]
 fn the_longest_grace_of_a_pod_that_still_runs_counts() {
-    let pod = |phase: &str, grace: &str| {
-        json(&format!(r#"{{"spec":{{{grace}}},"status":{{"phase":"{phase}"}}}}"#))
-    };
+    let pod =
+        |phase: &str, grace: &str| json(&format!(r#"{{"spec":{{{grace}}},"status":{{"phase":"{phase}"}}}}"#));
     let grace = |n: i64| format!(r#""terminationGracePeriodSeconds":{n}"#);
     assert_eq!(longest_grace(&[]), 0);
     assert_eq!(longest_grace(&[pod("Running", ""), pod("Pending", &grace(-5))]), 0);
-    let pods = [pod("Running", &grace(10)), pod("Pending", &grace(20)), pod("Failed", &grace(99)), pod("Succeeded", &grace(98))];
+    let pods = [
+        pod("Running", &grace(10)),
+        pod("Pending", &grace(20)),
+        pod("Failed", &grace(99)),
+        pod("Succeeded", &grace(98)),
+    ];
     assert_eq!(longest_grace(&pods), 20);
 }
 
 #[test]
 fn only_our_finalizer_is_taken() {
-    let mut namespace = json(r#"{"metadata":{"name":"n"},"spec":{"finalizers":["z","kubernetes","a"]},"status":{"phase":"Active"}}"#);
+    let mut namespace = json(
+        r#"{"metadata":{"name":"n"},"spec":{"finalizers":["z","kubernetes","a"]},"status":{"phase":"Active"}}"#,
+    );
     assert!(finalized(&mut namespace));
     assert_eq!(text(&namespace), r#"{"metadata":{"name":"n"},"spec":{"finalizers":["a","z"]}}"#);
     assert!(!finalized(&mut namespace));

@@ -1,5 +1,6 @@
 //! The garbage collector on a whole server: background, foreground, orphan; owners that are not there; every kind.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,9 +16,9 @@ use crate::kinds;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
-/// A server where nothing but the loops under test takes finalizers away.
+/// A server where one object of every kind can live beside the others, and nobody puts finalizers on them.
 pub async fn cluster(seed: u64) -> TestCluster {
-    let off = vec!["StorageObjectInUseProtection".to_owned()];
+    let off = ["StorageObjectInUseProtection", "LimitRanger", "ResourceQuota"].map(str::to_owned).to_vec();
     TestCluster::with(Env::simulated(seed), |config| config.admission.disable = off).await
 }
 
@@ -138,7 +139,11 @@ async fn foreground_waits_for_what_blocks() {
         assert!(map["metadata"]["deletionTimestamp"].is_string(), "{name} is being deleted");
     }
     let waiting = cluster.get(at("child")).await.json();
-    assert_eq!(waiting["metadata"]["finalizers"], json!(["foregroundDeletion"]), "what has dependents waits too");
+    assert_eq!(
+        waiting["metadata"]["finalizers"],
+        json!(["foregroundDeletion"]),
+        "what has dependents waits too"
+    );
     cluster.merge(at("grandchild"), json!({"metadata": {"finalizers": null}})).await.ok(200);
     gone(&cluster, &at("root")).await;
     assert!(!is_there(&cluster, &at("child")).await, "the child went first");
@@ -198,6 +203,27 @@ async fn a_circle_is_deleted_in_foreground() {
     for name in ["a", "b", "c"] {
         gone(&cluster, &at(name)).await;
     }
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn objects_that_wait_for_each_other_or_themselves_go() {
+    let cluster = cluster(13).await;
+    let a = map(&cluster, "a", json!([])).await;
+    let b = map(&cluster, "b", json!([reference(&a, true)])).await;
+    let own = map(&cluster, "own", json!([])).await;
+    let owned = |owner: &Value| json!({"metadata": {"ownerReferences": [reference(owner, true)]}});
+    cluster.merge(at("a"), owned(&b)).await.ok(200);
+    cluster.merge(at("own"), owned(&own)).await.ok(200);
+    for name in ["a", "b", "own"] {
+        delete(&cluster, &at(name), "Foreground").await;
+    }
+    let plane = collector(&cluster);
+    for name in ["a", "b", "own"] {
+        gone(&cluster, &at(name)).await;
+    }
+    steady(&cluster).await;
     plane.stop().await;
     cluster.shutdown().await;
 }
@@ -304,7 +330,8 @@ async fn an_owner_in_another_namespace_is_none_and_people_are_told() {
     })
     .await;
     // A cluster-scoped object cannot have an owner in a namespace; nothing is done about it.
-    let role = json!({"metadata": {"name": "stray", "ownerReferences": [reference(&owner, false)]}, "rules": []});
+    let role =
+        json!({"metadata": {"name": "stray", "ownerReferences": [reference(&owner, false)]}, "rules": []});
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
     create(&cluster, roles, role).await;
     // But one without a namespace may own anything anywhere.
@@ -359,7 +386,9 @@ async fn dependents_of_every_kind_are_collected_and_orphaned() {
         gone(&cluster, &format!("{roles}/owner")).await;
         for path in &paths {
             if policy == "Orphan" {
-                let orphan = cluster.get(path).await.ok(200).json();
+                let orphan = cluster.get(path).await.json();
+                assert_eq!(orphan["metadata"]["deletionTimestamp"], Value::Null, "{path}");
+                assert!(orphan["metadata"]["uid"].is_string(), "{path}: {orphan}");
                 assert_eq!(orphan["metadata"]["ownerReferences"], Value::Null, "{path}");
             } else {
                 gone(&cluster, path).await;
@@ -402,10 +431,130 @@ async fn killed_after_any_write_it_ends_the_same() {
         let list = cluster.get(MAPS).await.json();
         let left: Vec<&str> =
             list["items"].as_array().unwrap().iter().filter_map(|m| m["metadata"]["name"].as_str()).collect();
-        let wanted = ["kube-root-ca.crt", "orphan-0", "orphan-0-x", "orphan-1", "orphan-1-x", "orphan-2", "orphan-2-x"];
+        let wanted = [
+            "kube-root-ca.crt",
+            "orphan-0",
+            "orphan-0-x",
+            "orphan-1",
+            "orphan-1-x",
+            "orphan-2",
+            "orphan-2-x",
+        ];
         let left: Vec<&str> = left.into_iter().filter(|name| *name != "kube-root-ca.crt").collect();
         assert_eq!(left, &wanted[1..], "after {writes} writes");
         plane.stop().await;
         cluster.shutdown().await;
+    }
+}
+
+const SECRETS: &str = "/api/v1/namespaces/default/secrets";
+
+/// Every object there is, by uid.
+async fn everything(cluster: &TestCluster) -> BTreeMap<String, Value> {
+    let mut all = BTreeMap::new();
+    for collection in [MAPS, SECRETS] {
+        let list = cluster.get(collection).await.json();
+        for object in list["items"].as_array().cloned().unwrap_or_default() {
+            all.insert(object["metadata"]["uid"].as_str().unwrap_or("").to_owned(), object);
+        }
+    }
+    all
+}
+
+/// What must hold when the collector has nothing left to do.
+fn check_settled(objects: &BTreeMap<String, Value>, told: &str) {
+    for object in objects.values() {
+        let (metadata, none) = (&object["metadata"], Vec::new());
+        let name = &metadata["name"];
+        let owners = metadata["ownerReferences"].as_array().unwrap_or(&none);
+        let lives = |owner: &Value| owner["uid"].as_str().is_some_and(|uid| objects.contains_key(uid));
+        assert!(
+            owners.is_empty() || owners.iter().any(lives),
+            "{told}: {name} lost all its owners: {object}"
+        );
+        assert!(metadata["deletionTimestamp"].is_null(), "{told}: {name} never went: {object}");
+    }
+}
+
+/// Objects of two kinds, seen by two informers, come and go; the collector is killed now and then.
+async fn any_history(seed: u64, clients: impl Fn(&TestCluster) -> Interrupted) {
+    let cluster = cluster(1000 + seed).await;
+    let env = Env::simulated(seed);
+    let below = |n: usize| env.random_below(n as u64) as usize;
+    let start = || plane_of(&cluster, Arc::new(clients(&cluster)), "garbage-collector-controller");
+    let mut plane = Some(start());
+    // With its path, which may come again with another uid.
+    let (mut made, mut touched) = (Vec::<(String, Value)>::new(), BTreeSet::<String>::new());
+    for step in 0..60 {
+        match below(10) {
+            // A new object; owners may be gone already.
+            0..=4 => {
+                let owners: BTreeMap<usize, bool> =
+                    (0..below(3).min(made.len())).map(|_| (below(made.len()), below(2) == 0)).collect();
+                let owners: Vec<Value> = owners.iter().map(|(n, b)| reference(&made[*n].1, *b)).collect();
+                let (collection, name) = ([MAPS, SECRETS][below(2)], format!("m{}", below(20)));
+                let body = json!({"metadata": {"name": name, "ownerReferences": owners}});
+                let reply = cluster.post(collection, body).await;
+                if reply.status == 201 {
+                    made.push((format!("{collection}/{name}"), reply.json()));
+                }
+            }
+            5 | 6 if !made.is_empty() => {
+                let path = &made[below(made.len())].0;
+                let policy = ["Background", "Foreground", "Orphan"][below(3)];
+                let body = json!({"propagationPolicy": policy});
+                let reply = cluster.request("DELETE", path).json(&body).send().await;
+                assert!(matches!(reply.status, 200 | 404), "{}", reply.text());
+                touched.insert(path.clone());
+            }
+            7 if !made.is_empty() => {
+                let path = &made[below(made.len())].0;
+                let owner = reference(&made[below(made.len())].1, below(2) == 0);
+                let reply = cluster.merge(path, json!({"metadata": {"ownerReferences": [owner]}})).await;
+                assert!(matches!(reply.status, 200 | 404), "{}", reply.text());
+                touched.insert(path.clone());
+            }
+            8 if step % 3 == 0 => {
+                if let Some(plane) = plane.take() {
+                    plane.kill();
+                }
+                plane = Some(start());
+            }
+            _ => cluster.env().sleep(Duration::from_millis(below(50) as u64)).await,
+        }
+    }
+    cluster.env().sleep(Duration::from_secs(300)).await;
+    steady(&cluster).await;
+    let left = everything(&cluster).await;
+    check_settled(&left, &format!("seed {seed}"));
+    // Who had no owner, was given none and was never deleted is there.
+    for (path, object) in made.iter().filter(|(_, object)| object["metadata"]["ownerReferences"].is_null()) {
+        let uid = object["metadata"]["uid"].as_str().unwrap_or("");
+        assert!(touched.contains(path) || left.contains_key(uid), "seed {seed}: {path} was collected");
+    }
+    if let Some(plane) = plane {
+        plane.stop().await;
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_history_ends_with_nothing_left_to_collect() {
+    for seed in 0..30 {
+        any_history(seed, Interrupted::never).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_history_with_late_events_ends_the_same() {
+    for seed in 100..130 {
+        any_history(seed, |cluster| Interrupted::never(cluster).late(400)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_history_with_conflicts_ends_the_same() {
+    for seed in 200..230 {
+        any_history(seed, |cluster| Interrupted::never(cluster).meddling().late(100)).await;
     }
 }

@@ -108,9 +108,15 @@ async fn pods_go_before_everything_else() {
         pod["metadata"]["deletionTimestamp"].is_string()
     })
     .await;
-    assert!(cluster.env().now_seconds() - begun >= 5, "others get time to notice that the namespace is going");
+    assert!(
+        cluster.env().now_seconds() - begun >= 5,
+        "others get time to notice that the namespace is going"
+    );
     cluster.env().sleep(Duration::from_secs(30)).await;
-    assert!(is_there(&cluster, &format!("{doomed}/configmaps/needed")).await, "while a pod is there all else stays");
+    assert!(
+        is_there(&cluster, &format!("{doomed}/configmaps/needed")).await,
+        "while a pod is there all else stays"
+    );
     let failure = condition(&cluster, &doomed, "NamespaceDeletionContentFailure").await;
     assert_eq!(
         failure,
@@ -166,7 +172,12 @@ async fn what_finalizers_hold_is_told_and_waited_for() {
     assert_eq!(
         told,
         [
-            ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
+            (
+                "NamespaceDeletionDiscoveryFailure",
+                "False",
+                "ResourcesDiscovered",
+                "All resources successfully discovered"
+            ),
             (
                 "NamespaceDeletionGroupVersionParsingFailure",
                 "False",
@@ -207,7 +218,8 @@ async fn what_finalizers_hold_is_told_and_waited_for() {
 async fn finalizers_of_others_keep_the_namespace() {
     let cluster = cluster(4).await;
     let plane = controller(&cluster);
-    let body = json!({"metadata": {"name": "doomed"}, "spec": {"finalizers": ["example.com/z", "example.com/a"]}});
+    let body =
+        json!({"metadata": {"name": "doomed"}, "spec": {"finalizers": ["example.com/z", "example.com/a"]}});
     create(&cluster, NAMESPACES, body).await;
     cluster.settled().await;
     let doomed = at("doomed");
@@ -229,16 +241,30 @@ async fn finalizers_of_others_keep_the_namespace() {
 
 #[tokio::test(start_paused = true)]
 async fn killed_after_any_write_the_namespace_goes_all_the_same() {
-    for writes in [1, 2, 3, 10, 25, 40] {
-        let cluster = cluster(50 + writes as u64).await;
+    // The first time nothing happens to it, and the writes are counted.
+    const ENOUGH: i64 = 1_000_000;
+    let mut all = 0;
+    for share in [None, Some(1), Some(2), Some(3), Some(50), Some(98), Some(99), Some(100)] {
+        let cluster = cluster(50).await;
+        // The first few writes, then percents of all of them.
+        let writes = match share {
+            None => ENOUGH,
+            Some(few) if few <= 3 => few,
+            Some(percent) => all * percent / 100,
+        };
         let clients = Interrupted::after(&cluster, writes);
         let plane = plane_of(&cluster, Arc::new(clients.clone()), "namespace-controller");
         let doomed = namespace(&cluster, kinds::NAMESPACE).await;
         fill(&cluster).await;
         cluster.delete(&doomed).await.ok(200);
         cluster.env().sleep(Duration::from_secs(30)).await;
-        assert!(clients.is_dead(), "{writes}: the controller has more to write than that");
-        assert!(is_there(&cluster, &doomed).await || writes > 30);
+        if share.is_none() {
+            all = ENOUGH - clients.left();
+            assert!(all > 30, "only {all} writes");
+        } else {
+            assert!(clients.is_dead(), "{writes}: the controller has more to write than that");
+        }
+        assert_eq!(is_there(&cluster, &doomed).await, writes < all, "after {writes} of {all} writes");
         plane.kill();
         let plane = controller(&cluster);
         gone(&cluster, &doomed).await;
@@ -246,6 +272,23 @@ async fn killed_after_any_write_the_namespace_goes_all_the_same() {
         plane.stop().await;
         cluster.shutdown().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_and_late_events_do_not_keep_a_namespace() {
+    let cluster = cluster(6).await;
+    let clients = Interrupted::never(&cluster).meddling().late(2_000);
+    let plane = plane_of(&cluster, Arc::new(clients), "namespace-controller");
+    let doomed = namespace(&cluster, kinds::NAMESPACE).await;
+    fill(&cluster).await;
+    create(&cluster, &format!("{doomed}/pods"), pod("slow", 10)).await;
+    cluster.delete(&doomed).await.ok(200);
+    cluster.env().sleep(Duration::from_secs(8)).await;
+    cluster.delete(format!("{doomed}/pods/slow?gracePeriodSeconds=0")).await.ok(200);
+    gone(&cluster, &doomed).await;
+    steady(&cluster).await;
+    plane.stop().await;
+    cluster.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,9 @@
 //! Random changes, and after each of them the graph against what one finds by looking at everything.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use catalog::Catalog;
 use env::Env;
 
 use super::{MAP, Ref, SECRET, World};
@@ -109,15 +111,16 @@ fn feed(world: &mut World, n: usize, object: &Object) -> Wanted {
 }
 
 fn kind_of(n: usize) -> &'static str {
-    if n % 2 == 0 { MAP } else { SECRET }
+    if n.is_multiple_of(2) { MAP } else { SECRET }
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_graph_is_what_one_finds_by_looking_at_everything() {
+#[test]
+fn the_graph_is_what_one_finds_by_looking_at_everything() {
+    let catalog = Arc::new(Catalog::builtin());
     for seed in 0..300 {
         let env = Env::simulated(seed);
         let below = |n: usize| env.random_below(n as u64) as usize;
-        let (mut world, mut model) = (World::new(), Model::default());
+        let (mut world, mut model) = (World::of(&catalog), Model::default());
         for step in 0..60 {
             let n = below(UIDS);
             let told = format!("seed {seed}, step {step}");
@@ -130,7 +133,10 @@ async fn the_graph_is_what_one_finds_by_looking_at_everything() {
                     let asked: BTreeSet<Uid> = wanted.delete.into_iter().collect();
                     assert!(known || asked.is_empty(), "{told}");
                     for dependent in freed {
-                        assert!(asked.contains(&Uid::read(&uid(dependent))), "{told}: {dependent} lost its owner");
+                        assert!(
+                            asked.contains(&Uid::read(&uid(dependent))),
+                            "{told}: {dependent} lost its owner"
+                        );
                     }
                 }
                 _ => {
@@ -144,7 +150,8 @@ async fn the_graph_is_what_one_finds_by_looking_at_everything() {
                     if below(6) == 0 {
                         object.deleting = Some(vec![["orphan", "foregroundDeletion", "x/y"][below(3)]]);
                     }
-                    let begins = object.deleting != model.objects.get(&n).and_then(|old| old.deleting.clone());
+                    let begins =
+                        object.deleting != model.objects.get(&n).and_then(|old| old.deleting.clone());
                     let finalizer = object.deleting.as_ref().map(|f| f[0]).filter(|_| begins);
                     model.see(n, object.clone());
                     let wanted = feed(&mut world, n, &object);
