@@ -3,7 +3,7 @@
 mod trigger;
 
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};

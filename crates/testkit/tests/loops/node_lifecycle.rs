@@ -83,7 +83,7 @@ async fn a_silent_node_is_tainted_and_its_pods_evicted_after_their_toleration() 
     // Nothing more happens while nothing changes, but the leases.
     let before = world.revision();
     world.live(600, &["a", "c"]).await;
-    assert_eq!(world.revision() - before, 2 * 61, "leases only");
+    assert_eq!(world.revision() - before, 2 * 60, "leases only");
 
     // It comes back.
     world.node_condition("b", "Ready", "True").await;
@@ -187,7 +187,8 @@ async fn a_taint_of_somebody_s_own_evicts_who_does_not_tolerate_it() {
     let mut world = World::new(417, LOOPS).await;
     world.node("a", json!({})).await;
     world.pod("now", "a", "10.0.0.1").await;
-    let later = json!({"tolerations": [{"key": "broken", "operator": "Exists", "tolerationSeconds": 30}]});
+    let later = json!({"tolerations": [
+        {"key": "broken", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]});
     world.pod_of("later", "a", "10.0.0.2", json!({}), later).await;
     let taint = json!({"spec": {"taints": [{"key": "broken", "effect": "NoExecute"}]}});
     world.cluster.merge(format!("{NODES}/a"), taint).await.ok(200);
