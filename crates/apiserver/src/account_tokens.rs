@@ -47,7 +47,12 @@ pub async fn run(api: Arc<Api>) {
         for ((namespace, name), tries) in std::mem::take(&mut due) {
             if let Err(status) = tokens.hold(&namespace, &name).await {
                 let error = status.message;
-                tracing::warn!(namespace, secret = name, error, "a service account's token secret is not as it should be");
+                tracing::warn!(
+                    namespace,
+                    secret = name,
+                    error,
+                    "a service account's token secret is not as it should be"
+                );
                 if tries + 1 < TRIES {
                     failed.insert((namespace, name), tries + 1);
                 }

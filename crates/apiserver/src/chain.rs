@@ -31,8 +31,8 @@ use crate::negotiate::{Wanted, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::{
-    account_tokens, address_repair, aggregation, certificates, default_account, discovery, open_api, openid, quotas, root_ca,
-    service_cidrs, trust, upkeep, verbs,
+    account_tokens, address_repair, aggregation, certificates, default_account, discovery, open_api, openid,
+    quotas, root_ca, service_cidrs, trust, upkeep, verbs,
 };
 
 /// Requests that are no watch must be answered within this.

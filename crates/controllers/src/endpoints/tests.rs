@@ -51,7 +51,9 @@ fn a_headless_service_needs_no_ports_and_others_do() {
     let a = pod("10.0.0.1");
     let headless = subsets(&service(r#"{"clusterIP":"None","selector":{"a":"b"}}"#), &[member("a", &a)]);
     assert_eq!((headless.len(), headless[0].ports.len()), (1, 0));
-    assert!(subsets(&service(r#"{"clusterIP":"10.0.0.9","selector":{"a":"b"}}"#), &[member("a", &a)]).is_empty());
+    assert!(
+        subsets(&service(r#"{"clusterIP":"10.0.0.9","selector":{"a":"b"}}"#), &[member("a", &a)]).is_empty()
+    );
 }
 
 #[test]

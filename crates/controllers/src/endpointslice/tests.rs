@@ -15,7 +15,9 @@ fn member(name: &str, pod: PodView) -> Member<'_> {
 }
 
 fn members(names: &[String]) -> Vec<Member<'_>> {
-    names.iter().enumerate().map(|(i, name)| member(name, pod(&format!("10.0.{}.{}", i / 250, i % 250)))).collect()
+    // Addresses whose text sorts as their numbers do: so it is plain who stands where.
+    let address = |i: usize| format!("10.0.{}.{}", 100 + i / 100, 100 + i % 100);
+    names.iter().enumerate().map(|(i, name)| member(name, pod(&address(i)))).collect()
 }
 
 fn names(range: std::ops::Range<usize>) -> Vec<String> {
@@ -225,7 +227,9 @@ fn a_pod_on_an_unknown_node_is_left_out_and_told_of_unless_all_are_published() {
 #[test]
 fn hints_come_change_and_go_with_the_traffic_distribution() {
     let with = |distribution: &str| {
-        service(&WEB.replace("\"selector\"", &format!("\"trafficDistribution\":\"{distribution}\",\"selector\"")))
+        service(
+            &WEB.replace("\"selector\"", &format!("\"trafficDistribution\":\"{distribution}\",\"selector\"")),
+        )
     };
     let unready = PodView { ready: false, ..pod("10.0.0.2") };
     let members = [member("a", pod("10.0.0.1")), member("b", unready)];
@@ -265,7 +269,9 @@ fn a_slice_survives_reading_and_writing() {
         hints: Hints { zones: vec!["z".to_owned()], nodes: vec!["n".to_owned()] },
         ..Endpoint::default()
     };
-    let mut slice = tree(r#"{"metadata":{"name":"s","ownerReferences":[{"apiVersion":"v1","kind":"Service","uid":"u"}]},"addressType":"IPv4"}"#);
+    let mut slice = tree(
+        r#"{"metadata":{"name":"s","ownerReferences":[{"apiVersion":"v1","kind":"Service","uid":"u"}]},"addressType":"IPv4"}"#,
+    );
     slice.make_map().set("endpoints", object::Value::List(vec![endpoint.to_value()]));
     let view = SliceView::read(&slice);
     assert_eq!((view.endpoints, view.owners), (vec![endpoint], vec!["u".to_owned()]));

@@ -78,8 +78,16 @@ fn a_node_that_never_spoke_has_a_minute_from_its_creation() {
 #[test]
 fn taints_say_what_conditions_say() {
     let mut node = node(Some("Unknown"), "");
-    node.conditions.push(Condition { kind: "DiskPressure".into(), status: "True".into(), ..Condition::default() });
-    node.conditions.push(Condition { kind: "PIDPressure".into(), status: "False".into(), ..Condition::default() });
+    node.conditions.push(Condition {
+        kind: "DiskPressure".into(),
+        status: "True".into(),
+        ..Condition::default()
+    });
+    node.conditions.push(Condition {
+        kind: "PIDPressure".into(),
+        status: "False".into(),
+        ..Condition::default()
+    });
     node.unschedulable = true;
     node.taints = vec![
         Taint::new("node.kubernetes.io/not-ready", NO_SCHEDULE),
@@ -140,7 +148,10 @@ fn nodes_are_given_up_one_in_ten_seconds_and_zone() {
 #[test]
 fn a_small_zone_half_down_is_left_alone_and_a_large_one_goes_slowly() {
     let mut zones = Zones::default();
-    assert_eq!(zones.judge(&conditions(&[("small", 2, 8), ("large", 20, 80), ("well", 1, 0)]), 0), Mode::Usual);
+    assert_eq!(
+        zones.judge(&conditions(&[("small", 2, 8), ("large", 20, 80), ("well", 1, 0)]), 0),
+        Mode::Usual
+    );
     zones.mark("small", "a", true, 0);
     zones.mark("large", "b", true, 0);
     zones.mark("large", "c", true, 0);

@@ -49,7 +49,8 @@ fn named_ports_are_found_by_name_and_protocol() {
     let view = service(
         r#"{"ports":[{"port":1,"targetPort":"http"},{"port":1,"targetPort":"http","protocol":"UDP"},{"port":7}]}"#,
     );
-    let found: Vec<_> = view.ports.iter().map(|port| ServiceView::find_port(port, &pod("10.0.0.1"))).collect();
+    let found: Vec<_> =
+        view.ports.iter().map(|port| ServiceView::find_port(port, &pod("10.0.0.1"))).collect();
     assert_eq!(found, [Some(8080), None, Some(7)]);
 }
 

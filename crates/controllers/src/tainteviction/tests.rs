@@ -34,6 +34,10 @@ fn a_pod_stays_as_long_as_the_shortest_toleration_it_uses() {
     assert_eq!(stay(&[a.clone(), b.clone()], &[short.clone()]), Stay::No);
     assert_eq!(stay(&[a.clone(), b.clone()], &[long.clone(), short.clone()]), Stay::Seconds(10));
     assert_eq!(stay(&[a.clone(), b.clone()], &[short.clone(), forever.clone()]), Stay::Seconds(10));
-    assert_eq!(stay(&[b.clone()], &[forever, long.clone()]), Stay::Forever, "the first that tolerates is used");
+    assert_eq!(
+        stay(&[b.clone()], &[forever, long.clone()]),
+        Stay::Forever,
+        "the first that tolerates is used"
+    );
     assert_eq!(stay(&[b], &[toleration("b", "Exists", "", "", Some(-5)), long]), Stay::Seconds(0));
 }

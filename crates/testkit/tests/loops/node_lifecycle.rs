@@ -1,5 +1,8 @@
 //! Silent nodes are tainted and their pods evicted; when nobody seems to be well, nothing is.
 
+// Everything here is a test: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use serde_json::{Value, json};
 
 use crate::nodes_and_pods::{NODES, PODS, World};
@@ -33,7 +36,9 @@ async fn a_silent_node_is_tainted_and_its_pods_evicted_after_their_toleration() 
         world.node(name, json!({"kubernetes.io/os": "linux"})).await;
         let path = format!("{NODES}/{name}");
         world.until(&path, "the first taint goes", |n| taints(n).is_empty()).await;
-        world.until(&path, "old label", |n| n["metadata"]["labels"]["beta.kubernetes.io/os"] == "linux").await;
+        world
+            .until(&path, "old label", |n| n["metadata"]["labels"]["beta.kubernetes.io/os"] == "linux")
+            .await;
     }
     world.pod("stays", "a", "10.0.0.1").await;
     world.pod("goes", "b", "10.0.0.2").await;
@@ -104,14 +109,21 @@ async fn an_eviction_is_called_off_when_the_node_comes_back_in_time() {
     world.node_condition("b", "Ready", "False").await;
     world.live(10, &["a", "b"]).await;
     let node = world.get(&format!("{NODES}/b")).await;
-    assert_eq!(taints(&node), ["not-ready:NoExecute", "not-ready:NoSchedule"], "the reason changed, the taint did");
+    assert_eq!(
+        taints(&node),
+        ["not-ready:NoExecute", "not-ready:NoSchedule"],
+        "the reason changed, the taint did"
+    );
     world.node_condition("b", "Ready", "True").await;
     world.live(400, &["a", "b"]).await;
     let pod = world.get(&format!("{PODS}/p")).await;
     assert!(pod["metadata"]["deletionTimestamp"].is_null());
     assert!(taints(&world.get(&format!("{NODES}/b")).await).is_empty());
     let told = world.events().await;
-    assert!(told.iter().any(|e| e == "TaintManagerEviction: Cancelling deletion of Pod default/p"), "{told:#?}");
+    assert!(
+        told.iter().any(|e| e == "TaintManagerEviction: Cancelling deletion of Pod default/p"),
+        "{told:#?}"
+    );
     world.end().await;
 }
 
