@@ -31,8 +31,8 @@ use crate::negotiate::{Wanted, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::{
-    address_repair, aggregation, certificates, default_account, discovery, open_api, openid, quotas, root_ca,
-    service_cidrs, trust, upkeep, verbs,
+    account_tokens, address_repair, aggregation, certificates, default_account, discovery, open_api, openid,
+    quotas, root_ca, service_cidrs, trust, upkeep, verbs,
 };
 
 /// Requests that are no watch must be answered within this.
@@ -181,6 +181,7 @@ impl Api {
         let mut loops = vec![
             env.spawn("upkeep", upkeep::run(self.clone())),
             env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
+            env.spawn("account-tokens", account_tokens::run(self.clone())),
             env.spawn("default-accounts", default_account::run(self.clone())),
             env.spawn("certificates", certificates::run(self.clone(), self.issuer.clone())),
             env.spawn("resourcequota", quotas::run(self.clone())),

@@ -3,6 +3,7 @@
 //! Read `chain.rs` first: it is the path of a request, top down. `server.rs` is what stands before it (TLS,
 //! connections), `verbs.rs` what comes after it (the registry's verbs as HTTP answers).
 
+mod account_tokens;
 mod address_repair;
 mod aggregation;
 mod authorize;

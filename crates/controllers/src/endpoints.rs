@@ -119,7 +119,12 @@ impl EndpointsLoop {
         }
     }
 
-    async fn hold(&self, turn: &Turn<'_>, view: &ServiceView, there: Option<Arc<Obj>>) -> Result<(), Failure> {
+    async fn hold(
+        &self,
+        turn: &Turn<'_>,
+        view: &ServiceView,
+        there: Option<Arc<Obj>>,
+    ) -> Result<(), Failure> {
         let pods = self.pods.store().list_namespace(&view.namespace);
         let pods: Vec<_> =
             pods.into_iter().filter(|pod| view.selects(pod)).map(|pod| (pod_view(&pod), pod)).collect();
@@ -194,7 +199,10 @@ fn is_right(there: &Value, service: &ServiceView, subsets: &[Subset]) -> bool {
     let marked = there.at(&["metadata", "annotations", OVER_CAPACITY]).is_some();
     let packed = plan::repack(&Subset::read_all(there));
     // A mark means that not all are shown, which only writing can tell.
-    !marked && packed == subsets && plan::labels_are_right(&labels, service) && !plan::truncate(&mut packed.clone())
+    !marked
+        && packed == subsets
+        && plan::labels_are_right(&labels, service)
+        && !plan::truncate(&mut packed.clone())
 }
 
 fn fill(body: &mut Value, service: &ServiceView, subsets: &[Subset], over: bool, changed_at: Option<i64>) {

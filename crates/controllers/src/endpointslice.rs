@@ -18,7 +18,9 @@ use futures_util::future::BoxFuture;
 use object::{Map, Status, Value, time};
 use parking_lot::Mutex;
 use runtime::queue::Limits;
-use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, WorkQueue, owners};
+use runtime::{
+    Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, WorkQueue, owners,
+};
 use store::Revision;
 use table::Obj;
 use tokio::task::JoinHandle;
@@ -48,7 +50,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let informers = &context.informers;
     let (services, pods, nodes) = (informers.of(SERVICES), informers.of(PODS), informers.of(NODES));
     let slices = informers.of(ENDPOINT_SLICES);
-    slices.store().add_index(BY_SERVICE, |slice| service_of(slice).map(|key| key.to_string()).into_iter().collect());
+    slices
+        .store()
+        .add_index(BY_SERVICE, |slice| service_of(slice).map(|key| key.to_string()).into_iter().collect());
 
     let of_pods = services.clone();
     let controller = Controller::new(&context.env, NAME)
@@ -230,8 +234,9 @@ impl Slices {
         let pods = self.pods.store().list_namespace(&view.namespace);
         let pods: Vec<_> = pods.into_iter().filter(|pod| view.selects(pod)).collect();
         let there = self.slices.store().by_index(BY_SERVICE, turn.key.as_str());
-        let ours =
-            |slice: &Arc<Obj>| is_ours(slice) && !slice.deleting() && !self.written.is_deleted(turn.key, slice);
+        let ours = |slice: &Arc<Obj>| {
+            is_ours(slice) && !slice.deleting() && !self.written.is_deleted(turn.key, slice)
+        };
         let there: Vec<Arc<Obj>> = there.into_iter().filter(ours).collect();
         let views: Vec<_> = there.iter().map(|slice| slice_view(slice)).collect();
 
@@ -247,7 +252,12 @@ impl Slices {
         let changed_at = self.times.next(turn.key, view.created, changed);
         let plan = plan::plan(view, &members, &views, MOST);
         turn.plan(|| {
-            format!("create {}, update {}, delete {}", plan.create.len(), plan.update.len(), plan.delete.len())
+            format!(
+                "create {}, update {}, delete {}",
+                plan.create.len(),
+                plan.update.len(),
+                plan.delete.len()
+            )
         });
         let skipped = plan.skipped.join(", ");
         self.apply(turn.key, service, view, &there, plan, changed_at).await?;
@@ -273,7 +283,8 @@ impl Slices {
         changed_at: Option<i64>,
     ) -> Result<(), Failure> {
         let failed = |what: &str, name: &str, status: Status| {
-            let of = format!("EndpointSlice for Service {}/{}: {}", view.namespace, view.name, status.message);
+            let of =
+                format!("EndpointSlice for Service {}/{}: {}", view.namespace, view.name, status.message);
             let space = if name.is_empty() { "" } else { " " };
             Failure::Other(format!("failed to {what} {name}{space}{of}"))
         };
@@ -297,7 +308,8 @@ impl Slices {
         for i in plan.delete {
             // Noted first: the informer may hear of it before the answer comes.
             self.written.deleted(key, &there[i]);
-            let result = self.client.delete(ENDPOINT_SLICES.of(&there[i]), DeleteOptions::exactly(&there[i])).await;
+            let result =
+                self.client.delete(ENDPOINT_SLICES.of(&there[i]), DeleteOptions::exactly(&there[i])).await;
             if let Err(status) = result
                 && status.code != 404
             {

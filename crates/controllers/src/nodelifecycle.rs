@@ -81,16 +81,15 @@ pub fn pods_by_node(context: &Context) -> Arc<Informer> {
     pods
 }
 
+/// Only pods that say anything about readiness: a pod fresh from the scheduler does not.
 fn newly_bound(notice: &Notice<'_>) -> Vec<Key> {
+    let view = pod_view(notice.obj());
     let bound = match notice {
-        Notice::Added { obj, .. } => !pod_view(obj).node.is_empty(),
-        Notice::Updated { old, new, .. } => {
-            let node = &pod_view(new).node;
-            !node.is_empty() && *node != pod_view(old).node
-        }
+        Notice::Added { .. } => !view.node.is_empty(),
+        Notice::Updated { old, .. } => !view.node.is_empty() && view.node != pod_view(old).node,
         Notice::Deleted { .. } => false,
     };
-    if bound { vec![Key::of(notice.obj())] } else { Vec::new() }
+    if bound && write::has_ready_condition(&view) { vec![Key::of(notice.obj())] } else { Vec::new() }
 }
 
 /// Taints a node as its conditions say, so that nobody is scheduled to it.

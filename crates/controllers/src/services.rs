@@ -3,7 +3,7 @@
 mod trigger;
 
 #[cfg(test)]
-mod tests;
+pub mod tests;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -137,7 +137,8 @@ impl ServiceView {
         match &port.target {
             TargetPort::Number(number) => Some(*number),
             TargetPort::Name(name) => {
-                let named = |p: &&kinds::pod::view::PortView| *p.name == **name && *p.protocol == *port.protocol;
+                let named =
+                    |p: &&kinds::pod::view::PortView| *p.name == **name && *p.protocol == *port.protocol;
                 pod.ports.iter().find(named).map(|p| p.number)
             }
         }
@@ -193,8 +194,9 @@ pub fn services_to_update(services: &Indexer, notice: &Notice<'_>) -> Vec<Key> {
         Notice::Updated { sync: true, .. } => return Vec::new(),
         Notice::Updated { old, new, .. } => (*old, *new),
     };
-    let changed =
-        !matches!(notice, Notice::Updated { .. }) || matters(&pod_view(old), &pod_view(new)) || old.uid() != new.uid();
+    let changed = !matches!(notice, Notice::Updated { .. })
+        || matters(&pod_view(old), &pod_view(new))
+        || old.uid() != new.uid();
     let concerned = |service: &ServiceView| match (service.selects(old), service.selects(new)) {
         (true, true) => changed,
         (false, false) => false,

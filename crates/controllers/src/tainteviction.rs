@@ -19,7 +19,8 @@ use futures_util::future::BoxFuture;
 use object::{Map, Status, Value, time};
 use parking_lot::Mutex;
 use runtime::{
-    Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn, WorkQueue,
+    Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
+    WorkQueue,
 };
 use table::Obj;
 use tokio::task::JoinHandle;
@@ -36,7 +37,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let client = context.clients.controller(IDENTITY);
     let (recorder, task) = Recorder::start(&context.env, client.clone(), NAME, context.stop.clone());
     let (nodes, pods) = (context.informers.of(NODES), pods_by_node(context));
-    let controller = Controller::new(&context.env, NAME).workers(8).max_retries(None).reads(&nodes).reads(&pods);
+    let controller =
+        Controller::new(&context.env, NAME).workers(8).max_retries(None).reads(&nodes).reads(&pods);
     let known = Arc::new(Mutex::new(State::default()));
     follow_nodes(&nodes, &pods, controller.queue(), known.clone());
     follow_pods(&pods, controller.queue(), known.clone());
@@ -69,7 +71,12 @@ enum Phase {
 }
 
 /// A node whose taints changed is a matter of all its pods.
-fn follow_nodes(nodes: &Informer, pods: &Arc<Informer>, queue: Arc<WorkQueue<Key>>, state: Arc<Mutex<State>>) {
+fn follow_nodes(
+    nodes: &Informer,
+    pods: &Arc<Informer>,
+    queue: Arc<WorkQueue<Key>>,
+    state: Arc<Mutex<State>>,
+) {
     let pods = pods.clone();
     let handler = move |notice: &Notice<'_>| {
         let node = notice.obj();

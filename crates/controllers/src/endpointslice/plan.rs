@@ -133,8 +133,12 @@ fn plan_family(
     let (groups, skipped) = groups(service, members, family);
     plan.skipped = skipped;
     let labels = labels(service);
-    let draft =
-        |ports: Vec<Port>| Draft { address_type: family, ports, endpoints: Vec::new(), labels: labels.clone() };
+    let draft = |ports: Vec<Port>| Draft {
+        address_type: family,
+        ports,
+        endpoints: Vec::new(),
+        labels: labels.clone(),
+    };
     for (key, group) in &groups {
         let there = by_ports.get(key).map(Vec::as_slice).unwrap_or_default();
         pack(&mut plan, service, slices, there, group, &|| draft(group.ports.clone()), most);
@@ -180,9 +184,8 @@ fn groups(
     let mut skipped = Vec::new();
     for member in members.iter().filter(|member| may_be_endpoint(&member.pod, true)) {
         let ports = ports(service, &member.pod);
-        let group = groups
-            .entry(port_key(&ports))
-            .or_insert_with(|| Group { ports, endpoints: BTreeMap::new() });
+        let group =
+            groups.entry(port_key(&ports)).or_insert_with(|| Group { ports, endpoints: BTreeMap::new() });
         if member.node == NodeOfPod::Missing && !service.publish_not_ready {
             skipped.push(format!(
                 "skipping Pod {} for Service {}/{}: Node {} Not Found",
@@ -283,7 +286,8 @@ fn pack(
     while left.len() > 0 {
         let count = left.len();
         let room = |i: &usize| most.checked_sub(count + slices[*i].endpoints.len());
-        let best = unchanged.iter().copied().filter(|i| count < most && room(i).is_some()).min_by_key(|i| room(i));
+        let best =
+            unchanged.iter().copied().filter(|i| count < most && room(i).is_some()).min_by_key(|i| room(i));
         let mut draft = new();
         match best {
             Some(i) => {

@@ -79,7 +79,8 @@ pub fn port_key(ports: &[Port]) -> Vec<Port> {
 impl SliceView {
     pub fn read(slice: &Value) -> SliceView {
         let list = |path: &[&str]| slice.at(path).and_then(Value::as_list).unwrap_or_default();
-        let labels = slice.at(&["metadata", "labels"]).and_then(Value::as_map).into_iter().flat_map(|m| m.iter());
+        let labels =
+            slice.at(&["metadata", "labels"]).and_then(Value::as_map).into_iter().flat_map(|m| m.iter());
         let service = |owner: &&Value| {
             owner.str_at(&["kind"]) == Some("Service") && owner.str_at(&["apiVersion"]) == Some("v1")
         };
@@ -116,7 +117,8 @@ impl Endpoint {
             hints.iter().filter_map(|hint| hint.str_at(&["name"]).map(str::to_owned)).collect()
         };
         let addresses = endpoint.get("addresses").and_then(Value::as_list).unwrap_or_default();
-        let mut addresses: Vec<String> = addresses.iter().filter_map(|a| a.as_str().map(str::to_owned)).collect();
+        let mut addresses: Vec<String> =
+            addresses.iter().filter_map(|a| a.as_str().map(str::to_owned)).collect();
         addresses.sort();
         let target = |target: &Value| {
             let text = |name: &str| target.str_at(&[name]).unwrap_or("").to_owned();
@@ -147,14 +149,17 @@ impl Endpoint {
 
     /// Equal in everything but hints, which are judged by themselves.
     pub fn says_the_same(&self, other: &Endpoint) -> bool {
-        Endpoint { hints: Hints::default(), ..self.clone() } == Endpoint { hints: Hints::default(), ..other.clone() }
+        Endpoint { hints: Hints::default(), ..self.clone() }
+            == Endpoint { hints: Hints::default(), ..other.clone() }
     }
 
     pub fn to_value(&self) -> Value {
         let mut endpoint = Map::default();
         endpoint.set("addresses", texts(&self.addresses));
         let mut conditions = Map::default();
-        for (name, flag) in [("ready", self.ready), ("serving", self.serving), ("terminating", self.terminating)] {
+        for (name, flag) in
+            [("ready", self.ready), ("serving", self.serving), ("terminating", self.terminating)]
+        {
             if let Some(flag) = flag {
                 conditions.set(name, flag);
             }

@@ -50,9 +50,14 @@ pub fn judge(
         None if ready.is_none() => fresh(now.ms - (now.unix_seconds - node.created) * 1000),
         None => fresh(now.ms),
         Some(health) => {
-            let beat = |ready: &Option<(String, String)>| ready.as_ref().map(|(heartbeat, _)| heartbeat.clone());
+            let beat =
+                |ready: &Option<(String, String)>| ready.as_ref().map(|(heartbeat, _)| heartbeat.clone());
             let alive = beat(&health.ready) != beat(&ready);
-            Health { seen_ms: if alive { now.ms } else { health.seen_ms }, ready: ready.clone(), renewed: health.renewed }
+            Health {
+                seen_ms: if alive { now.ms } else { health.seen_ms },
+                ready: ready.clone(),
+                renewed: health.renewed,
+            }
         }
     };
     if renewed.is_some() && next.renewed < renewed {

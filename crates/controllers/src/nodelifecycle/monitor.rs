@@ -116,7 +116,11 @@ impl Monitor {
         for node in self.note_comings_and_goings(&nodes) {
             // Who is new is trusted until the next line says otherwise.
             if let Err(status) = self.set_reachable(&node).await {
-                tracing::warn!(node = node.name(), error = status.message, "a new node's taints stay for now");
+                tracing::warn!(
+                    node = node.name(),
+                    error = status.message,
+                    "a new node's taints stay for now"
+                );
             }
         }
         let now = self.now();
@@ -145,7 +149,11 @@ impl Monitor {
                 tracing::warn!("all nodes seem to be down; nothing is evicted until one is back");
                 for node in &nodes {
                     if let Err(status) = self.set_reachable(node).await {
-                        tracing::warn!(node = node.name(), error = status.message, "taints could not be removed");
+                        tracing::warn!(
+                            node = node.name(),
+                            error = status.message,
+                            "taints could not be removed"
+                        );
                     }
                 }
             }
@@ -264,7 +272,8 @@ impl Monitor {
                 Ok(written) => {
                     self.wrote(&written);
                     let mut state = self.state.lock();
-                    if let Some(health) = state.nodes.get_mut(node.name()).and_then(|known| known.health.as_mut())
+                    if let Some(health) =
+                        state.nodes.get_mut(node.name()).and_then(|known| known.health.as_mut())
                     {
                         health.wrote(conditions);
                     }
@@ -302,7 +311,11 @@ impl Monitor {
         if fell || retry {
             let pods = self.pods.store().by_index(BY_NODE, name);
             if let Err(status) = self.writer.mark_not_ready(&pods).await {
-                tracing::warn!(node = name, error = status.message, "not all pods could be marked, trying again");
+                tracing::warn!(
+                    node = name,
+                    error = status.message,
+                    "not all pods could be marked, trying again"
+                );
                 self.state.lock().retry.insert(name.clone());
                 return;
             }
@@ -365,7 +378,11 @@ impl Monitor {
                 None => Err(Status::internal("the node has no Ready condition")),
             };
             if let Err(status) = result {
-                tracing::warn!(node = name, error = status.message, "a node could not be tainted, trying again");
+                tracing::warn!(
+                    node = name,
+                    error = status.message,
+                    "a node could not be tainted, trying again"
+                );
                 self.state.lock().zones.retry(&zone, &name, now_ms);
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use client::resources::{NODES, PODS};
 use client::{Client, Patch};
 use env::Env;
+use kinds::pod::view::PodView;
 use object::{Map, Status, Value, time};
 use runtime::{ObjectRef, Recorder, Severity};
 use table::Obj;
@@ -119,10 +120,16 @@ impl Writer {
     }
 }
 
+/// Who sets the condition says since when.
+pub fn has_ready_condition(pod: &PodView) -> bool {
+    pod.ready || pod.ready_since != 0
+}
+
 /// Has it a Ready condition that does not say False? Most pods are asked without being read.
 fn is_ready_now(pod: &Obj) -> bool {
-    if pod_view(pod).ready {
-        return true;
+    let view = pod_view(pod);
+    if view.ready || !has_ready_condition(&view) {
+        return view.ready;
     }
     let tree = runtime::tree(pod);
     let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();

@@ -3,6 +3,7 @@
 // Everything here is a test: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
+mod account_tokens;
 mod admission;
 mod bad_input;
 mod certificates;

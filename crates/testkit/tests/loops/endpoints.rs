@@ -1,13 +1,15 @@
 //! Endpoints and EndpointSlices follow pods and services, and rest when these do.
 
+// Everything here is a test: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use serde_json::{Value, json};
 
 use crate::nodes_and_pods::{PODS, World};
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const WEB: &str = "/api/v1/namespaces/default/endpoints/web";
-const SLICES: &str =
-    "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
+const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io/service-name%3Dweb";
 const LOOPS: &[&str] = &["endpoints-controller", "endpointslice-controller"];
 
 async fn world(seed: u64) -> World {
@@ -182,7 +184,11 @@ async fn a_service_without_pods_has_one_empty_slice_and_a_pod_without_a_node_wai
     assert!(told.iter().any(|event| event == want), "{told:#?}");
     // Without a selector nobody touches them.
     let path = format!("{SERVICES}/web");
-    world.cluster.merge(&path, json!({"spec": {"selector": null, "trafficDistribution": null}})).await.ok(200);
+    world
+        .cluster
+        .merge(&path, json!({"spec": {"selector": null, "trafficDistribution": null}}))
+        .await
+        .ok(200);
     world.pass(2).await;
     assert_eq!(endpoints(&world.get(SLICES).await), [up("10.0.0.1")]);
     world.end().await;

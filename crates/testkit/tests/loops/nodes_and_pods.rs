@@ -1,5 +1,8 @@
 //! A cluster whose nodes and pods the test plays itself, with some loops beside it.
 
+// Everything here is a test: a failed unwrap is a failed test.
+#![allow(clippy::unwrap_used)]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,8 +78,7 @@ impl World {
             "lastHeartbeatTime": now, "lastTransitionTime": now});
         let body = json!({"status": {"conditions": [condition]}}).to_string();
         let path = format!("{NODES}/{name}/status");
-        let ask =
-            self.cluster.request("PATCH", path).typed("application/strategic-merge-patch+json", body);
+        let ask = self.cluster.request("PATCH", path).typed("application/strategic-merge-patch+json", body);
         ask.send().await.ok(200);
     }
 
