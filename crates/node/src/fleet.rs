@@ -104,7 +104,9 @@ impl Fleet {
             _ => {}
         }
         let obj = notice.obj();
-        self.agent_of(obj).map(|_| Key::of(obj)).into_iter().collect()
+        let Some(agent) = self.agent_of(obj) else { return Vec::new() };
+        let key = Key::of(obj);
+        if agent.takes(&key) { vec![key] } else { Vec::new() }
     }
 
     fn node_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
@@ -153,7 +155,7 @@ impl Reconcile for Nodes {
             let fleet = &*self.0;
             let Some(agent) = fleet.agent(turn.key.name()) else { return Ok(Next::Done) };
             let node = fleet.nodes.store().get("", agent.name());
-            let (again, awake) = agent.node_turn(node.as_deref()).await;
+            let (again, awake) = agent.node_turn(node.as_deref(), &|key| fleet.pods.store().get_key(key)).await;
             for key in awake {
                 fleet.pod_queue.add(key, NORMAL, None);
             }

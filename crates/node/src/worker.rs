@@ -107,6 +107,15 @@ impl Worker {
         matches!(self.stage, Stage::Running | Stage::Terminating { .. })
     }
 
+    /// A pod that a node took before, perhaps this one under another process: it is not asked again whether it fits, and what it
+    /// has is its own before anything new gets a part.
+    pub fn adopt(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime) {
+        if self.stage == Stage::New && pod.started.is_some() {
+            runtime.recover(pod);
+            self.stage = Stage::Running;
+        }
+    }
+
     /// Does what is to be done now.
     pub fn step(
         &mut self,
@@ -164,11 +173,11 @@ impl Worker {
         runtime: &mut dyn Runtime,
         step: &mut Step,
     ) {
-        // A node took it before, perhaps this one under another process: it is not asked again.
-        if pod.started.is_some() {
-            runtime.recover(pod);
-            self.stage = Stage::Running;
-        } else if ending {
+        self.adopt(pod, runtime);
+        if self.stage != Stage::New {
+            return;
+        }
+        if ending {
             self.stage = Stage::Running;
         } else {
             self.stage = match admit(pod, self.requests) {

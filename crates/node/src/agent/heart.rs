@@ -15,7 +15,7 @@ use runtime::{Key, ObjectRef, Severity};
 use store::Revision;
 use table::Obj;
 
-use super::{Agent, Again};
+use super::{Agent, Again, FindPod};
 use crate::admit;
 use crate::machine::status_differs;
 use crate::sandbox::{Health, Millis};
@@ -52,8 +52,8 @@ struct Report {
 }
 
 impl Agent {
-    /// `obj` is the node's own object, where there is one. Tells the pods that wait for this node, too.
-    pub async fn node_turn(&self, obj: Option<&Obj>) -> (Again, BTreeSet<Key>) {
+    /// `obj` is the node's own object, where there is one. Tells of the pods that waited for this node, too.
+    pub async fn node_turn(&self, obj: Option<&Obj>, find: &FindPod<'_>) -> (Again, BTreeSet<Key>) {
         if !self.inner.lock().heart.registered {
             return match self.register().await {
                 // The object that comes back asks for the next turn; so does this, should it be here already.
@@ -69,7 +69,7 @@ impl Agent {
             return (self.beat(obj, None).await, BTreeSet::new());
         }
         let tree = obj.map(runtime::tree);
-        let (health, awake) = self.inner.lock().hear(tree.as_ref());
+        let (health, awake) = self.inner.lock().hear(tree.as_ref(), find);
         let (Some(obj), Some(tree)) = (obj, tree) else { return (Again::OnChange, awake) };
         if health == Health::Silent {
             return (Again::OnChange, awake);
