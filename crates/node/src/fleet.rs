@@ -20,7 +20,7 @@ use runtime::{Board, Controller, Failure, Informer, Key, Next, Notice, Reconcile
 use table::Obj;
 use tokio::task::JoinHandle;
 
-use crate::agent::{Agent, Again};
+use crate::agent::{Again, Agent};
 
 /// So many writes about pods are under way at once: a disk takes many together, and a slow one holds up few.
 const POD_WORKERS: usize = 64;
@@ -155,7 +155,8 @@ impl Reconcile for Nodes {
             let fleet = &*self.0;
             let Some(agent) = fleet.agent(turn.key.name()) else { return Ok(Next::Done) };
             let node = fleet.nodes.store().get("", agent.name());
-            let (again, awake) = agent.node_turn(node.as_deref(), &|key| fleet.pods.store().get_key(key)).await;
+            let (again, awake) =
+                agent.node_turn(node.as_deref(), &|key| fleet.pods.store().get_key(key)).await;
             for key in awake {
                 fleet.pod_queue.add(key, NORMAL, None);
             }
@@ -163,4 +164,3 @@ impl Reconcile for Nodes {
         })
     }
 }
-

@@ -270,8 +270,10 @@ impl Worker {
             for (index, attempt) in starts {
                 runtime.start(pod, index, attempt, now);
                 let image = pod.containers[index].image;
-                let pulled =
-                    format!("Container image {} already present on machine and can be accessed by the pod", object::quote(image));
+                let pulled = format!(
+                    "Container image {} already present on machine and can be accessed by the pod",
+                    object::quote(image)
+                );
                 step.tell(Some(index), Severity::Normal, "Pulled", pulled);
                 step.tell(Some(index), Severity::Normal, "Created", "Container created".to_owned());
                 step.tell(Some(index), Severity::Normal, "Started", "Container started".to_owned());
@@ -318,7 +320,8 @@ impl Worker {
                                 step.wake = earlier(step.wake, Some(until));
                                 if new {
                                     let (name, pod) = (container.name, pod.described());
-                                    let told = format!("Back-off restarting failed container {name} in pod {pod}");
+                                    let told =
+                                        format!("Back-off restarting failed container {name} in pod {pod}");
                                     step.tell(Some(index), Severity::Warning, "BackOff", told);
                                 }
                             }
@@ -340,7 +343,9 @@ impl Worker {
     /// Nothing will ever be started again.
     fn is_done(&self, pod: &Pod<'_>, sandbox: &Sandbox) -> bool {
         let ended = |index: usize| match sandbox.container(index).map(|c| &c.state) {
-            Some(Container::Exited(exit)) if !pod.restarts(&pod.containers[index], exit.code) => Some(exit.code),
+            Some(Container::Exited(exit)) if !pod.restarts(&pod.containers[index], exit.code) => {
+                Some(exit.code)
+            }
             _ => None,
         };
         let mut mains = true;

@@ -12,7 +12,9 @@ const CAPACITY: Capacity =
 fn refused(pod: &str, taken: &Taken, node: Option<&Value>) -> Option<String> {
     let tree = tree(pod);
     let pod = Pod::read(&tree);
-    admit(&pod, Requests::of(&pod), &CAPACITY, taken, node).err().map(|r| format!("{}: {}", r.reason, r.message))
+    admit(&pod, Requests::of(&pod), &CAPACITY, taken, node)
+        .err()
+        .map(|r| format!("{}: {}", r.reason, r.message))
 }
 
 #[test]
@@ -21,7 +23,8 @@ fn resources_are_refused_in_order_with_upstreams_numbers() {
     let mut taken = Taken::default();
     assert_eq!(refused(pod, &taken, None), None);
     taken.amounts.memory = 200;
-    let memory = "OutOfmemory: Node didn't have enough resource: memory, requested: 900, used: 200, capacity: 1000";
+    let memory =
+        "OutOfmemory: Node didn't have enough resource: memory, requested: 900, used: 200, capacity: 1000";
     assert_eq!(refused(pod, &taken, None).as_deref(), Some(memory));
     taken.amounts.cpu_milli = 501;
     let cpu = "OutOfcpu: Node didn't have enough resource: cpu, requested: 1500, used: 501, capacity: 2000";
@@ -54,25 +57,35 @@ fn labels_ports_and_taints_are_looked_at() {
             {"key":"other","effect":"NoSchedule"}]}}"#,
     );
     let stands = r#""tolerations":[{"key":"k","operator":"Exists"}]"#;
-    let with = |spec: &str| refused(&format!(r#"{{"spec":{{{stands},{spec}}}}}"#), &Taken::default(), Some(&node));
+    let with =
+        |spec: &str| refused(&format!(r#"{{"spec":{{{stands},{spec}}}}}"#), &Taken::default(), Some(&node));
     let affinity = |term: &str| {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
-        with(&format!(r#""affinity":{{"nodeAffinity":{{"{required}":{{"nodeSelectorTerms":[{term}]}}}}}}"#)).is_none()
+        with(&format!(r#""affinity":{{"nodeAffinity":{{"{required}":{{"nodeSelectorTerms":[{term}]}}}}}}"#))
+            .is_none()
     };
     assert_eq!(with(r#""nodeSelector":{"zone":"a"}"#), None);
-    assert!(with(r#""nodeSelector":{"zone":"b"}"#).unwrap().starts_with("NodeAffinity: Predicate NodeAffinity failed: "));
+    assert!(
+        with(r#""nodeSelector":{"zone":"b"}"#)
+            .unwrap()
+            .starts_with("NodeAffinity: Predicate NodeAffinity failed: ")
+    );
     assert!(affinity(r#"{"matchExpressions":[{"key":"size","operator":"Gt","values":["4"]}]}"#));
     assert!(!affinity(r#"{"matchExpressions":[{"key":"size","operator":"Lt","values":["4"]}]}"#));
     assert!(affinity(r#"{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}"#));
     assert!(!affinity("{}"));
     assert!(affinity(r#"{},{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["b"]}]}"#));
     let told = refused(r#"{"spec":{}}"#, &Taken::default(), Some(&node)).unwrap();
-    assert_eq!(told, "TaintToleration: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate");
+    assert_eq!(
+        told,
+        "TaintToleration: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"
+    );
 
     let web = tree(r#"{"metadata":{"uid":"a"},"spec":{"containers":[{"ports":[{"hostPort":80}]}]}}"#);
     let mut taken = Taken::default();
     taken.add(&Pod::read(&web), Requests::default());
-    let other = r#"{"metadata":{"uid":"b"},"spec":{"containers":[{"ports":[{"hostPort":80,"hostIP":"10.0.0.1"}]}]}}"#;
+    let other =
+        r#"{"metadata":{"uid":"b"},"spec":{"containers":[{"ports":[{"hostPort":80,"hostIP":"10.0.0.1"}]}]}}"#;
     assert!(refused(other, &taken, None).unwrap().starts_with("NodePorts: "));
     taken.remove(short_uid("a"), Requests::default());
     assert_eq!(refused(other, &taken, None), None);

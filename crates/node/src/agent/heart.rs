@@ -15,7 +15,7 @@ use runtime::{Key, ObjectRef, Severity};
 use store::Revision;
 use table::Obj;
 
-use super::{Agent, Again, FindPod};
+use super::{Again, Agent, FindPod};
 use crate::admit;
 use crate::machine::status_differs;
 use crate::sandbox::{Health, Millis};
@@ -91,7 +91,9 @@ impl Agent {
             Err(status) if status.reason == "AlreadyExists" => {
                 let obj = self.client.get(NODES.at("", &self.name)).await?;
                 match self.machine.missing_labels(&self.place(), &runtime::tree(&obj)) {
-                    Some(patch) => self.client.patch(NODES.at("", &self.name), Patch::Merge(patch)).await?.revision(),
+                    Some(patch) => {
+                        self.client.patch(NODES.at("", &self.name), Patch::Merge(patch)).await?.revision()
+                    }
                     None => obj.revision(),
                 }
             }
@@ -154,7 +156,8 @@ impl Agent {
             self.renew(node).await?;
             // Where in its ten seconds a node beats is drawn once, so that thousands do not beat together.
             let first = lease_due == 0;
-            let wait = if first { self.env.random_below(RENEW_MILLIS as u64) as Millis } else { RENEW_MILLIS };
+            let wait =
+                if first { self.env.random_below(RENEW_MILLIS as u64) as Millis } else { RENEW_MILLIS };
             self.inner.lock().heart.lease_due = self.now() + wait.max(1);
         }
         let Some(Report { tree, turned }) = report else { return Ok(()) };

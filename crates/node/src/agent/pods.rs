@@ -9,7 +9,7 @@ use runtime::{Key, ObjectRef};
 use store::Revision;
 use table::Obj;
 
-use super::{Agent, Again, Inner};
+use super::{Again, Agent, Inner};
 use crate::admit;
 use crate::pod::{Pod, Role, short_uid};
 use crate::worker::{Host, Step, Worker};
@@ -114,7 +114,12 @@ impl Agent {
         if let Some(worker) = self.inner.lock().pods.get_mut(key) {
             worker.wake = Some(0);
         }
-        tracing::debug!(node = &*self.name, pod = key.as_str(), error = status.message, "a pod could not be reported");
+        tracing::debug!(
+            node = &*self.name,
+            pod = key.as_str(),
+            error = status.message,
+            "a pod could not be reported"
+        );
         Again::Soon
     }
 

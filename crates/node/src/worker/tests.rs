@@ -22,7 +22,10 @@ impl ByHand {
         self.there.get_mut(&index).expect("it was started").state = state;
     }
     fn exit(&mut self, index: usize, code: i32, at: Millis) {
-        self.set(index, Container::Exited(Exit { code, started: at, finished: at, id: format!("id-{index}") }));
+        self.set(
+            index,
+            Container::Exited(Exit { code, started: at, finished: at, id: format!("id-{index}") }),
+        );
     }
     fn log(&mut self) -> String {
         std::mem::take(&mut self.log).join(" ")
@@ -121,7 +124,10 @@ fn a_pod_starts_once_and_then_nothing_is_written() {
     let step = life.step();
     assert_eq!(life.runtime.log(), "create start-0-0 start-1-0");
     assert!(step.status.is_some() && !step.delete && !step.over);
-    assert_eq!(step.events.iter().map(|e| &*e.reason).collect::<Vec<_>>(), ["Pulled", "Created", "Started"].repeat(2));
+    assert_eq!(
+        step.events.iter().map(|e| &*e.reason).collect::<Vec<_>>(),
+        ["Pulled", "Created", "Started"].repeat(2)
+    );
     assert_eq!(life.phase(), "Running");
     let statuses = life.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list).unwrap();
     let names: Vec<_> = statuses.iter().map(|s| s.str_at(&["name"]).unwrap()).collect();
@@ -230,7 +236,8 @@ fn a_container_that_keeps_failing_waits_and_says_so_once() {
     assert_eq!(step.wake, Some(life.now + 10_000));
     assert_eq!(step.events.len(), 1);
     assert_eq!(step.events[0].message, "Back-off restarting failed container c in pod p_d(u)");
-    let waiting = life.tree.at(&["status", "containerStatuses"]).unwrap().as_list().unwrap()[0].at(&["state", "waiting"]);
+    let waiting = life.tree.at(&["status", "containerStatuses"]).unwrap().as_list().unwrap()[0]
+        .at(&["state", "waiting"]);
     assert_eq!(waiting.unwrap().str_at(&["reason"]), Some("CrashLoopBackOff"));
     assert!(life.step().events.is_empty());
     life.now += 10_000;
@@ -264,7 +271,9 @@ fn init_containers_go_one_by_one_and_are_not_run_again() {
 
 #[test]
 fn a_pod_that_had_its_time_fails() {
-    let mut life = Life::new(r#"{"activeDeadlineSeconds":5,"terminationGracePeriodSeconds":7,"containers":[{"name":"c"}]}"#);
+    let mut life = Life::new(
+        r#"{"activeDeadlineSeconds":5,"terminationGracePeriodSeconds":7,"containers":[{"name":"c"}]}"#,
+    );
     let step = life.step();
     assert_eq!(step.wake, Some(life.now + 5000));
     life.runtime.log();
