@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use client::Client;
 use env::Env;
-use object::Value;
+use object::{Status, Value};
 use parking_lot::Mutex;
 use runtime::{Key, ObjectRef};
 use table::Obj;
@@ -65,8 +65,18 @@ pub enum Again {
     /// When something changes.
     OnChange,
     At(Millis),
-    /// A call failed in a way that may pass.
+    /// A call failed in a way that passes: a conflict, a busy server.
     Soon,
+    /// A call was refused, and somebody must look; meanwhile it is tried as often as kubelet would.
+    Later,
+}
+
+impl Again {
+    /// After a refusal.
+    fn after(status: &Status) -> Again {
+        let passes = matches!(status.code, 408 | 409 | 429) || status.code >= 500;
+        if passes { Again::Soon } else { Again::Later }
+    }
 }
 
 impl Agent {

@@ -27,6 +27,7 @@ const POD_WORKERS: usize = 64;
 const NODE_WORKERS: usize = 32;
 /// After a call that failed in a way that may pass.
 const PAUSE: Duration = Duration::from_secs(1);
+const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 struct Fleet {
     env: Env,
@@ -118,6 +119,7 @@ impl Fleet {
         match again {
             Again::OnChange => Next::Done,
             Again::Soon => Next::After(PAUSE),
+            Again::Later => Next::After(LONG_PAUSE),
             Again::At(at) => {
                 // To the millisecond above, so that the time has come when the turn does.
                 let now = self.env.now_nanos();

@@ -142,10 +142,15 @@ impl Agent {
                 Again::At(inner.heart.lease_due.min(inner.heart.status_due))
             }
             Err(status) => {
-                tracing::debug!(node = &*self.name, error = status.message, "a sign of life was refused");
                 // Whatever was wanted is looked at anew.
                 self.inner.lock().heart.seen = Revision(0);
-                Again::Soon
+                let (again, node, error) = (Again::after(&status), &*self.name, &status.message);
+                if again == Again::Later {
+                    tracing::warn!(node, error, "a node cannot say that it is well");
+                } else {
+                    tracing::debug!(node, error, "a sign of life was refused, trying again");
+                }
+                again
             }
         }
     }

@@ -540,11 +540,39 @@ async fn a_node_that_fails_its_containers_does_so_at_its_rate() {
     world.cluster.merge(format!("{NODES}/sim-0"), often).await.ok(200);
     world.sleep(100).await;
     for index in 0..60 {
-        world.run(&format!("p-{index}"), "sim-0", Value::Null, |pod| pod["spec"]["restartPolicy"] = json!("Never")).await;
+        world
+            .run(&format!("p-{index}"), "sim-0", Value::Null, |pod| {
+                pod["spec"]["restartPolicy"] = json!("Never")
+            })
+            .await;
     }
     world.sleep(1000).await;
     let list = world.cluster.get(PODS).await.ok(200);
-    let failed = list["items"].as_array().unwrap().iter().filter(|pod| pod["status"]["phase"] == "Failed").count();
+    let failed =
+        list["items"].as_array().unwrap().iter().filter(|pod| pod["status"]["phase"] == "Failed").count();
     assert!((15..=45).contains(&failed), "{failed} of 60 failed");
     world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_gives_the_same_cluster() {
+    async fn told(seed: u64) -> Vec<String> {
+        let world = World::new(seed, 20).await;
+        let flaky = json!({"metadata": {"annotations": {"sim.setpoint.dev/failure-probability": "0.3"}}});
+        world.cluster.merge(format!("{NODES}/sim-3"), flaky).await.ok(200);
+        for index in 0..40 {
+            world
+                .run(&format!("p-{index}"), &format!("sim-{}", index % 5), json!(["sleep", "7"]), |_| {})
+                .await;
+        }
+        world.sleep(120_000).await;
+        let mut all = Vec::new();
+        for path in [PODS, NODES, LEASES, EVENTS] {
+            all.push(world.cluster.get(path).await.text());
+        }
+        world.stop().await;
+        all
+    }
+    let (first, second) = (told(52).await, told(52).await);
+    assert!(first == second, "two runs of one seed differ");
 }
