@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use client::Client;
 use env::Env;
-use object::Value;
+use object::{Status, Value};
 use parking_lot::Mutex;
 use runtime::{Key, ObjectRef};
 use table::Obj;
@@ -19,7 +19,7 @@ use table::Obj;
 use crate::admit::{Capacity, Taken};
 use crate::events::Events;
 use crate::machine::{Machine, Place};
-use crate::pod::short_uid;
+use crate::pod::{Pod, short_uid};
 use crate::sandbox::{Health, Millis, Runtime};
 use crate::worker::Worker;
 
@@ -65,8 +65,18 @@ pub enum Again {
     /// When something changes.
     OnChange,
     At(Millis),
-    /// A call failed in a way that may pass.
+    /// A call failed in a way that passes: a conflict, a busy server.
     Soon,
+    /// A call was refused, and somebody must look; meanwhile it is tried as often as kubelet would.
+    Later,
+}
+
+impl Again {
+    /// After a refusal.
+    fn after(status: &Status) -> Again {
+        let passes = matches!(status.code, 408 | 409 | 429) || status.code >= 500;
+        if passes { Again::Soon } else { Again::Later }
+    }
 }
 
 impl Agent {
@@ -106,6 +116,15 @@ impl Agent {
         }
     }
 
+    /// The pod changed: is a turn worth it now? A quiet node looks at it when it speaks again.
+    pub fn takes(&self, key: &Key) -> bool {
+        let mut inner = self.inner.lock();
+        if inner.quiet {
+            inner.waiting.insert(key.clone());
+        }
+        !inner.quiet
+    }
+
     fn now(&self) -> Millis {
         (self.env.now_nanos() / 1_000_000) as Millis
     }
@@ -130,15 +149,37 @@ impl Inner {
         }
     }
 
-    /// What the node's object asks for; and the pods to look at again, because the node speaks again.
-    fn hear(&mut self, node: Option<&Value>) -> (Health, BTreeSet<Key>) {
+    /// What the node's object asks for; and the pods to look at again, because the node speaks again. `find` gives their objects.
+    fn hear(&mut self, node: Option<&Value>, find: &FindPod<'_>) -> (Health, BTreeSet<Key>) {
         let health = node.map_or(Health::Silent, |node| self.runtime.node_changed(node));
         let was_quiet = std::mem::replace(&mut self.quiet, health == Health::Silent);
         let mut awake = BTreeSet::new();
         if was_quiet && !self.quiet {
             awake = std::mem::take(&mut self.waiting);
+            for key in &awake {
+                self.adopt(key, find);
+            }
             awake.extend(self.pods.keys().cloned());
         }
         (health, awake)
     }
+
+    /// Takes up a pod that ran before, so that what it has is taken before new ones come.
+    fn adopt(&mut self, key: &Key, find: &FindPod<'_>) {
+        let Some(obj) = find(key).filter(|_| !self.pods.contains_key(key)) else { return };
+        let tree = runtime::tree(&obj);
+        let pod = Pod::read(&tree);
+        if pod.started.is_none() || pod.is_over() {
+            return;
+        }
+        let mut worker = Worker::new(&pod);
+        worker.adopt(&pod, &mut *self.runtime);
+        if worker.is_counted() {
+            self.taken.add(&pod, worker.requests);
+        }
+        self.pods.insert(key.clone(), worker);
+    }
 }
+
+/// The object of a pod, where it is still known.
+pub type FindPod<'a> = dyn Fn(&Key) -> Option<Arc<Obj>> + Send + Sync + 'a;

@@ -20,13 +20,14 @@ use runtime::{Board, Controller, Failure, Informer, Key, Next, Notice, Reconcile
 use table::Obj;
 use tokio::task::JoinHandle;
 
-use crate::agent::{Agent, Again};
+use crate::agent::{Again, Agent};
 
 /// So many writes about pods are under way at once: a disk takes many together, and a slow one holds up few.
 const POD_WORKERS: usize = 64;
 const NODE_WORKERS: usize = 32;
 /// After a call that failed in a way that may pass.
 const PAUSE: Duration = Duration::from_secs(1);
+const LONG_PAUSE: Duration = Duration::from_secs(10);
 
 struct Fleet {
     env: Env,
@@ -104,7 +105,9 @@ impl Fleet {
             _ => {}
         }
         let obj = notice.obj();
-        self.agent_of(obj).map(|_| Key::of(obj)).into_iter().collect()
+        let Some(agent) = self.agent_of(obj) else { return Vec::new() };
+        let key = Key::of(obj);
+        if agent.takes(&key) { vec![key] } else { Vec::new() }
     }
 
     fn node_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
@@ -116,6 +119,7 @@ impl Fleet {
         match again {
             Again::OnChange => Next::Done,
             Again::Soon => Next::After(PAUSE),
+            Again::Later => Next::After(LONG_PAUSE),
             Again::At(at) => {
                 // To the millisecond above, so that the time has come when the turn does.
                 let now = self.env.now_nanos();
@@ -153,7 +157,8 @@ impl Reconcile for Nodes {
             let fleet = &*self.0;
             let Some(agent) = fleet.agent(turn.key.name()) else { return Ok(Next::Done) };
             let node = fleet.nodes.store().get("", agent.name());
-            let (again, awake) = agent.node_turn(node.as_deref()).await;
+            let (again, awake) =
+                agent.node_turn(node.as_deref(), &|key| fleet.pods.store().get_key(key)).await;
             for key in awake {
                 fleet.pod_queue.add(key, NORMAL, None);
             }
@@ -161,4 +166,3 @@ impl Reconcile for Nodes {
         })
     }
 }
-

@@ -96,7 +96,8 @@ pub fn start(
         let name = format!("{}{index}", settings.name_prefix);
         let client = clients.user(&format!("system:node:{name}"), &["system:nodes"]);
         catalog.get_or_insert_with(|| client.catalog().clone());
-        let zone = if settings.zones == 0 { String::new() } else { format!("zone-{}", index % settings.zones) };
+        let zone =
+            if settings.zones == 0 { String::new() } else { format!("zone-{}", index % settings.zones) };
         let addresses = Addresses::of_node(index, settings.pods);
         let parts = Parts {
             name,

@@ -107,6 +107,15 @@ impl Worker {
         matches!(self.stage, Stage::Running | Stage::Terminating { .. })
     }
 
+    /// A pod that a node took before, perhaps this one under another process: it is not asked again whether it fits, and what it
+    /// has is its own before anything new gets a part.
+    pub fn adopt(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime) {
+        if self.stage == Stage::New && pod.started.is_some() {
+            runtime.recover(pod);
+            self.stage = Stage::Running;
+        }
+    }
+
     /// Does what is to be done now.
     pub fn step(
         &mut self,
@@ -164,11 +173,11 @@ impl Worker {
         runtime: &mut dyn Runtime,
         step: &mut Step,
     ) {
-        // A node took it before, perhaps this one under another process: it is not asked again.
-        if pod.started.is_some() {
-            runtime.recover(pod);
-            self.stage = Stage::Running;
-        } else if ending {
+        self.adopt(pod, runtime);
+        if self.stage != Stage::New {
+            return;
+        }
+        if ending {
             self.stage = Stage::Running;
         } else {
             self.stage = match admit(pod, self.requests) {
@@ -261,8 +270,10 @@ impl Worker {
             for (index, attempt) in starts {
                 runtime.start(pod, index, attempt, now);
                 let image = pod.containers[index].image;
-                let pulled =
-                    format!("Container image {} already present on machine and can be accessed by the pod", object::quote(image));
+                let pulled = format!(
+                    "Container image {} already present on machine and can be accessed by the pod",
+                    object::quote(image)
+                );
                 step.tell(Some(index), Severity::Normal, "Pulled", pulled);
                 step.tell(Some(index), Severity::Normal, "Created", "Container created".to_owned());
                 step.tell(Some(index), Severity::Normal, "Started", "Container started".to_owned());
@@ -309,7 +320,8 @@ impl Worker {
                                 step.wake = earlier(step.wake, Some(until));
                                 if new {
                                     let (name, pod) = (container.name, pod.described());
-                                    let told = format!("Back-off restarting failed container {name} in pod {pod}");
+                                    let told =
+                                        format!("Back-off restarting failed container {name} in pod {pod}");
                                     step.tell(Some(index), Severity::Warning, "BackOff", told);
                                 }
                             }
@@ -331,7 +343,9 @@ impl Worker {
     /// Nothing will ever be started again.
     fn is_done(&self, pod: &Pod<'_>, sandbox: &Sandbox) -> bool {
         let ended = |index: usize| match sandbox.container(index).map(|c| &c.state) {
-            Some(Container::Exited(exit)) if !pod.restarts(&pod.containers[index], exit.code) => Some(exit.code),
+            Some(Container::Exited(exit)) if !pod.restarts(&pod.containers[index], exit.code) => {
+                Some(exit.code)
+            }
             _ => None,
         };
         let mut mains = true;

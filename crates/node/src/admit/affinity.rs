@@ -10,8 +10,13 @@ pub fn matches(pod: &Value, node: &Value) -> bool {
     {
         return false;
     }
-    let required =
-        ["spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"];
+    let required = [
+        "spec",
+        "affinity",
+        "nodeAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "nodeSelectorTerms",
+    ];
     let Some(terms) = pod.at(&required).and_then(Value::as_list) else { return true };
     let node_name = node.str_at(&["metadata", "name"]);
     terms.iter().any(|term| {

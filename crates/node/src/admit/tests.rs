@@ -1,1 +1,92 @@
-//! tests
+//! What a node refuses, and in which words.
+
+use super::*;
+
+fn tree(text: &str) -> Value {
+    codec::json::parse(text.as_bytes(), None).expect("the tests write JSON")
+}
+
+const CAPACITY: Capacity =
+    Capacity { amounts: Requests { cpu_milli: 2000, memory: 1000, ephemeral_storage: 0 }, pods: 2 };
+
+fn refused(pod: &str, taken: &Taken, node: Option<&Value>) -> Option<String> {
+    let tree = tree(pod);
+    let pod = Pod::read(&tree);
+    admit(&pod, Requests::of(&pod), &CAPACITY, taken, node)
+        .err()
+        .map(|r| format!("{}: {}", r.reason, r.message))
+}
+
+#[test]
+fn resources_are_refused_in_order_with_upstreams_numbers() {
+    let pod = r#"{"spec":{"containers":[{"resources":{"requests":{"cpu":"1500m","memory":"900"}}}]}}"#;
+    let mut taken = Taken::default();
+    assert_eq!(refused(pod, &taken, None), None);
+    taken.amounts.memory = 200;
+    let memory =
+        "OutOfmemory: Node didn't have enough resource: memory, requested: 900, used: 200, capacity: 1000";
+    assert_eq!(refused(pod, &taken, None).as_deref(), Some(memory));
+    taken.amounts.cpu_milli = 501;
+    let cpu = "OutOfcpu: Node didn't have enough resource: cpu, requested: 1500, used: 501, capacity: 2000";
+    assert_eq!(refused(pod, &taken, None).as_deref(), Some(cpu));
+    taken.pods = 2;
+    let pods = "OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2";
+    assert_eq!(refused(pod, &taken, None).as_deref(), Some(pods));
+    // What asks for nothing fits on what is full.
+    let taken = Taken { amounts: Requests { cpu_milli: 9999, ..Requests::default() }, ..Taken::default() };
+    assert_eq!(refused(r#"{"spec":{"containers":[{}]}}"#, &taken, None), None);
+}
+
+#[test]
+fn requests_are_the_larger_of_init_and_main_containers() {
+    let tree = tree(
+        r#"{"spec":{"overhead":{"cpu":"10m"},"initContainers":[
+            {"resources":{"requests":{"cpu":"300m"}}},
+            {"restartPolicy":"Always","resources":{"requests":{"cpu":"100m"}}},
+            {"resources":{"requests":{"cpu":"500m"}}}],
+            "containers":[{"resources":{"requests":{"cpu":"200m","memory":"5"}}},{"resources":{"requests":{"cpu":"250m"}}}]}}"#,
+    );
+    let requests = Requests::of(&Pod::read(&tree));
+    assert_eq!(requests, Requests { cpu_milli: 610, memory: 5, ephemeral_storage: 0 });
+}
+
+#[test]
+fn labels_ports_and_taints_are_looked_at() {
+    let node = tree(
+        r#"{"metadata":{"name":"n","labels":{"zone":"a","size":"5"}},"spec":{"taints":[{"key":"k","value":"v","effect":"NoExecute"},
+            {"key":"other","effect":"NoSchedule"}]}}"#,
+    );
+    let stands = r#""tolerations":[{"key":"k","operator":"Exists"}]"#;
+    let with =
+        |spec: &str| refused(&format!(r#"{{"spec":{{{stands},{spec}}}}}"#), &Taken::default(), Some(&node));
+    let affinity = |term: &str| {
+        let required = "requiredDuringSchedulingIgnoredDuringExecution";
+        with(&format!(r#""affinity":{{"nodeAffinity":{{"{required}":{{"nodeSelectorTerms":[{term}]}}}}}}"#))
+            .is_none()
+    };
+    assert_eq!(with(r#""nodeSelector":{"zone":"a"}"#), None);
+    assert!(
+        with(r#""nodeSelector":{"zone":"b"}"#)
+            .unwrap()
+            .starts_with("NodeAffinity: Predicate NodeAffinity failed: ")
+    );
+    assert!(affinity(r#"{"matchExpressions":[{"key":"size","operator":"Gt","values":["4"]}]}"#));
+    assert!(!affinity(r#"{"matchExpressions":[{"key":"size","operator":"Lt","values":["4"]}]}"#));
+    assert!(affinity(r#"{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}"#));
+    assert!(!affinity("{}"));
+    assert!(affinity(r#"{},{"matchExpressions":[{"key":"zone","operator":"NotIn","values":["b"]}]}"#));
+    let told = refused(r#"{"spec":{}}"#, &Taken::default(), Some(&node)).unwrap();
+    assert_eq!(
+        told,
+        "TaintToleration: Predicate TaintToleration failed: node(s) had taints that the pod didn't tolerate"
+    );
+
+    let web = tree(r#"{"metadata":{"uid":"a"},"spec":{"containers":[{"ports":[{"hostPort":80}]}]}}"#);
+    let mut taken = Taken::default();
+    taken.add(&Pod::read(&web), Requests::default());
+    let other =
+        r#"{"metadata":{"uid":"b"},"spec":{"containers":[{"ports":[{"hostPort":80,"hostIP":"10.0.0.1"}]}]}}"#;
+    assert!(refused(other, &taken, None).unwrap().starts_with("NodePorts: "));
+    taken.remove(short_uid("a"), Requests::default());
+    assert_eq!(refused(other, &taken, None), None);
+}

@@ -15,7 +15,7 @@ use runtime::{Key, ObjectRef, Severity};
 use store::Revision;
 use table::Obj;
 
-use super::{Agent, Again};
+use super::{Again, Agent, FindPod};
 use crate::admit;
 use crate::machine::status_differs;
 use crate::sandbox::{Health, Millis};
@@ -52,8 +52,8 @@ struct Report {
 }
 
 impl Agent {
-    /// `obj` is the node's own object, where there is one. Tells the pods that wait for this node, too.
-    pub async fn node_turn(&self, obj: Option<&Obj>) -> (Again, BTreeSet<Key>) {
+    /// `obj` is the node's own object, where there is one. Tells of the pods that waited for this node, too.
+    pub async fn node_turn(&self, obj: Option<&Obj>, find: &FindPod<'_>) -> (Again, BTreeSet<Key>) {
         if !self.inner.lock().heart.registered {
             return match self.register().await {
                 // The object that comes back asks for the next turn; so does this, should it be here already.
@@ -69,7 +69,7 @@ impl Agent {
             return (self.beat(obj, None).await, BTreeSet::new());
         }
         let tree = obj.map(runtime::tree);
-        let (health, awake) = self.inner.lock().hear(tree.as_ref());
+        let (health, awake) = self.inner.lock().hear(tree.as_ref(), find);
         let (Some(obj), Some(tree)) = (obj, tree) else { return (Again::OnChange, awake) };
         if health == Health::Silent {
             return (Again::OnChange, awake);
@@ -91,7 +91,9 @@ impl Agent {
             Err(status) if status.reason == "AlreadyExists" => {
                 let obj = self.client.get(NODES.at("", &self.name)).await?;
                 match self.machine.missing_labels(&self.place(), &runtime::tree(&obj)) {
-                    Some(patch) => self.client.patch(NODES.at("", &self.name), Patch::Merge(patch)).await?.revision(),
+                    Some(patch) => {
+                        self.client.patch(NODES.at("", &self.name), Patch::Merge(patch)).await?.revision()
+                    }
                     None => obj.revision(),
                 }
             }
@@ -140,10 +142,15 @@ impl Agent {
                 Again::At(inner.heart.lease_due.min(inner.heart.status_due))
             }
             Err(status) => {
-                tracing::debug!(node = &*self.name, error = status.message, "a sign of life was refused");
                 // Whatever was wanted is looked at anew.
                 self.inner.lock().heart.seen = Revision(0);
-                Again::Soon
+                let (again, node, error) = (Again::after(&status), &*self.name, &status.message);
+                if again == Again::Later {
+                    tracing::warn!(node, error, "a node cannot say that it is well");
+                } else {
+                    tracing::debug!(node, error, "a sign of life was refused, trying again");
+                }
+                again
             }
         }
     }
@@ -154,7 +161,8 @@ impl Agent {
             self.renew(node).await?;
             // Where in its ten seconds a node beats is drawn once, so that thousands do not beat together.
             let first = lease_due == 0;
-            let wait = if first { self.env.random_below(RENEW_MILLIS as u64) as Millis } else { RENEW_MILLIS };
+            let wait =
+                if first { self.env.random_below(RENEW_MILLIS as u64) as Millis } else { RENEW_MILLIS };
             self.inner.lock().heart.lease_due = self.now() + wait.max(1);
         }
         let Some(Report { tree, turned }) = report else { return Ok(()) };

@@ -9,7 +9,7 @@ use runtime::{Key, ObjectRef};
 use store::Revision;
 use table::Obj;
 
-use super::{Agent, Again, Inner};
+use super::{Again, Agent, Inner};
 use crate::admit;
 use crate::pod::{Pod, Role, short_uid};
 use crate::worker::{Host, Step, Worker};
@@ -114,8 +114,13 @@ impl Agent {
         if let Some(worker) = self.inner.lock().pods.get_mut(key) {
             worker.wake = Some(0);
         }
-        tracing::debug!(node = &*self.name, pod = key.as_str(), error = status.message, "a pod could not be reported");
-        Again::Soon
+        let (again, node, error) = (Again::after(status), &*self.name, &status.message);
+        if again == Again::Later {
+            tracing::warn!(node, pod = key.as_str(), error, "a pod cannot be reported");
+        } else {
+            tracing::debug!(node, pod = key.as_str(), error, "a pod could not be reported, trying again");
+        }
+        again
     }
 
     fn tell_all(&self, tree: &Value, obj: &Arc<Obj>, step: &Step) {

@@ -21,7 +21,8 @@ impl Addresses {
     /// Of the `index`-th node of a cluster whose nodes hold so many pods. Beyond 2^24 addresses ranges are shared.
     pub fn of_node(index: usize, pods: i64) -> Addresses {
         // Twice as many as pods, so that an address rests before it is used again; at least a /24.
-        let wanted = u32::try_from(pods.max(0)).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(RESERVED);
+        let wanted =
+            u32::try_from(pods.max(0)).unwrap_or(u32::MAX).saturating_mul(2).saturating_add(RESERVED);
         let size = wanted.clamp(256, 1 << 16).next_power_of_two();
         let base = POD_NETWORK + (index as u64 * u64::from(size) % u64::from(POD_NETWORK_SIZE)) as u32;
         Addresses { base, taken: vec![0; size.div_ceil(64) as usize], size, next: RESERVED }

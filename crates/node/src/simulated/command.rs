@@ -63,8 +63,8 @@ fn simple(words: &[String]) -> Outcome {
     let Some((program, arguments)) = words.split_first() else { return ends(0) };
     let first = arguments.first().map(String::as_str);
     match program.rsplit('/').next().unwrap_or("") {
-        "true" | ":" | "echo" | "printf" | "set" | "trap" | "export" | "cd" | "date" | "mkdir" | "touch" | "rm"
-        | "hostname" | "env" | "ls" | "pwd" => ends(0),
+        "true" | ":" | "echo" | "printf" | "set" | "trap" | "export" | "cd" | "date" | "mkdir" | "touch"
+        | "rm" | "hostname" | "env" | "ls" | "pwd" => ends(0),
         "false" => ends(1),
         "exit" => {
             let code = first.map_or(Some(0), |code| code.parse().ok()).unwrap_or(2);

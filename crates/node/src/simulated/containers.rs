@@ -164,7 +164,9 @@ impl Containers {
         let restarts = said.get("restartCount").and_then(Value::as_int).unwrap_or(0);
         let attempt = u32::try_from(restarts).unwrap_or(0);
         let moment = |path: &[&str]| {
-            said.str_at(path).and_then(time::parse).map(|(seconds, nanos)| seconds * 1000 + i64::from(nanos / 1_000_000))
+            said.str_at(path)
+                .and_then(time::parse)
+                .map(|(seconds, nanos)| seconds * 1000 + i64::from(nanos / 1_000_000))
         };
         let ended = |state: &str| {
             let code = said.at(&[state, "terminated", "exitCode"])?.as_int()?;

@@ -37,7 +37,8 @@ pub fn set(status: &mut Map, view: &View<'_>, shown: &[Shown], phase: &str) {
     let containers = containers_ready(view, shown, phase);
     let ready = pod_ready(view, &containers, &find);
     // A sandbox whose containers are all over is gone; one with containers yet to come is there.
-    let has_sandbox = !view.terminal && !matches!(phase, "Succeeded" | "Failed") && !view.sandbox.containers.is_empty();
+    let has_sandbox =
+        !view.terminal && !matches!(phase, "Succeeded" | "Failed") && !view.sandbox.containers.is_empty();
     let sandbox = if has_sandbox { Word::yes() } else { Word::no("", String::new()) };
     let words = [sandbox, initialized(view, shown, phase), ready, containers, Word::yes()];
     let mut conditions: Vec<Value> =
@@ -52,7 +53,8 @@ pub fn set(status: &mut Map, view: &View<'_>, shown: &[Shown], phase: &str) {
         }
         condition.set("status", said);
         condition.set("lastProbeTime", Value::Null);
-        let since = there.filter(|c| c.str_at(&["status"]) == Some(said)).and_then(|c| c.get("lastTransitionTime"));
+        let since =
+            there.filter(|c| c.str_at(&["status"]) == Some(said)).and_then(|c| c.get("lastTransitionTime"));
         let since = since.cloned().unwrap_or_else(|| Value::Str(time::format_seconds(view.now / 1000)));
         condition.set("lastTransitionTime", since);
         if !word.reason.is_empty() {
@@ -92,9 +94,11 @@ fn pod_ready<'a>(view: &View<'_>, containers: &Word, find: &dyn Fn(&str) -> Opti
         let quoted = object::quote(gate);
         match find(gate).map(|c| c.str_at(&["status"]).unwrap_or("")) {
             Some("True") => {}
-            None => missing.push(format!("corresponding condition of pod readiness gate {quoted} does not exist.")),
+            None => missing
+                .push(format!("corresponding condition of pod readiness gate {quoted} does not exist.")),
             Some(said) => {
-                missing.push(format!("the status of pod readiness gate {quoted} is not \"True\", but {said}"));
+                missing
+                    .push(format!("the status of pod readiness gate {quoted} is not \"True\", but {said}"));
             }
         }
     }
@@ -106,7 +110,8 @@ fn initialized(view: &View<'_>, shown: &[Shown], phase: &str) -> Word {
         return Word { reason: "PodCompleted", ..Word::yes() };
     }
     let all = || view.pod.containers.iter().zip(shown);
-    let begun = all().any(|(c, s)| c.role == Role::Main && matches!(s.state, Face::Running { .. } | Face::Ended(_)));
+    let begun =
+        all().any(|(c, s)| c.role == Role::Main && matches!(s.state, Face::Running { .. } | Face::Ended(_)));
     if begun {
         return Word::yes();
     }

@@ -38,8 +38,13 @@ pub struct Shown {
 }
 
 pub enum Face {
-    Waiting { reason: &'static str, message: String },
-    Running { since: Millis },
+    Waiting {
+        reason: &'static str,
+        message: String,
+    },
+    Running {
+        since: Millis,
+    },
     Ended(Exit),
     /// It should have run, and nobody knows what became of it.
     Lost,
@@ -58,8 +63,8 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
     };
     let mut status = old_status(pod);
     let map = status.make_map();
-    let kept = phase == pod.phase && !late;
-    if !kept {
+    // Reason and message belong to a phase: of the same phase they stay.
+    if phase != pod.phase {
         map.remove("reason");
         map.remove("message");
     }
@@ -186,8 +191,11 @@ fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<Face> {
         return None;
     }
     let wait = time::format_duration(i64::from(backoff.seconds()) * 1_000_000_000);
-    let message =
-        format!("back-off {wait} restarting failed container={} pod={}", container.name, view.pod.described());
+    let message = format!(
+        "back-off {wait} restarting failed container={} pod={}",
+        container.name,
+        view.pod.described()
+    );
     Some(Face::Waiting { reason: "CrashLoopBackOff", message })
 }
 

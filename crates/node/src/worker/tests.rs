@@ -1,1 +1,321 @@
-//! tests
+//! The life of a pod step by step, on a runtime the test moves by hand.
+
+use std::collections::BTreeMap;
+
+use object::Value;
+
+use super::*;
+use crate::pod::Pod;
+use crate::sandbox::{Exit, Health, Running};
+
+/// Does what it is told and notes it.
+#[derive(Default)]
+struct ByHand {
+    there: BTreeMap<usize, Running>,
+    created: bool,
+    log: Vec<String>,
+    containers: usize,
+}
+
+impl ByHand {
+    fn set(&mut self, index: usize, state: Container) {
+        self.there.get_mut(&index).expect("it was started").state = state;
+    }
+    fn exit(&mut self, index: usize, code: i32, at: Millis) {
+        self.set(
+            index,
+            Container::Exited(Exit { code, started: at, finished: at, id: format!("id-{index}") }),
+        );
+    }
+    fn log(&mut self) -> String {
+        std::mem::take(&mut self.log).join(" ")
+    }
+}
+
+impl Runtime for ByHand {
+    fn node_changed(&mut self, _: &Value) -> Health {
+        Health::Ready
+    }
+    fn recover(&mut self, _: &Pod<'_>) {
+        self.log.push("recover".to_owned());
+    }
+    fn look(&mut self, _: &Pod<'_>, _: Millis) -> Option<Sandbox> {
+        let containers = (0..self.containers).map(|index| self.there.get(&index).cloned()).collect();
+        self.created.then(|| Sandbox { ip: "10.0.0.9".to_owned(), containers, next: None })
+    }
+    fn create(&mut self, _: &Pod<'_>, _: Millis) {
+        self.created = true;
+        self.log.push("create".to_owned());
+    }
+    fn start(&mut self, _: &Pod<'_>, container: usize, attempt: u32, now: Millis) {
+        self.log.push(format!("start-{container}-{attempt}"));
+        let last = self.there.remove(&container).and_then(|c| match c.state {
+            Container::Exited(exit) => Some(exit),
+            _ => None,
+        });
+        let state = Container::Running { since: now, ready: true };
+        let (id, image_id) = (format!("id-{container}"), String::new());
+        self.there.insert(container, Running { id, image_id, attempt, state, last });
+    }
+    fn stop(&mut self, _: &Pod<'_>, grace_seconds: i64, _: Millis) {
+        self.log.push(format!("stop-{grace_seconds}"));
+    }
+    fn remove(&mut self, _: u128) {
+        self.created = false;
+        self.there.clear();
+    }
+}
+
+/// A pod, its worker and its runtime.
+struct Life {
+    tree: Value,
+    worker: Worker,
+    runtime: ByHand,
+    now: Millis,
+}
+
+impl Life {
+    fn new(spec: &str) -> Life {
+        let text = format!(
+            r#"{{"metadata":{{"name":"p","namespace":"d","uid":"u","generation":1}},"spec":{spec},"status":{{"phase":"Pending"}}}}"#
+        );
+        let tree = codec::json::parse(text.as_bytes(), None).expect("the tests write JSON");
+        let (worker, containers) = {
+            let pod = Pod::read(&tree);
+            (Worker::new(&pod), pod.containers.len())
+        };
+        Life { tree, worker, runtime: ByHand { containers, ..ByHand::default() }, now: 1_000_000 }
+    }
+
+    /// Takes a step, and lets the API have its status.
+    fn step(&mut self) -> Step {
+        let mut step = self.step_unwritten();
+        if let Some(status) = step.status.take() {
+            self.tree.make_map().set("status", status);
+            step.status = Some(Value::Null);
+            if step.over {
+                self.runtime.remove(0);
+            }
+        }
+        step
+    }
+
+    fn step_unwritten(&mut self) -> Step {
+        let pod = Pod::read(&self.tree);
+        let host = Host { ip: "172.16.0.1" };
+        self.worker.step(&pod, &host, &mut |_, _| Ok(()), &mut self.runtime, self.now)
+    }
+
+    fn phase(&self) -> &str {
+        self.tree.str_at(&["status", "phase"]).unwrap_or("")
+    }
+    fn delete(&mut self, grace: i64) {
+        let metadata = self.tree.map_at(&["metadata"]);
+        metadata.set("deletionTimestamp", "2026-01-01T00:00:00Z");
+        metadata.set("deletionGracePeriodSeconds", Value::Int(grace));
+    }
+}
+
+const PLAIN: &str = r#"{"restartPolicy":"Always","containers":[{"name":"b"},{"name":"a"}]}"#;
+
+#[test]
+fn a_pod_starts_once_and_then_nothing_is_written() {
+    let mut life = Life::new(PLAIN);
+    let step = life.step();
+    assert_eq!(life.runtime.log(), "create start-0-0 start-1-0");
+    assert!(step.status.is_some() && !step.delete && !step.over);
+    assert_eq!(
+        step.events.iter().map(|e| &*e.reason).collect::<Vec<_>>(),
+        ["Pulled", "Created", "Started"].repeat(2)
+    );
+    assert_eq!(life.phase(), "Running");
+    let statuses = life.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list).unwrap();
+    let names: Vec<_> = statuses.iter().map(|s| s.str_at(&["name"]).unwrap()).collect();
+    assert_eq!(names, ["a", "b"], "sorted by name, as kubelet does");
+    life.now += 3_600_000;
+    let step = life.step();
+    assert!(step.status.is_none() && step.events.is_empty() && step.wake.is_none());
+    assert_eq!(life.runtime.log(), "");
+}
+
+#[test]
+fn a_deleted_pod_is_stopped_once_reported_and_then_deleted() {
+    let mut life = Life::new(PLAIN);
+    life.step();
+    life.runtime.log();
+    life.delete(30);
+    let step = life.step();
+    assert_eq!(life.runtime.log(), "stop-30");
+    assert_eq!(step.events.len(), 2);
+    assert!(!step.delete);
+    let step = life.step();
+    assert!(life.runtime.log().is_empty() && step.events.is_empty());
+    // A shorter grace is passed on.
+    life.delete(1);
+    life.step();
+    assert_eq!(life.runtime.log(), "stop-1");
+    life.runtime.exit(0, 0, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "");
+    life.runtime.exit(1, 137, life.now);
+    let step = life.step();
+    assert!(step.delete && step.over && step.status.is_some());
+    assert_eq!(life.phase(), "Failed");
+    assert_eq!(life.runtime.log(), "", "nothing is restarted");
+    // Should the deletion have failed, it is asked for again, and nothing else.
+    let step = life.step();
+    assert!(step.delete && step.status.is_none());
+}
+
+#[test]
+fn a_status_that_was_not_written_is_wanted_again() {
+    let mut life = Life::new(r#"{"restartPolicy":"Never","containers":[{"name":"c"}]}"#);
+    life.step();
+    life.runtime.exit(0, 4, life.now);
+    let first = life.step_unwritten();
+    let again = life.step_unwritten();
+    assert_eq!(first.status, again.status);
+    assert_eq!(again.status.unwrap().str_at(&["phase"]), Some("Failed"));
+}
+
+#[test]
+fn a_pod_deleted_before_it_ever_ran_has_failed() {
+    let mut life = Life::new(PLAIN);
+    life.delete(30);
+    let step = life.step();
+    assert!(step.delete);
+    assert_eq!(life.runtime.log(), "");
+    assert_eq!(life.phase(), "Failed");
+}
+
+#[test]
+fn restart_policies_decide_what_comes_after_an_exit() {
+    for (policy, code, log, phase) in [
+        ("Always", 0, "start-0-1", "Running"),
+        ("Always", 1, "start-0-1", "Running"),
+        ("OnFailure", 0, "", "Succeeded"),
+        ("OnFailure", 1, "start-0-1", "Running"),
+        ("Never", 0, "", "Succeeded"),
+        ("Never", 1, "", "Failed"),
+    ] {
+        let mut life = Life::new(&format!(r#"{{"restartPolicy":"{policy}","containers":[{{"name":"c"}}]}}"#));
+        life.step();
+        life.runtime.log();
+        life.runtime.exit(0, code, life.now);
+        life.step();
+        assert_eq!((life.runtime.log().as_str(), life.phase()), (log, phase), "{policy} {code}");
+    }
+}
+
+#[test]
+fn a_containers_own_rules_come_first() {
+    let rules = r#"[{"action":"Restart","exitCodes":{"operator":"In","values":[42]}}]"#;
+    let spec = format!(
+        r#"{{"restartPolicy":"Always","containers":[{{"name":"c","restartPolicy":"Never","restartPolicyRules":{rules}}}]}}"#
+    );
+    let mut life = Life::new(&spec);
+    life.step();
+    life.runtime.log();
+    life.runtime.exit(0, 42, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-0-1");
+    life.runtime.exit(0, 1, life.now);
+    life.step();
+    assert_eq!(life.phase(), "Failed");
+}
+
+#[test]
+fn a_container_that_keeps_failing_waits_and_says_so_once() {
+    let mut life = Life::new(r#"{"containers":[{"name":"c"}]}"#);
+    life.step();
+    life.runtime.exit(0, 1, life.now);
+    life.step();
+    life.runtime.exit(0, 1, life.now);
+    life.runtime.log();
+    let step = life.step();
+    assert_eq!(step.wake, Some(life.now + 10_000));
+    assert_eq!(step.events.len(), 1);
+    assert_eq!(step.events[0].message, "Back-off restarting failed container c in pod p_d(u)");
+    let waiting = life.tree.at(&["status", "containerStatuses"]).unwrap().as_list().unwrap()[0]
+        .at(&["state", "waiting"]);
+    assert_eq!(waiting.unwrap().str_at(&["reason"]), Some("CrashLoopBackOff"));
+    assert!(life.step().events.is_empty());
+    life.now += 10_000;
+    life.step();
+    assert_eq!(life.runtime.log(), "start-0-2");
+}
+
+#[test]
+fn init_containers_go_one_by_one_and_are_not_run_again() {
+    let spec = r#"{"initContainers":[{"name":"i"},{"name":"s","restartPolicy":"Always"},{"name":"j"}],"containers":[{"name":"c"}]}"#;
+    let mut life = Life::new(spec);
+    life.step();
+    assert_eq!(life.runtime.log(), "create start-0-0");
+    assert_eq!(life.phase(), "Pending");
+    life.runtime.exit(0, 1, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-0-1");
+    life.runtime.exit(0, 0, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-1-0 start-2-0");
+    life.runtime.exit(2, 0, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-3-0");
+    assert_eq!(life.phase(), "Running");
+    // The sidecar is kept up, and its fall is no fall of the pod.
+    life.runtime.exit(1, 1, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "start-1-1");
+    assert_eq!(life.phase(), "Running");
+}
+
+#[test]
+fn a_pod_that_had_its_time_fails() {
+    let mut life = Life::new(
+        r#"{"activeDeadlineSeconds":5,"terminationGracePeriodSeconds":7,"containers":[{"name":"c"}]}"#,
+    );
+    let step = life.step();
+    assert_eq!(step.wake, Some(life.now + 5000));
+    life.runtime.log();
+    life.now += 5000;
+    life.step();
+    assert_eq!(life.runtime.log(), "stop-7");
+    life.runtime.exit(0, 0, life.now);
+    life.step();
+    assert_eq!(life.phase(), "Failed");
+    assert_eq!(life.tree.str_at(&["status", "reason"]), Some("DeadlineExceeded"));
+}
+
+#[test]
+fn a_pod_others_failed_is_stopped_and_keeps_their_word() {
+    let mut life = Life::new(PLAIN);
+    life.step();
+    life.runtime.log();
+    let status = life.tree.map_at(&["status"]);
+    status.set("phase", "Failed");
+    status.set("reason", "NodeLost");
+    life.step();
+    assert_eq!(life.runtime.log(), "stop-30");
+    life.runtime.exit(0, 0, life.now);
+    life.runtime.exit(1, 0, life.now);
+    let step = life.step();
+    assert!(step.over && !step.delete);
+    assert_eq!(life.phase(), "Failed");
+    assert_eq!(life.tree.str_at(&["status", "reason"]), Some("NodeLost"));
+}
+
+#[test]
+fn a_refused_pod_is_failed_and_never_started() {
+    let mut life = Life::new(PLAIN);
+    let no = || Rejection { reason: "OutOfcpu".to_owned(), message: "no room".to_owned() };
+    let pod = Pod::read(&life.tree);
+    let host = Host { ip: "172.16.0.1" };
+    let step = life.worker.step(&pod, &host, &mut |_, _| Err(no()), &mut life.runtime, life.now);
+    assert_eq!(step.events[0].reason, "OutOfcpu");
+    let status = step.status.unwrap();
+    assert_eq!(status.str_at(&["message"]), Some("Pod was rejected: no room"));
+    assert_eq!(life.runtime.log(), "");
+    // Room that comes later does not change a refusal.
+    let step = life.worker.step(&pod, &host, &mut |_, _| Ok(()), &mut life.runtime, life.now);
+    assert_eq!(step.status.unwrap().str_at(&["phase"]), Some("Failed"));
+}

@@ -53,7 +53,8 @@ impl World {
 
     /// A pod of one container, bound to a node by hand.
     async fn run(&self, name: &str, node: &str, command: Value, change: impl FnOnce(&mut Value)) -> Value {
-        let mut pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+        let mut pod =
+            json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
         if !command.is_null() {
             pod["spec"]["containers"][0]["command"] = command;
         }
@@ -88,8 +89,14 @@ impl World {
 fn begin(cluster: &TestCluster, settings: &Settings) -> ControlPlane {
     let mut plane = cluster.bare_control_plane(Arc::new(LocalClients::new(cluster.api().clone())));
     let context = plane.context.clone();
-    let tasks =
-        start(&context.env, &*context.clients, &context.informers, &context.board, settings, context.stop.clone());
+    let tasks = start(
+        &context.env,
+        &*context.clients,
+        &context.informers,
+        &context.board,
+        settings,
+        context.stop.clone(),
+    );
     plane.own(tasks.expect("sound settings"));
     plane
 }
@@ -117,13 +124,20 @@ async fn nodes_register_with_what_a_kubelet_says_and_keep_a_lease() {
     let node = world.cluster.get(format!("{NODES}/sim-1")).await.ok(200);
     assert_eq!(node["metadata"]["labels"]["kubernetes.io/hostname"], "sim-1");
     assert_eq!(node["metadata"]["labels"]["topology.kubernetes.io/zone"], "zone-1");
-    assert_eq!(node["status"]["capacity"], json!({"cpu": "32", "ephemeral-storage": "500Gi", "memory": "256Gi", "pods": "110"}));
+    assert_eq!(
+        node["status"]["capacity"],
+        json!({"cpu": "32", "ephemeral-storage": "500Gi", "memory": "256Gi", "pods": "110"})
+    );
     assert_eq!(node["status"]["addresses"][0], json!({"type": "InternalIP", "address": "172.16.0.2"}));
     let ready = condition(&node, "Ready");
-    assert_eq!((&ready["reason"], &ready["message"]), (&json!("KubeletReady"), &json!("kubelet is posting ready status")));
+    assert_eq!(
+        (&ready["reason"], &ready["message"]),
+        (&json!("KubeletReady"), &json!("kubelet is posting ready status"))
+    );
     assert_eq!(condition(&node, "DiskPressure")["reason"], "KubeletHasNoDiskPressure");
 
-    let lease = world.until(&format!("{LEASES}/sim-1"), "made", |lease| lease["spec"]["renewTime"].is_string()).await;
+    let lease =
+        world.until(&format!("{LEASES}/sim-1"), "made", |lease| lease["spec"]["renewTime"].is_string()).await;
     assert_eq!(lease["spec"]["leaseDurationSeconds"], 40);
     assert_eq!(lease["spec"]["holderIdentity"], "sim-1");
     assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
@@ -148,12 +162,22 @@ async fn a_bound_pod_runs_becomes_ready_and_goes_gracefully() {
     assert_eq!(pod["status"]["qosClass"], "BestEffort");
     assert_eq!(pod["status"]["observedGeneration"], pod["metadata"]["generation"]);
     let container = status(&pod);
-    assert_eq!((&container["ready"], &container["started"], &container["restartCount"]), (&json!(true), &json!(true), &json!(0)));
+    assert_eq!(
+        (&container["ready"], &container["started"], &container["restartCount"]),
+        (&json!(true), &json!(true), &json!(0))
+    );
     assert!(container["state"]["running"]["startedAt"].is_string());
     assert!(container["containerID"].as_str().unwrap().starts_with("simulated://"));
 
     // A pod nobody bound is nobody's.
-    world.cluster.post(PODS, json!({"metadata": {"name": "free"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})).await.ok(201);
+    world
+        .cluster
+        .post(
+            PODS,
+            json!({"metadata": {"name": "free"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+        )
+        .await
+        .ok(201);
     world.sleep(60_000).await;
     assert_eq!(world.cluster.get(format!("{PODS}/free")).await.json()["status"]["phase"], "Pending");
 
@@ -164,7 +188,11 @@ async fn a_bound_pod_runs_becomes_ready_and_goes_gracefully() {
         let event = watch.next().await.expect("the pod goes");
         let object = &event["object"];
         let ended = status(object)["state"]["terminated"]["exitCode"].clone();
-        seen.push((event["type"].as_str().unwrap().to_owned(), object["status"]["phase"].as_str().unwrap().to_owned(), ended));
+        seen.push((
+            event["type"].as_str().unwrap().to_owned(),
+            object["status"]["phase"].as_str().unwrap().to_owned(),
+            ended,
+        ));
         if event["type"] == "DELETED" {
             break;
         }
@@ -180,7 +208,8 @@ async fn a_bound_pod_runs_becomes_ready_and_goes_gracefully() {
         ]
     );
     let events = world.cluster.get(EVENTS).await.ok(200);
-    let told: Vec<&str> = events["items"].as_array().unwrap().iter().map(|e| e["reason"].as_str().unwrap()).collect();
+    let told: Vec<&str> =
+        events["items"].as_array().unwrap().iter().map(|e| e["reason"].as_str().unwrap()).collect();
     assert_eq!(told, ["Pulled", "Created", "Started", "Killing"]);
     let killing = &events["items"][3];
     assert_eq!(killing["message"], "Stopping container c");
@@ -199,7 +228,9 @@ async fn a_slow_pod_is_seen_in_every_stage() {
         annotate(pod, "stop-seconds", "20");
     };
     world.run("slow", "sim-0", Value::Null, slow).await;
-    let pod = world.pod("slow", "creating", |pod| status(pod)["state"]["waiting"]["reason"] == "ContainerCreating").await;
+    let pod = world
+        .pod("slow", "creating", |pod| status(pod)["state"]["waiting"]["reason"] == "ContainerCreating")
+        .await;
     assert_eq!(pod["status"]["phase"], "Pending");
     assert_eq!(condition(&pod, "Ready")["message"], "containers with unready status: [c]");
     world.sleep(5_100).await;
@@ -217,14 +248,17 @@ async fn a_slow_pod_is_seen_in_every_stage() {
     world.gone("slow").await;
 
     // Whoever does not go within the grace is killed.
-    world.run("stubborn", "sim-0", Value::Null, |pod| {
-        slow(pod);
-        pod["metadata"]["finalizers"] = json!(["example.com/look"]);
-    }).await;
+    world
+        .run("stubborn", "sim-0", Value::Null, |pod| {
+            slow(pod);
+            pod["metadata"]["finalizers"] = json!(["example.com/look"]);
+        })
+        .await;
     world.sleep(16_000).await;
     world.cluster.delete(format!("{PODS}/stubborn?gracePeriodSeconds=2")).await.ok(200);
     world.sleep(2_100).await;
-    let pod = world.pod("stubborn", "killed", |pod| status(pod)["state"]["terminated"]["exitCode"] == 137).await;
+    let pod =
+        world.pod("stubborn", "killed", |pod| status(pod)["state"]["terminated"]["exitCode"] == 137).await;
     assert_eq!(pod["status"]["phase"], "Failed");
     world.cluster.merge(format!("{PODS}/stubborn"), json!({"metadata": {"finalizers": null}})).await.ok(200);
     world.gone("stubborn").await;
@@ -239,12 +273,14 @@ async fn containers_end_as_their_command_says_and_restart_as_their_policy_says()
     world.run("ill", "sim-0", json!(["sh", "-c", "exit 3"]), policy("Never")).await;
     world.run("loop", "sim-0", json!(["false"]), policy("OnFailure")).await;
     world.run("again", "sim-0", json!(["sleep", "5"]), policy("Always")).await;
-    world.run("noted", "sim-0", Value::Null, |pod| {
-        policy("Never")(pod);
-        pod["metadata"]["annotations"] = json!({});
-        annotate(pod, "run-seconds", "2");
-        annotate(pod, "exit-code", "7");
-    }).await;
+    world
+        .run("noted", "sim-0", Value::Null, |pod| {
+            policy("Never")(pod);
+            pod["metadata"]["annotations"] = json!({});
+            annotate(pod, "run-seconds", "2");
+            annotate(pod, "exit-code", "7");
+        })
+        .await;
 
     let pod = world.pod("well", "running", phase("Running")).await;
     assert_eq!(condition(&pod, "Ready")["status"], "True");
@@ -263,7 +299,8 @@ async fn containers_end_as_their_command_says_and_restart_as_their_policy_says()
     // Restarted at once, then after 10 s, 20 s, 40 s ...
     let in_loop = |count: u64| {
         move |pod: &Value| {
-            status(pod)["state"]["waiting"]["reason"] == "CrashLoopBackOff" && status(pod)["restartCount"] == count
+            status(pod)["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+                && status(pod)["restartCount"] == count
         }
     };
     let pod = world.pod("loop", "backing off", in_loop(1)).await;
@@ -290,19 +327,26 @@ async fn containers_end_as_their_command_says_and_restart_as_their_policy_says()
 #[tokio::test(start_paused = true)]
 async fn init_containers_run_in_order_and_sidecars_stay() {
     let world = World::new(45, 1).await;
-    world.run("staged", "sim-0", Value::Null, |pod| {
-        pod["spec"]["initContainers"] = json!([
-            {"name": "first", "image": "i", "command": ["sleep", "2"]},
-            {"name": "beside", "image": "i", "restartPolicy": "Always"},
-            {"name": "second", "image": "i", "command": ["sleep", "2"]},
-        ]);
-    }).await;
-    let init = |pod: &Value, at: usize, state: &str| pod["status"]["initContainerStatuses"][at]["state"][state].is_object();
+    world
+        .run("staged", "sim-0", Value::Null, |pod| {
+            pod["spec"]["initContainers"] = json!([
+                {"name": "first", "image": "i", "command": ["sleep", "2"]},
+                {"name": "beside", "image": "i", "restartPolicy": "Always"},
+                {"name": "second", "image": "i", "command": ["sleep", "2"]},
+            ]);
+        })
+        .await;
+    let init = |pod: &Value, at: usize, state: &str| {
+        pod["status"]["initContainerStatuses"][at]["state"][state].is_object()
+    };
     let pod = world.pod("staged", "begun", |pod| init(pod, 0, "running")).await;
     assert!(init(&pod, 1, "waiting") && init(&pod, 2, "waiting"));
     assert_eq!(status(&pod)["state"]["waiting"]["reason"], "PodInitializing");
     assert_eq!(pod["status"]["phase"], "Pending");
-    assert_eq!(condition(&pod, "Initialized")["message"], "containers with incomplete status: [first beside second]");
+    assert_eq!(
+        condition(&pod, "Initialized")["message"],
+        "containers with incomplete status: [first beside second]"
+    );
     let pod = world.pod("staged", "at its second", |pod| init(pod, 2, "running")).await;
     assert!(init(&pod, 0, "terminated") && init(&pod, 1, "running"));
     let pod = world.pod("staged", "running", phase("Running")).await;
@@ -310,16 +354,21 @@ async fn init_containers_run_in_order_and_sidecars_stay() {
     assert_eq!(pod["status"]["initContainerStatuses"][0]["ready"], true);
 
     // A job's sidecar ends with it; an init container that fails for good fails the pod.
-    world.run("job", "sim-0", json!(["sleep", "1"]), |pod| {
-        pod["spec"]["restartPolicy"] = json!("Never");
-        pod["spec"]["initContainers"] = json!([{"name": "beside", "image": "i", "restartPolicy": "Always"}]);
-    }).await;
+    world
+        .run("job", "sim-0", json!(["sleep", "1"]), |pod| {
+            pod["spec"]["restartPolicy"] = json!("Never");
+            pod["spec"]["initContainers"] =
+                json!([{"name": "beside", "image": "i", "restartPolicy": "Always"}]);
+        })
+        .await;
     let pod = world.pod("job", "over", phase("Succeeded")).await;
     assert!(init(&pod, 0, "terminated"));
-    world.run("broken", "sim-0", Value::Null, |pod| {
-        pod["spec"]["restartPolicy"] = json!("Never");
-        pod["spec"]["initContainers"] = json!([{"name": "init", "image": "i", "command": ["false"]}]);
-    }).await;
+    world
+        .run("broken", "sim-0", Value::Null, |pod| {
+            pod["spec"]["restartPolicy"] = json!("Never");
+            pod["spec"]["initContainers"] = json!([{"name": "init", "image": "i", "command": ["false"]}]);
+        })
+        .await;
     world.pod("broken", "failed", phase("Failed")).await;
     world.stop().await;
 }
@@ -339,7 +388,9 @@ async fn what_does_not_fit_is_refused_in_kubelets_words() {
         pod["status"]["message"],
         "Pod was rejected: Node didn't have enough resource: cpu, requested: 500, used: 600, capacity: 1000"
     );
-    world.run("choosy", "sim-0", Value::Null, |pod| pod["spec"]["nodeSelector"] = json!({"disk": "ssd"})).await;
+    world
+        .run("choosy", "sim-0", Value::Null, |pod| pod["spec"]["nodeSelector"] = json!({"disk": "ssd"}))
+        .await;
     let pod = world.pod("choosy", "refused", phase("Failed")).await;
     assert_eq!(pod["status"]["reason"], "NodeAffinity");
     assert_eq!(
@@ -357,7 +408,9 @@ async fn what_does_not_fit_is_refused_in_kubelets_words() {
 #[tokio::test(start_paused = true)]
 async fn a_silent_node_says_nothing_and_catches_up_later() {
     let world = World::new(47, 2).await;
-    world.run("ending", "sim-0", json!(["sleep", "100"]), |pod| pod["spec"]["restartPolicy"] = json!("Never")).await;
+    world
+        .run("ending", "sim-0", json!(["sleep", "100"]), |pod| pod["spec"]["restartPolicy"] = json!("Never"))
+        .await;
     world.pod("ending", "running", phase("Running")).await;
     let silence = |value: Value| json!({"metadata": {"annotations": {"sim.setpoint.dev/silent": value}}});
     world.cluster.merge(format!("{NODES}/sim-0"), silence(json!("true"))).await.ok(200);
@@ -376,19 +429,26 @@ async fn a_silent_node_says_nothing_and_catches_up_later() {
     }
     world.cluster.put(format!("{NODES}/sim-0/status"), node).await.ok(200);
     world.sleep(30_000).await;
-    assert_eq!(condition(&world.cluster.get(format!("{NODES}/sim-0")).await.json(), "Ready")["status"], "Unknown");
+    assert_eq!(
+        condition(&world.cluster.get(format!("{NODES}/sim-0")).await.json(), "Ready")["status"],
+        "Unknown"
+    );
 
     world.cluster.merge(format!("{NODES}/sim-0"), silence(Value::Null)).await.ok(200);
     world.pod("unseen", "running", phase("Running")).await;
     world.pod("ending", "over", phase("Succeeded")).await;
-    world.until(&format!("{NODES}/sim-0"), "ready", |node| condition(node, "Ready")["status"] == "True").await;
+    world
+        .until(&format!("{NODES}/sim-0"), "ready", |node| condition(node, "Ready")["status"] == "True")
+        .await;
     let renewed = world.until(&format!("{LEASES}/sim-0"), "renewed", |l| l["spec"] != lease["spec"]).await;
     assert_eq!(renewed["spec"]["holderIdentity"], "sim-0");
 
     // Not ready is said, not kept silent.
     let why = json!({"metadata": {"annotations": {"sim.setpoint.dev/not-ready": "the disk is on fire"}}});
     world.cluster.merge(format!("{NODES}/sim-1"), why).await.ok(200);
-    let node = world.until(&format!("{NODES}/sim-1"), "not ready", |node| condition(node, "Ready")["status"] == "False").await;
+    let node = world
+        .until(&format!("{NODES}/sim-1"), "not ready", |node| condition(node, "Ready")["status"] == "False")
+        .await;
     assert_eq!(condition(&node, "Ready")["reason"], "KubeletNotReady");
     assert_eq!(condition(&node, "Ready")["message"], "the disk is on fire");
     world.stop().await;
@@ -399,7 +459,9 @@ async fn a_restarted_process_takes_its_nodes_and_pods_up_again() {
     let World { cluster, plane } = World::new(48, 2).await;
     let world = World { cluster, plane };
     world.run("stays", "sim-0", Value::Null, |_| {}).await;
-    world.run("ends", "sim-0", json!(["sleep", "60"]), |pod| pod["spec"]["restartPolicy"] = json!("Never")).await;
+    world
+        .run("ends", "sim-0", json!(["sleep", "60"]), |pod| pod["spec"]["restartPolicy"] = json!("Never"))
+        .await;
     world.pod("ends", "running", phase("Running")).await;
     let before = world.pod("stays", "running", phase("Running")).await;
     world.plane.kill();
@@ -410,6 +472,7 @@ async fn a_restarted_process_takes_its_nodes_and_pods_up_again() {
     world.run("new", "sim-0", Value::Null, |_| {}).await;
     let pod = world.pod("new", "running", phase("Running")).await;
     assert_eq!(pod["status"]["podIP"], "10.0.0.4");
+    world.sleep(40_000).await;
     let pod = world.pod("ends", "over", phase("Succeeded")).await;
     assert_eq!(status(&pod)["state"]["terminated"]["exitCode"], 0);
     let after = world.cluster.get(format!("{PODS}/stays")).await.ok(200);
@@ -450,4 +513,66 @@ async fn ten_quiet_minutes_write_only_leases_and_a_status_every_five() {
     assert!((5 * 59..=5 * 61).contains(&(writes - statuses)), "{writes} writes, {statuses} statuses");
     assert!((5..=15).contains(&statuses), "{statuses} statuses");
     world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn leases_of_many_nodes_are_spread_over_their_ten_seconds() {
+    let world = World::new(50, 200).await;
+    world.sleep(20_000).await;
+    let revision = || world.cluster.api().registry().table().revision().0;
+    let mut busiest = 0;
+    let begin = revision();
+    for _ in 0..20 {
+        let before = revision();
+        world.sleep(1000).await;
+        busiest = busiest.max(revision() - before);
+    }
+    // Each node twice; some statuses may be among them.
+    assert!((400..=440).contains(&(revision() - begin)), "{} writes", revision() - begin);
+    assert!(busiest <= 40, "{busiest} writes in one second, 20 on average");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_fails_its_containers_does_so_at_its_rate() {
+    let world = World::new(51, 1).await;
+    let often = json!({"metadata": {"annotations": {"sim.setpoint.dev/failure-probability": "0.5"}}});
+    world.cluster.merge(format!("{NODES}/sim-0"), often).await.ok(200);
+    world.sleep(100).await;
+    for index in 0..60 {
+        world
+            .run(&format!("p-{index}"), "sim-0", Value::Null, |pod| {
+                pod["spec"]["restartPolicy"] = json!("Never")
+            })
+            .await;
+    }
+    world.sleep(1000).await;
+    let list = world.cluster.get(PODS).await.ok(200);
+    let failed =
+        list["items"].as_array().unwrap().iter().filter(|pod| pod["status"]["phase"] == "Failed").count();
+    assert!((15..=45).contains(&failed), "{failed} of 60 failed");
+    world.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_seed_gives_the_same_cluster() {
+    async fn told(seed: u64) -> Vec<String> {
+        let world = World::new(seed, 20).await;
+        let flaky = json!({"metadata": {"annotations": {"sim.setpoint.dev/failure-probability": "0.3"}}});
+        world.cluster.merge(format!("{NODES}/sim-3"), flaky).await.ok(200);
+        for index in 0..40 {
+            world
+                .run(&format!("p-{index}"), &format!("sim-{}", index % 5), json!(["sleep", "7"]), |_| {})
+                .await;
+        }
+        world.sleep(120_000).await;
+        let mut all = Vec::new();
+        for path in [PODS, NODES, LEASES, EVENTS] {
+            all.push(world.cluster.get(path).await.text());
+        }
+        world.stop().await;
+        all
+    }
+    let (first, second) = (told(52).await, told(52).await);
+    assert!(first == second, "two runs of one seed differ");
 }

@@ -53,6 +53,7 @@ fn scripts_are_followed_command_by_command() {
 
 #[test]
 fn command_and_arguments_are_one() {
-    let container = codec::json::parse(br#"{"command":["sh","-c"],"args":["sleep 2; false"]}"#, None).unwrap();
+    let container =
+        codec::json::parse(br#"{"command":["sh","-c"],"args":["sleep 2; false"]}"#, None).unwrap();
     assert_eq!(end_of(&container), Some(End { after_millis: 2000, code: 1 }));
 }
