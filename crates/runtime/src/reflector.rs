@@ -62,13 +62,6 @@ enum Phase {
     Watching,
 }
 
-/// Why a watch is over.
-enum End {
-    /// In good order, or cut: go on from the last revision.
-    Cut,
-    Refused(Status),
-}
-
 /// How far the reflector has come.
 #[derive(Default)]
 struct Position {
@@ -235,25 +228,26 @@ impl Reflector {
     async fn follow(&self, mut watch: Box<dyn Watch>, position: &mut Position, tell: Tell<'_>) -> Step {
         let (mut events, mut deltas) = (Vec::new(), Vec::new());
         let (begun, before) = (self.env.monotonic(), position.seen);
-        let end = loop {
+        let refused = loop {
             let pulled = watch.pull(&mut events).await;
             deltas.extend(events.drain(..).map(|event| delta(event, &mut position.seen)));
             tell(&mut deltas);
             deltas.clear();
             match pulled {
                 Ok(true) => {}
-                Ok(false) => break End::Cut,
-                Err(status) => break End::Refused(status),
+                Ok(false) => break None,
+                Err(status) => break Some(status),
             }
         };
-        match end {
+        match refused {
             // A watch that ends at once without a word must not become a busy loop.
-            End::Cut if position.seen == before && self.env.monotonic() - begun < SHORT_WATCH => {
+            None if position.seen == before && self.env.monotonic() - begun < SHORT_WATCH => {
                 Err((Phase::Watching, Status::unavailable("the watch ended without an event")))
             }
-            End::Cut => Ok(Phase::Watching),
-            End::Refused(status) if is_expired(&status) => Ok(Phase::Streaming),
-            End::Refused(status) => Err((Phase::Watching, status)),
+            // In good order, or cut: on from the last revision.
+            None => Ok(Phase::Watching),
+            Some(status) if is_expired(&status) => Ok(Phase::Streaming),
+            Some(status) => Err((Phase::Watching, status)),
         }
     }
 

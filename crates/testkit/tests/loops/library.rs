@@ -27,7 +27,7 @@ async fn made(cluster: &TestCluster, client: &Arc<dyn Client>, name: &str) -> Ar
 }
 
 async fn read(client: &Arc<dyn Client>, name: &str) -> Arc<Obj> {
-    client.get(CONFIG_MAPS.at("default", name)).await.unwrap()
+    client.get(CONFIG_MAPS.at("default", name)).await.expect("the map was made")
 }
 
 fn names(objects: &[Arc<Obj>]) -> Vec<&str> {
