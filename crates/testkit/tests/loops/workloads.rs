@@ -250,6 +250,7 @@ async fn a_rolling_update_keeps_within_surge_and_unavailable_at_every_step() {
         steps += 1;
     }
     assert!(steps > 6, "a rollout in {steps} events is no rollout");
+    let mut deleted = 0;
     for event in pods.rest().await {
         let pod = &event["object"];
         if pod["kind"] != "Pod" {
@@ -257,12 +258,14 @@ async fn a_rolling_update_keeps_within_surge_and_unavailable_at_every_step() {
         }
         if event["type"] == "DELETED" {
             ready_now.remove(name(pod));
+            deleted += 1;
         } else {
             ready_now.insert(name(pod).to_owned(), is_ready(pod));
         }
         let ready = ready_now.values().filter(|ready| **ready).count();
         assert!(ready >= 8, "only {ready} ready pods");
     }
+    assert_eq!(deleted, 10, "each old pod went, and no new one");
     assert_steady(&cluster).await;
     plane.stop().await;
     cluster.shutdown().await;
