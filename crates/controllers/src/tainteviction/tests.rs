@@ -30,12 +30,12 @@ fn a_pod_stays_as_long_as_the_shortest_toleration_it_uses() {
     let long = toleration("b", "Exists", "", "", Some(300));
     let forever = toleration("b", "Exists", "", "", None);
     assert_eq!(stay(&[], &[]), Stay::Forever);
-    assert_eq!(stay(&[a.clone()], &[]), Stay::No);
-    assert_eq!(stay(&[a.clone(), b.clone()], &[short.clone()]), Stay::No);
+    assert_eq!(stay(std::slice::from_ref(&a), &[]), Stay::No);
+    assert_eq!(stay(&[a.clone(), b.clone()], std::slice::from_ref(&short)), Stay::No);
     assert_eq!(stay(&[a.clone(), b.clone()], &[long.clone(), short.clone()]), Stay::Seconds(10));
     assert_eq!(stay(&[a.clone(), b.clone()], &[short.clone(), forever.clone()]), Stay::Seconds(10));
     assert_eq!(
-        stay(&[b.clone()], &[forever, long.clone()]),
+        stay(std::slice::from_ref(&b), &[forever, long.clone()]),
         Stay::Forever,
         "the first that tolerates is used"
     );
