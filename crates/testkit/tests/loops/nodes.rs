@@ -77,7 +77,7 @@ impl World {
     async fn newest(&self, path: &str) -> u64 {
         let list = self.cluster.get(path).await.ok(200);
         let of = |item: &Value| item["metadata"]["resourceVersion"].as_str()?.parse::<u64>().ok();
-        list["items"].as_array().unwrap().iter().filter_map(of).max().unwrap_or(0)
+        list["items"].as_array().expect("a list").iter().filter_map(of).max().unwrap_or(0)
     }
 
     async fn stop(self) {
