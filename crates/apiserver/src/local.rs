@@ -254,6 +254,7 @@ impl Watch for LocalWatch {
                 into.append(&mut self.first);
                 return Ok(true);
             }
+            let mut over = false;
             loop {
                 if self.shutdown.has_begun() {
                     return Ok(false);
@@ -274,17 +275,19 @@ impl Watch for LocalWatch {
                     }
                     return Ok(true);
                 }
+                if over {
+                    // In good order. Looked once more: the other side goes on from now, not from its last event, which may be
+                    // long forgotten.
+                    let revision = self.cursor.caught_up();
+                    into.push(Event::Bookmark { revision, initial_events_end: false });
+                    return Ok(false);
+                }
                 let wait = self.until.map(|until| until.saturating_duration_since(self.env.monotonic()));
                 tokio::select! {
                     biased;
                     () = self.shutdown.begun() => return Ok(false),
                     () = self.cursor.changed() => {}
-                    () = self.env.sleep(wait.unwrap_or_default()), if wait.is_some() => {
-                        // In good order: the other side goes on from what it saw.
-                        let revision = self.cursor.caught_up();
-                        into.push(Event::Bookmark { revision, initial_events_end: false });
-                        return Ok(false);
-                    }
+                    () = self.env.sleep(wait.unwrap_or_default()), if wait.is_some() => over = true,
                 }
             }
         })

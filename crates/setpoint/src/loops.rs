@@ -37,13 +37,16 @@ pub fn flags() -> [Arg; 3] {
 
 /// What the flags ask for.
 pub fn settings(matches: &ArgMatches) -> Result<Settings> {
-    let words: Vec<String> = matches.get_many::<String>("controllers").into_iter().flatten().cloned().collect();
+    let words: Vec<String> =
+        matches.get_many::<String>("controllers").into_iter().flatten().cloned().collect();
     let choice = Choice::new(words).map_err(|error| anyhow!("--controllers: {error}"))?;
     let scheduler = match matches.get_one::<PathBuf>("scheduler-config") {
         None => scheduler::Config::default(),
         Some(file) => {
-            let bytes = std::fs::read(file).with_context(|| format!("--scheduler-config {}", file.display()))?;
-            let tree = yaml::parse(&bytes).map_err(|error| anyhow!("--scheduler-config {}: {error}", file.display()))?;
+            let bytes =
+                std::fs::read(file).with_context(|| format!("--scheduler-config {}", file.display()))?;
+            let tree = yaml::parse(&bytes)
+                .map_err(|error| anyhow!("--scheduler-config {}: {error}", file.display()))?;
             scheduler::Config::parse(&tree)
                 .map_err(|error| anyhow!("--scheduler-config {}: {error}", file.display()))?
         }

@@ -285,6 +285,7 @@ fn announce(settings: &Settings, url: &str) {
         println!("  nodes       {nodes} simulated: pods run without containers");
     }
     println!("  kubeconfig  {kubeconfig}");
-    let next = if nodes.is_some() { "create deployment web --image=nginx --replicas=3" } else { "get namespaces" };
+    let next =
+        if nodes.is_some() { "create deployment web --image=nginx --replicas=3" } else { "get namespaces" };
     println!("Next: export KUBECONFIG={kubeconfig} && kubectl {next}");
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! loop ── Faulty ── client          writes: the n-th is the last one the loop ever makes (its answer never comes)
-//!                                           every n-th is refused as a conflict, or done and answered "timeout"
+//!                                           one in n is refused as a conflict, or done and answered "timeout"
 //!                                   watches: everything is seen late; every n-th event is lost, and 410 comes after it
 //! ```
 
@@ -25,9 +25,9 @@ use tokio::sync::watch;
 pub struct Plan {
     /// After this many writes the loop is dead: the write happens, its answer never comes, nor any other.
     pub die_after: Option<usize>,
-    /// Every n-th write is refused as a conflict without being carried out.
+    /// One write in n is refused as a conflict without being carried out.
     pub conflict_every: Option<usize>,
-    /// Every n-th write is carried out, and answered as a timeout.
+    /// One write in n is carried out, and answered as a timeout.
     pub lose_answer_every: Option<usize>,
     /// Every event is seen this much later.
     pub stale: Duration,
@@ -108,7 +108,7 @@ impl Faulty {
         if self.plan.die_after.is_some_and(|last| number > last) {
             return std::future::pending().await;
         }
-        let every = |n: Option<usize>| n.is_some_and(|n| number.is_multiple_of(n));
+        let every = |n: Option<usize>| n.is_some_and(|n| scattered(number).is_multiple_of(n));
         if every(self.plan.conflict_every) {
             let about = About { group: target.resource.group, resource: target.resource.plural };
             return Err(Status::modified(about, target.name));
@@ -123,6 +123,13 @@ impl Faulty {
         }
         answer
     }
+}
+
+/// The same numbers every time, but in no step with how many calls a loop makes in a turn: what fails must not be always the
+/// same call.
+fn scattered(number: usize) -> usize {
+    let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as usize
 }
 
 impl Client for Faulty {

@@ -1,5 +1,7 @@
-//! A node's signs of life: it registers once, renews its lease every ten seconds, and reports its status when that changed, or
-//! every five minutes.
+//! A node's signs of life: it registers once, renews its lease every ten seconds, and reports its status when that changed.
+//!
+//! Differs from kubelet, which repeats an unchanged status every five minutes: the lease says that the node lives, and while nothing
+//! changes nothing else is written.
 //!
 //! ```text
 //! Unregistered ── created, or found ──> Beating <── the object is back, speaks again ── Quiet
@@ -24,8 +26,6 @@ const LEASE_SECONDS: i64 = 40;
 const RENEW_MILLIS: Millis = 10_000;
 /// A status that changed is not written more often than this.
 const STATUS_MILLIS: Millis = 10_000;
-/// One that did not is written this often all the same.
-const REPORT_MILLIS: Millis = 300_000;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 #[derive(Default)]
@@ -41,8 +41,6 @@ pub(super) struct Heart {
     /// Nothing to say about the status before this, unless the object changes.
     status_due: Millis,
     reported: Millis,
-    /// Shifts the next report, so that nodes that changed together do not report together for ever.
-    report_shift: Millis,
 }
 
 /// A status to write, and whether people should be told how the node is now.
@@ -104,7 +102,6 @@ impl Agent {
         inner.heart.registered = true;
         inner.heart.written = written;
         inner.heart.reported = now;
-        inner.heart.report_shift = self.shift();
         Ok(())
     }
 
@@ -123,12 +120,10 @@ impl Agent {
         let wanted = self.machine.status(&self.place(), &tree, health, now);
         let old = tree.get("status");
         let changed = status_differs(old, &wanted);
-        let report = heart.reported + REPORT_MILLIS + heart.report_shift;
-        heart.status_due = if changed { report.min(heart.reported + STATUS_MILLIS) } else { report };
+        heart.status_due = if changed { heart.reported + STATUS_MILLIS } else { Millis::MAX };
         if now < heart.status_due {
             return None;
         }
-        heart.report_shift = if changed { self.shift() } else { 0 };
         let turned = old.map(is_ready) != Some(is_ready(&wanted));
         tree.make_map().set("status", wanted);
         Some(Report { tree, turned: turned.then(|| health.clone()) })
@@ -173,7 +168,7 @@ impl Agent {
             let heart = &mut inner.heart;
             heart.written = written.revision();
             heart.reported = now;
-            heart.status_due = now + REPORT_MILLIS + heart.report_shift;
+            heart.status_due = Millis::MAX;
         }
         if let Some(health) = turned {
             let reason = if health == Health::Ready { "NodeReady" } else { "NodeNotReady" };
@@ -209,11 +204,6 @@ impl Agent {
         metadata.set("namespace", LEASE_NAMESPACE);
         metadata.set("ownerReferences", Value::List(vec![Value::Map(owner)]));
         self.client.create(LEASES.within(LEASE_NAMESPACE), lease).await.map(|_| ())
-    }
-
-    /// Up to half a period more or less.
-    fn shift(&self) -> Millis {
-        self.env.random_below(REPORT_MILLIS as u64) as Millis - REPORT_MILLIS / 2
     }
 }
 

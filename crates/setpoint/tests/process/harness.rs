@@ -28,8 +28,14 @@ impl Proc {
         Proc::start_with(data_dir, &[])
     }
 
-    /// The same with more flags. Returns once the server is ready.
+    /// The same with more flags. Returns once the server is ready. The API alone: what a test writes, nobody touches.
     pub fn start_with(data_dir: &Path, flags: &[&str]) -> Proc {
+        let alone: Vec<&str> = ["--controllers=-*"].iter().chain(flags).copied().collect();
+        Proc::start_cluster(data_dir, &alone)
+    }
+
+    /// The whole control plane.
+    pub fn start_cluster(data_dir: &Path, flags: &[&str]) -> Proc {
         let kubeconfig = data_dir.join("admin.kubeconfig");
         // Otherwise the file of an earlier run would be taken for this one's.
         let _ = std::fs::remove_file(&kubeconfig);

@@ -17,6 +17,7 @@ mod harness;
 mod hostile;
 mod kube_rs;
 mod kubectl;
+mod kubectl_apps;
 mod other_clients;
 mod quotas;
 mod restart;

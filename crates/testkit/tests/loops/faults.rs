@@ -17,16 +17,15 @@ async fn hour(cluster: &TestCluster) {
     cluster.settled().await;
     let labels = |app: &str| json!({"app": app});
     let template = |app: &str, image: &str| json!({"metadata": {"labels": labels(app)}, "spec": {"containers": [{"name": "c", "image": image}]}});
-    let deployment = |app: &str, replicas: u32| {
-        json!({"metadata": {"name": app}, "spec": {"replicas": replicas, "selector": {"matchLabels": labels(app)}, "template": template(app, "one")}})
-    };
+    let deployment = |app: &str, replicas: u32| json!({"metadata": {"name": app}, "spec": {"replicas": replicas, "selector": {"matchLabels": labels(app)}, "template": template(app, "one")}});
     let apps = |namespace: &str, plural: &str| format!("/apis/apps/v1/namespaces/{namespace}/{plural}");
     let core = |namespace: &str, plural: &str| format!("/api/v1/namespaces/{namespace}/{plural}");
 
     cluster.post(apps("default", "deployments"), deployment("web", 3)).await.ok(201);
     cluster.post(apps("gone", "deployments"), deployment("lost", 1)).await.ok(201);
     cluster.post(core("gone", "configmaps"), json!({"metadata": {"name": "a"}})).await.ok(201);
-    let service = json!({"metadata": {"name": "web"}, "spec": {"selector": labels("web"), "ports": [{"port": 80}]}});
+    let service =
+        json!({"metadata": {"name": "web"}, "spec": {"selector": labels("web"), "ports": [{"port": 80}]}});
     cluster.post(core("default", "services"), service).await.ok(201);
     let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": labels("web")}}});
     cluster.post("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget).await.ok(201);
@@ -39,7 +38,10 @@ async fn hour(cluster: &TestCluster) {
 
     let image = json!({"spec": {"template": template("web", "two")}});
     cluster.merge(format!("{}/web", apps("default", "deployments")), image).await.ok(200);
-    cluster.merge(format!("{}/old", core("default", "replicationcontrollers")), json!({"spec": {"replicas": 1}})).await.ok(200);
+    cluster
+        .merge(format!("{}/old", core("default", "replicationcontrollers")), json!({"spec": {"replicas": 1}}))
+        .await
+        .ok(200);
     pause(90).await;
 
     cluster.delete("/api/v1/namespaces/gone").await.ok(200);
@@ -114,7 +116,8 @@ async fn survives(names: &[&str]) {
     let step = if std::env::var_os("SETPOINT_LONG").is_some() { 1 } else { 3 };
     for name in names {
         for n in (1..).step_by(step) {
-            let (died, writes, state) = with_faults(name, Plan { die_after: Some(n), ..Plan::default() }).await;
+            let (died, writes, state) =
+                with_faults(name, Plan { die_after: Some(n), ..Plan::default() }).await;
             assert_same(&reference, &state, &format!("{name} died after write {n}"));
             if !died {
                 assert!(writes < n);
@@ -137,7 +140,13 @@ fn assert_same(expected: &str, state: &str, what: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn workload_loops_that_die_after_any_write_come_to_the_same_end() {
-    survives(&["deployment-controller", "replicaset-controller", "replicationcontroller-controller", "job-controller"]).await;
+    survives(&[
+        "deployment-controller",
+        "replicaset-controller",
+        "replicationcontroller-controller",
+        "job-controller",
+    ])
+    .await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,6 +10,8 @@ mod garbage;
 mod informers;
 mod interrupted;
 mod jobs;
+// Samples of every kind; not all of it is used here.
+#[allow(dead_code)]
 #[path = "../api/kinds.rs"]
 mod kinds;
 mod library;

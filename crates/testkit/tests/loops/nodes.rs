@@ -487,7 +487,7 @@ async fn a_restarted_process_takes_its_nodes_and_pods_up_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ten_quiet_minutes_write_only_leases_and_a_status_every_five() {
+async fn ten_quiet_minutes_write_only_leases() {
     let world = World::new(49, 5).await;
     for index in 0..10 {
         world.run(&format!("p-{index}"), &format!("sim-{}", index % 5), Value::Null, |_| {}).await;
@@ -499,19 +499,13 @@ async fn ten_quiet_minutes_write_only_leases_and_a_status_every_five() {
     let (pods, events) = (world.newest(PODS).await, world.newest(EVENTS).await);
     let table = world.cluster.api().registry().table();
     let before = table.revision().0;
-    let mut statuses = 0;
-    let mut node_revision = world.newest(NODES).await;
-    for _ in 0..6000 {
-        world.sleep(100).await;
-        let newest = world.newest(NODES).await;
-        statuses += u64::from(newest != node_revision);
-        node_revision = newest;
-    }
-    assert_eq!((world.newest(PODS).await, world.newest(EVENTS).await), (pods, events));
+    let nodes = world.newest(NODES).await;
+    world.sleep(600_000).await;
+    let now = (world.newest(PODS).await, world.newest(EVENTS).await, world.newest(NODES).await);
+    assert_eq!(now, (pods, events, nodes));
     let writes = world.cluster.api().registry().table().revision().0 - before;
-    // Five nodes: 60 leases each, and two or three statuses.
-    assert!((5 * 59..=5 * 61).contains(&(writes - statuses)), "{writes} writes, {statuses} statuses");
-    assert!((5..=15).contains(&statuses), "{statuses} statuses");
+    // Five nodes: 60 leases each.
+    assert!((5 * 59..=5 * 61).contains(&writes), "{writes} writes");
     world.stop().await;
 }
 

@@ -71,7 +71,7 @@ async fn get_pod(cluster: &TestCluster, name: &str) -> Value {
 
 /// Waits until the pod is as wanted, in virtual time.
 async fn until(cluster: &TestCluster, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-    for _ in 0..2000 {
+    for _ in 0..20_000 {
         let pod = get_pod(cluster, name).await;
         if wanted(&pod) {
             return pod;

@@ -36,10 +36,8 @@ async fn run(seed: u64) -> String {
     // Its own stream of chance: what the test does must not depend on how often the cluster draws.
     let dice = Env::simulated(seed ^ 0x5eed);
     let settings = Settings { nodes: Some(testkit::nodes(NODES as usize)), ..Settings::default() };
-    let only_nodes = Settings {
-        choice: plane::Choice::new(vec!["-*".to_owned()]).expect("nobody"),
-        ..settings.clone()
-    };
+    let only_nodes =
+        Settings { choice: plane::Choice::new(vec!["-*".to_owned()]).expect("nobody"), ..settings.clone() };
     let no_nodes = Settings { nodes: None, ..settings };
     let nodes = Plane::start(cluster.env(), cluster.local_clients(), &only_nodes);
     let mut plane = Plane::start(cluster.env(), cluster.local_clients(), &no_nodes);
@@ -57,7 +55,10 @@ async fn run(seed: u64) -> String {
                 let at = dice.random_below(declared.len() as u64) as usize;
                 declared[at].1 = dice.random_below(6);
                 let (name, replicas) = &declared[at];
-                cluster.merge(format!("{APPS}/{name}"), json!({"spec": {"replicas": replicas}})).await.ok(200);
+                cluster
+                    .merge(format!("{APPS}/{name}"), json!({"spec": {"replicas": replicas}}))
+                    .await
+                    .ok(200);
             }
             3 if !declared.is_empty() => {
                 let at = dice.random_below(declared.len() as u64) as usize;
@@ -76,7 +77,10 @@ async fn run(seed: u64) -> String {
             5 => {
                 let node = format!("/api/v1/nodes/sim-{}", dice.random_below(NODES));
                 let silent = if dice.random_below(2) == 0 { json!("true") } else { Value::Null };
-                cluster.merge(node, json!({"metadata": {"annotations": {"sim.setpoint.dev/silent": silent}}})).await.ok(200);
+                cluster
+                    .merge(node, json!({"metadata": {"annotations": {"sim.setpoint.dev/silent": silent}}}))
+                    .await
+                    .ok(200);
             }
             _ => {
                 // The whole controller manager and scheduler, in the middle of whatever they do.
@@ -109,7 +113,8 @@ async fn run(seed: u64) -> String {
 }
 
 fn deployment(name: &str, replicas: u64) -> Value {
-    let template = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "v"}]}});
+    let template =
+        json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "v"}]}});
     json!({"metadata": {"name": name}, "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}})
 }
 

@@ -1,0 +1,131 @@
+//! A Deployment's life through kubectl, on simulated nodes: created, rolled, undone, scaled, drained, deleted.
+
+use crate::harness::*;
+use crate::kubectl::{Kubectl, holds};
+
+fn with_cluster(test: impl FnOnce(&Kubectl)) {
+    let folder = folder();
+    let server = Proc::start_cluster(&folder.path().join("data"), &["--simulated-nodes", "3"]);
+    if let Some(kubectl) = Kubectl::new(&server, folder.path()) {
+        test(&kubectl);
+    }
+    server.stop();
+}
+
+/// What a jsonpath gives.
+fn ask(kubectl: &Kubectl, what: &str, path: &str) -> String {
+    kubectl.words(&["get", what, "-o", &format!("jsonpath={path}")])
+}
+
+fn lines(text: &str) -> usize {
+    text.lines().filter(|line| !line.is_empty()).count()
+}
+
+#[test]
+fn a_deployment_lives_from_create_to_running_pods_and_back() {
+    with_cluster(|kubectl| {
+        kubectl.run("wait --for=condition=Ready nodes --all --timeout=60s");
+        kubectl.run("create deployment web --image=nginx --replicas=3");
+        holds(&kubectl.run("rollout status deployment/web --timeout=60s"), &["successfully rolled out"]);
+        let pods = kubectl.run("get pods -l app=web --no-headers");
+        assert_eq!(lines(&pods), 3, "{pods}");
+        assert_eq!(pods.matches("1/1").count(), 3, "{pods}");
+        assert_eq!(pods.matches("Running").count(), 3, "{pods}");
+        holds(
+            &kubectl.run("describe deployment web"),
+            &["ScalingReplicaSet", "Scaled up replica set web-", "NewReplicaSetAvailable"],
+        );
+        holds(
+            &kubectl.run("get events"),
+            &["Scheduled", "Successfully assigned default/web-", "SuccessfulCreate", "Started"],
+        );
+
+        kubectl.run("scale deployment/web --replicas=5");
+        kubectl.run("rollout status deployment/web --timeout=60s");
+        assert_eq!(ask(kubectl, "deployment/web", "{.status.readyReplicas}"), "5");
+
+        kubectl.run("set image deployment/web nginx=nginx:2");
+        kubectl.run("rollout status deployment/web --timeout=60s");
+        let images = ask(kubectl, "pods", "{range .items[*]}{.spec.containers[0].image}{\"\\n\"}{end}");
+        assert!(images.lines().all(|image| image == "nginx:2"), "{images}");
+        let history = kubectl.run("rollout history deployment/web");
+        holds(&history, &["1", "2"]);
+
+        kubectl.run("rollout undo deployment/web");
+        kubectl.run("rollout status deployment/web --timeout=60s");
+        assert_eq!(ask(kubectl, "deployment/web", "{.spec.template.spec.containers[0].image}"), "nginx");
+        holds(&kubectl.run("rollout history deployment/web"), &["2", "3"]);
+
+        kubectl.run("rollout pause deployment/web");
+        kubectl.run("set image deployment/web nginx=nginx:3");
+        let sets = || lines(&kubectl.run("get replicasets -l app=web --no-headers"));
+        assert_eq!(sets(), 2, "a paused deployment makes no replica set");
+        kubectl.run("rollout resume deployment/web");
+        kubectl.run("rollout status deployment/web --timeout=60s");
+        assert_eq!(sets(), 3);
+
+        let victim = ask(kubectl, "pods", "{.items[0].metadata.name}");
+        kubectl.run(&format!("delete pod {victim}"));
+        kubectl.run("rollout status deployment/web --timeout=60s");
+        wait_until("the pod is replaced", || {
+            ask(kubectl, "deployment/web", "{.status.readyReplicas}") == "5"
+                && !ask(kubectl, "pods", "{.items[*].metadata.name}").contains(&victim)
+        });
+
+        kubectl.run("cordon sim-0");
+        holds(&kubectl.run("get node sim-0"), &["SchedulingDisabled"]);
+        kubectl.run("drain sim-1 --ignore-daemonsets --delete-emptydir-data --timeout=60s");
+        wait_until("every pod is on the node that is left", || {
+            let places =
+                ask(kubectl, "pods", "{range .items[*]}{.spec.nodeName} {.status.phase}{\"\\n\"}{end}");
+            !places.contains("sim-1") && places.matches("Running").count() == 5
+        });
+        kubectl.run("uncordon sim-0");
+
+        kubectl.run("delete deployment web --cascade=orphan");
+        assert_eq!(sets(), 3, "orphans stay");
+        kubectl.run("delete replicasets -l app=web --cascade=foreground --timeout=60s");
+        wait_until("the pods are gone", || lines(&kubectl.run("get pods -l app=web --no-headers")) == 0);
+    });
+}
+
+#[test]
+fn a_namespace_takes_everything_with_it_and_jobs_complete() {
+    with_cluster(|kubectl| {
+        kubectl.run("create namespace shop");
+        kubectl.run("create deployment web --image=nginx --replicas=2 -n shop");
+        kubectl.run("expose deployment web --port=80 -n shop");
+        kubectl.run("create configmap settings --from-literal=a=b -n shop");
+        kubectl.run("rollout status deployment/web -n shop --timeout=60s");
+        wait_until("the service has endpoints", || {
+            let path = "jsonpath={.items[*].endpoints[*].conditions.ready}";
+            kubectl.words(&["get", "endpointslices", "-n", "shop", "-o", path]) == "true true"
+        });
+        kubectl.words(&["create", "job", "once", "--image=busybox", "--", "sh", "-c", "exit 0"]);
+        kubectl.run("wait --for=condition=complete job/once --timeout=60s");
+        assert_eq!(ask(kubectl, "job/once", "{.status.succeeded}"), "1");
+        kubectl.run("delete namespace shop --timeout=60s");
+        holds(&kubectl.fails("get namespace shop"), &["not found"]);
+        kubectl.run("delete job once --timeout=60s");
+        wait_until("the job's pods are gone", || lines(&kubectl.run("get pods --no-headers")) == 0);
+    });
+}
+
+#[test]
+fn a_pod_that_cannot_be_placed_says_why_and_wakes_when_it_can() {
+    with_cluster(|kubectl| {
+        kubectl.file(
+            "picky.yaml",
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: picky}\nspec:\n  nodeSelector: {disk: fast}\n  containers: [{name: c, image: nginx}]\n",
+        );
+        kubectl.run("create -f picky.yaml");
+        wait_until("it says why", || {
+            kubectl
+                .run("describe pod picky")
+                .contains("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector")
+        });
+        kubectl.run("label node sim-2 disk=fast");
+        kubectl.run("wait --for=condition=Ready pod/picky --timeout=60s");
+        assert_eq!(ask(kubectl, "pod/picky", "{.spec.nodeName}"), "sim-2");
+    });
+}
