@@ -40,7 +40,7 @@ impl Choice {
 
     pub fn runs(&self, name: &str) -> bool {
         let off = format!("-{name}");
-        if self.0.iter().any(|word| *word == off) {
+        if self.0.contains(&off) {
             return false;
         }
         let all = self.0.iter().any(|word| word == "*") && !self.0.iter().any(|word| word == "-*");
