@@ -12,7 +12,8 @@ use crate::chain::Api;
 use crate::negotiate::ranges;
 use crate::respond::{self, Answer};
 
-const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// What upstream answers to either spelling: the one with an @ is no media type to Go, and its clients refuse it.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// What stays in memory: the fingerprint of the catalogue, made on first use.
 #[derive(Default)]

@@ -99,7 +99,7 @@ struct Faulty {
 
 impl Faulty {
     /// Carries a write out, or not, and tells, or not.
-    async fn write<T>(&self, target: Target<'_>, call: Answer<'_, T>) -> Result<T, Status> {
+    async fn write<T>(&self, target: Target<'_>, deletes: bool, call: Answer<'_, T>) -> Result<T, Status> {
         // Events are told to people, not acted on: they are not what a loop must survive.
         if target.resource.plural == "events" {
             return call.await;
@@ -108,7 +108,9 @@ impl Faulty {
         if self.plan.die_after.is_some_and(|last| number > last) {
             return std::future::pending().await;
         }
-        let every = |n: Option<usize>| n.is_some_and(|n| scattered(number).is_multiple_of(n));
+        // A collection has no version to be in conflict with, and a namespace has dozens of them.
+        let touched = |n: &Option<usize>| n.is_some() && !(target.name.is_empty() && deletes);
+        let every = |n: Option<usize>| touched(&n) && n.is_some_and(|n| scattered(number).is_multiple_of(n));
         if every(self.plan.conflict_every) {
             let about = About { group: target.resource.group, resource: target.resource.plural };
             return Err(Status::modified(about, target.name));
@@ -157,16 +159,16 @@ impl Client for Faulty {
         })
     }
     fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.write(target, self.inner.create(target, body)))
+        Box::pin(self.write(target, false, self.inner.create(target, body)))
     }
     fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.write(target, self.inner.update(target, body)))
+        Box::pin(self.write(target, false, self.inner.update(target, body)))
     }
     fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.write(target, self.inner.patch(target, patch)))
+        Box::pin(self.write(target, false, self.inner.patch(target, patch)))
     }
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        Box::pin(self.write(target, self.inner.delete(target, options)))
+        Box::pin(self.write(target, true, self.inner.delete(target, options)))
     }
     fn delete_collection<'a>(
         &'a self,
@@ -174,10 +176,10 @@ impl Client for Faulty {
         options: DeleteOptions,
         which: ListOptions,
     ) -> Answer<'a, ()> {
-        Box::pin(self.write(target, self.inner.delete_collection(target, options, which)))
+        Box::pin(self.write(target, true, self.inner.delete_collection(target, options, which)))
     }
     fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        Box::pin(self.write(target, self.inner.act(target, body)))
+        Box::pin(self.write(target, false, self.inner.act(target, body)))
     }
     fn writer(&self, revision: Revision) -> Option<Name> {
         self.inner.writer(revision)

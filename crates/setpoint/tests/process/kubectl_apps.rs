@@ -95,7 +95,12 @@ fn a_namespace_takes_everything_with_it_and_jobs_complete() {
         kubectl.run("create namespace shop");
         kubectl.run("create deployment web --image=nginx --replicas=2 -n shop");
         kubectl.run("expose deployment web --port=80 -n shop");
-        kubectl.run("create configmap settings --from-literal=a=b -n shop");
+        // A list is validated against another document than its items.
+        kubectl.file(
+            "list.json",
+            r#"{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"settings","namespace":"shop"},"data":{"a":"b"}}]}"#,
+        );
+        kubectl.run("create -f list.json");
         kubectl.run("rollout status deployment/web -n shop --timeout=60s");
         wait_until("the service has endpoints", || {
             let path = "jsonpath={.items[*].endpoints[*].conditions.ready}";

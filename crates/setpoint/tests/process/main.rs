@@ -18,6 +18,7 @@ mod hostile;
 mod kube_rs;
 mod kubectl;
 mod kubectl_apps;
+mod leaders;
 mod other_clients;
 mod quotas;
 mod restart;

@@ -32,8 +32,11 @@ async fn hour(cluster: &TestCluster) {
     let rc = json!({"metadata": {"name": "old"}, "spec": {"replicas": 2, "selector": labels("old"), "template": template("old", "one")}});
     cluster.post(core("default", "replicationcontrollers"), rc).await.ok(201);
     let job_pod = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "one", "command": ["sh", "-c", "exit 0"]}]}});
-    let job = json!({"metadata": {"name": "once"}, "spec": {"completions": 2, "parallelism": 1, "template": job_pod}});
+    let job = json!({"metadata": {"name": "once"}, "spec": {"completions": 2, "parallelism": 1, "template": job_pod.clone()}});
     cluster.post("/apis/batch/v1/namespaces/default/jobs", job).await.ok(201);
+    let brief =
+        json!({"metadata": {"name": "brief"}, "spec": {"ttlSecondsAfterFinished": 30, "template": job_pod}});
+    cluster.post("/apis/batch/v1/namespaces/default/jobs", brief).await.ok(201);
     pause(90).await;
 
     let image = json!({"spec": {"template": template("web", "two")}});
@@ -54,6 +57,18 @@ async fn hour(cluster: &TestCluster) {
     let victim = pods["items"][0]["metadata"]["name"].as_str().expect("web has pods").to_owned();
     cluster.delete(format!("{}/{victim}", core("default", "pods"))).await.ok(200);
     pause(90).await;
+
+    // Orphans go: whether they stood on the node that falls silent is chance.
+    cluster.delete(format!("{}?labelSelector=app%3Dold", core("default", "pods"))).await.ok(200);
+    pause(60).await;
+
+    // A node falls silent until its pods are replaced, and comes back; long enough for an eviction that began anew.
+    let silent =
+        |yes: serde_json::Value| json!({"metadata": {"annotations": {"sim.setpoint.dev/silent": yes}}});
+    cluster.merge("/api/v1/nodes/sim-2", silent(json!("true"))).await.ok(200);
+    pause(900).await;
+    cluster.merge("/api/v1/nodes/sim-2", silent(json!(null))).await.ok(200);
+    pause(120).await;
 }
 
 /// The end, without any fault.
@@ -157,6 +172,9 @@ async fn the_other_loops_that_die_after_any_write_come_to_the_same_end() {
         "disruption-controller",
         "endpoints-controller",
         "endpointslice-controller",
+        "node-lifecycle-controller",
+        "taint-eviction-controller",
+        "ttl-after-finished-controller",
         "scheduler",
     ])
     .await;
