@@ -179,7 +179,10 @@ impl Eviction {
             (_, Some(Phase::Told)) => return Some(now),
             // What was decided first stands, even if another taint would now allow less or more.
             (Stay::Seconds(_), Some(Phase::At(at))) => return Some(at),
-            (Stay::Seconds(seconds), None) => now + Duration::from_secs(seconds.unsigned_abs()),
+            (Stay::Seconds(seconds), None) => {
+                // A pod may say any number: clocks cannot count for ever.
+                now + Duration::from_secs(seconds.clamp(0, i64::from(u32::MAX)).unsigned_abs())
+            }
             (Stay::No, Some(Phase::At(at))) => {
                 if at > now {
                     self.cancel(key);
@@ -214,10 +217,8 @@ impl Eviction {
             refused => refused,
         };
         match result {
-            // Gone, or another pod by now.
-            Err(status) if status.code != 404 && !(status.code == 409 && is_another(&status)) => {
-                Err(status.into())
-            }
+            // If another pod has the name by now, the next turn sees its uid.
+            Err(status) if status.code != 404 => Err(status.into()),
             _ => {
                 set(Phase::Done);
                 Ok(())
@@ -264,9 +265,4 @@ impl Eviction {
         };
         self.recorder.event_on(about, Severity::Normal, "TaintManagerEviction", message);
     }
-}
-
-/// A conflict that says "not the pod you meant", rather than "somebody was faster".
-fn is_another(status: &Status) -> bool {
-    status.message.contains("UID") || status.message.contains("uid")
 }

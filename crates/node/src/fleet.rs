@@ -146,7 +146,12 @@ impl Reconcile for Pods {
             let node = || -> Option<Value> {
                 fleet.nodes.store().get("", agent.name()).map(|node| runtime::tree(&node))
             };
-            Ok(fleet.next(agent.pod_turn(turn.key, &pod, &node).await))
+            let again = agent.pod_turn(turn.key, &pod, &node).await;
+            // Gone while we looked: what the turn made of the old object must not stay.
+            if fleet.pods.store().get_key(turn.key).is_none_or(|now| now.uid() != pod.uid()) {
+                agent.forget(&pod);
+            }
+            Ok(fleet.next(again))
         })
     }
 }

@@ -77,8 +77,13 @@ impl Machine {
         let mut status = node.get("status").cloned().unwrap_or_else(Value::map);
         let old = status.get("conditions").and_then(Value::as_list).unwrap_or_default().to_vec();
         let map = status.make_map();
-        map.set("capacity", self.amounts());
-        map.set("allocatable", self.amounts());
+        // What others advertise on the node stays.
+        let mut amounts = map.get("capacity").and_then(Value::as_map).cloned().unwrap_or_default();
+        for (name, amount) in self.amounts().iter() {
+            amounts.set(name.clone(), amount.clone());
+        }
+        map.set("capacity", amounts.clone());
+        map.set("allocatable", amounts);
         map.set("conditions", conditions(&old, health, now));
         map.set("addresses", addresses(place));
         let mut port = Map::default();

@@ -19,7 +19,7 @@ use object::Value;
 use parking_lot::Mutex;
 use runtime::{Board, Informers, Stop, Stopper};
 use store::Revision;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 pub use choice::{Choice, UnknownLoop};
 pub use term::Candidate;
@@ -45,6 +45,8 @@ pub struct Plane {
     scheduling: Arc<Mutex<Option<Arc<scheduler::Metrics>>>>,
     /// Guards the tasks to be joined; filled at start, taken at the end.
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Guards what it takes to end the tasks of the present terms where they stand.
+    under_way: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
 impl Plane {
@@ -59,6 +61,7 @@ impl Plane {
             stop,
             scheduling: Arc::default(),
             tasks: Mutex::default(),
+            under_way: Arc::default(),
         };
         let choice = settings.choice.clone();
         plane.part("kube-controller-manager", settings, move |context| {
@@ -99,6 +102,7 @@ impl Plane {
         start: impl Fn(&Context) -> Vec<JoinHandle<()>> + Send + Sync + 'static,
     ) {
         let (env, clients, board) = (self.env.clone(), self.clients.clone(), self.board.clone());
+        let under_way = self.under_way.clone();
         let run = move |stop: Stop| {
             // The user of the lease's name may list and watch what its part reads.
             let reader = clients.user(&format!("system:{lease}"), &[]);
@@ -107,6 +111,9 @@ impl Plane {
                 Context { env: env.clone(), clients: clients.clone(), informers, board: board.clone(), stop };
             let mut tasks = start(&context);
             tasks.extend(context.informers.take_tasks());
+            let mut under_way = under_way.lock();
+            under_way.retain(|task| !task.is_finished());
+            under_way.extend(tasks.iter().map(JoinHandle::abort_handle));
             tasks
         };
         let (env, clients) = (self.env.clone(), self.clients.clone());
@@ -130,6 +137,9 @@ impl Plane {
     /// Stops everything where it stands, in the middle of whatever it does: what a crash looks like.
     pub fn kill(&self) {
         for task in self.tasks.lock().drain(..) {
+            task.abort();
+        }
+        for task in self.under_way.lock().drain(..) {
             task.abort();
         }
         self.stopper.stop();

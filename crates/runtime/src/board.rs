@@ -62,7 +62,13 @@ impl Board {
     ) -> Arc<Entry> {
         let seconds = Mutex::new(Histogram::new(TURN_BUCKETS));
         let entry = Arc::new(Entry { name, workers, queue, seconds, shown: Mutex::default() });
-        self.entries.lock().push(entry.clone());
+        let mut entries = self.entries.lock();
+        // In a new term a controller takes the place of the one that stopped.
+        match entries.iter_mut().find(|there| there.name == name) {
+            Some(there) => *there = entry.clone(),
+            None => entries.push(entry.clone()),
+        }
+        drop(entries);
         entry
     }
 

@@ -230,6 +230,16 @@ impl Elector {
 
     /// Lets another begin at once.
     async fn release(&mut self) {
+        // A renewal that was cut off may have been carried out: give back what is there, not what was last seen.
+        let (env, deadline) = (self.env.clone(), self.timing.retry);
+        let there = tokio::select! {
+            biased;
+            there = self.client.get(LEASES.at(&self.namespace, &self.name)) => there,
+            () = env.sleep(deadline) => Err(Status::timeout("no answer")),
+        };
+        if let Ok(lease) = there {
+            self.observe(lease);
+        }
         let Some(seen) = self.seen.as_ref().filter(|_| self.leads()) else { return };
         let now = self.now();
         let record = Record {

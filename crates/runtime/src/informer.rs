@@ -4,6 +4,7 @@
 //! another, in the order things happened, on the informer's task: they put keys into queues and nothing else.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -226,8 +227,10 @@ impl Informer {
             for Registered { handler, resync, syncing } in handlers.iter() {
                 // A resync is for those whose time has come; a relist that finds nothing new, for all who resync.
                 let wanted = if *again { *syncing } else { !sync || resync.is_some() };
-                if wanted {
-                    handler(&notice);
+                // One handler's bug must not freeze what all the others see.
+                if wanted && catch_unwind(AssertUnwindSafe(|| handler(&notice))).is_err() {
+                    let resource = self.scope.resource.plural;
+                    tracing::error!(resource, "a handler panicked; this is a bug");
                 }
             }
         }

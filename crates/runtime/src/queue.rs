@@ -22,6 +22,8 @@ use crate::metrics::{Histogram, QUEUE_BUCKETS};
 /// Of the initial list and of resyncs: what changes goes first.
 pub const LOW: i32 = -100;
 pub const NORMAL: i32 = 0;
+/// No wait is longer: clocks cannot count for ever.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// How failures slow a key down: the larger of both waits.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +164,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         if wait.is_zero() {
             return self.add(key, priority, cause);
         }
-        let due = self.env.monotonic() + wait;
+        let due = self.env.monotonic() + wait.min(LONGEST);
         let mut state = self.state.lock();
         if state.closed {
             return;
@@ -227,7 +229,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 state.wake_due(now);
                 if let Some(taken) = state.take(now) {
                     // Somebody must take the rest, and mind the clock while this worker is busy.
-                    let more = !state.waiting.is_empty() || !state.delayed.is_empty();
+                    let more = state.closed || !state.waiting.is_empty() || !state.delayed.is_empty();
                     drop(state);
                     if more {
                         self.ready.notify_one();

@@ -219,7 +219,8 @@ impl Reflector {
         let options = WatchOptions { resource_version: position.seen.to_string(), ..self.watch_options() };
         match self.client.watch(self.scope.resource.within(&self.scope.namespace), options).await {
             Ok(watch) => self.follow(watch, position, tell).await,
-            Err(status) if is_expired(&status) => Ok(Phase::Streaming),
+            // After a pause: a server that forgets faster than we can read would be read without end.
+            Err(status) if is_expired(&status) => Err((Phase::Streaming, status)),
             Err(status) => Err((Phase::Watching, status)),
         }
     }
@@ -246,7 +247,10 @@ impl Reflector {
             }
             // In good order, or cut: on from the last revision.
             None => Ok(Phase::Watching),
-            Some(status) if is_expired(&status) => Ok(Phase::Streaming),
+            Some(status) if is_expired(&status) && self.env.monotonic() - begun >= SHORT_WATCH => {
+                Ok(Phase::Streaming)
+            }
+            Some(status) if is_expired(&status) => Err((Phase::Streaming, status)),
             Some(status) => Err((Phase::Watching, status)),
         }
     }

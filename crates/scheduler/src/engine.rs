@@ -38,6 +38,8 @@ pub struct Engine {
     evaluator: Evaluator,
     queue: Queue,
     unfit: Unfit,
+    /// Victims of pods that made room and wait for it, by the waiting pod's uid: nobody makes room twice.
+    preempting: HashMap<Arc<str>, Vec<Arc<str>>>,
 }
 
 /// What was found about pods that fit nowhere, while nothing has changed: pods like them fit nowhere either.
@@ -103,6 +105,7 @@ impl Engine {
             budgets: BTreeMap::new(),
             budgets_version: 0,
             unfit: Unfit::default(),
+            preempting: HashMap::new(),
             evaluator: Evaluator::new(config.clone()),
             queue: Queue::new(config.clone()),
             config,
@@ -189,6 +192,7 @@ impl Engine {
     }
 
     pub fn remove_pod(&mut self, uid: &str, now: Duration) {
+        self.preempting.remove(uid);
         let promised = self.nominated.node_of(uid).is_some();
         self.nominated.remove(uid);
         if let Some(pod) = self.queue.remove(uid)
@@ -277,6 +281,7 @@ impl Engine {
                 let placed = Pod { node_name: node.clone(), ..(*pod).clone() };
                 self.cluster.set_pod(&placed, true);
                 self.nominated.remove(&pod.uid);
+                self.preempting.remove(&pod.uid);
                 Step::Bind { queued, node }
             }
             Outcome::NoNodes => {
@@ -301,7 +306,19 @@ impl Engine {
     ) -> Step {
         let mut failure = Failure::new(queued.pod.clone(), UNSCHEDULABLE, String::new());
         failure.nominated_node = Some("".into());
-        if self.config.profiles[profile].post_filter.has(Plugin::DefaultPreemption) {
+        let waits = self
+            .preempting
+            .get(&pod.uid)
+            .is_some_and(|victims| victims.iter().any(|victim| self.cluster.pod(victim).is_some()));
+        if !waits {
+            self.preempting.remove(&pod.uid);
+        }
+        if waits {
+            // Its victims are on their way: looking again now would find others elsewhere.
+            let words = "not eligible due to a terminating pod on the nominated node.";
+            diagnosis.post_filter = format!("preemption: {words}");
+            failure.nominated_node = None;
+        } else if self.config.profiles[profile].post_filter.has(Plugin::DefaultPreemption) {
             let budgets: Vec<Budget> = self.budgets.values().cloned().collect();
             let Engine { cluster, selectors, nominated, evaluator, .. } = self;
             match evaluator.preempt(cluster, selectors, nominated, &budgets, profile, pod, &diagnosis, rng) {
@@ -311,6 +328,10 @@ impl Engine {
                     failure.unpromised = self.nominated.on(&name).iter().filter(less).cloned().collect();
                     failure.unpromised.iter().for_each(|other| self.nominated.remove(&other.uid));
                     failure.victims = victims.into_iter().filter(|victim| !victim.deleting).collect();
+                    if !failure.victims.is_empty() {
+                        let victims = failure.victims.iter().map(|victim| victim.uid.clone()).collect();
+                        self.preempting.insert(pod.uid.clone(), victims);
+                    }
                     failure.nominated_node = Some(name);
                 }
                 Preemption::Helpless(words) => diagnosis.post_filter = format!("preemption: {words}"),
@@ -329,7 +350,7 @@ impl Engine {
             rejected_by = Plugins::all();
         }
         self.queue.put_back(queued, rejected_by, now);
-        if failure.victims.is_empty() && pod.nominated_node.is_empty() {
+        if failure.victims.is_empty() && pod.nominated_node.is_empty() && !waits {
             let key = (profile, pod.class.id, pod.priority, pod.preempts);
             let cleared = failure.nominated_node.is_some();
             let found = Found { message: failure.message.clone(), rejected_by, cleared };
@@ -381,6 +402,7 @@ impl Engine {
 
     /// Tries a waiting pod at once; for one whose preemption failed.
     pub fn activate(&mut self, uid: &str) {
+        self.preempting.remove(uid);
         self.queue.activate(uid);
     }
 }

@@ -64,10 +64,16 @@ impl Calls {
         let deleted = match self.client.delete(target(at, identity), options.clone()).await {
             Err(conflict) if conflict.code == 409 => {
                 let Some(now) = self.live(at, identity).await? else { return Ok(false) };
-                if now.revision() == read.revision() || now.owners() != read.owners() {
+                // Somebody may have said meanwhile what is to become of its dependents: that is decided anew.
+                let finalizers = super::graph::finalizers;
+                if now.revision() == read.revision()
+                    || now.owners() != read.owners()
+                    || now.deleting() != read.deleting()
+                    || finalizers(&now) != finalizers(read)
+                {
                     return Err(conflict);
                 }
-                // It changed, but not its owners: what is written often must not live on for that.
+                // It changed, but nothing that matters here: what is written often must not live on for that.
                 options.resource_version = None;
                 self.client.delete(target(at, identity), options).await
             }

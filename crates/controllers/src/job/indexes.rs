@@ -20,6 +20,9 @@ impl Indexes {
                 break;
             }
             let last = last.min(end - 1);
+            if last < first {
+                continue;
+            }
             match all.ranges.last_mut() {
                 Some(before) if before.1.checked_add(1) == Some(first) => before.1 = last,
                 _ => all.ranges.push((first, last)),

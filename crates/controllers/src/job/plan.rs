@@ -237,7 +237,8 @@ impl Work {
     /// What is left until the deadline; `None`: there is none, or the clock does not run.
     fn deadline_ms(&self) -> Option<i64> {
         let seconds = self.spec.active_deadline_seconds.filter(|_| !self.spec.suspend)?;
-        Some((self.status.start_time? + seconds) * 1000 - self.now_ms)
+        let end = self.status.start_time?.saturating_add(seconds);
+        Some(end.saturating_mul(1000).saturating_sub(self.now_ms))
     }
 
     fn wake_in(&mut self, ms: i64) {

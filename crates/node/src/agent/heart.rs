@@ -120,7 +120,7 @@ impl Agent {
         let wanted = self.machine.status(&self.place(), &tree, health, now);
         let old = tree.get("status");
         let changed = status_differs(old, &wanted);
-        heart.status_due = if changed { heart.reported + STATUS_MILLIS } else { Millis::MAX };
+        heart.status_due = if changed { heart.reported.min(now) + STATUS_MILLIS } else { Millis::MAX };
         if now < heart.status_due {
             return None;
         }
@@ -134,7 +134,7 @@ impl Agent {
         match self.try_beat(node, report).await {
             Ok(()) => {
                 let inner = self.inner.lock();
-                Again::At(inner.heart.lease_due.min(inner.heart.status_due))
+                Again::At(inner.heart.lease_due.min(self.now() + RENEW_MILLIS).min(inner.heart.status_due))
             }
             Err(status) => {
                 // Whatever was wanted is looked at anew.
@@ -152,7 +152,8 @@ impl Agent {
 
     async fn try_beat(&self, node: &Obj, report: Option<Report>) -> Result<(), Status> {
         let lease_due = self.inner.lock().heart.lease_due;
-        if lease_due <= self.now() {
+        // A clock that was set back must not silence the node.
+        if lease_due <= self.now() || lease_due > self.now() + RENEW_MILLIS {
             self.renew(node).await?;
             // Where in its ten seconds a node beats is drawn once, so that thousands do not beat together.
             let first = lease_due == 0;

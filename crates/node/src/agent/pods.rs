@@ -11,7 +11,7 @@ use table::Obj;
 
 use super::{Again, Agent, Inner};
 use crate::admit;
-use crate::pod::{Pod, Role, short_uid};
+use crate::pod::{Pod, Requests, Role, short_uid};
 use crate::worker::{Host, Step, Worker};
 
 impl Agent {
@@ -83,6 +83,13 @@ impl Agent {
             return None;
         }
         let counted = worker.is_counted();
+        // What a pod asks for may be changed while it runs.
+        let requests = Requests::of(&pod);
+        if counted && requests != worker.requests {
+            taken.remove(worker.uid, worker.requests);
+            taken.add(&pod, requests);
+        }
+        worker.requests = requests;
         let mut admit = |pod: &Pod<'_>, requests| {
             let node = if heart.evicts || admit::is_choosy(pod) { node() } else { None };
             admit::admit(pod, requests, &self.capacity, taken, node.as_ref())

@@ -60,6 +60,13 @@ enum Outcome {
 
 fn simple(words: &[String]) -> Outcome {
     let ends = |code| Outcome::Ends { after_millis: 0, code };
+    let mut words = words;
+    // However many: a user writes them.
+    while let [program, rest @ ..] = words
+        && matches!(program.rsplit('/').next(), Some("exec" | "nohup" | "command"))
+    {
+        words = rest;
+    }
     let Some((program, arguments)) = words.split_first() else { return ends(0) };
     let first = arguments.first().map(String::as_str);
     match program.rsplit('/').next().unwrap_or("") {
@@ -71,18 +78,22 @@ fn simple(words: &[String]) -> Outcome {
             // As a shell has it: modulo 256.
             Outcome::Exits { after_millis: 0, code: i32::rem_euclid(code, 256) }
         }
-        "sleep" => match arguments.iter().map(|word| duration_millis(word)).sum::<Option<i64>>() {
+        "sleep" => match total_millis(arguments) {
             Some(after_millis) if !arguments.is_empty() => Outcome::Ends { after_millis, code: 0 },
             _ if arguments.iter().any(|word| word == "infinity" || word == "inf") => Outcome::Serves,
             _ => ends(1),
         },
-        "exec" | "nohup" | "command" => simple(arguments),
         program if is_shell(program) => match run(words) {
             Some(End { after_millis, code }) => Outcome::Ends { after_millis, code },
             None => Outcome::Serves,
         },
         _ => Outcome::Serves,
     }
+}
+
+/// `sleep` takes several times and adds them up.
+fn total_millis(words: &[String]) -> Option<i64> {
+    words.iter().try_fold(0i64, |sum, word| Some(sum.saturating_add(duration_millis(word)?)))
 }
 
 /// How the next command depends on the one before.

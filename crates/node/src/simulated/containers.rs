@@ -39,6 +39,8 @@ struct Course {
     starts: Millis,
     ready: Millis,
     ends: Millis,
+    /// Told to stop before it was over.
+    stopped: bool,
     /// The run before: started, finished, code.
     last: Option<Box<(Millis, Millis, i32)>>,
 }
@@ -69,6 +71,7 @@ impl Containers {
             starts,
             ready: starts.saturating_add(wait),
             ends: end.map_or(NEVER, |end| starts.saturating_add(end.after_millis)),
+            stopped: false,
             last: None,
         }
     }
@@ -142,7 +145,14 @@ impl Runtime for Containers {
             }
             let stops = now.saturating_add(wanted.min(grace));
             if stops < course.ends {
-                (course.ends, course.code) = (stops, if wanted <= grace { 0 } else { 137 });
+                // A server stops well when it is asked to; work that was to end by itself did not get there.
+                let code = match course.ends {
+                    _ if wanted > grace => 137,
+                    NEVER => 0,
+                    _ if course.stopped => course.code,
+                    _ => 143,
+                };
+                (course.ends, course.code, course.stopped) = (stops, code, true);
             }
         }
     }
@@ -173,7 +183,15 @@ impl Containers {
             let at = |name: &str| moment(&[state, "terminated", name]).unwrap_or(0);
             Some((at("startedAt"), at("finishedAt"), i32::try_from(code).unwrap_or(1)))
         };
-        let over = |(starts, ends, code)| Course { attempt, code, starts, ready: NEVER, ends, last: None };
+        let over = |(starts, ends, code)| Course {
+            attempt,
+            code,
+            starts,
+            ready: NEVER,
+            ends,
+            stopped: false,
+            last: None,
+        };
         if let Some(since) = moment(&["state", "running", "startedAt"]) {
             let mut course = self.course(pod, index, attempt, since);
             course.last = ended("lastState").map(Box::new);

@@ -25,6 +25,8 @@ pub use domains::{Domains, Places};
 pub const NOWHERE: u32 = u32::MAX;
 /// Counts by node kept in all, two bytes each: 32 MiB.
 const MAX_CELLS: usize = 16 << 20;
+/// So many sets of places one question is kept for; pods that differ in anything ask over places of their own.
+const MAX_DOMAINS: usize = 64;
 const MIN_QUESTIONS: usize = 64;
 
 /// Which placed pods are counted.
@@ -134,8 +136,14 @@ impl Counters {
     /// The counter of a question over a topology (and the places that count), made or brought up to date.
     pub fn ask(&mut self, question: &Question, topology: usize, places: Option<Places>) -> Handle {
         let text = format!("{question:?}");
-        let at = match self.by_text.get(&text) {
-            Some(&at) => at,
+        // A question that many different pods ask over places of their own is begun anew now and then.
+        let wide = |asked: &Asked| asked.domains.len() >= MAX_DOMAINS && asked.used != self.tick;
+        let at = match self.by_text.get(&text).copied() {
+            Some(at) if self.questions[at].as_ref().is_some_and(wide) => {
+                self.forget(at);
+                self.add_question(text, question.clone())
+            }
+            Some(at) => at,
             None => self.add_question(text, question.clone()),
         };
         let places_text = places.as_ref().map(Places::text).unwrap_or_default();

@@ -60,7 +60,8 @@ pub fn requests(spec: Option<&Value>, status: Option<&Value>, at_least: bool) ->
         }
     }
     add(&mut total, &map(spec.and_then(|s| s.get("overhead"))));
-    total.into_iter().collect()
+    // Bounded, so that sums over all pods of a node stay exact: nobody has that much of anything.
+    total.into_iter().map(|(name, amount)| (name, amount.clamp(0, 1 << 52))).collect()
 }
 
 fn map(value: Option<&Value>) -> Amounts {

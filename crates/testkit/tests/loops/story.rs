@@ -146,3 +146,40 @@ fn owner(object: &Value) -> (Value, Value) {
     let owner = &object["metadata"]["ownerReferences"][0];
     (owner["kind"].clone(), owner["uid"].clone())
 }
+
+#[tokio::test(start_paused = true)]
+async fn work_that_was_stopped_did_not_succeed() {
+    let cluster = TestCluster::simulated(12).await;
+    let settings = Settings { nodes: Some(testkit::nodes(2)), ..Settings::default() };
+    let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    let work = json!({"name": "c", "image": "busybox", "command": ["sleep", "600"]});
+    let spec = json!({"template": {"spec": {"restartPolicy": "Never", "containers": [work]}}});
+    cluster.post(jobs, json!({"metadata": {"name": "work"}, "spec": spec})).await.ok(201);
+    let running = || async {
+        let pods = cluster.get(PODS).await.json();
+        let pods = pods["items"].as_array().cloned().unwrap_or_default();
+        let fresh = pods.into_iter().find(|pod| {
+            pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null()
+        });
+        fresh.map(|pod| pod["metadata"]["name"].as_str().unwrap_or_default().to_owned()).unwrap_or_default()
+    };
+    cluster.until("the work has begun", || async { !running().await.is_empty() }).await;
+    let first = running().await;
+    cluster.delete(format!("{PODS}/{first}")).await.ok(200);
+    cluster
+        .until("the work has begun again", || async {
+            let now = running().await;
+            !now.is_empty() && now != first
+        })
+        .await;
+    let job = cluster.get(format!("{jobs}/work")).await.json();
+    assert!(job["status"].get("succeeded").is_none(), "{job}");
+    cluster
+        .until("the work is done", || async {
+            cluster.get(format!("{jobs}/work")).await.json()["status"]["succeeded"] == 1
+        })
+        .await;
+    plane.stop().await;
+    cluster.shutdown().await;
+}
