@@ -8,7 +8,8 @@ use std::sync::Arc;
 use client::{Client, Gvr, Patch};
 use object::selector::LabelSelector;
 use object::{Map, Value};
-use runtime::{Failure, owners};
+use runtime::Failure;
+use runtime::owners::{self, Verdict, verdict};
 use table::Obj;
 
 /// Who claims, and what.
@@ -24,28 +25,6 @@ pub(crate) struct Claim<'a> {
     pub called: &'static str,
 }
 
-/// What to do about one object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Ours,
-    Adopt,
-    Release,
-    NotOurs,
-}
-
-/// The rule: who is controlled by another is left alone; an owner that is going neither adopts nor releases.
-pub(crate) fn verdict(obj: &Obj, owner: &Obj, matches: bool) -> Verdict {
-    match owners::controller_of(obj) {
-        Some(controller) if controller.uid != owner.uid() => Verdict::NotOurs,
-        Some(_) if matches => Verdict::Ours,
-        Some(_) if owner.deleting() => Verdict::NotOurs,
-        Some(_) => Verdict::Release,
-        None if owner.deleting() || obj.deleting() || !matches => Verdict::NotOurs,
-        None if obj.namespace() != owner.namespace() => Verdict::NotOurs,
-        None => Verdict::Adopt,
-    }
-}
-
 pub(crate) fn matches(selector: &LabelSelector, obj: &Obj) -> bool {
     selector.matches(&|name| obj.label(name))
 }
@@ -57,7 +36,7 @@ impl Claim<'_> {
         // Asked of the server before the first adoption, and once: the owner may be going without our knowing.
         let mut may_adopt: Option<Result<(), String>> = None;
         for obj in candidates {
-            let done = match verdict(&obj, self.owner, matches(self.selector, &obj)) {
+            let done = match verdict(self.owner, &obj, matches(self.selector, &obj)) {
                 Verdict::Ours => Ok(true),
                 Verdict::NotOurs => Ok(false),
                 Verdict::Release => self.release(&obj).await.map(|()| false),

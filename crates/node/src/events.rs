@@ -108,20 +108,6 @@ async fn write(mut records: mpsc::Receiver<Record>, stop: Stop) {
 fn event_object(namespace: &str, record: &Record) -> Value {
     let about = &record.about;
     let at = time::format_seconds((record.nanos / 1_000_000_000) as i64);
-    let mut involved = Map::default();
-    for (name, value) in [
-        ("kind", &about.kind),
-        ("namespace", &about.namespace),
-        ("name", &about.name),
-        ("uid", &about.uid),
-        ("apiVersion", &about.api_version),
-        ("resourceVersion", &about.resource_version),
-        ("fieldPath", &about.field_path),
-    ] {
-        if !value.is_empty() {
-            involved.set(name, value.clone());
-        }
-    }
     let mut source = Map::default();
     source.set("component", "kubelet");
     source.set("host", &*record.host);
@@ -130,7 +116,7 @@ fn event_object(namespace: &str, record: &Record) -> Value {
     metadata.set("name", format!("{}.{:x}", about.name, record.nanos));
     metadata.set("namespace", namespace);
     let root = event.make_map();
-    root.set("involvedObject", involved);
+    root.set("involvedObject", about.to_value());
     root.set("reason", &*record.reason);
     root.set("message", &*record.message);
     root.set("source", source);

@@ -66,6 +66,25 @@ impl ObjectRef {
             field_path: String::new(),
         }
     }
+
+    /// The reference as an event carries it; what is unknown is left out.
+    pub fn to_value(&self) -> Value {
+        let mut reference = Map::default();
+        for (name, value) in [
+            ("kind", &self.kind),
+            ("namespace", &self.namespace),
+            ("name", &self.name),
+            ("uid", &self.uid),
+            ("apiVersion", &self.api_version),
+            ("resourceVersion", &self.resource_version),
+            ("fieldPath", &self.field_path),
+        ] {
+            if !value.is_empty() {
+                reference.set(name, value.clone());
+            }
+        }
+        Value::Map(reference)
+    }
 }
 
 /// Cheap to clone; all clones feed one task.
@@ -229,27 +248,12 @@ fn seconds(nanos: u128) -> String {
 }
 
 fn event_object(component: &str, namespace: &str, name: &str, record: &Record, observed: &Observed) -> Value {
-    let about = &record.about;
-    let mut involved = Map::default();
-    for (name, value) in [
-        ("kind", &about.kind),
-        ("namespace", &about.namespace),
-        ("name", &about.name),
-        ("uid", &about.uid),
-        ("apiVersion", &about.api_version),
-        ("resourceVersion", &about.resource_version),
-        ("fieldPath", &about.field_path),
-    ] {
-        if !value.is_empty() {
-            involved.set(name, value.clone());
-        }
-    }
     let mut event = Value::map();
     let metadata = event.map_at(&["metadata"]);
     metadata.set("name", name.to_owned());
     metadata.set("namespace", namespace.to_owned());
     let root = event.make_map();
-    root.set("involvedObject", Value::Map(involved));
+    root.set("involvedObject", record.about.to_value());
     root.set("reason", record.reason.clone());
     root.set("message", observed.message.clone());
     root.set("type", if record.severity == Severity::Normal { "Normal" } else { "Warning" });

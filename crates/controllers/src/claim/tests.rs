@@ -29,29 +29,29 @@ const GOING: &str = r#","deletionTimestamp":"2026-01-01T00:00:00Z""#;
 #[test]
 fn what_another_controls_is_left_alone() {
     for matches in [true, false] {
-        assert_eq!(verdict(&pod(THEIRS), &owner(""), matches), Verdict::NotOurs);
+        assert_eq!(verdict(&owner(""), &pod(THEIRS), matches), Verdict::NotOurs);
     }
 }
 
 #[test]
 fn what_is_ours_stays_while_it_matches_and_is_let_go_when_not() {
-    assert_eq!(verdict(&pod(OURS), &owner(""), true), Verdict::Ours);
-    assert_eq!(verdict(&pod(OURS), &owner(""), false), Verdict::Release);
+    assert_eq!(verdict(&owner(""), &pod(OURS), true), Verdict::Ours);
+    assert_eq!(verdict(&owner(""), &pod(OURS), false), Verdict::Release);
 }
 
 #[test]
 fn an_owner_that_is_going_keeps_what_it_has_and_changes_nothing() {
-    assert_eq!(verdict(&pod(OURS), &owner(GOING), true), Verdict::Ours);
-    assert_eq!(verdict(&pod(OURS), &owner(GOING), false), Verdict::NotOurs);
-    assert_eq!(verdict(&pod(""), &owner(GOING), true), Verdict::NotOurs);
+    assert_eq!(verdict(&owner(GOING), &pod(OURS), true), Verdict::Ours);
+    assert_eq!(verdict(&owner(GOING), &pod(OURS), false), Verdict::NotOurs);
+    assert_eq!(verdict(&owner(GOING), &pod(""), true), Verdict::NotOurs);
 }
 
 #[test]
 fn orphans_that_match_are_adopted_unless_they_are_going() {
-    assert_eq!(verdict(&pod(""), &owner(""), true), Verdict::Adopt);
-    assert_eq!(verdict(&pod(OWNED_ONLY), &owner(""), true), Verdict::Adopt);
-    assert_eq!(verdict(&pod(""), &owner(""), false), Verdict::NotOurs);
-    assert_eq!(verdict(&pod(GOING), &owner(""), true), Verdict::NotOurs);
+    assert_eq!(verdict(&owner(""), &pod(""), true), Verdict::Adopt);
+    assert_eq!(verdict(&owner(""), &pod(OWNED_ONLY), true), Verdict::Adopt);
+    assert_eq!(verdict(&owner(""), &pod(""), false), Verdict::NotOurs);
+    assert_eq!(verdict(&owner(""), &pod(GOING), true), Verdict::NotOurs);
     let elsewhere = stored("", "pods", r#"{"name":"p","namespace":"other","uid":"pod"}"#, "");
-    assert_eq!(verdict(&elsewhere, &owner(""), true), Verdict::NotOurs);
+    assert_eq!(verdict(&owner(""), &elsewhere, true), Verdict::NotOurs);
 }
