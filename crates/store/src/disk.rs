@@ -1,13 +1,17 @@
-//! The engine on disk: one thread owns the sequencer, and callers that wait together share one fsync.
+//! The engine on disk: callers that wait together share one fsync.
 //!
-//! A lone writer costs one fsync and two thread hops. While an fsync runs, later commits gather in the queue and
-//! the next one takes them all; where several came together last time, it waits a moment for as many more.
+//! ```text
+//!  a lone commit, quick disk ── on the caller's own thread: one fsync, no hop
+//!  all others ── queue ── the engine's thread, a batch at a time ── one fsync for all of them
+//! ```
+//! While an fsync runs, later commits gather in the queue and the next one takes them all; where several came
+//! together last time, it waits a moment for as many more.
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
@@ -26,6 +30,9 @@ const BATCH_BYTES: usize = 4 << 20;
 /// How long a batch waits for more. With the kernel's own slack it is about twice that: half an fsync, which
 /// costs as much CPU as two requests, so it pays as soon as a few more join.
 const GATHER: Duration = Duration::from_micros(50);
+/// A disk that answers within this is quick: a caller may wait for it on a thread that others share. Two hops
+/// between threads cost about a tenth of it, so with a slower disk there is little to win.
+const QUICK: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Debug)]
 pub struct DiskOptions {
@@ -42,6 +49,8 @@ impl Default for DiskOptions {
 pub struct DiskEngine {
     queue: mpsc::Sender<Request>,
     shared: Arc<Shared>,
+    /// Guards the order of commits: whoever holds it writes the next ones.
+    worker: Arc<Mutex<Worker>>,
     /// Guards the handle, taken by whoever joins the thread.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -52,6 +61,8 @@ struct Shared {
     revision: AtomicU64,
     /// Guards the reason why nothing can be committed any more.
     stopped: Mutex<Option<String>>,
+    /// The last commit was alone and the disk was quick: the next one need not go through the queue.
+    alone: AtomicBool,
 }
 
 enum Request {
@@ -74,14 +85,19 @@ impl DiskEngine {
     /// The same engine over any durable layer.
     pub fn over(durable: Box<dyn Durable>, state: Arc<dyn State>) -> std::io::Result<Arc<dyn Engine>> {
         let sequencer = Sequencer::start(durable, state).map_err(std::io::Error::other)?;
-        let shared =
-            Arc::new(Shared { revision: AtomicU64::new(sequencer.revision().0), stopped: Mutex::new(None) });
+        let shared = Shared {
+            revision: AtomicU64::new(sequencer.revision().0),
+            stopped: Mutex::new(None),
+            alone: AtomicBool::new(false),
+        };
+        let shared = Arc::new(shared);
         let (queue, requests) = mpsc::channel(QUEUE);
-        let worker = Worker::new(sequencer, shared.clone());
+        let worker = Arc::new(Mutex::new(Worker::new(sequencer, shared.clone())));
+        let owner = worker.clone();
         // The durable layer's own thread, because an fsync blocks; nothing of a virtual world runs on it.
         let thread =
-            std::thread::Builder::new().name("store-disk".into()).spawn(move || worker.run(requests))?;
-        Ok(Arc::new(DiskEngine { queue, shared, thread: Mutex::new(Some(thread)) }))
+            std::thread::Builder::new().name("store-disk".into()).spawn(move || run(&owner, requests))?;
+        Ok(Arc::new(DiskEngine { queue, shared, worker, thread: Mutex::new(Some(thread)) }))
     }
 
     async fn ask<T>(
@@ -96,6 +112,17 @@ impl DiskEngine {
         answered.await.unwrap_or_else(|_| Err(CommitError::Unknown("the store's thread ended".to_owned())))
     }
 
+    /// Commits on the caller's thread if nobody else is writing and the disk is quick; gives the commit back otherwise.
+    fn commit_here(&self, commit: Commit) -> Result<Result<Revision, CommitError>, Commit> {
+        if !self.shared.alone.load(Ordering::Relaxed) {
+            return Err(commit);
+        }
+        match self.worker.try_lock() {
+            Some(mut worker) => Ok(worker.commit_one(commit)),
+            None => Err(commit),
+        }
+    }
+
     fn why_stopped(&self) -> CommitError {
         let why = self.shared.stopped.lock().clone();
         CommitError::Stopped(why.unwrap_or_else(|| "its thread ended".to_owned()))
@@ -104,7 +131,12 @@ impl DiskEngine {
 
 impl Engine for DiskEngine {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
-        Box::pin(self.ask(|answer| Request::Commit(commit, answer)))
+        Box::pin(async move {
+            match self.commit_here(commit) {
+                Ok(answer) => answer,
+                Err(commit) => self.ask(|answer| Request::Commit(commit, answer)).await,
+            }
+        })
     }
 
     /// All commits pass through this engine, so the last published one is the newest.
@@ -158,75 +190,114 @@ impl Drop for DiskEngine {
     }
 }
 
-/// The thread's own things; the buffers are kept from batch to batch.
+/// What writes: the sequencer, and buffers that are kept from batch to batch.
 struct Worker {
     sequencer: Sequencer,
     shared: Arc<Shared>,
     commits: Vec<Commit>,
     askers: Vec<oneshot::Sender<Result<Revision, CommitError>>>,
     answers: Vec<Result<Revision, CommitError>>,
+    /// Of `commits`.
+    bytes: usize,
+    /// Found set by the next one, a panic ended the last: what the sequencer knows can't be trusted.
+    writing: bool,
+}
+
+/// The engine's thread.
+fn run(worker: &Mutex<Worker>, mut requests: mpsc::Receiver<Request>) {
+    let mut queued = Vec::with_capacity(QUEUE);
+    let mut closers = Vec::new();
+    let mut last_batch = 0;
+    while requests.blocking_recv_many(&mut queued, QUEUE) > 0 {
+        // A lone writer never waits: nobody else would come.
+        if last_batch > 1 && queued.len() < 2 * last_batch {
+            gather(&mut requests, &mut queued);
+        }
+        // Whoever commits on a thread of its own is waited for, and those who came meanwhile join the batch.
+        let mut worker = worker.lock();
+        join(&mut requests, &mut queued);
+        last_batch = queued.len();
+        for request in queued.drain(..) {
+            if let Request::Close(asker) = request {
+                requests.close();
+                closers.push(asker);
+            } else {
+                worker.take(request);
+            }
+        }
+        worker.commit();
+    }
+    worker.lock().close();
+    for closer in closers {
+        // Whoever no longer waits needs no answer; the same below.
+        let _ = closer.send(());
+    }
 }
 
 impl Worker {
     fn new(sequencer: Sequencer, shared: Arc<Shared>) -> Worker {
-        Worker { sequencer, shared, commits: Vec::new(), askers: Vec::new(), answers: Vec::new() }
+        let (commits, askers, answers) = (Vec::new(), Vec::new(), Vec::new());
+        Worker { sequencer, shared, commits, askers, answers, bytes: 0, writing: false }
     }
 
-    fn run(mut self, mut requests: mpsc::Receiver<Request>) {
-        let mut queued = Vec::with_capacity(QUEUE);
-        let mut closers = Vec::new();
-        let mut last_batch = 0;
-        while requests.blocking_recv_many(&mut queued, QUEUE) > 0 {
-            // A lone writer never waits: nobody else would come.
-            if last_batch > 1 && queued.len() < 2 * last_batch {
-                gather(&mut requests, &mut queued);
-            }
-            last_batch = queued.len();
-            let mut bytes = 0;
-            for request in queued.drain(..) {
-                match request {
-                    Request::Commit(commit, asker) => {
-                        bytes += commit.bytes();
-                        self.commits.push(commit);
-                        self.askers.push(asker);
-                        if bytes >= BATCH_BYTES {
-                            self.commit();
-                            bytes = 0;
-                        }
-                    }
-                    Request::Expire(now, asker) => {
-                        self.commit();
-                        bytes = 0;
-                        let answer = self.sequencer.expire(now);
-                        self.tell();
-                        // Whoever no longer waits needs no answer; the same below.
-                        let _ = asker.send(answer);
-                    }
-                    Request::Close(asker) => {
-                        requests.close();
-                        closers.push(asker);
-                    }
+    fn take(&mut self, request: Request) {
+        match request {
+            Request::Commit(commit, asker) => {
+                self.bytes += commit.bytes();
+                self.commits.push(commit);
+                self.askers.push(asker);
+                if self.bytes >= BATCH_BYTES {
+                    self.commit();
                 }
             }
-            self.commit();
-        }
-        self.sequencer.close();
-        self.tell();
-        drop(self);
-        for closer in closers {
-            let _ = closer.send(());
+            Request::Expire(now, asker) => {
+                self.commit();
+                self.writing = true;
+                let answer = self.sequencer.expire(now);
+                self.tell();
+                self.writing = false;
+                let _ = asker.send(answer);
+            }
+            Request::Close(_) => {}
         }
     }
 
+    /// The commits taken so far, as one batch.
     fn commit(&mut self) {
+        self.bytes = 0;
         if self.commits.is_empty() {
             return;
         }
-        self.sequencer.commit_all(&mut self.commits, &mut self.answers);
-        self.tell();
+        self.write();
         for (asker, answer) in self.askers.drain(..).zip(self.answers.drain(..)) {
             let _ = asker.send(answer);
         }
+    }
+
+    /// One commit, for a caller that waits on its own thread.
+    fn commit_one(&mut self, commit: Commit) -> Result<Revision, CommitError> {
+        self.commits.push(commit);
+        self.write();
+        self.answers.pop().expect("every commit is answered")
+    }
+
+    // Real files, real time: nothing but the thread on which the next commit is written depends on it.
+    #[allow(clippy::disallowed_methods)]
+    fn write(&mut self) {
+        let (lone, begun) = (self.commits.len() == 1, Instant::now());
+        if std::mem::replace(&mut self.writing, true) {
+            self.sequencer.stop("a commit panicked");
+            self.answers.clear();
+        }
+        self.sequencer.commit_all(&mut self.commits, &mut self.answers);
+        self.tell();
+        self.writing = false;
+        self.shared.alone.store(lone && begun.elapsed() < QUICK, Ordering::Relaxed);
+    }
+
+    fn close(&mut self) {
+        self.sequencer.close();
+        self.tell();
     }
 
     /// Before anybody is answered, so that a barrier after an answer is never older than the answer.
@@ -243,6 +314,10 @@ impl Worker {
 #[allow(clippy::disallowed_methods)]
 fn gather(requests: &mut mpsc::Receiver<Request>, queued: &mut Vec<Request>) {
     std::thread::sleep(GATHER);
+    join(requests, queued);
+}
+
+fn join(requests: &mut mpsc::Receiver<Request>, queued: &mut Vec<Request>) {
     while queued.len() < QUEUE
         && let Ok(request) = requests.try_recv()
     {

@@ -225,6 +225,40 @@ async fn engines_over_a_failing_disk_answer_unknown_then_stopped() {
     }
 }
 
+/// The lone commits below are written on the caller's own thread, so the panic is the caller's.
+#[tokio::test]
+async fn after_a_panic_in_the_middle_of_a_commit_nothing_is_committed() {
+    struct Panics(u32);
+    impl Durable for Panics {
+        fn load(&mut self) -> Result<store::Loaded, store::DurableError> {
+            store::Nothing.load()
+        }
+        fn append(&mut self, _: &[store::Change]) -> Result<(), store::DurableError> {
+            self.0 -= 1;
+            assert!(self.0 > 0, "on purpose");
+            Ok(())
+        }
+    }
+    let state = Arc::new(MapState::default());
+    let engine = DiskEngine::over(Box::new(Panics(4)), state.clone()).unwrap();
+    let put = || Commit {
+        guards: vec![],
+        ops: vec![("a".into(), Op::Put { value: Bytes::new(), expires_at: None })],
+    };
+    let mut acknowledged = Revision(1);
+    while acknowledged < Revision(4) {
+        acknowledged = engine.commit(put()).await.unwrap();
+    }
+    let asked = engine.clone();
+    let ended = tokio::spawn(async move { asked.commit(put()).await }).await;
+    assert!(ended.is_err() || ended.unwrap().is_err(), "a panic is no success");
+    let after = engine.commit(put()).await.unwrap_err();
+    assert!(matches!(after, CommitError::Stopped(_) | CommitError::Unknown(_)), "{after}");
+    assert!(engine.health().is_err());
+    assert_eq!(state.revision(), acknowledged);
+    engine.close().await;
+}
+
 fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
