@@ -226,6 +226,7 @@ async fn engines_over_a_failing_disk_answer_unknown_then_stopped() {
 }
 
 /// The lone commits below are written on the caller's own thread, so the panic is the caller's.
+#[allow(clippy::disallowed_methods)] // a task of its own, because it panics
 #[tokio::test]
 async fn after_a_panic_in_the_middle_of_a_commit_nothing_is_committed() {
     struct Panics(u32);
