@@ -27,13 +27,24 @@ impl Registry {
         let key: Key = storage.key(request.namespace, request.name).into();
         let mut options = options.clone();
         let mut fresh = false;
+        // What we marked as going, until it is gone: a node agent that saw the mark may remove it before we do.
+        let mut going: Option<Arc<Obj>> = None;
         loop {
             if !fresh {
                 self.freshen().await?;
                 fresh = true;
             }
-            let Some(old) = self.table().get(storage.id, &key) else {
-                return Err(Status::not_found(request.about(), request.name));
+            let current = self.table().get(storage.id, &key);
+            let old = match (current, going.take()) {
+                (None, None) => return Err(Status::not_found(request.about(), request.name)),
+                (None, Some(gone)) => return Ok(Deleted { obj: gone, removed: true }),
+                (Some(other), Some(gone)) if other.uid() != gone.uid() => {
+                    return Ok(Deleted { obj: gone, removed: true });
+                }
+                (Some(old), was_going) => {
+                    going = was_going;
+                    old
+                }
             };
             let old_tree = convert::tree(self.catalog(), storage, &old);
             let mut attempt =
@@ -54,6 +65,7 @@ impl Registry {
                         // Our own mark must not fail the version the client named.
                         let named = &mut options.preconditions.resource_version;
                         *named = named.take().map(|_| marked_at.to_string());
+                        going = Some(old);
                     }
                     continue;
                 }

@@ -134,3 +134,21 @@ fn a_pod_that_cannot_be_placed_says_why_and_wakes_when_it_can() {
         assert_eq!(ask(kubectl, "pod/picky", "{.spec.nodeName}"), "sim-2");
     });
 }
+
+/// The mark that a pod is going is seen by its node, which may remove it before the server does: no error for the caller.
+#[test]
+fn pods_deleted_without_grace_are_gone_whoever_removed_them() {
+    with_cluster(|kubectl| {
+        kubectl.run("wait --for=condition=Ready nodes --all --timeout=60s");
+        let names: Vec<String> = (0..30).map(|pod| format!("p{pod}")).collect();
+        let pod = |name| {
+            format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: [{{name: c, image: nginx}}]}}\n---\n"
+            )
+        };
+        kubectl.file("pods.yaml", &names.iter().map(pod).collect::<String>());
+        kubectl.run("create -f pods.yaml");
+        kubectl.run("wait --for=condition=Ready pods --all --timeout=60s");
+        kubectl.run(&format!("delete pod {} --grace-period=0 --force", names.join(" ")));
+    });
+}
