@@ -1,6 +1,9 @@
 //! What an informer knows: objects by key, and by whatever else one looks for.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::{RwLock, RwLockWriteGuard};
@@ -21,24 +24,28 @@ pub struct Indexer {
 
 #[derive(Default)]
 struct Inner {
-    objects: BTreeMap<Key, Arc<Obj>>,
+    objects: BTreeSet<Held>,
     indexes: Vec<Index>,
     revision: Revision,
 }
+
+/// An object in the order of its key, which is part of it: there is one for every object of the cluster, and a key of its
+/// own would be the larger half.
+struct Held(Arc<Obj>);
 
 struct Index {
     name: &'static str,
     by: IndexBy,
     /// Never iterated over: looked up by value only.
-    entries: HashMap<String, BTreeSet<Key>>,
+    entries: HashMap<String, BTreeSet<Held>>,
 }
 
 impl Indexer {
     pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Obj>> {
-        self.inner.read().objects.get(&Key::new(namespace, name)).cloned()
+        self.get_key(&Key::new(namespace, name))
     }
     pub fn get_key(&self, key: &Key) -> Option<Arc<Obj>> {
-        self.inner.read().objects.get(key).cloned()
+        self.inner.read().objects.get(key.as_str()).map(Held::obj)
     }
     pub fn len(&self) -> usize {
         self.inner.read().objects.len()
@@ -47,10 +54,10 @@ impl Indexer {
         self.len() == 0
     }
     pub fn list(&self) -> Vec<Arc<Obj>> {
-        self.inner.read().objects.values().cloned().collect()
+        self.inner.read().objects.iter().map(Held::obj).collect()
     }
     pub fn keys(&self) -> Vec<Key> {
-        self.inner.read().objects.keys().cloned().collect()
+        self.inner.read().objects.iter().map(|held| Key::of(&held.0)).collect()
     }
     /// The index every resource has: keys are sorted, and begin with the namespace.
     pub fn list_namespace(&self, namespace: &str) -> Vec<Arc<Obj>> {
@@ -59,17 +66,14 @@ impl Indexer {
         }
         let from = format!("{namespace}/");
         let inner = self.inner.read();
-        let range = inner
-            .objects
-            .range::<str, _>((std::ops::Bound::Included(from.as_str()), std::ops::Bound::Unbounded));
-        range.take_while(|(key, _)| key.as_str().starts_with(&from)).map(|(_, obj)| obj.clone()).collect()
+        let range = inner.objects.range::<str, _>((Bound::Included(from.as_str()), Bound::Unbounded));
+        range.take_while(|held| held.0.path().starts_with(&from)).map(Held::obj).collect()
     }
     /// Objects an index names under `value`, in key order. Empty for an index nobody added.
     pub fn by_index(&self, index: &'static str, value: &str) -> Vec<Arc<Obj>> {
         let inner = self.inner.read();
         let Some(index) = inner.indexes.iter().find(|i| i.name == index) else { return Vec::new() };
-        let keys = index.entries.get(value).into_iter().flatten();
-        keys.filter_map(|key| inner.objects.get(key).cloned()).collect()
+        index.entries.get(value).into_iter().flatten().map(Held::obj).collect()
     }
     /// Adds an index, once; what is there already is found in it at once.
     pub fn add_index(&self, name: &'static str, by: IndexBy) {
@@ -78,8 +82,8 @@ impl Indexer {
             return;
         }
         let mut index = Index { name, by, entries: HashMap::new() };
-        for (key, obj) in &inner.objects {
-            index.insert(key, obj);
+        for held in &inner.objects {
+            index.insert(&held.0);
         }
         inner.indexes.push(index);
     }
@@ -106,26 +110,28 @@ pub(crate) struct Transaction<'a> {
 impl Transaction<'_> {
     /// The object that stood there before.
     pub(crate) fn put(&mut self, obj: Arc<Obj>) -> Option<Arc<Obj>> {
-        let key = Key::of(&obj);
         let Inner { objects, indexes, .. } = &mut *self.inner;
-        let old = objects.insert(key.clone(), obj.clone());
+        let old = objects.replace(Held(obj.clone())).map(|held| held.0);
         for index in indexes {
             if let Some(old) = &old {
-                index.remove(&key, old);
+                index.remove(old);
             }
-            index.insert(&key, &obj);
+            index.insert(&obj);
         }
         old
     }
-    pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Obj>> {
-        let old = self.inner.objects.remove(key)?;
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Obj>> {
+        let old = self.inner.objects.take(key)?.0;
         for index in &mut self.inner.indexes {
-            index.remove(key, &old);
+            index.remove(&old);
         }
         Some(old)
     }
-    pub(crate) fn objects(&self) -> &BTreeMap<Key, Arc<Obj>> {
-        &self.inner.objects
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Obj>> {
+        self.inner.objects.get(key).map(|held| &held.0)
+    }
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Arc<Obj>> {
+        self.inner.objects.iter().map(|held| &held.0)
     }
     /// The state is a new one: what it was read at counts, even if more was seen before.
     pub(crate) fn restart_at(&mut self, revision: Revision) {
@@ -134,19 +140,46 @@ impl Transaction<'_> {
 }
 
 impl Index {
-    fn insert(&mut self, key: &Key, obj: &Obj) {
+    fn insert(&mut self, obj: &Arc<Obj>) {
         for value in (self.by)(obj) {
-            self.entries.entry(value).or_default().insert(key.clone());
+            self.entries.entry(value).or_default().insert(Held(obj.clone()));
         }
     }
-    fn remove(&mut self, key: &Key, obj: &Obj) {
+    fn remove(&mut self, obj: &Obj) {
         for value in (self.by)(obj) {
-            if let Some(keys) = self.entries.get_mut(&value) {
-                keys.remove(key);
-                if keys.is_empty() {
+            if let Some(held) = self.entries.get_mut(&value) {
+                held.remove(obj.path());
+                if held.is_empty() {
                     self.entries.remove(&value);
                 }
             }
         }
     }
 }
+
+impl Held {
+    fn obj(&self) -> Arc<Obj> {
+        self.0.clone()
+    }
+}
+impl Borrow<str> for Held {
+    fn borrow(&self) -> &str {
+        self.0.path()
+    }
+}
+impl Ord for Held {
+    fn cmp(&self, other: &Held) -> Ordering {
+        self.0.path().cmp(other.0.path())
+    }
+}
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Held) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Held {
+    fn eq(&self, other: &Held) -> bool {
+        self.0.path() == other.0.path()
+    }
+}
+impl Eq for Held {}

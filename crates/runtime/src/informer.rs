@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::fifo::{Delta, DeltaFifo, Fifo, RealFifo};
 use crate::reflector::{Reflector, Scope};
-use crate::{Indexer, Key, Stop};
+use crate::{Indexer, Stop};
 
 /// What a handler is told.
 pub enum Notice<'a> {
@@ -190,16 +190,16 @@ impl Informer {
                         upto = upto.max(Some(obj.revision()));
                     }
                     // Differs from client-go: who never heard of an object is not told that it is gone.
-                    let Some(old) = store.remove(&key) else { continue };
+                    let Some(old) = store.remove(key.as_str()) else { continue };
                     // Handlers get the final state where it is known.
                     told.push(Told { old: obj.or(Some(old)), unknown, ..Told::default() });
                 }
                 Delta::Replaced { items, revision } => {
-                    let listed: BTreeSet<Key> = items.iter().map(|obj| Key::of(obj)).collect();
-                    let gone: Vec<Key> =
-                        store.objects().keys().filter(|key| !listed.contains(*key)).cloned().collect();
-                    for key in gone {
-                        told.push(Told { old: store.remove(&key), unknown: true, ..Told::default() });
+                    let listed: BTreeSet<&str> = items.iter().map(|obj| obj.path()).collect();
+                    let gone: Vec<Arc<Obj>> =
+                        store.objects().filter(|obj| !listed.contains(obj.path())).cloned().collect();
+                    for obj in gone {
+                        told.push(Told { old: store.remove(obj.path()), unknown: true, ..Told::default() });
                     }
                     for obj in items {
                         told.push(Told { old: store.put(obj.clone()), new: Some(obj), ..Told::default() });
@@ -207,9 +207,9 @@ impl Informer {
                     store.restart_at(revision);
                     upto = Some(revision);
                 }
-                Delta::Sync => told.extend(store.objects().values().map(Told::again)),
+                Delta::Sync => told.extend(store.objects().map(Told::again)),
                 // Where it was deleted or changed meanwhile there is nothing to tell again.
-                Delta::Synced(obj) => told.extend(store.objects().get(obj.path()).map(Told::again)),
+                Delta::Synced(obj) => told.extend(store.get(obj.path()).map(Told::again)),
                 Delta::Bookmark(revision) => upto = upto.max(Some(revision)),
             }
         }

@@ -178,7 +178,7 @@ fn an_index_follows_what_is_put_and_removed_and_finds_what_was_there_before_it()
     assert_eq!(names("web"), ["a", "b"]);
     store.begin().put(labelled("a", 3, "db"));
     assert_eq!((names("web"), names("db")), (vec!["b".to_owned()], vec!["a".to_owned()]));
-    store.begin().remove(&Key::new("default", "b"));
+    store.begin().remove("default/b");
     assert!(names("web").is_empty());
     assert!(store.by_index("nobody added this", "web").is_empty());
     assert_eq!(store.list_namespace("default").len(), 1);
