@@ -12,11 +12,11 @@ use std::sync::Arc;
 use kinds::pod::view::PodView;
 
 use super::hints::Distribution;
-use super::slice::{Endpoint, Identity, Port, SliceView, Target, port_key};
-use crate::services::{Family, HEADLESS, ServiceView, addresses, may_be_endpoint, parse_ip};
+use super::slice::{Endpoint, Identity, Port, SliceView, port_key};
+use crate::services::{
+    Family, HEADLESS, MANAGED_BY, SERVICE_NAME, ServiceView, Target, addresses, may_be_endpoint, parse_ip,
+};
 
-pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 
 /// A pod the service selects.
@@ -218,12 +218,7 @@ fn endpoint(service: &ServiceView, member: &Member<'_>, family: Family) -> Endpo
         hostname: service.names(pod).then(|| pod.hostname.to_string()),
         node: (!pod.node.is_empty()).then(|| pod.node.to_string()),
         zone,
-        target: Some(Target {
-            kind: "Pod".to_owned(),
-            namespace: member.namespace.to_owned(),
-            name: member.name.to_owned(),
-            uid: member.uid.to_owned(),
-        }),
+        target: Some(Target::pod(member.namespace, member.name, member.uid)),
         hints: Default::default(),
     }
 }
