@@ -3,9 +3,13 @@
 mod hints;
 mod plan;
 mod slice;
+mod topology;
+mod zones;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod topology_tests;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +27,8 @@ use tokio::task::JoinHandle;
 use self::plan::{CONTROLLER, Draft, Member, NodeOfPod, Plan};
 use self::slice::slice_view;
 pub use self::slice::{Endpoint, Identity, Port, SliceView, port_key};
+use self::topology::{Hinted, News};
+use self::zones::Zones;
 use crate::services::{LAST_CHANGE, ServiceView, Slices, TriggerTimes, service_view, services_to_update};
 use crate::{Context, pod_view};
 
@@ -55,8 +61,10 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         .reads(&slices);
     let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
     slices.follow(controller.queue(), SETTLE);
+    let zones = Zones::new(nodes.clone());
+    zones.follow(controller.queue());
     let slices_loop =
-        SlicesLoop { client, recorder, services, pods, nodes, slices, times: TriggerTimes::default() };
+        SlicesLoop { client, recorder, services, pods, nodes, zones, slices, times: TriggerTimes::default() };
     tasks.extend(controller.start(&context.board, Arc::new(slices_loop), context.stop.clone()));
     tasks
 }
@@ -67,6 +75,7 @@ struct SlicesLoop {
     services: Arc<Informer>,
     pods: Arc<Informer>,
     nodes: Arc<Informer>,
+    zones: Arc<Zones>,
     slices: Arc<Slices>,
     times: TriggerTimes,
 }
@@ -77,6 +86,7 @@ impl Reconcile for SlicesLoop {
             let Some(service) = self.services.store().get_key(turn.key) else {
                 self.times.forget(turn.key);
                 self.slices.forget(turn.key);
+                self.zones.note(turn.key, Hinted::default());
                 return Ok(Next::Done);
             };
             let view = service_view(&service);
@@ -120,7 +130,9 @@ impl SlicesLoop {
             .collect();
         let changed = members.iter().map(|member| (member.name, member.pod.ready_since));
         let changed_at = self.times.next(turn.key, view.created, changed);
-        let plan = plan::plan(view, &members, &views, MOST);
+        let (ratios, mut hinted) = self.zones.of(turn.key, view.topology_auto);
+        let mut plan = plan::plan(view, &members, &views, MOST, ratios.as_ref(), &mut hinted);
+        self.zones.note(turn.key, hinted);
         turn.plan(|| {
             format!(
                 "create {}, update {}, delete {}",
@@ -130,7 +142,14 @@ impl SlicesLoop {
             )
         });
         let skipped = plan.skipped.join(", ");
-        self.apply(turn.key, service, view, &there, plan, changed_at).await?;
+        let news = std::mem::take(&mut plan.news);
+        let applied = self.apply(turn.key, service, view, &there, plan, changed_at).await;
+        for news in news {
+            let severity =
+                if matches!(news, News::Enabled(_)) { Severity::Normal } else { Severity::Warning };
+            self.recorder.event(SERVICES, service, severity, news.reason(), news.message());
+        }
+        applied?;
         if skipped.is_empty() { Ok(Next::Done) } else { Err(Failure::Other(skipped)) }
     }
 

@@ -35,7 +35,7 @@ fn mirrored(slices: &Value) -> Vec<(String, Vec<String>)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let addresses = |slice: &Value| {
         let mut all: Vec<String> =
-            slice["endpoints"].as_array().unwrap().iter().map(|e| text(&e["addresses"][0])).collect();
+            slice["endpoints"].as_array().into_iter().flatten().map(|e| text(&e["addresses"][0])).collect();
         all.sort();
         all
     };
