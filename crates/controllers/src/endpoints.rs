@@ -22,7 +22,8 @@ use store::Revision;
 use table::Obj;
 use tokio::task::JoinHandle;
 
-use self::plan::{CONTROLLER, Member, OVER_CAPACITY, Subset};
+pub use self::plan::{Address, Port, Subset, repack};
+use self::plan::{CONTROLLER, Member, OVER_CAPACITY};
 use crate::endpointslice::{is_terminating, set_changed_at};
 use crate::services::{ServiceView, TriggerTimes, service_view, services_to_update};
 use crate::{Context, pod_view};

@@ -3,31 +3,33 @@
 mod hints;
 mod plan;
 mod slice;
+mod topology;
+mod zones;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod topology_tests;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{ENDPOINT_SLICES, NODES, PODS, SERVICES};
 use client::{Client, DeleteOptions};
-use env::Env;
+
 use futures_util::future::BoxFuture;
 use object::{Map, Status, Value, time};
-use parking_lot::Mutex;
 use runtime::queue::Limits;
-use runtime::{
-    Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, WorkQueue, owners,
-};
-use store::Revision;
+use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Recorder, Severity, Turn, owners};
 use table::Obj;
 use tokio::task::JoinHandle;
 
-use self::plan::{CONTROLLER, Draft, MANAGED_BY, Member, NodeOfPod, Plan, SERVICE_NAME};
+use self::plan::{CONTROLLER, Draft, Member, NodeOfPod, Plan};
 use self::slice::slice_view;
-use crate::services::{LAST_CHANGE, ServiceView, TriggerTimes, service_view, services_to_update};
+pub use self::slice::{Endpoint, Identity, Port, SliceView, port_key};
+use self::topology::{Hinted, News};
+use self::zones::Zones;
+use crate::services::{LAST_CHANGE, ServiceView, Slices, TriggerTimes, service_view, services_to_update};
 use crate::{Context, pod_view};
 
 pub const NAME: &str = "endpointslice-controller";
@@ -39,7 +41,6 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// A slice may be a lot of work for everybody: failures wait longer than elsewhere.
 const LIMITS: Limits =
     Limits { first: Duration::from_secs(1), most: Duration::from_secs(1000), per_second: 10.0, burst: 100.0 };
-const BY_SERVICE: &str = "service";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -50,9 +51,6 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let informers = &context.informers;
     let (services, pods, nodes) = (informers.of(SERVICES), informers.of(PODS), informers.of(NODES));
     let slices = informers.of(ENDPOINT_SLICES);
-    slices
-        .store()
-        .add_index(BY_SERVICE, |slice| service_of(slice).map(|key| key.to_string()).into_iter().collect());
 
     let of_pods = services.clone();
     let controller = Controller::new(&context.env, NAME)
@@ -61,142 +59,41 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         .watches(&pods, move |notice| services_to_update(of_pods.store(), notice))
         .reads(&nodes)
         .reads(&slices);
-    let written = Arc::new(Written::default());
-    follow_slices(&slices, controller.queue(), written.clone());
-    let slices_loop = Slices {
-        env: context.env.clone(),
-        client,
-        recorder,
-        services,
-        pods,
-        nodes,
-        slices,
-        written,
-        times: TriggerTimes::default(),
-    };
+    let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
+    slices.follow(controller.queue(), SETTLE);
+    let zones = Zones::new(nodes.clone());
+    zones.follow(controller.queue());
+    let slices_loop =
+        SlicesLoop { client, recorder, services, pods, nodes, zones, slices, times: TriggerTimes::default() };
     tasks.extend(controller.start(&context.board, Arc::new(slices_loop), context.stop.clone()));
     tasks
 }
 
-/// Slices somebody else changed or took away make work; the loop's own writes do not.
-fn follow_slices(slices: &Informer, queue: Arc<WorkQueue<Key>>, written: Arc<Written>) {
-    let handler = move |notice: &Notice<'_>| {
-        let queue = |slice: &Obj| {
-            if let Some(service) = service_of(slice) {
-                queue.add_after(service, SETTLE, None);
-            }
-        };
-        match notice {
-            Notice::Added { obj, .. } => {
-                if is_ours(obj) && !written.knows(obj) {
-                    queue(obj);
-                }
-            }
-            Notice::Updated { sync: true, .. } => {}
-            Notice::Updated { old, new, .. } => {
-                if service_of(old) != service_of(new) || is_ours(old) != is_ours(new) {
-                    queue(old);
-                    queue(new);
-                } else if is_ours(new) && !written.knows(new) {
-                    queue(new);
-                }
-            }
-            Notice::Deleted { obj, .. } => {
-                if is_ours(obj) && !written.saw_deletion(obj) {
-                    queue(obj);
-                }
-            }
-        }
-    };
-    slices.add_handler(None, Box::new(handler));
-}
-
-fn is_ours(slice: &Obj) -> bool {
-    slice.label(MANAGED_BY) == Some(CONTROLLER)
-}
-
-fn service_of(slice: &Obj) -> Option<Key> {
-    slice.label(SERVICE_NAME).filter(|name| !name.is_empty()).map(|name| Key::new(slice.namespace(), name))
-}
-
-/// What this loop wrote: so that it neither wakes itself nor plans on a view older than its own writes.
-#[derive(Default)]
-struct Written {
-    /// Guards the notes; a few per service.
-    services: Mutex<BTreeMap<Key, Notes>>,
-}
-
-#[derive(Default)]
-struct Notes {
-    newest: Revision,
-    slices: BTreeMap<String, Revision>,
-    /// uids.
-    deleted: BTreeSet<String>,
-}
-
-impl Written {
-    fn wrote(&self, service: &Key, slice: &Obj) {
-        let mut services = self.services.lock();
-        let notes = services.entry(service.clone()).or_default();
-        notes.newest = notes.newest.max(slice.revision());
-        notes.slices.insert(slice.uid().to_owned(), slice.revision());
-    }
-    fn deleted(&self, service: &Key, slice: &Obj) {
-        let mut services = self.services.lock();
-        let notes = services.entry(service.clone()).or_default();
-        notes.slices.remove(slice.uid());
-        notes.deleted.insert(slice.uid().to_owned());
-    }
-    fn knows(&self, slice: &Obj) -> bool {
-        let services = self.services.lock();
-        let notes = service_of(slice).and_then(|service| services.get(&service));
-        notes.and_then(|notes| notes.slices.get(slice.uid())).is_some_and(|known| *known >= slice.revision())
-    }
-    /// Was it expected?
-    fn saw_deletion(&self, slice: &Obj) -> bool {
-        let mut services = self.services.lock();
-        let notes = service_of(slice).and_then(|service| services.get_mut(&service));
-        notes.is_some_and(|notes| {
-            notes.slices.remove(slice.uid());
-            notes.deleted.remove(slice.uid())
-        })
-    }
-    fn newest(&self, service: &Key) -> Revision {
-        self.services.lock().get(service).map_or(Revision(0), |notes| notes.newest)
-    }
-    fn is_deleted(&self, service: &Key, slice: &Obj) -> bool {
-        self.services.lock().get(service).is_some_and(|notes| notes.deleted.contains(slice.uid()))
-    }
-    fn forget(&self, service: &Key) {
-        self.services.lock().remove(service);
-    }
-}
-
-struct Slices {
-    env: Env,
+struct SlicesLoop {
     client: Arc<dyn Client>,
     recorder: Recorder,
     services: Arc<Informer>,
     pods: Arc<Informer>,
     nodes: Arc<Informer>,
-    slices: Arc<Informer>,
-    written: Arc<Written>,
+    zones: Arc<Zones>,
+    slices: Arc<Slices>,
     times: TriggerTimes,
 }
 
-impl Reconcile for Slices {
+impl Reconcile for SlicesLoop {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
             let Some(service) = self.services.store().get_key(turn.key) else {
                 self.times.forget(turn.key);
-                self.written.forget(turn.key);
+                self.slices.forget(turn.key);
+                self.zones.note(turn.key, Hinted::default());
                 return Ok(Next::Done);
             };
             let view = service_view(&service);
             if !view.is_ours() {
                 return Ok(Next::Done);
             }
-            self.see_own_writes(turn.key).await?;
+            self.slices.see_own_writes(turn.key).await?;
             let result = self.hold(&turn, &service, &view).await;
             if let Err(failure) = &result {
                 let message = format!(
@@ -216,28 +113,11 @@ impl Reconcile for Slices {
     }
 }
 
-impl Slices {
-    /// Waits a moment for what was written last.
-    async fn see_own_writes(&self, service: &Key) -> Result<(), Failure> {
-        let newest = self.written.newest(service);
-        if self.slices.revision() >= newest {
-            return Ok(());
-        }
-        tokio::select! {
-            biased;
-            () = self.slices.reached(newest) => Ok(()),
-            () = self.env.sleep(SETTLE) => Err(Failure::Other("EndpointSlice informer cache is out of date".to_owned())),
-        }
-    }
-
+impl SlicesLoop {
     async fn hold(&self, turn: &Turn<'_>, service: &Obj, view: &ServiceView) -> Result<Next, Failure> {
         let pods = self.pods.store().list_namespace(&view.namespace);
         let pods: Vec<_> = pods.into_iter().filter(|pod| view.selects(pod)).collect();
-        let there = self.slices.store().by_index(BY_SERVICE, turn.key.as_str());
-        let ours = |slice: &Arc<Obj>| {
-            is_ours(slice) && !slice.deleting() && !self.written.is_deleted(turn.key, slice)
-        };
-        let there: Vec<Arc<Obj>> = there.into_iter().filter(ours).collect();
+        let there = self.slices.of(turn.key);
         let views: Vec<_> = there.iter().map(|slice| slice_view(slice)).collect();
 
         let members: Vec<Member<'_>> = pods
@@ -250,7 +130,9 @@ impl Slices {
             .collect();
         let changed = members.iter().map(|member| (member.name, member.pod.ready_since));
         let changed_at = self.times.next(turn.key, view.created, changed);
-        let plan = plan::plan(view, &members, &views, MOST);
+        let (ratios, mut hinted) = self.zones.of(turn.key, view.topology_auto);
+        let mut plan = plan::plan(view, &members, &views, MOST, ratios.as_ref(), &mut hinted);
+        self.zones.note(turn.key, hinted);
         turn.plan(|| {
             format!(
                 "create {}, update {}, delete {}",
@@ -260,7 +142,14 @@ impl Slices {
             )
         });
         let skipped = plan.skipped.join(", ");
-        self.apply(turn.key, service, view, &there, plan, changed_at).await?;
+        let news = std::mem::take(&mut plan.news);
+        let applied = self.apply(turn.key, service, view, &there, plan, changed_at).await;
+        for news in news {
+            let severity =
+                if matches!(news, News::Enabled(_)) { Severity::Normal } else { Severity::Warning };
+            self.recorder.event(SERVICES, service, severity, news.reason(), news.message());
+        }
+        applied?;
         if skipped.is_empty() { Ok(Next::Done) } else { Err(Failure::Other(skipped)) }
     }
 
@@ -291,7 +180,7 @@ impl Slices {
         for draft in plan.create {
             let body = new_slice(service, view, draft, changed_at);
             match self.client.create(ENDPOINT_SLICES.within(&view.namespace), body).await {
-                Ok(slice) => self.written.wrote(key, &slice),
+                Ok(slice) => self.slices.wrote(key, &slice),
                 // It will fail until the namespace is gone.
                 Err(status) if is_terminating(&status) => return Ok(()),
                 Err(status) => return Err(failed("create", "", status)),
@@ -301,19 +190,18 @@ impl Slices {
             let mut body = runtime::tree(&there[i]);
             fill(&mut body, draft, changed_at);
             match self.client.update(ENDPOINT_SLICES.of(&there[i]), body).await {
-                Ok(slice) => self.written.wrote(key, &slice),
+                Ok(slice) => self.slices.wrote(key, &slice),
                 Err(status) => return Err(failed("update", there[i].name(), status)),
             }
         }
         for i in plan.delete {
-            // Noted first: the informer may hear of it before the answer comes.
-            self.written.deleted(key, &there[i]);
+            self.slices.deletes(key, &there[i]);
             let result =
                 self.client.delete(ENDPOINT_SLICES.of(&there[i]), DeleteOptions::exactly(&there[i])).await;
             if let Err(status) = result
                 && status.code != 404
             {
-                self.written.saw_deletion(&there[i]);
+                self.slices.saw_deletion(&there[i]);
                 return Err(failed("delete", there[i].name(), status));
             }
         }

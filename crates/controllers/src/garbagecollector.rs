@@ -237,8 +237,10 @@ impl Collector {
             self.absent(identity);
             return Ok(Outcome::Known);
         };
-        if node.deleting_dependents {
-            self.wait_for_dependents(uid, at, &node, &live, turn).await?;
+        // The graph went on while the server was asked.
+        let Some(now) = self.graph.lock().look(uid) else { return Ok(Outcome::Known) };
+        if now.deleting_dependents {
+            self.wait_for_dependents(uid, at, &now, &live, turn).await?;
             return Ok(Outcome::Exists);
         }
         let owners = owners_of(&live);
@@ -246,8 +248,10 @@ impl Collector {
             return Ok(Outcome::Exists);
         }
         let Some(states) = self.owner_states(identity, &owners).await? else { return Ok(Outcome::Known) };
+        // Dependents that came while the server was asked count too: whether they block is decided now.
+        let Some(now) = self.graph.lock().look(uid) else { return Ok(Outcome::Known) };
         let circle = || self.graph.lock().has_waiting_dependent(uid);
-        let step = plan::decide(&states, node.dependents, circle, &finalizers(&live));
+        let step = plan::decide(&states, now.dependents, circle, &finalizers(&live));
         turn.plan(|| format!("{identity}: {step:?}"));
         match step {
             Step::Keep => {}
@@ -316,7 +320,10 @@ impl Collector {
         let identity = &node.identity;
         turn.plan(|| format!("{identity}: {} dependents block it", node.blocking));
         if node.blocking == 0 {
-            return Ok(self.calls.remove_finalizer(at, identity, FOREGROUND).await?);
+            // One that comes at the last moment is looked at by itself, and wakes the owner when it is gone.
+            let alone = || self.graph.lock().look(uid).is_none_or(|now| now.blocking == 0);
+            self.calls.remove_finalizer(at, identity, FOREGROUND, &alone).await?;
+            return Ok(());
         }
         let (blocking, circle) = {
             let graph = self.graph.lock();
@@ -357,7 +364,12 @@ impl Collector {
         if let Some(failure) = batch::all(dependents.len(), ORPHANED_AT_ONCE, &one).await {
             return Err(failure);
         }
-        Ok(self.calls.remove_finalizer(at, owner, ORPHAN).await?)
+        // Those who let go may still be in the graph; somebody else there came while they did.
+        let alone = || self.graph.lock().dependents(uid).iter().all(|now| dependents.contains(now));
+        if !self.calls.remove_finalizer(at, owner, ORPHAN, &alone).await? {
+            return Err(Failure::Other(format!("{owner} got dependents while it let go of others")));
+        }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ mod claim;
 mod deployment;
 mod endpoints;
 mod endpointslice;
+mod endpointslicemirroring;
 mod garbagecollector;
 mod job;
 mod namespace;
@@ -61,6 +62,7 @@ pub const ROWS: &[Row] = &[
     Row { name: "deployment-controller", start: deployment::start },
     Row { name: endpoints::NAME, start: endpoints::start },
     Row { name: endpointslice::NAME, start: endpointslice::start },
+    Row { name: endpointslicemirroring::NAME, start: endpointslicemirroring::start },
     Row { name: "garbage-collector-controller", start: garbagecollector::start },
     Row { name: "job-controller", start: job::start },
     Row { name: "namespace-controller", start: namespace::start },

@@ -48,28 +48,42 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         Controller::new(&context.env, "namespace").limits(LIMITS).workers(WORKERS).max_retries(None);
     let queue = controller.queue();
     let told = queue.clone();
+    let begun = Arc::new(Begun::default());
+    let forgets = begun.clone();
     namespaces.add_handler(
         Some(RESYNC),
         Box::new(move |notice| {
+            if let Notice::Deleted { obj, .. } = notice {
+                forgets.lock().remove(obj.name());
+            }
             if !matches!(notice, Notice::Deleted { .. }) && notice.obj().deleting() {
                 let cause = Cause::new(NAMESPACES, notice.obj(), "deleting");
                 told.add_after(Key::of(notice.obj()), GRACE, Some(cause));
             }
         }),
     );
-    wake_after_last_pod(&pods, namespaces.clone(), queue);
+    wake_after_last_pod(&pods, namespaces.clone(), begun.clone(), queue);
     let reconcile = Arc::new(Namespaces {
         env: context.env.clone(),
         contents: contents(client.catalog()),
         namespaces: namespaces.clone(),
+        begun,
         client,
     });
     controller.reads(&namespaces).start(&context.board, reconcile, context.stop.clone())
 }
 
-/// The last pod of a namespace that is going went: the rest may follow now.
+/// Namespaces whose grace is over, with their uid: they had a first turn. Locked for one look or one change.
+type Begun = Mutex<BTreeMap<String, String>>;
+
+/// The last pod of a namespace that is going went: the rest may follow now. Not within the grace, which the first turn waits for.
 /// Differs from upstream, which comes back after half of the pods' grace period, however fast they ended.
-fn wake_after_last_pod(pods: &Informer, namespaces: Arc<Informer>, queue: Arc<WorkQueue<Key>>) {
+fn wake_after_last_pod(
+    pods: &Informer,
+    namespaces: Arc<Informer>,
+    begun: Arc<Begun>,
+    queue: Arc<WorkQueue<Key>>,
+) {
     // Guards how many pods a namespace has; touched when one comes or goes.
     let counts: Mutex<BTreeMap<String, usize>> = Mutex::default();
     pods.add_handler(
@@ -88,7 +102,9 @@ fn wake_after_last_pod(pods: &Informer, namespaces: Arc<Informer>, queue: Arc<Wo
                         return;
                     }
                     counts.remove(namespace);
-                    if namespaces.store().get("", namespace).is_some_and(|ns| ns.deleting()) {
+                    let going = namespaces.store().get("", namespace).filter(|ns| ns.deleting());
+                    let begun = |ns: &Obj| begun.lock().get(namespace).is_some_and(|uid| uid == ns.uid());
+                    if going.is_some_and(|ns| begun(&ns)) {
                         queue.add(Key::new("", namespace), NORMAL, Some(Cause::new(PODS, obj, "deleted")));
                     }
                 }
@@ -103,13 +119,18 @@ struct Namespaces {
     client: Arc<dyn Client>,
     contents: Vec<Content>,
     namespaces: Arc<Informer>,
+    begun: Arc<Begun>,
 }
 
 impl Reconcile for Namespaces {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
-            if self.namespaces.store().get_key(turn.key).is_none() {
-                return Ok(Next::Done);
+            {
+                // Locked before the store is read: whoever takes the namespace from there comes here next.
+                let mut begun = self.begun.lock();
+                let Some(known) = self.namespaces.store().get_key(turn.key) else { return Ok(Next::Done) };
+                // Before its pods are listed: one that goes afterwards wakes it.
+                begun.insert(known.name().to_owned(), known.uid().to_owned());
             }
             match self.delete(&turn).await {
                 // Gone meanwhile: that is what was wanted.

@@ -1,5 +1,7 @@
 //! Services as the endpoints loops see them, which pods they select, and what of a pod matters to them.
 
+mod slices;
+mod target;
 mod trigger;
 
 #[cfg(test)]
@@ -15,6 +17,8 @@ use object::{Value, time};
 use runtime::{Indexer, Key, Notice};
 use table::Obj;
 
+pub use slices::{MANAGED_BY, SERVICE_NAME, Slices};
+pub use target::Target;
 pub use trigger::TriggerTimes;
 
 use crate::pod_view;

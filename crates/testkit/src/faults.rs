@@ -31,6 +31,8 @@ pub struct Plan {
     pub lose_answer_every: Option<usize>,
     /// Every event is seen this much later.
     pub stale: Duration,
+    /// What is read is known this much later.
+    pub slow_reads: Duration,
     /// Every n-th event never arrives; the watch ends with 410 some events later.
     pub lose_event_every: Option<usize>,
 }
@@ -139,7 +141,13 @@ impl Client for Faulty {
         self.inner.catalog()
     }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
-        self.inner.get(target)
+        Box::pin(async move {
+            let answer = self.inner.get(target).await;
+            if !self.plan.slow_reads.is_zero() {
+                self.env.sleep(self.plan.slow_reads).await;
+            }
+            answer
+        })
     }
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         self.inner.list(target, options)

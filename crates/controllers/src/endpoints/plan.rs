@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kinds::pod::view::PodView;
 use object::{Map, Value};
 
-use crate::services::{Family, HEADLESS, ServiceView, addresses, may_be_endpoint, parse_ip};
+use crate::services::{Family, HEADLESS, ServiceView, Target, addresses, may_be_endpoint, parse_ip};
 
 /// More addresses than this are cut off.
 pub const CAPACITY: usize = 1000;
@@ -19,14 +19,6 @@ pub struct Address {
     pub hostname: String,
     pub node: String,
     pub target: Target,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
-    pub uid: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,12 +84,7 @@ fn address(service: &ServiceView, member: &Member<'_>) -> Option<Address> {
         ip: addresses(member.pod, family).into_iter().next()?,
         hostname: if service.names(member.pod) { member.pod.hostname.to_string() } else { String::new() },
         node: member.pod.node.to_string(),
-        target: Target {
-            kind: "Pod".to_owned(),
-            namespace: member.namespace.to_owned(),
-            name: member.name.to_owned(),
-            uid: member.uid.to_owned(),
-        },
+        target: Target::pod(member.namespace, member.name, member.uid),
     })
 }
 
@@ -191,12 +178,7 @@ impl Subset {
                 ip: text(&["ip"]),
                 hostname: text(&["hostname"]),
                 node: text(&["nodeName"]),
-                target: Target {
-                    kind: text(&["targetRef", "kind"]),
-                    namespace: text(&["targetRef", "namespace"]),
-                    name: text(&["targetRef", "name"]),
-                    uid: text(&["targetRef", "uid"]),
-                },
+                target: address.get("targetRef").map(Target::read).unwrap_or_default(),
             }
         };
         let port = |port: &Value| Port {
@@ -227,19 +209,9 @@ impl Subset {
 
 impl Address {
     fn to_value(&self) -> Value {
-        let mut target = Map::default();
-        set_texts(
-            &mut target,
-            &[
-                ("kind", &self.target.kind),
-                ("namespace", &self.target.namespace),
-                ("name", &self.target.name),
-                ("uid", &self.target.uid),
-            ],
-        );
         let mut address = Map::default();
         set_texts(&mut address, &[("ip", &self.ip), ("hostname", &self.hostname), ("nodeName", &self.node)]);
-        address.set("targetRef", Value::Map(target));
+        address.set("targetRef", self.target.to_value());
         Value::Map(address)
     }
 }

@@ -12,11 +12,12 @@ use std::sync::Arc;
 use kinds::pod::view::PodView;
 
 use super::hints::Distribution;
-use super::slice::{Endpoint, Identity, Port, SliceView, Target, port_key};
-use crate::services::{Family, HEADLESS, ServiceView, addresses, may_be_endpoint, parse_ip};
+use super::slice::{Endpoint, Identity, Port, SliceView, port_key};
+use super::topology::{self, Hinted, News, Ratios};
+use crate::services::{
+    Family, HEADLESS, MANAGED_BY, SERVICE_NAME, ServiceView, Target, addresses, may_be_endpoint, parse_ip,
+};
 
-pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
-pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 pub const CONTROLLER: &str = "endpointslice-controller.k8s.io";
 
 /// A pod the service selects.
@@ -52,19 +53,40 @@ pub struct Plan {
     pub delete: Vec<usize>,
     /// Pods left out because their node is not known: look again later.
     pub skipped: Vec<String>,
+    pub news: Vec<News>,
 }
 
-/// `most`: endpoints in one slice.
-pub fn plan(service: &ServiceView, members: &[Member<'_>], slices: &[Arc<SliceView>], most: usize) -> Plan {
+/// `most`: endpoints in one slice. `ratios` and `hinted` are for services that ask for hints by zone.
+pub fn plan(
+    service: &ServiceView,
+    members: &[Member<'_>],
+    slices: &[Arc<SliceView>],
+    most: usize,
+    ratios: Option<&Ratios>,
+    hinted: &mut Hinted,
+) -> Plan {
     let mut plan = Plan::default();
     let families = families(service);
     for family in &families {
         let typed = |i: &usize| slices[*i].address_type == family.as_str();
         let there: Vec<usize> = (0..slices.len()).filter(typed).collect();
-        let part = plan_family(service, members, slices, &there, *family, most);
+        let mut part = plan_family(service, members, slices, &there, *family, most);
+        if service.topology_auto {
+            topology::hint(&mut part, slices, &there, *family, ratios, hinted);
+        } else {
+            if hinted.on {
+                let why = "Topology Aware Hints has been disabled".to_owned();
+                part.news.push(News::Disabled(*family, why));
+            }
+            hinted.remove(*family);
+            let distribution = Distribution::of(service.traffic_distribution.as_deref());
+            distribute(&mut part, slices, &there, *family, distribution);
+        }
+        reuse(&mut part, service, slices);
         plan.create.extend(part.create);
         plan.update.extend(part.update);
         plan.delete.extend(part.delete);
+        plan.news.extend(part.news);
         for skipped in part.skipped {
             if !plan.skipped.contains(&skipped) {
                 plan.skipped.push(skipped);
@@ -73,6 +95,11 @@ pub fn plan(service: &ServiceView, members: &[Member<'_>], slices: &[Arc<SliceVi
     }
     let unsupported = |i: &usize| families.iter().all(|family| slices[*i].address_type != family.as_str());
     plan.delete.extend((0..slices.len()).filter(unsupported));
+    for family in [Family::V4, Family::V6].into_iter().filter(|family| !families.contains(family)) {
+        if hinted.zones.contains_key(&family) {
+            hinted.remove(family);
+        }
+    }
     plan
 }
 
@@ -156,13 +183,17 @@ fn plan_family(
             _ => plan.create.push(draft(Vec::new())),
         }
     }
-    hint(&mut plan, service, slices, there, family);
+    plan
+}
 
-    // What would be deleted can as well become what would be made.
+/// What would be deleted can as well become what would be made.
+fn reuse(plan: &mut Plan, service: &ServiceView, slices: &[Arc<SliceView>]) {
     let mut delete = Vec::new();
     for i in std::mem::take(&mut plan.delete) {
         match plan.create.last() {
-            Some(_) if owned(i) => plan.update.extend(plan.create.pop().map(|draft| (i, draft))),
+            Some(_) if slices[i].owners.contains(&service.uid) => {
+                plan.update.extend(plan.create.pop().map(|draft| (i, draft)));
+            }
             _ => delete.push(i),
         }
     }
@@ -171,7 +202,6 @@ fn plan_family(
     if service.deleting {
         plan.create.clear();
     }
-    plan
 }
 
 /// The endpoints there should be, by their ports; and pods that cannot be placed.
@@ -218,12 +248,7 @@ fn endpoint(service: &ServiceView, member: &Member<'_>, family: Family) -> Endpo
         hostname: service.names(pod).then(|| pod.hostname.to_string()),
         node: (!pod.node.is_empty()).then(|| pod.node.to_string()),
         zone,
-        target: Some(Target {
-            kind: "Pod".to_owned(),
-            namespace: member.namespace.to_owned(),
-            name: member.name.to_owned(),
-            uid: member.uid.to_owned(),
-        }),
+        target: Some(Target::pod(member.namespace, member.name, member.uid)),
         hints: Default::default(),
     }
 }
@@ -304,26 +329,32 @@ fn pack(
     plan.update.extend(changed);
 }
 
-/// Hints of all slices that stay.
-fn hint(plan: &mut Plan, service: &ServiceView, slices: &[Arc<SliceView>], there: &[usize], family: Family) {
-    let wanted = service.traffic_distribution.as_deref().filter(|_| !service.topology_auto);
-    let distribution = Distribution::of(wanted);
-    let touched: BTreeSet<usize> =
-        plan.update.iter().map(|(i, _)| *i).chain(plan.delete.iter().copied()).collect();
-    for i in there.iter().copied().filter(|i| !touched.contains(i)) {
-        let slice = &slices[i];
-        if distribution.needs_update(&slice.endpoints) {
-            let draft = Draft {
-                address_type: family,
-                ports: slice.ports.clone(),
-                endpoints: slice.endpoints.clone(),
-                labels: slice.labels.clone(),
-            };
-            plan.update.push((i, draft));
+/// Hints of all slices that stay, as the traffic shall be distributed.
+pub fn distribute(
+    plan: &mut Plan,
+    slices: &[Arc<SliceView>],
+    there: &[usize],
+    family: Family,
+    distribution: Distribution,
+) {
+    for i in plan.untouched(there) {
+        if distribution.needs_update(&slices[i].endpoints) {
+            plan.update.push((i, Draft::of(&slices[i], family)));
         }
     }
-    let updated = plan.update.iter_mut().map(|(_, draft)| draft);
-    for draft in plan.create.iter_mut().chain(updated) {
+    for draft in plan.drafts_mut() {
         distribution.update(&mut draft.endpoints);
+    }
+}
+
+impl Draft {
+    /// The slice as it is.
+    pub fn of(slice: &SliceView, family: Family) -> Draft {
+        Draft {
+            address_type: family,
+            ports: slice.ports.clone(),
+            endpoints: slice.endpoints.clone(),
+            labels: slice.labels.clone(),
+        }
     }
 }

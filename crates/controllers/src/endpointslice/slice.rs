@@ -6,6 +6,8 @@ use std::sync::Arc;
 use object::{Map, Value};
 use table::Obj;
 
+use crate::services::Target;
+
 /// One line of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoint {
@@ -19,15 +21,6 @@ pub struct Endpoint {
     pub zone: Option<String>,
     pub target: Option<Target>,
     pub hints: Hints,
-}
-
-/// The pod behind an endpoint.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Target {
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
-    pub uid: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,10 +113,6 @@ impl Endpoint {
         let mut addresses: Vec<String> =
             addresses.iter().filter_map(|a| a.as_str().map(str::to_owned)).collect();
         addresses.sort();
-        let target = |target: &Value| {
-            let text = |name: &str| target.str_at(&[name]).unwrap_or("").to_owned();
-            Target { kind: text("kind"), namespace: text("namespace"), name: text("name"), uid: text("uid") }
-        };
         Endpoint {
             addresses,
             ready: flag("ready"),
@@ -132,7 +121,7 @@ impl Endpoint {
             hostname: text("hostname"),
             node: text("nodeName"),
             zone: text("zone"),
-            target: endpoint.get("targetRef").map(target),
+            target: endpoint.get("targetRef").map(Target::read),
             hints: Hints { zones: names("forZones"), nodes: names("forNodes") },
         }
     }
@@ -169,18 +158,7 @@ impl Endpoint {
             endpoint.set("hostname", hostname.clone());
         }
         if let Some(target) = &self.target {
-            let mut reference = Map::default();
-            for (name, value) in [
-                ("kind", &target.kind),
-                ("namespace", &target.namespace),
-                ("name", &target.name),
-                ("uid", &target.uid),
-            ] {
-                if !value.is_empty() {
-                    reference.set(name, value.clone());
-                }
-            }
-            endpoint.set("targetRef", Value::Map(reference));
+            endpoint.set("targetRef", target.to_value());
         }
         if let Some(node) = &self.node {
             endpoint.set("nodeName", node.clone());

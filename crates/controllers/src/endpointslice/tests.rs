@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use kinds::pod::view::{PodView, PortView};
 
-use super::plan::{Member, NodeOfPod, Plan, labels, plan};
+use super::plan::{self, Member, NodeOfPod, Plan, labels};
 use super::slice::{Endpoint, Hints, SliceView};
 use crate::services::ServiceView;
 use crate::services::tests::{pod, service, tree};
@@ -24,8 +24,13 @@ fn names(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|i| format!("p{i:04}")).collect()
 }
 
+/// For a service that asks for no hints by zone.
+fn plan(service: &ServiceView, members: &[Member<'_>], slices: &[Arc<SliceView>], most: usize) -> Plan {
+    plan::plan(service, members, slices, most, None, &mut Default::default())
+}
+
 /// The slices as they would be after the plan; new ones get a number as name.
-fn after(service: &ServiceView, slices: &[Arc<SliceView>], plan: &Plan) -> Vec<Arc<SliceView>> {
+pub fn after(service: &ServiceView, slices: &[Arc<SliceView>], plan: &Plan) -> Vec<Arc<SliceView>> {
     let view = |name: String, draft: &super::plan::Draft| {
         Arc::new(SliceView {
             name,

@@ -124,21 +124,26 @@ impl Calls {
         }
     }
 
-    /// Takes a finalizer off the object; it may go with that. No error if either is gone.
+    /// Takes a finalizer off the object, if `may` still says so after it was read; the object may go with that. `false`: it
+    /// did not say so. No error if either is gone.
     pub async fn remove_finalizer(
         &self,
         at: Mapping,
         identity: &Identity,
         finalizer: &str,
-    ) -> Result<(), Status> {
+        may: &(dyn Fn() -> bool + Send + Sync),
+    ) -> Result<bool, Status> {
         let mut wait = FIRST_WAIT;
         let mut tries = 1;
         loop {
-            let Some(now) = self.live(at, identity).await? else { return Ok(()) };
-            let Some(patch) = plan::without_finalizer(&tree(&now), finalizer) else { return Ok(()) };
+            let Some(now) = self.live(at, identity).await? else { return Ok(true) };
+            let Some(patch) = plan::without_finalizer(&tree(&now), finalizer) else { return Ok(true) };
+            if !may() {
+                return Ok(false);
+            }
             match self.client.patch(target(at, identity), Patch::Merge(patch)).await {
-                Ok(_) => return Ok(()),
-                Err(status) if status.code == 404 => return Ok(()),
+                Ok(_) => return Ok(true),
+                Err(status) if status.code == 404 => return Ok(true),
                 Err(status) if status.code == 409 && tries < TRIES => {
                     self.env.sleep(wait).await;
                     wait *= 5;

@@ -218,3 +218,75 @@ async fn many_pods_fill_slices_of_a_hundred_and_a_restart_changes_nothing() {
     assert_eq!(world.revision(), before, "a loop that starts again finds nothing to do");
     world.end().await;
 }
+
+/// For which zones the endpoints are, in the order of their addresses.
+fn zones(slices: &Value) -> Vec<String> {
+    let items = slices["items"].as_array().unwrap().iter();
+    let all = items.flat_map(|slice| slice["endpoints"].as_array().cloned().unwrap_or_default());
+    let zone = |e: &Value| e["hints"]["forZones"][0]["name"].as_str().unwrap_or("").to_owned();
+    let mut all: Vec<_> = all.map(|e| (e["addresses"][0].to_string(), zone(&e))).collect();
+    all.sort();
+    all.into_iter().map(|(_, zone)| zone).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn topology_mode_auto_shares_endpoints_out_by_the_cpu_of_the_zones() {
+    let world = World::new(406, LOOPS).await;
+    let node = async |name: &str, zone: &str| {
+        world.node(name, json!({"topology.kubernetes.io/zone": zone})).await;
+        let cpu = json!({"status": {"allocatable": {"cpu": "4"}}});
+        world.cluster.merge(format!("/api/v1/nodes/{name}/status"), cpu).await.ok(200);
+    };
+    node("a1", "a").await;
+    for (i, name) in ["p0", "p1", "p2", "p3"].into_iter().enumerate() {
+        world.pod(name, "a1", &format!("10.0.0.{}", i + 1)).await;
+    }
+    service(&world, json!({})).await;
+    world.until(SLICES, "four", |s| endpoints(s).len() == 4).await;
+    let path = format!("{SERVICES}/web");
+    let mode =
+        |mode: Value| json!({"metadata": {"annotations": {"service.kubernetes.io/topology-mode": mode}}});
+    world.cluster.merge(&path, mode(json!("Auto"))).await.ok(200);
+    world.pass(2).await;
+    assert_eq!(zones(&world.get(SLICES).await), ["", "", "", ""]);
+    let reasons = async |reason: &str| -> Vec<String> {
+        let told = world.events().await;
+        told.into_iter().filter(|event| event.starts_with(reason)).collect()
+    };
+    assert_eq!(
+        reasons("TopologyAwareHintsDisabled").await,
+        [
+            "TopologyAwareHintsDisabled: Insufficient Node information: allocatable CPU or zone not specified on one or more \
+          nodes, addressType: IPv4"
+        ]
+    );
+
+    // A second zone as strong as the first gets half of them; the nodes alone make that happen.
+    node("b1", "b").await;
+    world.until(SLICES, "half each", |s| zones(s) == ["b", "b", "a", "a"]).await;
+    world.pass(2).await;
+    assert_eq!(
+        reasons("TopologyAwareHintsEnabled").await,
+        ["TopologyAwareHintsEnabled: Topology Aware Hints has been enabled, addressType: IPv4"]
+    );
+
+    // A node that is no longer ready has no share.
+    world.node_condition("b1", "Ready", "False").await;
+    world.until(SLICES, "no hints", |s| zones(s) == ["", "", "", ""]).await;
+    world.node_condition("b1", "Ready", "True").await;
+    world.until(SLICES, "half each", |s| zones(s) == ["b", "b", "a", "a"]).await;
+
+    // Steady state: nothing is written.
+    world.pass(5).await;
+    let before = world.revision();
+    world.pass(600).await;
+    assert_eq!(world.revision(), before);
+
+    world.cluster.merge(&path, mode(json!(null))).await.ok(200);
+    world.until(SLICES, "no hints", |s| zones(s) == ["", "", "", ""]).await;
+    world.pass(2).await;
+    let last =
+        "TopologyAwareHintsDisabled: Topology Aware Hints has been disabled, addressType: IPv4".to_owned();
+    assert!(reasons("TopologyAwareHintsDisabled").await.contains(&last));
+    world.end().await;
+}

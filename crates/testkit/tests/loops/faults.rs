@@ -37,8 +37,27 @@ async fn hour(cluster: &TestCluster) {
     let brief =
         json!({"metadata": {"name": "brief"}, "spec": {"ttlSecondsAfterFinished": 30, "template": job_pod}});
     cluster.post("/apis/batch/v1/namespaces/default/jobs", brief).await.ok(201);
+    // Endpoints written by hand, of services that select nobody; and a pod on a node that never was.
+    let by_hand = |ips: &[&str], port: u32| {
+        let addresses: Vec<_> = ips.iter().map(|ip| json!({"ip": ip})).collect();
+        json!([{"addresses": addresses, "ports": [{"port": port}]}])
+    };
+    for name in ["db", "brief-db"] {
+        let service = json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
+        cluster.post(core("default", "services"), service).await.ok(201);
+        let endpoints =
+            json!({"metadata": {"name": name}, "subsets": by_hand(&["10.9.0.1", "10.9.0.2", "fd00::9"], 80)});
+        cluster.post(core("default", "endpoints"), endpoints).await.ok(201);
+    }
+    let mut lost = template("lost", "one");
+    lost["metadata"]["name"] = json!("lost-with-its-node");
+    lost["spec"]["nodeName"] = json!("nowhere");
+    cluster.post(core("default", "pods"), lost).await.ok(201);
     pause(90).await;
 
+    let db = format!("{}/db", core("default", "endpoints"));
+    cluster.merge(&db, json!({"subsets": by_hand(&["10.9.0.3", "10.9.0.4"], 81)})).await.ok(200);
+    cluster.delete(format!("{}/brief-db", core("default", "services"))).await.ok(200);
     let image = json!({"spec": {"template": template("web", "two")}});
     cluster.merge(format!("{}/web", apps("default", "deployments")), image).await.ok(200);
     cluster
@@ -47,12 +66,15 @@ async fn hour(cluster: &TestCluster) {
         .ok(200);
     pause(90).await;
 
+    let mirrored = |no: serde_json::Value| json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": no}}});
+    cluster.merge(&db, mirrored(json!("true"))).await.ok(200);
     cluster.delete("/api/v1/namespaces/gone").await.ok(200);
     let orphan = format!("{}/old?propagationPolicy=Orphan", core("default", "replicationcontrollers"));
     cluster.delete(orphan).await.ok(200);
     cluster.delete("/apis/batch/v1/namespaces/default/jobs/once?propagationPolicy=Foreground").await.ok(200);
     pause(90).await;
 
+    cluster.merge(&db, mirrored(json!(null))).await.ok(200);
     let pods = cluster.get(format!("{}?labelSelector=app%3Dweb", core("default", "pods"))).await.json();
     let victim = pods["items"][0]["metadata"]["name"].as_str().expect("web has pods").to_owned();
     cluster.delete(format!("{}/{victim}", core("default", "pods"))).await.ok(200);
@@ -80,6 +102,9 @@ async fn reference() -> String {
     cluster.quiet(Duration::from_secs(120)).await;
     let state = cluster.state();
     assert!(!state.contains("gone/"), "the namespace is gone:\n{state}");
+    assert!(!state.contains("lost-with-its-node"), "and the pod without a node:\n{state}");
+    let mirrors = state.lines().filter(|line| line.starts_with("endpointslices default/db-"));
+    assert_eq!(mirrors.count(), 1, "and there is one mirror:\n{state}");
     plane.stop().await;
     cluster.shutdown().await;
     state
@@ -134,6 +159,7 @@ async fn survives(names: &[&str]) {
             let (died, writes, state) =
                 with_faults(name, Plan { die_after: Some(n), ..Plan::default() }).await;
             assert_same(&reference, &state, &format!("{name} died after write {n}"));
+            assert!(died || n > 1, "{name} writes nothing in this hour");
             if !died {
                 assert!(writes < n);
                 break;
@@ -172,7 +198,9 @@ async fn the_other_loops_that_die_after_any_write_come_to_the_same_end() {
         "disruption-controller",
         "endpoints-controller",
         "endpointslice-controller",
+        "endpointslice-mirroring-controller",
         "node-lifecycle-controller",
+        "pod-garbage-collector-controller",
         "taint-eviction-controller",
         "ttl-after-finished-controller",
         "scheduler",

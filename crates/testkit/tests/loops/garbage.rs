@@ -9,6 +9,7 @@ use catalog::{Resource, Verbs};
 use client::Clients;
 use env::Env;
 use serde_json::{Value, json};
+use testkit::faults::{Faults, Plan};
 use testkit::{ControlPlane, TestCluster};
 
 use crate::interrupted::Interrupted;
@@ -170,6 +171,86 @@ async fn a_dependent_that_comes_late_is_waited_for_and_deleted() {
     assert!(is_there(&cluster, &at("root")).await);
     cluster.merge(at("held"), json!({"metadata": {"finalizers": null}})).await.ok(200);
     gone(&cluster, &at("root")).await;
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+/// A collector that learns what it asks for two seconds later.
+fn slow_collector(cluster: &TestCluster) -> ControlPlane {
+    let slow = Plan { slow_reads: Duration::from_secs(2), ..Plan::default() };
+    plane_of(
+        cluster,
+        Faults::new(cluster.env(), cluster.local_clients(), slow),
+        "garbage-collector-controller",
+    )
+}
+
+async fn held(cluster: &TestCluster, name: &str, owner: &Value) {
+    let metadata = json!({"name": name, "finalizers": ["example.com/hold"], "ownerReferences": [reference(owner, true)]});
+    create(cluster, MAPS, json!({"metadata": metadata})).await;
+}
+
+async fn release(cluster: &TestCluster, name: &str) {
+    cluster.merge(at(name), json!({"metadata": {"finalizers": null}})).await.ok(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_that_come_while_the_collector_asks_are_waited_for() {
+    // One second: while it asks for the owner; three: while it asks again, to write.
+    for seconds in [1, 3] {
+        let cluster = cluster(30 + seconds).await;
+        let plane = slow_collector(&cluster);
+        let owner = map(&cluster, "owner", json!([])).await;
+        a_while(&cluster).await;
+        delete(&cluster, &at("owner"), "Foreground").await;
+        cluster.env().sleep(Duration::from_secs(seconds)).await;
+        held(&cluster, "late", &owner).await;
+        a_while(&cluster).await;
+        assert!(is_there(&cluster, &at("owner")).await, "{seconds}: it has a dependent that blocks it");
+        release(&cluster, "late").await;
+        gone(&cluster, &at("owner")).await;
+        gone(&cluster, &at("late")).await;
+        steady(&cluster).await;
+        plane.stop().await;
+        cluster.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_of_a_dependent_that_comes_while_the_collector_asks_is_deleted_first() {
+    let cluster = cluster(35).await;
+    let plane = slow_collector(&cluster);
+    let owner = map(&cluster, "owner", json!([])).await;
+    let child = map(&cluster, "child", json!([reference(&owner, true)])).await;
+    a_while(&cluster).await;
+    delete(&cluster, &at("owner"), "Foreground").await;
+    cluster.env().sleep(Duration::from_secs(3)).await;
+    held(&cluster, "grandchild", &child).await;
+    a_while(&cluster).await;
+    assert!(is_there(&cluster, &at("child")).await, "it goes in foreground, as its owner does");
+    release(&cluster, "grandchild").await;
+    gone(&cluster, &at("owner")).await;
+    steady(&cluster).await;
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependent_that_comes_while_others_are_orphaned_lives_too() {
+    let cluster = cluster(36).await;
+    let plane = slow_collector(&cluster);
+    let owner = map(&cluster, "owner", json!([])).await;
+    map(&cluster, "early", json!([reference(&owner, true)])).await;
+    a_while(&cluster).await;
+    delete(&cluster, &at("owner"), "Orphan").await;
+    cluster.env().sleep(Duration::from_secs(1)).await;
+    map(&cluster, "late", json!([reference(&owner, true)])).await;
+    gone(&cluster, &at("owner")).await;
+    a_while(&cluster).await;
+    for name in ["early", "late"] {
+        assert!(is_there(&cluster, &at(name)).await, "{name} was to live on");
+    }
+    steady(&cluster).await;
     plane.stop().await;
     cluster.shutdown().await;
 }

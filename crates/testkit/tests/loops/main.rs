@@ -15,6 +15,7 @@ mod jobs;
 #[path = "../api/kinds.rs"]
 mod kinds;
 mod library;
+mod mirroring;
 mod namespaces;
 mod node_lifecycle;
 mod nodes;

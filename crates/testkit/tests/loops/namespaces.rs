@@ -146,6 +146,30 @@ async fn pods_go_before_everything_else() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_pod_that_goes_does_not_shorten_the_grace() {
+    let cluster = cluster(7).await;
+    let plane = controller(&cluster);
+    let doomed = namespace(&cluster, "doomed").await;
+    // The same name before: what is known of it must not count.
+    create(&cluster, &format!("{doomed}/pods"), pod("p", 0)).await;
+    cluster.delete(&doomed).await.ok(200);
+    gone(&cluster, &doomed).await;
+
+    let doomed = namespace(&cluster, "doomed").await;
+    create(&cluster, &format!("{doomed}/pods"), pod("p", 40)).await;
+    create(&cluster, &format!("{doomed}/configmaps"), json!({"metadata": {"name": "a"}})).await;
+    cluster.delete(&doomed).await.ok(200);
+    cluster.env().sleep(Duration::from_secs(1)).await;
+    cluster.delete(format!("{doomed}/pods/p?gracePeriodSeconds=0")).await.ok(200);
+    cluster.env().sleep(Duration::from_millis(3900)).await;
+    assert!(is_there(&cluster, &format!("{doomed}/configmaps/a")).await, "others still have time to notice");
+    cluster.env().sleep(Duration::from_secs(1)).await;
+    assert!(!is_there(&cluster, &doomed).await, "the grace is over");
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_finalizers_hold_is_told_and_waited_for() {
     let cluster = cluster(3).await;
     let plane = controller(&cluster);

@@ -1,0 +1,213 @@
+//! Mirrors Endpoints people write by hand, for Services without a selector, into EndpointSlices.
+
+mod plan;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::resources::{ENDPOINT_SLICES, ENDPOINTS, SERVICES};
+use client::{Client, DeleteOptions};
+use futures_util::future::BoxFuture;
+use object::{Status, Value};
+use runtime::queue::Limits;
+use runtime::{
+    Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, owners,
+};
+use table::Obj;
+use tokio::task::JoinHandle;
+
+use self::plan::{CONTROLLER, Draft, EndpointsView, MOST, Mirror, Plan, SKIP};
+use crate::Context;
+use crate::endpointslice::is_terminating;
+use crate::services::{Slices, service_view};
+
+pub const NAME: &str = "endpointslice-mirroring-controller";
+
+/// As with slices of pods: a change may be a lot of work for everybody.
+const LIMITS: Limits =
+    Limits { first: Duration::from_secs(1), most: Duration::from_secs(100), per_second: 10.0, burst: 100.0 };
+
+pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let client = context.clients.controller("endpointslicemirroring-controller");
+    let (recorder, task) = Recorder::start(
+        &context.env,
+        client.clone(),
+        "endpoint-slice-mirroring-controller",
+        context.stop.clone(),
+    );
+    let mut tasks = vec![task];
+    let informers = &context.informers;
+    let (services, endpoints) = (informers.of(SERVICES), informers.of(ENDPOINTS));
+    let slices = informers.of(ENDPOINT_SLICES);
+    let controller = Controller::new(&context.env, NAME)
+        .limits(LIMITS)
+        // The annotation is looked at in the turn only: Endpoints are large, and most are somebody else's.
+        .watches(&endpoints, |notice| keys(notice, |endpoints| endpoints.label(SKIP) != Some("true")))
+        .watches(&services, |notice| match notice {
+            // Of a service only this matters: whether it selects its endpoints itself.
+            Notice::Updated { old, new, .. } if has_selector(old) == has_selector(new) => Vec::new(),
+            _ => keys(notice, |service| !has_selector(service)),
+        })
+        .reads(&slices);
+    let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
+    slices.follow(controller.queue(), Duration::ZERO);
+    let mirror = MirrorLoop { client, recorder, services, endpoints, slices };
+    tasks.extend(controller.start(&context.board, Arc::new(mirror), context.stop.clone()));
+    tasks
+}
+
+/// The key, if the object concerns this loop now or did before.
+fn keys(notice: &Notice<'_>, concerns: impl Fn(&Obj) -> bool) -> Vec<Key> {
+    let concerned = match notice {
+        Notice::Updated { old, new, .. } => concerns(new) || concerns(old),
+        Notice::Added { obj, .. } | Notice::Deleted { obj, .. } => concerns(obj),
+    };
+    concerned.then(|| Key::of(notice.obj())).into_iter().collect()
+}
+
+fn has_selector(service: &Obj) -> bool {
+    service_view(service).selector.is_some()
+}
+
+struct MirrorLoop {
+    client: Arc<dyn Client>,
+    recorder: Recorder,
+    services: Arc<Informer>,
+    endpoints: Arc<Informer>,
+    slices: Arc<Slices>,
+}
+
+impl Reconcile for MirrorLoop {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let unselective =
+                self.services.store().get_key(turn.key).is_some_and(|service| !has_selector(&service));
+            let endpoints = self.endpoints.store().get_key(turn.key).filter(|_| unselective);
+            let tree = endpoints.as_deref().map(runtime::tree).filter(plan::is_mirrored);
+            match (endpoints, tree) {
+                (Some(endpoints), Some(tree)) => self.hold(&turn, &endpoints, &tree).await?,
+                _ => self.clean_up(turn.key).await?,
+            }
+            Ok(Next::Done)
+        })
+    }
+}
+
+impl MirrorLoop {
+    async fn hold(&self, turn: &Turn<'_>, endpoints: &Obj, tree: &Value) -> Result<(), Failure> {
+        self.slices.see_own_writes(turn.key).await?;
+        let there = self.slices.of(turn.key);
+        let mirrors: Vec<Mirror> = there.iter().map(|slice| Mirror::read(&runtime::tree(slice))).collect();
+        let view = EndpointsView::read(tree);
+        let plan = plan::plan(&view, &mirrors, MOST);
+        turn.plan(|| {
+            format!(
+                "create {}, update {}, delete {}",
+                plan.create.len(),
+                plan.update.len(),
+                plan.delete.len()
+            )
+        });
+        self.tell(endpoints, &plan);
+        self.apply(turn.key, endpoints, &there, plan).await
+    }
+
+    fn tell(&self, endpoints: &Obj, plan: &Plan) {
+        let warn = |reason: &str, message: String| {
+            self.recorder.event(ENDPOINTS, endpoints, Severity::Warning, reason, message);
+        };
+        let Plan { invalid, skipped, .. } = plan;
+        if *invalid > 0 {
+            let message = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");
+            warn("InvalidIPAddress", message);
+        }
+        if skipped > invalid {
+            let message = format!(
+                "A max of {MOST} addresses can be mirrored to EndpointSlices per Endpoints subset. {skipped} addresses were skipped"
+            );
+            warn("TooManyAddressesToMirror", message);
+        }
+    }
+
+    async fn apply(&self, key: &Key, endpoints: &Obj, there: &[Arc<Obj>], plan: Plan) -> Result<(), Failure> {
+        let failed = |what: &str, status: Status| {
+            let (namespace, name) = (endpoints.namespace(), endpoints.name());
+            let message = &status.message;
+            Failure::Other(format!(
+                "failed to {what} EndpointSlice for Endpoints {namespace}/{name}: {message}"
+            ))
+        };
+        for draft in plan.create {
+            let mut body = Value::map();
+            let metadata = body.map_at(&["metadata"]);
+            metadata.set("generateName", format!("{}-", endpoints.name()));
+            metadata.set("namespace", endpoints.namespace().to_owned());
+            fill(&mut body, endpoints, draft);
+            match self.client.create(ENDPOINT_SLICES.within(endpoints.namespace()), body).await {
+                Ok(slice) => self.slices.wrote(key, &slice),
+                // It will fail until the namespace is gone.
+                Err(status) if is_terminating(&status) => return Ok(()),
+                Err(status) => return Err(failed("create", status)),
+            }
+        }
+        for (i, draft) in plan.update {
+            let mut body = runtime::tree(&there[i]);
+            fill(&mut body, endpoints, draft);
+            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body).await {
+                Ok(slice) => self.slices.wrote(key, &slice),
+                Err(status) => return Err(failed(&format!("update {}", there[i].name()), status)),
+            }
+        }
+        for i in plan.delete {
+            if let Err(status) = self.delete(key, &there[i]).await {
+                return Err(failed(&format!("delete {}", there[i].name()), status));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody asks for mirrors any more.
+    async fn clean_up(&self, key: &Key) -> Result<(), Failure> {
+        let there = self.slices.of(key);
+        let mut errors = Vec::new();
+        for slice in &there {
+            errors.extend(self.delete(key, slice).await.err());
+        }
+        self.slices.forget(key);
+        match errors.first() {
+            None => Ok(()),
+            Some(first) => Err(Failure::Other(format!(
+                "error(s) deleting {}/{} EndpointSlices for {key} Endpoints, including: {}",
+                errors.len(),
+                there.len(),
+                first.message
+            ))),
+        }
+    }
+
+    async fn delete(&self, key: &Key, slice: &Obj) -> Result<(), Status> {
+        self.slices.deletes(key, slice);
+        match self.client.delete(ENDPOINT_SLICES.of(slice), DeleteOptions::exactly(slice)).await {
+            Err(status) if status.code != 404 => {
+                self.slices.saw_deletion(slice);
+                Err(status)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn fill(body: &mut Value, endpoints: &Obj, draft: Draft) {
+    let owner = owners::controller_ref("v1", "Endpoints", endpoints);
+    let metadata = body.map_at(&["metadata"]);
+    metadata.set("ownerReferences", Value::List(vec![owner]));
+    metadata.set("labels", plan::texts(draft.labels));
+    metadata.set("annotations", plan::texts(draft.annotations));
+    let root = body.make_map();
+    root.set("addressType", draft.address_type.as_str());
+    root.set("endpoints", Value::List(draft.endpoints.iter().map(|endpoint| endpoint.to_value()).collect()));
+    root.set("ports", Value::List(draft.ports.iter().map(|port| port.to_value()).collect()));
+}
