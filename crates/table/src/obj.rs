@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{Name, Storage};
+use once_cell::race::OnceBox;
 use parking_lot::Mutex;
 use store::{Key, Revision};
 
@@ -28,7 +29,7 @@ pub struct Obj {
     extra: Option<Box<Extra>>,
     /// Other forms (another served version, protobuf), each made when first asked for and gone with this version. Guards a
     /// list of at most two for each served version; most objects are never asked for one and have no list.
-    forms: Mutex<Option<Box<Forms>>>,
+    forms: OnceBox<Mutex<Forms>>,
     /// Where the revision's text was put in, to be cut out again for the stored value.
     splice_start: u32,
     metadata_len: u32,
@@ -52,7 +53,7 @@ struct Extra {
     fields: Box<[FieldText]>,
 }
 
-/// Forms by their number, and the view loops read. In a box of its own: two words in every object, not four.
+/// Forms by their number, and the view loops read. In a box made on first use: one word in every object.
 #[derive(Default)]
 struct Forms {
     made: Vec<(u16, Bytes)>,
@@ -158,7 +159,7 @@ impl Obj {
             key,
             revision: revision.unwrap_or_default(),
             extra,
-            forms: Mutex::default(),
+            forms: OnceBox::new(),
             splice_start: splice.start,
             splice_len: splice.len as u8,
             metadata_len: (i64::from(places.metadata.len) + grown) as u32,
@@ -262,13 +263,12 @@ impl Obj {
     }
     /// Another form of this object, made by `make` on first use and shared afterwards.
     pub fn form(&self, id: u16, make: impl FnOnce(&Obj) -> Bytes) -> Bytes {
-        if let Some(made) = self.forms.lock().as_ref().and_then(|f| f.find(id)) {
+        if let Some(made) = self.forms.get().and_then(|forms| forms.lock().find(id)) {
             return made;
         }
         // Made without the lock: it may take a while, and who asks meanwhile only makes it twice.
         let made = make(self);
-        let mut forms = self.forms.lock();
-        let forms = forms.get_or_insert_default();
+        let mut forms = self.forms.get_or_init(Box::default).lock();
         forms.find(id).unwrap_or_else(|| {
             forms.made.push((id, made.clone()));
             made
@@ -277,13 +277,13 @@ impl Obj {
     /// What loops read of this object, made by `make` on first use and shared by all of them afterwards. A kind has one such
     /// view: asked for another type, it is made anew each time.
     pub fn view<T: Any + Send + Sync>(&self, make: impl FnOnce(&Obj) -> T) -> Arc<T> {
-        let there = self.forms.lock().as_ref().and_then(|forms| forms.view.clone());
+        let there = self.forms.get().and_then(|forms| forms.lock().view.clone());
         if let Some(there) = there {
             return there.downcast().unwrap_or_else(|_| Arc::new(make(self)));
         }
         // Made without the lock: who asks meanwhile only makes it twice.
         let made = Arc::new(make(self));
-        self.forms.lock().get_or_insert_default().view = Some(made.clone());
+        self.forms.get_or_init(Box::default).lock().view = Some(made.clone());
         made
     }
     /// What it costs to keep this version in memory.

@@ -309,3 +309,9 @@ fn another_form_is_made_once_and_only_when_asked_for() {
         assert_eq!(made, 2, "{path}");
     }
 }
+
+/// There is one for every object of a cluster; the allocator's next size up would cost each of them 16 bytes.
+#[test]
+fn the_header_of_an_object_stays_small() {
+    const { assert!(std::mem::size_of::<crate::Obj>() <= 80) };
+}

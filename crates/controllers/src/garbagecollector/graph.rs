@@ -8,6 +8,7 @@
 //! An owner that is named before it is seen is a *virtual* node: who it is, is what its dependents say, and they may
 //! disagree. Every change costs as much as it changes; a status that moves costs one lookup.
 
+mod loners;
 mod look;
 mod names;
 
@@ -23,6 +24,8 @@ use super::absent::AbsentOwners;
 use super::identity::{Identity, Place, Uid};
 use super::kinds::{KindId, WatchedKind};
 
+use loners::{Loner, Loners};
+
 pub use look::Look;
 
 pub const ORPHAN: &str = "orphan";
@@ -31,11 +34,14 @@ pub const FOREGROUND: &str = "foregroundDeletion";
 #[derive(Default)]
 pub struct Graph {
     kinds: Vec<WatchedKind>,
+    /// Most objects: they own nothing, nothing owns them, nobody deletes them.
+    loners: Loners,
+    /// All others, and whom they name.
     nodes: BTreeMap<Uid, Node>,
     absent: AbsentOwners,
 }
 
-/// There is one for every object of the cluster: it refers to the object and copies nothing.
+/// Refers to the object and copies nothing.
 struct Node {
     body: Body,
     /// Absent for the many that own nothing.
@@ -93,6 +99,10 @@ impl Graph {
         let uid = Uid::read(obj.uid());
         let seen = Body::Seen { kind, obj: obj.clone() };
         let Some(node) = self.nodes.get_mut(&uid) else {
+            if is_lone(obj) {
+                return self.loners.put(Loner { kind, obj: obj.clone() });
+            }
+            self.loners.take(obj.uid());
             let deleting_dependents = obj.deleting() && finalizers(obj).iter().any(|f| f == FOREGROUND);
             self.nodes.insert(uid.clone(), Node { body: seen, dependents: None, deleting_dependents });
             let owners = owners_of(obj);
@@ -122,6 +132,9 @@ impl Graph {
 
     /// An informer saw an object go.
     pub fn gone(&mut self, kind: KindId, obj: &Arc<Obj>, wanted: &mut Wanted) {
+        if self.loners.take(obj.uid()).is_some() {
+            return;
+        }
         let uid = Uid::read(obj.uid());
         let Some(node) = self.nodes.get_mut(&uid) else { return };
         let seen = Body::Seen { kind, obj: obj.clone() };
@@ -195,6 +208,7 @@ impl Graph {
         wanted.delete.extend(unblocked.into_iter().filter(|uid| self.nodes.contains_key(uid)));
         for (_, owner) in &changed {
             let owner_uid = Uid::read(&owner.uid);
+            self.no_longer_alone(&owner.uid, &owner_uid);
             self.link(&owner_uid, uid, blocks(&after, &owner.uid));
         }
         self.add_to_owners(uid, namespace, &added, &after, wanted);
@@ -216,6 +230,7 @@ impl Graph {
         for owner in added {
             let owner_uid = Uid::read(&owner.uid);
             let blocking = blocks(all, &owner.uid);
+            self.no_longer_alone(&owner.uid, &owner_uid);
             let Some(node) = self.nodes.get(&owner_uid) else {
                 let body = Body::Virtual(Box::new(Identity::referred(owner, namespace)));
                 let node = Node { body, dependents: None, deleting_dependents: false };
@@ -247,6 +262,14 @@ impl Graph {
         }
         if suspicious {
             wanted.delete.push(uid.clone());
+        }
+    }
+
+    /// Somebody names it as an owner: if it was alone until now, it gets a node.
+    fn no_longer_alone(&mut self, text: &str, uid: &Uid) {
+        if let Some(Loner { kind, obj }) = self.loners.take(text) {
+            let body = Body::Seen { kind, obj };
+            self.nodes.insert(uid.clone(), Node { body, dependents: None, deleting_dependents: false });
         }
     }
 
@@ -303,8 +326,16 @@ impl Graph {
         if dependents.edges.remove(dependent) == Some(true) {
             dependents.blocking -= 1;
         }
-        if dependents.edges.is_empty() {
-            node.dependents = None;
+        if !dependents.edges.is_empty() {
+            return;
+        }
+        node.dependents = None;
+        if !node.deleting_dependents
+            && let Body::Seen { kind, obj } = &node.body
+            && is_lone(obj)
+        {
+            self.loners.put(Loner { kind: *kind, obj: obj.clone() });
+            self.nodes.remove(owner);
         }
     }
 
@@ -331,7 +362,7 @@ impl Graph {
     pub const NODE_BYTES: usize = size_of::<(Uid, Node)>();
 
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.nodes.len() + self.loners.len()
     }
 }
 
@@ -355,6 +386,11 @@ pub fn finalizers(obj: &Obj) -> Vec<String> {
     let metadata = json::parse(obj.metadata(), None).unwrap_or(Value::Null);
     let list = metadata.get("finalizers").and_then(Value::as_list).unwrap_or_default();
     list.iter().filter_map(|f| f.as_str().map(str::to_owned)).collect()
+}
+
+/// By itself it can have no part in any collection: only a dependent, an owner or a deletion would give it one.
+fn is_lone(obj: &Obj) -> bool {
+    obj.owners().is_empty() && !obj.deleting()
 }
 
 fn blocks(owners: &[Owner], uid: &str) -> bool {

@@ -18,10 +18,21 @@ pub struct Look {
 
 impl Graph {
     pub fn look(&self, uid: &Uid) -> Option<Look> {
+        let text = uid.to_string();
+        if let Some(loner) = self.loners.get(&text) {
+            return Some(Look {
+                identity: self.place_seen(loner.kind, &loner.obj).with_uid(&text),
+                observed: true,
+                being_deleted: false,
+                deleting_dependents: false,
+                dependents: 0,
+                blocking: 0,
+            });
+        }
         let node = self.nodes.get(uid)?;
         let dependents = node.dependents.as_deref();
         Some(Look {
-            identity: self.place(node).with_uid(&uid.to_string()),
+            identity: self.place(node).with_uid(&text),
             observed: matches!(node.body, Body::Seen { .. }),
             being_deleted: node.being_deleted(),
             deleting_dependents: node.deleting_dependents,
