@@ -115,8 +115,8 @@ fn nodes_wake_the_services_they_leave_short_and_a_turn_they_overtook_is_made_aga
     assert!(!state.note(&key, hinted.clone(), Some(&half)));
     assert!(state.saw("m", Some(node("b", 1000, true))).is_empty(), "nothing new");
     assert!(state.saw("o", Some(node("b", 100, true))).is_empty(), "nobody is overloaded by so little");
-    assert_eq!(state.saw("m", None), [key.clone()]);
-    assert_eq!(state.saw("o", None), [key.clone()]);
+    assert_eq!(state.saw("m", None), std::slice::from_ref(&key));
+    assert_eq!(state.saw("o", None), std::slice::from_ref(&key));
     assert!(state.note(&key, hinted, Some(&half)), "planned with zones that are no more");
     assert!(!state.note(&key, Hinted::default(), Some(&half)), "it no longer asks");
     assert!(state.saw("n", None).is_empty());
