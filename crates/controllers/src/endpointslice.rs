@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use self::plan::{CONTROLLER, Draft, Member, NodeOfPod, Plan};
 use self::slice::slice_view;
 pub use self::slice::{Endpoint, Identity, Port, SliceView, port_key};
-use self::topology::{Hinted, News};
+use self::topology::News;
 use self::zones::Zones;
 use crate::services::{LAST_CHANGE, ServiceView, Slices, TriggerTimes, service_view, services_to_update};
 use crate::{Context, pod_view};
@@ -86,11 +86,12 @@ impl Reconcile for SlicesLoop {
             let Some(service) = self.services.store().get_key(turn.key) else {
                 self.times.forget(turn.key);
                 self.slices.forget(turn.key);
-                self.zones.note(turn.key, Hinted::default());
+                self.zones.forget(turn.key);
                 return Ok(Next::Done);
             };
             let view = service_view(&service);
             if !view.is_ours() {
+                self.zones.forget(turn.key);
                 return Ok(Next::Done);
             }
             self.slices.see_own_writes(turn.key).await?;
@@ -132,7 +133,7 @@ impl SlicesLoop {
         let changed_at = self.times.next(turn.key, view.created, changed);
         let (ratios, mut hinted) = self.zones.of(turn.key, view.topology_auto);
         let mut plan = plan::plan(view, &members, &views, MOST, ratios.as_ref(), &mut hinted);
-        self.zones.note(turn.key, hinted);
+        let again = self.zones.note(turn.key, hinted, ratios.as_ref());
         turn.plan(|| {
             format!(
                 "create {}, update {}, delete {}",
@@ -150,7 +151,11 @@ impl SlicesLoop {
             self.recorder.event(SERVICES, service, severity, news.reason(), news.message());
         }
         applied?;
-        if skipped.is_empty() { Ok(Next::Done) } else { Err(Failure::Other(skipped)) }
+        match skipped.is_empty() {
+            false => Err(Failure::Other(skipped)),
+            true if again => Ok(Next::After(Duration::ZERO)),
+            true => Ok(Next::Done),
+        }
     }
 
     fn node(&self, name: &str) -> NodeOfPod {

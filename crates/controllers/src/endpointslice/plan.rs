@@ -53,6 +53,7 @@ pub struct Plan {
     pub delete: Vec<usize>,
     /// Pods left out because their node is not known: look again later.
     pub skipped: Vec<String>,
+    /// What to tell people of the hints by zone.
     pub news: Vec<News>,
 }
 

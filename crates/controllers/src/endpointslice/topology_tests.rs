@@ -7,7 +7,7 @@ use super::plan::{Member, NodeOfPod, plan};
 use super::slice::SliceView;
 use super::tests::after;
 use super::topology::*;
-use super::zones::{NodeShare, ratios};
+use super::zones::{NodeShare, State, ratios};
 use crate::services::tests::{pod, service, tree};
 use crate::services::{Family, ServiceView};
 
@@ -102,6 +102,24 @@ fn a_zone_with_too_few_endpoints_for_its_cpu_is_overloaded() {
     // Also looked at again: what was not possible before.
     let denied = Hinted { denied: BTreeMap::from([(Family::V4, 4)]), ..Hinted::default() };
     assert!(denied.needs_turn(Some(&half)) && !denied.needs_turn(None));
+}
+
+#[test]
+fn nodes_wake_the_services_they_leave_short_and_a_turn_they_overtook_is_made_again() {
+    let (mut state, key) = (State::default(), runtime::Key::new("default", "web"));
+    let half = shares(&[("a", 0.5), ("b", 0.5)]);
+    let zones = BTreeMap::from([(Family::V4, counts(&[("a", 1), ("b", 1)]))]);
+    let hinted = Hinted { zones, ..Hinted::default() };
+    assert!(state.saw("n", Some(node("a", 1000, true))).is_empty());
+    assert!(state.saw("m", Some(node("b", 1000, true))).is_empty());
+    assert!(!state.note(&key, hinted.clone(), Some(&half)));
+    assert!(state.saw("m", Some(node("b", 1000, true))).is_empty(), "nothing new");
+    assert!(state.saw("o", Some(node("b", 100, true))).is_empty(), "nobody is overloaded by so little");
+    assert_eq!(state.saw("m", None), std::slice::from_ref(&key));
+    assert_eq!(state.saw("o", None), std::slice::from_ref(&key));
+    assert!(state.note(&key, hinted, Some(&half)), "planned with zones that are no more");
+    assert!(!state.note(&key, Hinted::default(), Some(&half)), "it no longer asks");
+    assert!(state.saw("n", None).is_empty());
 }
 
 const WEB: &str =

@@ -67,7 +67,7 @@ pub struct Zones {
 }
 
 #[derive(Default)]
-struct State {
+pub struct State {
     /// Not read until a service asks: most clusters have none that does.
     nodes: Option<BTreeMap<String, NodeShare>>,
     ratios: Option<Ratios>,
@@ -101,36 +101,56 @@ impl Zones {
         (state.ratios.clone(), state.services.get(service).cloned().unwrap_or_default())
     }
 
-    /// What the service got this time.
-    pub fn note(&self, service: &Key, hinted: Hinted) {
-        let mut state = self.state.lock();
-        if hinted == Hinted::default() {
-            state.services.remove(service);
-        } else {
-            state.services.insert(service.clone(), hinted);
-        }
+    /// What the service got this time. `true`: the zones are no longer those `used`, and it must be looked at again.
+    pub fn note(&self, service: &Key, hinted: Hinted, used: Option<&Ratios>) -> bool {
+        self.state.lock().note(service, hinted, used)
+    }
+
+    pub fn forget(&self, service: &Key) {
+        self.state.lock().services.remove(service);
     }
 
     /// The services that must be looked at now.
     fn saw(&self, notice: &Notice<'_>) -> Vec<Key> {
         let mut state = self.state.lock();
-        let Some(nodes) = &mut state.nodes else { return Vec::new() };
-        let node = notice.obj();
-        let before = match notice {
-            Notice::Deleted { .. } => nodes.remove(node.name()),
-            _ => nodes.insert(node.name().to_owned(), NodeShare::read(&runtime::tree(node))),
-        };
-        if before.as_ref() == nodes.get(node.name()) {
+        if state.nodes.is_none() {
             return Vec::new();
         }
-        state.weigh();
-        let ratios = state.ratios.as_ref();
-        let concerned = state.services.iter().filter(|(_, hinted)| hinted.needs_turn(ratios));
-        concerned.map(|(service, _)| service.clone()).collect()
+        let node = notice.obj();
+        let share = match notice {
+            Notice::Deleted { .. } => None,
+            _ => Some(NodeShare::read(&runtime::tree(node))),
+        };
+        state.saw(node.name(), share)
     }
 }
 
 impl State {
+    pub fn saw(&mut self, node: &str, share: Option<NodeShare>) -> Vec<Key> {
+        let nodes = self.nodes.get_or_insert_default();
+        let before = match &share {
+            None => nodes.remove(node),
+            Some(share) => nodes.insert(node.to_owned(), share.clone()),
+        };
+        if before == share {
+            return Vec::new();
+        }
+        self.weigh();
+        let ratios = self.ratios.as_ref();
+        let concerned = self.services.iter().filter(|(_, hinted)| hinted.needs_turn(ratios));
+        concerned.map(|(service, _)| service.clone()).collect()
+    }
+
+    pub fn note(&mut self, service: &Key, hinted: Hinted, used: Option<&Ratios>) -> bool {
+        if hinted == Hinted::default() {
+            self.services.remove(service);
+            return false;
+        }
+        let again = self.ratios.as_ref() != used && hinted.needs_turn(self.ratios.as_ref());
+        self.services.insert(service.clone(), hinted);
+        again
+    }
+
     fn weigh(&mut self) {
         self.ratios = self.nodes.as_ref().and_then(|nodes| ratios(nodes.values()));
     }
