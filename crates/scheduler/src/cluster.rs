@@ -213,6 +213,16 @@ impl Cluster {
     pub fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
     }
+    /// Lets go of what nothing refers to any more; only between decisions.
+    pub fn compact(&mut self) {
+        self.columns.compact();
+        self.counters.compact();
+    }
+    /// How many names of resources and of topologies are kept.
+    #[cfg(test)]
+    pub fn names(&self) -> (usize, usize) {
+        (self.columns.names(), self.counters.topologies())
+    }
     /// One more than the largest index of a node.
     pub fn width(&self) -> usize {
         self.slots.len()

@@ -9,7 +9,8 @@
 //! up to [`MAX_IN_FLIGHT`] calls are under way, and no more is decided while they all are.
 
 use std::collections::BTreeMap;
-use std::future::pending;
+use std::future::{Future, pending};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use runtime::{Informer, Informers, Recorder, Stop, tree};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
-use crate::act::Hands;
+use crate::act::{Hands, is_bound};
 use crate::config::Config;
 use crate::engine::{Engine, Failure, Step};
 use crate::inbox::{Change, Inbox};
@@ -200,7 +201,7 @@ impl Task {
                 let Some(hands) = self.hands.get(&*queued.pod.scheduler_name).cloned() else { return };
                 self.metrics.attempt("scheduled", &queued.pod.scheduler_name, took);
                 self.in_flight.push(self.env.spawn("bind", async move {
-                    let result = hands.bind(&queued.pod, &node).await;
+                    let result = caught(hands.bind(&queued.pod, &node)).await;
                     Done::Bound { queued, result }
                 }));
             }
@@ -218,7 +219,7 @@ impl Task {
             self.metrics.preempted(failure.victims.len());
             let failure = failure.clone();
             self.in_flight.push(self.env.spawn("preempt", async move {
-                let result = preempt(&hands, &failure, &node).await;
+                let result = caught(preempt(&hands, &failure, &node)).await;
                 Done::Preempted { uid: failure.pod.uid.clone(), result }
             }));
         }
@@ -226,9 +227,14 @@ impl Task {
     }
 
     fn explain(&mut self, failure: Arc<Failure>) {
-        let Some(hands) = self.hands.get(&*failure.pod.scheduler_name).cloned() else { return };
+        let pod = &failure.pod;
+        let Some(hands) = self.hands.get(&*pod.scheduler_name).cloned() else { return };
+        let Some(status) = hands.explanation(&failure) else { return };
+        // The informer may know more than what was taken in: then that is what the next decision is about.
+        let known = self.pods.store().get(pod.namespace(), &pod.name);
+        let Some(known) = known.filter(|known| known.uid() == &*pod.uid && !is_bound(known)) else { return };
         self.in_flight.push(self.env.spawn("explain", async move {
-            let result = hands.explain(&failure).await;
+            let result = caught(hands.explain(&failure, status, &known)).await;
             Done::Explained { key: failure.pod.key(), result }
         }));
     }
@@ -284,6 +290,12 @@ impl Drop for Task {
     fn drop(&mut self) {
         self.in_flight.iter().for_each(JoinHandle::abort);
     }
+}
+
+/// A call that panics has failed: what was assumed for it is taken back like after any failure.
+async fn caught(call: impl Future<Output = Result<(), Status>>) -> Result<(), Status> {
+    let ended = AssertUnwindSafe(call).catch_unwind().await;
+    ended.unwrap_or_else(|_| Err(Status::internal("the call panicked")))
 }
 
 /// Takes promises back, then deletes the victims, the least important last.

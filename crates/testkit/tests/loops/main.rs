@@ -23,6 +23,7 @@ mod old_answers;
 mod over_http;
 mod podgc;
 mod rollouts;
+mod schedulers;
 mod scheduling;
 mod seeds;
 mod selectors;
