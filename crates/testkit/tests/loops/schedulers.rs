@@ -146,3 +146,83 @@ async fn a_pod_another_scheduler_bound_is_not_said_to_have_no_node() {
     running.stop().await;
     cluster.shutdown().await;
 }
+
+/// Lines of a metric, without the values of those that measure time.
+fn has(metrics: &str, line: &str) -> bool {
+    metrics.lines().any(|l| l.starts_with(line))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_and_why_and_what_was_decided_is_shown() {
+    let cluster = TestCluster::simulated(63).await;
+    add_node(&cluster, "n1", json!({})).await;
+    let choice = plane::Choice::new(vec!["scheduler".to_owned()]).expect("a choice");
+    let settings =
+        plane::Settings { choice, scheduler: scheduler::Config::default(), nodes: None, candidate: None };
+    let plane = plane::Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    let mut gated = pod("gated", "1");
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+    for pod in [pod("small", "1"), pod("large", "100"), gated] {
+        cluster.post(PODS, pod).await.ok(201);
+    }
+    until(&cluster, "small", "a bound pod", |pod| pod["spec"]["nodeName"] == "n1").await;
+    until(&cluster, "large", "why it waits", |pod| scheduled(pod)["reason"] == "Unschedulable").await;
+    cluster.env().sleep(Duration::from_secs(20)).await;
+
+    let shown = codec::json::to_vec(&plane.controllers());
+    let shown: Json = serde_json::from_slice(&shown).expect("JSON");
+    let scheduler = &shown["scheduler"];
+    let lengths = |name: &str| scheduler["queues"][name]["length"].as_i64();
+    assert_eq!((lengths("active"), lengths("backoff")), (Some(0), Some(0)), "{scheduler:#}");
+    assert_eq!((lengths("unschedulable"), lengths("gated")), (Some(1), Some(1)), "{scheduler:#}");
+    let large = &scheduler["queues"]["unschedulable"]["first"][0];
+    assert_eq!(large["pod"], "default/large");
+    assert_eq!(large["rejectedBy"], json!(["NodeResourcesFit"]));
+    assert!(large["said"].as_str().is_some_and(|said| said.contains("Insufficient cpu")), "{large:#}");
+    assert_eq!(scheduler["queues"]["gated"]["first"][0]["gates"], json!(["example.com/wait"]));
+    let recent = scheduler["recent"].as_array().expect("decisions");
+    let of = |name: &str| recent.iter().find(|d| d["pod"] == format!("default/{name}")).expect("decided");
+    let small = of("small");
+    assert_eq!((&small["decided"], &small["result"]), (&json!("bind to n1"), &json!("bound")));
+    assert_eq!((&small["cause"], &small["attempts"]), (&json!("UnschedulablePodAdd"), &json!(1)));
+    assert_eq!(of("large")["result"], "said");
+
+    // Room is made, and what made it is the cause.
+    let bigger = json!({"status": {"allocatable": {"cpu": "200", "memory": "4Gi", "pods": "10"}}});
+    cluster.merge("/api/v1/nodes/n1/status", bigger).await.ok(200);
+    until(&cluster, "large", "a bound pod", |pod| pod["spec"]["nodeName"] == "n1").await;
+    cluster.env().sleep(Duration::from_secs(1)).await;
+    let shown = serde_json::from_slice::<Json>(&codec::json::to_vec(&plane.controllers())).expect("JSON");
+    let last = &shown["scheduler"]["recent"][0];
+    assert_eq!(
+        (&last["pod"], &last["cause"]),
+        (&json!("default/large"), &json!("NodeUpdateNodeAllocatable"))
+    );
+
+    let mut metrics = String::new();
+    plane.metrics(&mut metrics);
+    let profile = "profile=\"default-scheduler\"";
+    for line in [
+        "scheduler_pending_pods{queue=\"gated\"} 1",
+        "scheduler_pending_pods{queue=\"unschedulable\"} 0",
+        &format!("scheduler_schedule_attempts_total{{{profile},result=\"scheduled\"}} 2"),
+        &format!("scheduler_schedule_attempts_total{{{profile},result=\"unschedulable\"}} 1"),
+        &format!(
+            "scheduler_scheduling_attempt_duration_seconds_bucket{{{profile},result=\"scheduled\",le=\"+Inf\"}} 2"
+        ),
+        "scheduler_scheduling_algorithm_duration_seconds_bucket{le=\"+Inf\"} 3",
+        "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"1\"} 1",
+        "scheduler_pod_scheduling_sli_duration_seconds_count{attempts=\"2\"} 1",
+        "scheduler_pod_scheduling_attempts_count",
+        "scheduler_queue_incoming_pods_total{event=\"UnschedulablePodAdd\",queue=\"active\"} 2",
+        "scheduler_queue_incoming_pods_total{event=\"NodeUpdateNodeAllocatable\",queue=\"active\"} 1",
+        "scheduler_queue_incoming_pods_total{event=\"ScheduleAttemptFailure\",queue=\"unschedulable\"} 1",
+        "scheduler_preemption_attempts_total 0",
+        "scheduler_cache_size{type=\"nodes\"} 1",
+        "scheduler_cache_size{type=\"pods\"} 2",
+    ] {
+        assert!(has(&metrics, line), "{line} is not in:\n{metrics}");
+    }
+    plane.stop().await;
+    cluster.shutdown().await;
+}
