@@ -291,10 +291,10 @@ impl Queue {
 
     /// Tries a pod at once, wherever it waits.
     pub fn activate(&mut self, uid: &str) {
-        self.to_active(uid, cause::FORCED);
+        self.make_active(uid, cause::FORCED);
     }
 
-    fn to_active(&mut self, uid: &str, cause: &'static str) {
+    fn make_active(&mut self, uid: &str, cause: &'static str) {
         if let Some(queued) = self.take(uid) {
             self.enqueue(queued, cause);
         }
@@ -314,7 +314,7 @@ impl Queue {
                 break;
             }
             let uid = uid.clone();
-            self.to_active(&uid, cause::BACKOFF_OVER);
+            self.make_active(&uid, cause::BACKOFF_OVER);
         }
         if now < self.next_flush {
             return;
