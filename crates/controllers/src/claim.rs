@@ -1,121 +1,58 @@
-//! Adoption and release: an owner takes orphans its selector matches, and lets go of what it no longer matches.
+//! Whose children are whose: the candidates of an owner, looked up in the caches, and what its selector says of them.
+//!
+//! Adoption and release themselves are [`runtime::owners::claim`], the same for every owner.
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 use std::sync::Arc;
 
-use client::{Client, Gvr, Patch};
+use object::Value;
 use object::selector::LabelSelector;
-use object::{Map, Value};
-use runtime::Failure;
-use runtime::owners::{self, Verdict, verdict};
+use runtime::{BY_CONTROLLER, Informer, owners};
 use table::Obj;
 
-/// Who claims, and what.
-pub(crate) struct Claim<'a> {
-    pub client: &'a dyn Client,
-    pub owner: &'a Obj,
-    pub owner_resource: Gvr,
-    pub api_version: &'static str,
-    pub kind: &'static str,
-    pub selector: &'a LabelSelector,
-    /// What is claimed, and what one of it is called.
-    pub resource: Gvr,
-    pub called: &'static str,
-}
+/// An owner's selector, or why it cannot be used. Validation lets no such selector through, but a later or an earlier
+/// version's may: who cannot tell which children it means must neither take nor let go of any.
+pub(crate) type Selector = Result<LabelSelector, String>;
 
-pub(crate) fn matches(selector: &LabelSelector, obj: &Obj) -> bool {
-    selector.matches(&|name| obj.label(name))
-}
+/// Objects nobody controls, by namespace: few, and the only ones an owner must look through.
+const ORPHANS: &str = "orphans";
 
-impl Claim<'_> {
-    /// The owner's own among the candidates, after adoptions and releases; all are tried before the first failure is told.
-    pub(crate) async fn claim(&self, candidates: Vec<Arc<Obj>>) -> Result<Vec<Arc<Obj>>, Failure> {
-        let (mut ours, mut failed) = (Vec::with_capacity(candidates.len()), None);
-        // Asked of the server before the first adoption, and once: the owner may be going without our knowing.
-        let mut may_adopt: Option<Result<(), String>> = None;
-        for obj in candidates {
-            let done = match verdict(self.owner, &obj, matches(self.selector, &obj)) {
-                Verdict::Ours => Ok(true),
-                Verdict::NotOurs => Ok(false),
-                Verdict::Release => self.release(&obj).await.map(|()| false),
-                Verdict::Adopt => {
-                    if may_adopt.is_none() {
-                        may_adopt = Some(self.recheck().await);
-                    }
-                    match &may_adopt {
-                        Some(Err(why)) => Err(self.cannot_adopt(&obj, why)),
-                        _ => self.adopt(&obj).await,
-                    }
-                }
-            };
-            match done {
-                Ok(true) => ours.push(obj),
-                Ok(false) => {}
-                Err(failure) => failed = failed.or(Some(failure)),
-            }
-        }
-        failed.map_or(Ok(ours), Err)
-    }
-
-    async fn recheck(&self) -> Result<(), String> {
-        let owner = self.owner;
-        let (namespace, name) = (owner.namespace(), owner.name());
-        let fresh = self.client.get(self.owner_resource.of(owner)).await;
-        let fresh = fresh.map_err(|status| format!("can't recheck DeletionTimestamp: {}", status.message))?;
-        if fresh.uid() != owner.uid() {
-            return Err(format!(
-                "can't recheck DeletionTimestamp: original {} {namespace}/{name} is gone: got uid {}, wanted {}",
-                self.kind,
-                fresh.uid(),
-                owner.uid()
-            ));
-        }
-        if fresh.deleting() {
-            return Err(format!("{namespace}/{name} has just been deleted"));
-        }
-        Ok(())
-    }
-
-    fn cannot_adopt(&self, obj: &Obj, why: &str) -> Failure {
-        let Claim { called, .. } = self;
-        Failure::Other(format!(
-            "can't adopt {called} {}/{} ({}): {why}",
-            obj.namespace(),
-            obj.name(),
-            obj.uid()
-        ))
-    }
-
-    /// `false`: it is gone.
-    async fn adopt(&self, obj: &Obj) -> Result<bool, Failure> {
-        let reference = owners::controller_ref(self.api_version, self.kind, self.owner);
-        match self.client.patch(self.resource.of(obj), owners_patch(obj, reference)).await {
-            Ok(_) => Ok(true),
-            Err(status) if status.code == 404 => Ok(false),
-            Err(status) => Err(status.into()),
-        }
-    }
-
-    async fn release(&self, obj: &Obj) -> Result<(), Failure> {
-        let mut reference = Map::default();
-        reference.set("$patch", "delete");
-        reference.set("uid", self.owner.uid().to_owned());
-        match self.client.patch(self.resource.of(obj), owners_patch(obj, Value::Map(reference))).await {
-            Ok(_) => Ok(()),
-            // Gone, or another of the same name: nothing is left to let go of.
-            Err(status) if status.code == 404 || status.code == 422 => Ok(()),
-            Err(status) => Err(status.into()),
-        }
+/// `spec.selector` of an owner.
+pub(crate) fn selector(value: Option<&Value>) -> Selector {
+    match value {
+        None | Some(Value::Null) => Err("there is none".to_owned()),
+        Some(value @ Value::Map(_)) => LabelSelector::from_label_selector(value),
+        Some(_) => Err("it is not an object".to_owned()),
     }
 }
 
-/// A change of the owners of this very object: the uid refuses another of the same name.
-fn owners_patch(obj: &Obj, reference: Value) -> Patch {
-    let mut patch = Value::map();
-    let metadata = patch.map_at(&["metadata"]);
-    metadata.set("uid", obj.uid().to_owned());
-    metadata.set("ownerReferences", Value::List(vec![reference]));
-    Patch::Strategic(patch)
+/// A selector that means everything would take all that is free in its namespace.
+pub(crate) fn not_everything(selector: Selector) -> Selector {
+    selector.and_then(|s| if s.is_everything() { Err("it is empty".to_owned()) } else { Ok(s) })
+}
+
+pub(crate) fn matches(selector: &Selector, obj: &Obj) -> bool {
+    selector.as_ref().is_ok_and(|selector| selector.matches(&|name| obj.label(name)))
+}
+
+/// Has to be called before [`candidates`].
+pub(crate) fn index_orphans(children: &Informer) {
+    children.store().add_index(ORPHANS, |obj| {
+        if owners::controller_of(obj).is_none() { vec![obj.namespace().to_owned()] } else { Vec::new() }
+    });
+}
+
+/// What the owner controls, and orphans its selector means, each once.
+pub(crate) fn candidates(children: &Informer, owner: &Obj, selector: &Selector) -> Vec<Arc<Obj>> {
+    // Orphans first: one that is adopted between the two looks is seen twice, never missed.
+    let mut orphans = children.store().by_index(ORPHANS, owner.namespace());
+    let mut own = children.store().by_index(BY_CONTROLLER, owner.uid());
+    // Whoever writes our uid into an object elsewhere does not give it to us.
+    own.retain(|obj| obj.namespace() == owner.namespace());
+    let is_own = |orphan: &Arc<Obj>| own.binary_search_by(|obj| obj.path().cmp(orphan.path())).is_ok();
+    orphans.retain(|orphan| matches(selector, orphan) && !is_own(orphan));
+    own.extend(orphans);
+    own
 }

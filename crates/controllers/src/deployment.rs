@@ -31,9 +31,10 @@ use store::Revision;
 use table::Obj;
 use tokio::task::JoinHandle;
 
-use crate::claim::{Claim, matches};
+use crate::claim::{candidates, index_orphans, matches};
 use crate::replicaset::Set;
 use crate::{Context, pod_view};
+use owners::Claimant;
 use spec::Deployment;
 
 const NAME: &str = "deployment-controller";
@@ -43,9 +44,7 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (client, recorder) = context.identity(NAME, &mut tasks);
     let deployments = context.informers.of(DEPLOYMENTS);
     let (sets, pods) = (context.informers.of(REPLICA_SETS), context.informers.of(PODS));
-    sets.store().add_index(ORPHANS, |set| {
-        if owners::controller_of(set).is_none() { vec![set.namespace().to_owned()] } else { Vec::new() }
-    });
+    index_orphans(&sets);
     let sync = Arc::new(Sync {
         env: context.env.clone(),
         client,
@@ -64,9 +63,6 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
     tasks.extend(controller.start(&context.board, sync, context.stop.clone()));
     tasks
 }
-
-/// ReplicaSets nobody controls, by namespace.
-const ORPHANS: &str = "orphans";
 
 /// An informer that is further behind than this is not waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -100,7 +96,7 @@ impl Sync {
         self.see_own_writes(turn.key).await?;
         let Some(obj) = self.deployments.store().get_key(turn.key) else { return Ok(Next::Done) };
         let deployment = Deployment::of(&obj);
-        if deployment.selector.is_everything() {
+        if deployment.selects_all() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";
             self.recorder.event(DEPLOYMENTS, &obj, Severity::Warning, "SelectingAll", message);
             let mut status = deployment.status.clone();
@@ -147,27 +143,21 @@ impl Sync {
     }
 
     async fn own_sets(&self, obj: &Obj, deployment: &Deployment) -> Result<Vec<Arc<Obj>>, Failure> {
-        // Orphans first: one that is adopted between the two looks is seen twice, never missed.
-        let orphans = self.sets.store().by_index(ORPHANS, obj.namespace());
-        let mut candidates = self.sets.store().by_index(BY_CONTROLLER, obj.uid());
-        for orphan in orphans {
-            if matches(&deployment.selector, &orphan)
-                && !candidates.iter().any(|set| set.path() == orphan.path())
-            {
-                candidates.push(orphan);
-            }
+        if let Err(why) = &deployment.selector {
+            let (namespace, name) = (obj.namespace(), obj.name());
+            let words = format!("deployment {namespace}/{name} has invalid label selector: {why}");
+            return Err(Failure::Other(words));
         }
-        let claim = Claim {
-            client: &*self.client,
-            owner: obj,
-            owner_resource: DEPLOYMENTS,
+        let candidates = candidates(&self.sets, obj, &deployment.selector);
+        let claimant = Claimant {
+            resource: DEPLOYMENTS,
             api_version: "apps/v1",
             kind: "Deployment",
-            selector: &deployment.selector,
-            resource: REPLICA_SETS,
-            called: "ReplicaSet",
+            owner: obj,
+            finalizer: None,
         };
-        claim.claim(candidates).await
+        let fits = |set: &Obj| matches(&deployment.selector, set);
+        Ok(owners::claim(&*self.client, &claimant, REPLICA_SETS, candidates, fits).await?)
     }
 
     fn set_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
@@ -227,10 +217,9 @@ impl Sync {
     fn wanted_by(&self, orphan: &Obj, before: Option<&Arc<Obj>>) -> Vec<Key> {
         let all = self.deployments.store().list_namespace(orphan.namespace());
         let wants = |obj: &&Arc<Obj>| {
-            let selector = &Deployment::of(obj).selector;
-            !selector.is_everything()
-                && matches(selector, orphan)
-                && !before.is_some_and(|before| matches(selector, before))
+            let deployment = Deployment::of(obj);
+            let wants = |set: &Obj| matches(&deployment.selector, set);
+            !deployment.selects_all() && wants(orphan) && !before.is_some_and(|before| wants(before))
         };
         all.iter().filter(wants).map(|obj| Key::of(obj)).collect()
     }

@@ -15,6 +15,7 @@ mod orphans;
 mod plan;
 mod pods;
 mod policy;
+mod released;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -33,10 +34,13 @@ use parking_lot::Mutex;
 use runtime::queue::Limits;
 use runtime::{Controller, Expectations, Failure, Informer, Key, Next, Reconcile, Recorder, Turn};
 use store::Revision;
+use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;
+use crate::claim::index_orphans;
 use backoff::Record;
+use released::Released;
 
 pub use view::{Job, job_view};
 
@@ -62,19 +66,32 @@ struct Jobs {
 }
 
 /// Of one Job, from turn to turn; gone when the Job is over.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Memory {
     backoff: Record,
     /// The newest revisions this loop wrote: a turn on an older view would count wrongly.
     wrote_job: Revision,
     wrote_pods: Revision,
+    released: Released,
+}
+
+impl Memory {
+    fn wrote_pod(&mut self, pod: &Obj) {
+        self.wrote_pods = self.wrote_pods.max(pod.revision());
+    }
+
+    /// The pod has the finalizer again, if it ever lost it.
+    fn adopted(&mut self, pod: &Obj) {
+        self.wrote_pod(pod);
+        self.released.back(pod.uid());
+    }
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     let (client, recorder) = context.identity("job-controller", &mut tasks);
     let (jobs, pods) = (context.informers.of(JOBS), context.informers.of(PODS));
-    pods.store().add_index(claim::ORPHANS, claim::orphan_of);
+    index_orphans(&pods);
     let state = Arc::new(Jobs {
         env: context.env.clone(),
         client,
@@ -113,15 +130,17 @@ impl Jobs {
     }
 
     /// Waits until the informers show what this loop wrote for the Job.
-    async fn caught_up(&self, memory: &Memory) -> Result<(), Failure> {
-        if self.jobs.revision() >= memory.wrote_job && self.pods.revision() >= memory.wrote_pods {
+    async fn caught_up(&self, key: &Key) -> Result<(), Failure> {
+        let wrote = self.memory.lock().get(key).map(|memory| (memory.wrote_job, memory.wrote_pods));
+        let (job, pods) = wrote.unwrap_or_default();
+        if self.jobs.revision() >= job && self.pods.revision() >= pods {
             return Ok(());
         }
         tokio::select! {
             biased;
             () = async {
-                self.jobs.reached(memory.wrote_job).await;
-                self.pods.reached(memory.wrote_pods).await;
+                self.jobs.reached(job).await;
+                self.pods.reached(pods).await;
             } => Ok(()),
             () = self.env.sleep(CATCH_UP) => Err(Failure::Other("the view is older than what was written".into())),
         }

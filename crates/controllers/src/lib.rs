@@ -4,6 +4,7 @@
 //! code runs inside the server and against any cluster over HTTP.
 
 mod claim;
+mod condition;
 mod deployment;
 mod endpoints;
 mod endpointslice;

@@ -20,21 +20,21 @@ use client::resources::{PODS, REPLICA_SETS};
 use client::{Client, Gvr};
 use futures_util::future::BoxFuture;
 use runtime::{
-    BY_CONTROLLER, Controller, Expectations, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Turn,
-    owners,
+    Controller, Expectations, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Turn, owners,
 };
 use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use crate::claim::{Claim, matches};
+use crate::claim::{candidates, index_orphans, matches};
+use owners::Claimant;
 use rank::Pod;
 
 pub(crate) use manage::is_terminating;
 pub(crate) use set::{Set, TEMPLATE_HASH, strings, without_hash};
+pub(crate) use status::REPLICA_FAILURE;
 #[cfg(test)]
 pub(crate) use status::SetStatus;
-pub(crate) use status::{REPLICA_FAILURE, SetCondition};
 
 /// What the two kinds of sets differ in.
 #[derive(Clone, Copy)]
@@ -66,9 +66,7 @@ pub(crate) fn start_kind(context: &Context, kind: SetKind) -> Vec<JoinHandle<()>
     let mut tasks = Vec::new();
     let (client, recorder) = context.identity(kind.account, &mut tasks);
     let (sets, pods) = (context.informers.of(kind.resource), context.informers.of(PODS));
-    pods.store().add_index(ORPHANS, |pod| {
-        if owners::controller_of(pod).is_none() { vec![pod.namespace().to_owned()] } else { Vec::new() }
-    });
+    index_orphans(&pods);
     let sync = Arc::new(Sync {
         env: context.env.clone(),
         kind,
@@ -87,9 +85,6 @@ pub(crate) fn start_kind(context: &Context, kind: SetKind) -> Vec<JoinHandle<()>
     tasks.extend(controller.start(&context.board, sync, context.stop.clone()));
     tasks
 }
-
-/// Pods nobody controls, by namespace: few, and the only ones a set must look through.
-const ORPHANS: &str = "orphans";
 
 struct Sync {
     env: env::Env,
@@ -116,20 +111,17 @@ impl Sync {
         let set = Set::of(&obj);
         // Asked before the pods are looked at: what is seen after the answer can only be newer.
         let may_count = self.expectations.satisfied(turn.key);
-        let (active, going): (Vec<Pod>, Vec<Pod>) =
-            self.candidates(&obj, &set).into_iter().partition(|pod| pod.view.is_active());
+        if let Err(why) = &set.selector {
+            tracing::warn!(set = %turn.key, kind = self.kind.kind, why, "the selector cannot be used: no pod is touched");
+            return Ok(Next::Done);
+        }
+        let candidates = candidates(&self.pods, &obj, &set.selector).into_iter().map(Pod::new);
+        let (active, going): (Vec<Pod>, Vec<Pod>) = candidates.partition(|pod| pod.view.is_active());
         let terminating = self.kind.counts_terminating.then(|| self.terminating(&obj, &set, &going));
-        let claim = Claim {
-            client: &*self.client,
-            owner: &obj,
-            owner_resource: self.kind.resource,
-            api_version: self.kind.api_version,
-            kind: self.kind.kind,
-            selector: &set.selector,
-            resource: PODS,
-            called: "Pod",
-        };
-        let active = claim.claim(active.into_iter().map(|pod| pod.obj).collect()).await?;
+        let SetKind { resource, api_version, kind, .. } = self.kind;
+        let claimant = Claimant { resource, api_version, kind, owner: &obj, finalizer: None };
+        let (active, fits) = (active.into_iter().map(|pod| pod.obj), |pod: &Obj| matches(&set.selector, pod));
+        let active = owners::claim(&*self.client, &claimant, PODS, active, fits).await?;
         let active: Vec<Pod> = active.into_iter().map(Pod::new).collect();
 
         let change = if may_count && !obj.deleting() {
@@ -152,17 +144,6 @@ impl Sync {
             return Err(failure);
         }
         Ok(plan::next_available(&set, &counted, &active, now_nanos).map_or(Next::Done, Next::After))
-    }
-
-    /// Pods the set controls, and orphans it may want, each once.
-    fn candidates(&self, obj: &Obj, set: &Set) -> Vec<Pod> {
-        // Orphans first: one that is adopted between the two looks is seen twice, never missed.
-        let orphans = self.pods.store().by_index(ORPHANS, obj.namespace());
-        let orphans: Vec<Arc<Obj>> = orphans.into_iter().filter(|pod| matches(&set.selector, pod)).collect();
-        let own = self.pods.store().by_index(BY_CONTROLLER, obj.uid());
-        let is_own = |orphan: &Arc<Obj>| own.binary_search_by(|pod| pod.path().cmp(orphan.path())).is_ok();
-        let orphans: Vec<Arc<Obj>> = orphans.into_iter().filter(|orphan| !is_own(orphan)).collect();
-        own.iter().cloned().chain(orphans).map(Pod::new).collect()
     }
 
     fn terminating(&self, obj: &Obj, set: &Set, going: &[Pod]) -> i64 {

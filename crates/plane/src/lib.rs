@@ -41,12 +41,17 @@ pub struct Plane {
     board: Arc<Board>,
     stopper: Stopper,
     stop: Stop,
-    /// Guards the scheduler's counters of the present term.
-    scheduling: Arc<Mutex<Option<Arc<scheduler::Metrics>>>>,
+    /// Guards what is shown of the scheduler of the present term.
+    scheduling: Arc<Mutex<Option<Scheduling>>>,
     /// Guards the tasks to be joined; filled at start, taken at the end.
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Guards what it takes to end the tasks of the present terms where they stand.
     under_way: Arc<Mutex<Vec<AbortHandle>>>,
+}
+
+struct Scheduling {
+    metrics: Arc<scheduler::Metrics>,
+    shown: Arc<scheduler::Shown>,
 }
 
 impl Plane {
@@ -75,7 +80,7 @@ impl Plane {
                 let config = config.clone();
                 let started =
                     scheduler::start(&context.env, client, &context.informers, config, context.stop.clone());
-                *shown.lock() = Some(started.metrics);
+                *shown.lock() = Some(Scheduling { metrics: started.metrics, shown: started.shown });
                 started.tasks
             });
         }
@@ -124,13 +129,18 @@ impl Plane {
     /// What every controller is doing, and who wrote what made it.
     pub fn controllers(&self) -> Value {
         let reader = self.clients.user("system:kube-controller-manager", &[]);
-        self.board.to_value(&|revision: Revision| reader.writer(revision).map(|name| name.to_string()))
+        let writer = |revision: Revision| reader.writer(revision).map(|name| name.to_string());
+        let mut all = self.board.to_value(&writer);
+        if let Some(scheduling) = &*self.scheduling.lock() {
+            all.make_map().set("scheduler", scheduling.shown.to_value());
+        }
+        all
     }
 
     pub fn metrics(&self, out: &mut String) {
         self.board.render_metrics(out);
         if let Some(scheduling) = &*self.scheduling.lock() {
-            out.push_str(&scheduling.render());
+            out.push_str(&scheduling.metrics.render());
         }
     }
 

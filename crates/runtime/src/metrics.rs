@@ -22,10 +22,10 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    pub(crate) fn new(bounds: &'static [f64]) -> Histogram {
+    pub fn new(bounds: &'static [f64]) -> Histogram {
         Histogram { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
     }
-    pub(crate) fn observe(&mut self, value: f64) {
+    pub fn observe(&mut self, value: f64) {
         let place = self.bounds.partition_point(|bound| *bound < value);
         self.counts[place] += 1;
         self.sum += value;
@@ -37,16 +37,17 @@ impl Histogram {
         self.sum
     }
 
-    pub(crate) fn render(&self, name: &str, labels: &str, out: &mut String) {
-        let mut below = 0;
+    pub fn render(&self, name: &str, labels: &str, out: &mut String) {
+        let (mut below, comma) = (0, if labels.is_empty() { "" } else { "," });
         for (bound, count) in self.bounds.iter().zip(&self.counts) {
             below += count;
-            let _ = writeln!(out, "{name}_bucket{{{labels},le=\"{}\"}} {below}", number(*bound));
+            let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"{}\"}} {below}", number(*bound));
         }
         let all = self.count();
-        let _ = writeln!(out, "{name}_bucket{{{labels},le=\"+Inf\"}} {all}");
-        let _ = writeln!(out, "{name}_sum{{{labels}}} {}", number(self.sum));
-        let _ = writeln!(out, "{name}_count{{{labels}}} {all}");
+        let braced = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
+        let _ = writeln!(out, "{name}_bucket{{{labels}{comma}le=\"+Inf\"}} {all}");
+        let _ = writeln!(out, "{name}_sum{braced} {}", number(self.sum));
+        let _ = writeln!(out, "{name}_count{braced} {all}");
     }
 }
 

@@ -8,12 +8,16 @@ use client::{Answer, Client, DeleteOptions, Patch};
 use env::Env;
 use object::{Map, Status, Value, time};
 use runtime::{ObjectRef, Recorder, Severity};
+use store::Revision;
+use table::Obj;
 
 use crate::cluster::Placed;
 use crate::engine::Failure;
 use crate::pod::Pod;
 
 const LONGEST_CALL: Duration = Duration::from_secs(60);
+/// Others write a pod's status too; so often one of them may come in between.
+const MAX_TRIES: usize = 5;
 /// An event's text is cut to this.
 const MAX_NOTE: usize = 1024;
 
@@ -46,8 +50,8 @@ impl Hands {
         Ok(())
     }
 
-    /// Says why a pod has no node, where that was not said already.
-    pub async fn explain(&self, failure: &Failure) -> Result<(), Status> {
+    /// What there is to say about why a pod has no node; `None` where that was said already.
+    pub fn explanation(&self, failure: &Failure) -> Option<Map> {
         let pod = &failure.pod;
         let known = pod.scheduled.as_ref();
         let said = known.is_some_and(|c| {
@@ -56,9 +60,8 @@ impl Hands {
         let nominated = failure.nominated_node.as_ref().filter(|node| **node != pod.nominated_node);
         // Differs from kube-scheduler, which repeats itself: while nothing changes, nothing is written.
         if said && nominated.is_none() {
-            return Ok(());
+            return None;
         }
-        self.tell(pod, Severity::Warning, "FailedScheduling", failure.message.clone());
         let mut status = Map::default();
         if !said {
             let mut condition = Map::default();
@@ -75,14 +78,35 @@ impl Hands {
         if let Some(node) = nominated {
             status.set("nominatedNodeName", nominated_value(node));
         }
-        self.patch_status(pod.namespace(), &pod.name, &pod.uid, status).await
+        Some(status)
+    }
+
+    /// Says it, unless the pod has a node by now: `known` is the newest of it that was seen, and only that version and
+    /// newer ones without a node are written to. Another scheduler of the same name may have bound it.
+    pub async fn explain(&self, failure: &Failure, status: Map, known: &Obj) -> Result<(), Status> {
+        let pod = &failure.pod;
+        self.tell(pod, Severity::Warning, "FailedScheduling", failure.message.clone());
+        let mut version = known.revision();
+        for _ in 1..MAX_TRIES {
+            let result = self.patch_status(pod, Some(version), status.clone()).await;
+            match result {
+                Err(refused) if refused.code == 409 => {}
+                result => return result,
+            }
+            let fresh = self.bounded(self.client.get(PODS.at(pod.namespace(), &pod.name))).await?;
+            if fresh.uid() != &*pod.uid || is_bound(&fresh) {
+                return Ok(());
+            }
+            version = fresh.revision();
+        }
+        self.patch_status(pod, Some(version), status).await
     }
 
     /// Takes a promise of room back.
     pub async fn unpromise(&self, pod: &Pod) -> Result<(), Status> {
         let mut status = Map::default();
         status.set("nominatedNodeName", Value::Null);
-        gone_is_fine(self.patch_status(pod.namespace(), &pod.name, &pod.uid, status).await)
+        gone_is_fine(self.patch_status(pod, None, status).await)
     }
 
     /// Deletes a pod to make room for another, and says so on it first.
@@ -97,7 +121,7 @@ impl Hands {
         condition.set("lastTransitionTime", self.now());
         let mut status = Map::default();
         status.set("conditions", vec![Value::Map(condition)]);
-        gone_is_fine(self.patch_status(namespace, name, &victim.uid, status).await)?;
+        gone_is_fine(self.patch(namespace, name, metadata(&victim.uid), status).await)?;
         let options = DeleteOptions { uid: Some(victim.uid.to_string()), ..DeleteOptions::default() };
         gone_is_fine(self.bounded(self.client.delete(PODS.at(namespace, name), options)).await)?;
         let message = format!("Preempted by pod {} on node {node}", for_pod.uid);
@@ -118,13 +142,20 @@ impl Hands {
         self.recorder.event_on(reference(pod.namespace(), &pod.name, &pod.uid), severity, reason, message);
     }
 
-    async fn patch_status(&self, namespace: &str, name: &str, uid: &str, status: Map) -> Result<(), Status> {
-        let mut patch = Value::map();
-        // Another pod of that name is none of our business.
-        patch.map_at(&["metadata"]).set("uid", uid.to_owned());
-        patch.make_map().set("status", Value::Map(status));
+    async fn patch_status(&self, pod: &Pod, version: Option<Revision>, status: Map) -> Result<(), Status> {
+        let mut metadata = metadata(&pod.uid);
+        if let Some(version) = version {
+            metadata.set("resourceVersion", version.to_string());
+        }
+        self.patch(pod.namespace(), &pod.name, metadata, status).await
+    }
+
+    async fn patch(&self, namespace: &str, name: &str, metadata: Map, status: Map) -> Result<(), Status> {
+        let mut patch = Map::default();
+        patch.set("metadata", Value::Map(metadata));
+        patch.set("status", Value::Map(status));
         let target = PODS.at(namespace, name).sub("status");
-        self.bounded(self.client.patch(target, Patch::Strategic(patch))).await.map(drop)
+        self.bounded(self.client.patch(target, Patch::Strategic(Value::Map(patch)))).await.map(drop)
     }
 
     /// A server that never answers must not take up the calls that may be under way at once.
@@ -139,6 +170,17 @@ impl Hands {
     fn now(&self) -> String {
         time::format_seconds(self.env.now_seconds() as i64)
     }
+}
+
+/// Another pod of that name is none of our business.
+fn metadata(uid: &str) -> Map {
+    let mut metadata = Map::default();
+    metadata.set("uid", uid.to_owned());
+    metadata
+}
+
+pub fn is_bound(pod: &Obj) -> bool {
+    runtime::tree(pod).str_at(&["spec", "nodeName"]).is_some_and(|node| !node.is_empty())
 }
 
 fn nominated_value(node: &str) -> Value {

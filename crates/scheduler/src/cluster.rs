@@ -41,6 +41,7 @@ pub struct Cluster {
     order: Vec<NodeIx>,
     order_stale: bool,
     arrivals: u64,
+    live: usize,
     /// How many live nodes have an image.
     images: HashMap<Arc<str>, u32>,
     images_epoch: u64,
@@ -82,6 +83,7 @@ impl Cluster {
             self.count_images(old, false);
         } else {
             self.arrivals += 1;
+            self.live += 1;
             self.slots[ix as usize].arrived = self.arrivals;
             self.images_epoch += 1;
         }
@@ -96,6 +98,7 @@ impl Cluster {
     pub fn remove_node(&mut self, name: &str) {
         let Some(&ix) = self.by_name.get(name) else { return };
         let Some(node) = self.slots[ix as usize].node.take() else { return };
+        self.live -= 1;
         self.count_images(&node, false);
         self.images_epoch += 1;
         self.order_stale = true;
@@ -176,6 +179,10 @@ impl Cluster {
     pub fn pods(&self) -> usize {
         self.by_uid.len()
     }
+    /// Nodes that are there.
+    pub fn nodes(&self) -> usize {
+        self.live
+    }
     /// The ports taken on a node, one by one; most nodes have none.
     pub fn ports_on(&self, node: NodeIx) -> impl Iterator<Item = &HostPort> + Clone {
         let slot = &self.slots[node as usize];
@@ -212,6 +219,16 @@ impl Cluster {
     }
     pub fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
+    }
+    /// Lets go of what nothing refers to any more; only between decisions.
+    pub fn compact(&mut self) {
+        self.columns.compact();
+        self.counters.compact();
+    }
+    /// How many names of resources and of topologies are kept.
+    #[cfg(test)]
+    pub fn names(&self) -> (usize, usize) {
+        (self.columns.names(), self.counters.topologies())
     }
     /// One more than the largest index of a node.
     pub fn width(&self) -> usize {

@@ -73,6 +73,9 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Failure {
     pub pod: Arc<Pod>,
+    /// What brought the pod to be tried, and how often it was.
+    pub cause: &'static str,
+    pub attempts: u32,
     /// The condition's: `Unschedulable`, or `SchedulerError` when it was not for want of a node.
     pub reason: &'static str,
     /// The condition's message, and the event's.
@@ -89,8 +92,18 @@ const UNSCHEDULABLE: &str = "Unschedulable";
 
 impl Failure {
     /// Without victims, and leaving a nomination as it is.
-    pub fn new(pod: Arc<Pod>, reason: &'static str, message: String) -> Failure {
-        Failure { pod, reason, message, nominated_node: None, victims: Vec::new(), unpromised: Vec::new() }
+    pub fn new(queued: &Queued, reason: &'static str, message: String) -> Failure {
+        let Queued { pod, cause, attempts, .. } = queued.clone();
+        Failure {
+            pod,
+            cause,
+            attempts,
+            reason,
+            message,
+            nominated_node: None,
+            victims: Vec::new(),
+            unpromised: Vec::new(),
+        }
     }
 }
 
@@ -120,6 +133,9 @@ impl Engine {
     }
     pub fn lengths(&self) -> Lengths {
         self.queue.lengths()
+    }
+    pub fn queue(&self) -> &Queue {
+        &self.queue
     }
     pub fn is_gated(&self, uid: &str) -> bool {
         self.queue.is_gated(uid)
@@ -265,14 +281,12 @@ impl Engine {
         let queued = self.queue.pop(now)?;
         let pod = queued.pod.clone();
         let profile = self.config.profile(&pod.scheduler_name).expect("others' pods are never queued");
-        let (known, pod) = (pod.clone(), self.with_promise(pod));
+        let pod = self.with_promise(pod);
         if let Some(Found { message, rejected_by, cleared }) = self.known_unfit(profile, &pod) {
-            let nominated_node = cleared.then(|| "".into());
+            let mut failure = Failure::new(&queued, UNSCHEDULABLE, message);
+            failure.nominated_node = cleared.then(|| "".into());
             self.queue.put_back(queued, rejected_by, now);
-            return Some(Step::Failed(Failure {
-                nominated_node,
-                ..Failure::new(known, UNSCHEDULABLE, message)
-            }));
+            return Some(Step::Failed(failure));
         }
         let Engine { cluster, selectors, nominated, evaluator, .. } = self;
         Some(match evaluator.decide(cluster, selectors, nominated, profile, &pod, rng) {
@@ -285,11 +299,12 @@ impl Engine {
                 Step::Bind { queued, node }
             }
             Outcome::NoNodes => {
+                let message = "no nodes available to schedule pods".to_owned();
+                let mut failure = Failure::new(&queued, UNSCHEDULABLE, message);
+                failure.nominated_node = Some("".into());
                 self.queue.put_aside(queued, now);
                 self.nominated.remove(&pod.uid);
-                let message = "no nodes available to schedule pods".to_owned();
-                let nominated_node = Some("".into());
-                Step::Failed(Failure { nominated_node, ..Failure::new(known, UNSCHEDULABLE, message) })
+                Step::Failed(failure)
             }
             Outcome::Unfit(diagnosis) => self.unfit(queued, &pod, profile, diagnosis, now, rng),
         })
@@ -304,7 +319,7 @@ impl Engine {
         now: Duration,
         rng: Rng,
     ) -> Step {
-        let mut failure = Failure::new(queued.pod.clone(), UNSCHEDULABLE, String::new());
+        let mut failure = Failure::new(&queued, UNSCHEDULABLE, String::new());
         failure.nominated_node = Some("".into());
         let waits = self
             .preempting

@@ -83,6 +83,7 @@ impl Evaluator {
         if cluster.order().is_empty() {
             return Outcome::NoNodes;
         }
+        cluster.compact();
         let mut work = self.begin(cluster, selectors, profile, pod);
         let config = self.config.clone();
         let outcome = self.search(cluster, nominated, &config.profiles[profile], pod, &mut work, rng);
@@ -175,6 +176,7 @@ impl Evaluator {
         let mut local = self
             .locals
             .remove(&(profile, class.spec.id))
+            .filter(|local| local.columns_epoch == cluster.columns().epoch())
             .unwrap_or_else(|| Local::new(class.spec.clone(), settings, cluster));
         local.begin(cluster);
         local.used = self.tick;

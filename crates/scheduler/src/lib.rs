@@ -30,6 +30,7 @@ pub mod queue;
 mod read;
 mod run;
 mod selectors;
+mod shown;
 mod taint;
 mod verdict;
 
@@ -44,4 +45,5 @@ pub use nominated::Nominated;
 pub use pod::{Class, OwnerKind, Pod, Templates};
 pub use run::{Scheduler, USER, start};
 pub use selectors::Selectors;
+pub use shown::Shown;
 pub use verdict::{Diagnosis, Verdict};

@@ -43,6 +43,8 @@ pub struct Queue {
     next_flush: Duration,
     gated: usize,
     last_number: u64,
+    /// How many pods came to each queue, and by what.
+    incoming: BTreeMap<(&'static str, &'static str), u64>,
 }
 
 /// Who is first: the most important, then who waits longest.
@@ -58,6 +60,10 @@ struct Entry {
 pub struct Queued {
     pub pod: Arc<Pod>,
     pub attempts: u32,
+    /// What brought it to where it waits, or waited before it was tried.
+    pub cause: &'static str,
+    /// When it came first.
+    pub came: Duration,
     /// When it came, or failed last.
     since: Duration,
     number: u64,
@@ -73,6 +79,37 @@ enum Place {
     Waiting((Duration, ActiveKey)),
     Unschedulable(u64),
     Gated,
+}
+
+/// What brings a pod to a queue, besides the labels of [`Event`]s; in upstream's words.
+mod cause {
+    pub const CAME: &str = "UnschedulablePodAdd";
+    pub const CHANGED: &str = "UnschedulablePodUpdate";
+    pub const FAILED: &str = "ScheduleAttemptFailure";
+    pub const BACKOFF_OVER: &str = "BackoffComplete";
+    pub const NOBODY_ELSE: &str = "PopFromBackoffQ";
+    pub const WAITED_LONG: &str = "UnschedulableTimeout";
+    pub const FORCED: &str = "ForceActivate";
+}
+
+/// A pod that waits, for people.
+#[derive(Clone, Debug)]
+pub struct Waiter {
+    pub pod: Arc<Pod>,
+    pub attempts: u32,
+    pub cause: &'static str,
+    pub rejected_by: Plugins,
+    /// When its backoff is over.
+    pub until: Option<Duration>,
+}
+
+/// The first of each queue.
+#[derive(Clone, Debug, Default)]
+pub struct Waiters {
+    pub active: Vec<Waiter>,
+    pub backoff: Vec<Waiter>,
+    pub unschedulable: Vec<Waiter>,
+    pub gated: Vec<Waiter>,
 }
 
 /// How many pods wait where.
@@ -97,6 +134,7 @@ impl Queue {
             next_flush: FLUSH_EVERY,
             gated: 0,
             last_number: 0,
+            incoming: BTreeMap::new(),
         }
     }
 
@@ -106,6 +144,40 @@ impl Queue {
             backoff: self.waiting.len(),
             unschedulable: self.unschedulable.len(),
             gated: self.gated,
+        }
+    }
+
+    /// How many pods came to each queue so far, and by what.
+    pub fn incoming(&self) -> &BTreeMap<(&'static str, &'static str), u64> {
+        &self.incoming
+    }
+
+    /// How many pods each plugin keeps from a node.
+    pub fn rejections(&self) -> impl Iterator<Item = (Plugin, usize)> {
+        ALL.iter().map(|plugin| (*plugin, self.rejections[*plugin as usize])).filter(|(_, count)| *count > 0)
+    }
+
+    /// The first of each queue, in its order.
+    pub fn first(&self, most: usize) -> Waiters {
+        let waiter = |uid: &Arc<str>| {
+            let Entry { queued, place } = &self.entries[uid];
+            let until = match place {
+                Place::Waiting((until, _)) => Some(self.backoff.over_at(*until)),
+                _ => None,
+            };
+            let Queued { pod, attempts, cause, rejected_by, .. } = queued.clone();
+            Waiter { pod, attempts, cause, rejected_by, until }
+        };
+        let is_gated = |entry: &&Entry| matches!(entry.place, Place::Gated);
+        let gated = self.entries.values().filter(is_gated);
+        let mut gated: Vec<(u64, &Arc<str>)> =
+            gated.map(|entry| (entry.queued.number, &entry.queued.pod.uid)).collect();
+        gated.sort_unstable();
+        Waiters {
+            active: self.active.values().take(most).map(waiter).collect(),
+            backoff: self.waiting.values().take(most).map(waiter).collect(),
+            unschedulable: self.unschedulable.values().take(most).map(waiter).collect(),
+            gated: gated.into_iter().take(most).map(|(_, uid)| waiter(uid)).collect(),
         }
     }
 
@@ -124,13 +196,15 @@ impl Queue {
             let queued = Queued {
                 pod,
                 attempts: 0,
+                cause: cause::CAME,
+                came: now,
                 since: now,
                 number: self.last_number,
                 unschedulable_count: 0,
                 error_count: 0,
                 rejected_by: Plugins::EMPTY,
             };
-            self.enqueue(queued);
+            self.enqueue(queued, cause::CAME);
             return;
         };
         let old = std::mem::replace(&mut entry.queued.pod, pod.clone());
@@ -140,12 +214,12 @@ impl Queue {
             Place::Waiting(_) if old.priority == pod.priority => {}
             Place::Active(_) | Place::Waiting(_) | Place::Gated => {
                 let queued = self.take(&pod.uid).expect("found above");
-                self.enqueue(queued);
+                self.enqueue(queued, cause::CHANGED);
             }
             Place::Unschedulable(_) => {
                 let event = Event::Itself { old: &old, new: &pod };
                 if self.worth_it(&pod.uid, &event, cluster) {
-                    self.requeue(&pod.uid, now);
+                    self.requeue(&pod.uid, event.label(), now);
                 }
             }
         }
@@ -158,14 +232,19 @@ impl Queue {
     /// The next pod to be tried.
     pub fn pop(&mut self, now: Duration) -> Option<Queued> {
         self.flush(now);
-        let uid = match self.active.first_key_value() {
-            Some((_, uid)) => uid.clone(),
+        let (uid, early) = match self.active.first_key_value() {
+            Some((_, uid)) => (uid.clone(), false),
             // Nobody else wants to be tried: then waiting helps nobody. After errors it does.
             None => {
-                self.waiting.iter().find(|(_, uid)| self.entries[*uid].queued.error_count == 0)?.1.clone()
+                let mut waiting = self.waiting.values();
+                (waiting.find(|uid| self.entries[*uid].queued.error_count == 0)?.clone(), true)
             }
         };
         let mut queued = self.take(&uid)?;
+        if early {
+            queued.cause = cause::NOBODY_ELSE;
+            self.count("active", queued.cause);
+        }
         queued.attempts += 1;
         Some(queued)
     }
@@ -179,7 +258,7 @@ impl Queue {
         queued.since = now;
         if rejected_by.is_empty() {
             queued.error_count += 1;
-            self.wait(queued);
+            self.wait(queued, cause::FAILED);
         } else {
             queued.error_count = 0;
             queued.unschedulable_count += 1;
@@ -205,15 +284,19 @@ impl Queue {
         let waiting: Vec<Arc<str>> = self.unschedulable.values().cloned().collect();
         for uid in waiting {
             if self.worth_it(&uid, event, cluster) {
-                self.requeue(&uid, now);
+                self.requeue(&uid, event.label(), now);
             }
         }
     }
 
     /// Tries a pod at once, wherever it waits.
     pub fn activate(&mut self, uid: &str) {
+        self.make_active(uid, cause::FORCED);
+    }
+
+    fn make_active(&mut self, uid: &str, cause: &'static str) {
         if let Some(queued) = self.take(uid) {
-            self.enqueue(queued);
+            self.enqueue(queued, cause);
         }
     }
 
@@ -231,7 +314,7 @@ impl Queue {
                 break;
             }
             let uid = uid.clone();
-            self.activate(&uid);
+            self.make_active(&uid, cause::BACKOFF_OVER);
         }
         if now < self.next_flush {
             return;
@@ -240,7 +323,7 @@ impl Queue {
         let stale = |uid: &&Arc<str>| self.entries[*uid].queued.since + MAX_UNSCHEDULABLE <= now;
         let stale: Vec<Arc<str>> = self.unschedulable.values().filter(stale).cloned().collect();
         for uid in stale {
-            self.requeue(&uid, now);
+            self.requeue(&uid, cause::WAITED_LONG, now);
         }
     }
 
@@ -261,41 +344,53 @@ impl Queue {
     }
 
     /// From unschedulable to active, or to backoff while the last failure is too recent.
-    fn requeue(&mut self, uid: &str, now: Duration) {
+    fn requeue(&mut self, uid: &str, cause: &'static str, now: Duration) {
         let Some(queued) = self.take(uid) else { return };
         let until = self.backoff.until(queued.since, queued.count());
         if until.is_some_and(|until| !self.backoff.is_over(until, now)) {
-            self.wait(queued);
+            self.wait(queued, cause);
         } else {
-            self.enqueue(queued);
+            self.enqueue(queued, cause);
         }
     }
 
-    fn enqueue(&mut self, queued: Queued) {
+    fn enqueue(&mut self, mut queued: Queued, cause: &'static str) {
+        queued.cause = cause;
         let profile = self.config.profile(&queued.pod.scheduler_name);
         let gates = profile.is_none_or(|p| self.config.profiles[p].pre_enqueue.has(Plugin::SchedulingGates));
         if gates && !queued.pod.gates.is_empty() {
             self.gated += 1;
+            // Upstream keeps them among the unschedulable.
+            self.count("unschedulable", cause);
             self.insert(queued, Place::Gated);
             return;
         }
+        self.count("active", cause);
         let key = queued.key();
         self.active.insert(key, queued.pod.uid.clone());
         self.insert(queued, Place::Active(key));
     }
 
-    fn wait(&mut self, queued: Queued) {
+    fn wait(&mut self, mut queued: Queued, cause: &'static str) {
+        queued.cause = cause;
+        self.count("backoff", cause);
         let until = self.backoff.until(queued.since, queued.count()).unwrap_or(queued.since);
         let key = (until, queued.key());
         self.waiting.insert(key, queued.pod.uid.clone());
         self.insert(queued, Place::Waiting(key));
     }
 
-    fn set_aside(&mut self, queued: Queued) {
+    fn set_aside(&mut self, mut queued: Queued) {
+        queued.cause = cause::FAILED;
+        self.count("unschedulable", queued.cause);
         let number = queued.number;
         self.count_rejections(queued.rejected_by, 1);
         self.unschedulable.insert(number, queued.pod.uid.clone());
         self.insert(queued, Place::Unschedulable(number));
+    }
+
+    fn count(&mut self, queue: &'static str, cause: &'static str) {
+        *self.incoming.entry((queue, cause)).or_default() += 1;
     }
 
     fn count_rejections(&mut self, by: Plugins, sign: isize) {

@@ -9,7 +9,8 @@
 //! up to [`MAX_IN_FLIGHT`] calls are under way, and no more is decided while they all are.
 
 use std::collections::BTreeMap;
-use std::future::pending;
+use std::future::{Future, pending};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,17 +23,19 @@ use env::Env;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use object::Status;
+use parking_lot::Mutex;
 use runtime::{Informer, Informers, Recorder, Stop, tree};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
-use crate::act::Hands;
+use crate::act::{Hands, is_bound};
 use crate::config::Config;
 use crate::engine::{Engine, Failure, Step};
 use crate::inbox::{Change, Inbox};
 use crate::metrics::Metrics;
-use crate::pod::OwnerKind;
+use crate::pod::{OwnerKind, Pod};
 use crate::queue::Queued;
+use crate::shown::Shown;
 
 /// Calls under way at once; what a server's group commit can use.
 const MAX_IN_FLIGHT: usize = 128;
@@ -48,6 +51,7 @@ pub const USER: &str = "system:kube-scheduler";
 /// A scheduler that runs until it is stopped.
 pub struct Scheduler {
     pub metrics: Arc<Metrics>,
+    pub shown: Arc<Shown>,
     pub tasks: Vec<JoinHandle<()>>,
 }
 
@@ -71,7 +75,8 @@ pub fn start(
     config: Config,
     stop: Stop,
 ) -> Scheduler {
-    let metrics = Arc::new(Metrics::default());
+    let engine = Arc::new(Mutex::new(Engine::new(config.clone())));
+    let metrics = Arc::new(Metrics::new(engine.clone()));
     let mut tasks = Vec::new();
     let mut hands = BTreeMap::new();
     for profile in &config.profiles {
@@ -83,25 +88,30 @@ pub fn start(
     let inbox = Arc::new(Inbox::default());
     let watched: Vec<Arc<Informer>> = WATCHED.iter().map(|resource| informers.of(*resource)).collect();
     watched.iter().for_each(|informer| inbox.listen(informer));
+    let start = env.monotonic();
+    let shown = Arc::new(Shown::new(engine.clone(), env, start));
     let task = Task {
         env: env.clone(),
-        start: env.monotonic(),
+        start,
         pods: watched[WATCHED.len() - 1].clone(),
-        engine: Engine::new(config),
+        engine,
+        shown: shown.clone(),
         inbox,
         hands,
         metrics: metrics.clone(),
         in_flight: FuturesUnordered::new(),
     };
     tasks.push(env.spawn("scheduler", task.run(watched, stop)));
-    Scheduler { metrics, tasks }
+    Scheduler { metrics, shown, tasks }
 }
 
 struct Task {
     env: Env,
     start: Instant,
     pods: Arc<Informer>,
-    engine: Engine,
+    /// Guards what is known and decided; held for single steps, never while something is waited for.
+    engine: Arc<Mutex<Engine>>,
+    shown: Arc<Shown>,
     inbox: Arc<Inbox>,
     /// By scheduler name.
     hands: BTreeMap<String, Hands>,
@@ -111,8 +121,8 @@ struct Task {
 
 /// A call that ended.
 enum Done {
-    Bound { queued: Queued, result: Result<(), Status> },
-    Explained { key: String, result: Result<(), Status> },
+    Bound { queued: Queued, begun: Instant, result: Result<(), Status> },
+    Explained { pod: Arc<Pod>, result: Result<(), Status> },
     Preempted { uid: Arc<str>, result: Result<(), Status> },
 }
 
@@ -128,7 +138,6 @@ impl Task {
         loop {
             self.take_in().await;
             if self.decide() {
-                self.metrics.pending(self.engine.lengths());
                 // Others get their turn: informers, and the calls just begun.
                 tokio::task::yield_now().await;
                 if stop.is_stopped() {
@@ -136,8 +145,7 @@ impl Task {
                 }
                 continue;
             }
-            self.metrics.pending(self.engine.lengths());
-            let wake = self.engine.next_wake().map(|at| at.saturating_sub(self.now()));
+            let wake = self.engine.lock().next_wake().map(|at| at.saturating_sub(self.now()));
             let full = self.in_flight.len() >= MAX_IN_FLIGHT;
             let sleep = async {
                 match wake {
@@ -168,7 +176,7 @@ impl Task {
     async fn take_in(&mut self) {
         for (n, change) in self.inbox.take().into_iter().enumerate() {
             let now = self.now();
-            apply(&mut self.engine, &change, now);
+            apply(&mut self.engine.lock(), &change, now);
             // The first state of a large cluster takes seconds: others have a turn meanwhile.
             if n % TAKE_IN == TAKE_IN - 1 {
                 tokio::task::yield_now().await;
@@ -185,51 +193,66 @@ impl Task {
             let begun = self.env.monotonic();
             let now = begun.saturating_duration_since(self.start);
             let env = &self.env;
-            let Some(step) = self.engine.next(now, &mut |below| env.random_below(below)) else {
-                return n > 0;
-            };
-            let took = self.env.monotonic().saturating_duration_since(begun);
-            self.carry_out(step, took);
+            let step = self.engine.lock().next(now, &mut |below| env.random_below(below));
+            let Some(step) = step else { return n > 0 };
+            self.metrics.decided(self.env.monotonic().saturating_duration_since(begun));
+            self.carry_out(step, begun);
         }
         true
     }
 
-    fn carry_out(&mut self, step: Step, took: Duration) {
+    fn carry_out(&mut self, step: Step, begun: Instant) {
         match step {
             Step::Bind { queued, node } => {
                 let Some(hands) = self.hands.get(&*queued.pod.scheduler_name).cloned() else { return };
-                self.metrics.attempt("scheduled", &queued.pod.scheduler_name, took);
+                self.shown.decided(&queued.pod, queued.attempts, queued.cause, format!("bind to {node}"));
                 self.in_flight.push(self.env.spawn("bind", async move {
-                    let result = hands.bind(&queued.pod, &node).await;
-                    Done::Bound { queued, result }
+                    let result = caught(hands.bind(&queued.pod, &node)).await;
+                    Done::Bound { queued, begun, result }
                 }));
             }
-            Step::Failed(failure) => self.failed(failure, took),
+            Step::Failed(failure) => self.failed(failure, begun),
         }
     }
 
-    fn failed(&mut self, failure: Failure, took: Duration) {
+    fn failed(&mut self, failure: Failure, begun: Instant) {
         let profile = &failure.pod.scheduler_name;
         let Some(hands) = self.hands.get(&**profile).cloned() else { return };
-        self.metrics.attempt("unschedulable", profile, took);
+        self.metrics.attempt("unschedulable", profile, self.since(begun));
+        self.shown.decided(&failure.pod, failure.attempts, failure.cause, failure.message.clone());
         let node = failure.nominated_node.clone().unwrap_or_default();
         let failure = Arc::new(failure);
         if !node.is_empty() && !failure.victims.is_empty() {
             self.metrics.preempted(failure.victims.len());
             let failure = failure.clone();
             self.in_flight.push(self.env.spawn("preempt", async move {
-                let result = preempt(&hands, &failure, &node).await;
+                let result = caught(preempt(&hands, &failure, &node)).await;
                 Done::Preempted { uid: failure.pod.uid.clone(), result }
             }));
         }
         self.explain(failure);
     }
 
+    fn since(&self, begun: Instant) -> Duration {
+        self.env.monotonic().saturating_duration_since(begun)
+    }
+
     fn explain(&mut self, failure: Arc<Failure>) {
-        let Some(hands) = self.hands.get(&*failure.pod.scheduler_name).cloned() else { return };
+        let pod = &failure.pod;
+        let Some(hands) = self.hands.get(&*pod.scheduler_name).cloned() else { return };
+        let Some(status) = hands.explanation(&failure) else {
+            self.shown.ended(&pod.uid, || "said already".to_owned());
+            return;
+        };
+        // The informer may know more than what was taken in: then that is what the next decision is about.
+        let known = self.pods.store().get(pod.namespace(), &pod.name);
+        let Some(known) = known.filter(|known| known.uid() == &*pod.uid && !is_bound(known)) else {
+            self.shown.ended(&pod.uid, || "it has a node by now, or is gone".to_owned());
+            return;
+        };
         self.in_flight.push(self.env.spawn("explain", async move {
-            let result = hands.explain(&failure).await;
-            Done::Explained { key: failure.pod.key(), result }
+            let result = caught(hands.explain(&failure, status, &known)).await;
+            Done::Explained { pod: failure.pod.clone(), result }
         }));
     }
 
@@ -244,35 +267,53 @@ impl Task {
         let now = self.now();
         match done {
             // Confirmed when the informer has seen it.
-            Done::Bound { result: Ok(()), .. } => {}
-            Done::Bound { queued, result: Err(status) } => {
+            Done::Bound { queued, begun, result: Ok(()) } => {
+                let Queued { pod, attempts, came, .. } = &queued;
+                self.metrics.attempt("scheduled", &pod.scheduler_name, self.since(begun));
+                self.metrics.scheduled(*attempts, now.saturating_sub(*came));
+                self.shown.ended(&pod.uid, || "bound".to_owned());
+            }
+            Done::Bound { queued, begun, result: Err(status) } => {
                 self.metrics.bind_failed();
                 let pod = queued.pod.clone();
-                self.metrics.attempt("error", &pod.scheduler_name, Duration::ZERO);
+                self.metrics.attempt("error", &pod.scheduler_name, self.since(begun));
+                self.shown.ended(&pod.uid, || format!("refused: {}", status.message));
+                let told = queued.clone();
                 tracing::debug!(pod = pod.key(), error = status.message, "binding was refused");
-                self.engine.bind_failed(queued, now);
+                self.engine.lock().bind_failed(queued, now);
                 // What changed while it was assumed was not looked at.
                 let known = self.pods.store().get(pod.namespace(), &pod.name);
                 let Some(obj) = known.filter(|obj| obj.uid() == &*pod.uid) else {
-                    self.engine.remove_pod(&pod.uid, now);
+                    self.engine.lock().remove_pod(&pod.uid, now);
                     return;
                 };
-                let pod = self.engine.set_pod(&tree(&obj), now);
+                let pod = self.engine.lock().set_pod(&tree(&obj), now);
                 // Another writer was first, the pod is gone, or it may be bound for all we know: the informer will tell.
                 if !pod.assigned() && !matches!(status.code, 404 | 409 | 504) {
                     let message = format!("running Bind plugin \"DefaultBinder\": {}", status.message);
-                    self.explain(Arc::new(Failure::new(pod, "SchedulerError", message)));
+                    let mut failure = Failure::new(&told, "SchedulerError", message);
+                    failure.pod = pod;
+                    self.explain(Arc::new(failure));
                 }
             }
-            Done::Explained { key, result } => {
+            Done::Explained { pod, result } => {
+                // Of a binding that was refused, that is what is shown.
+                let words = result
+                    .as_ref()
+                    .map_or_else(|s| format!("not said: {}", s.message), |()| "said".to_owned());
+                self.shown.ended(&pod.uid, || words);
                 if let Err(status) = result {
-                    tracing::debug!(pod = key, error = status.message, "a pod's condition was not written");
+                    tracing::debug!(
+                        pod = pod.key(),
+                        error = status.message,
+                        "a pod's condition was not written"
+                    );
                 }
             }
             Done::Preempted { uid, result } => {
                 if let Err(status) = result {
                     tracing::warn!(uid = &*uid, error = status.message, "room could not be made");
-                    self.engine.activate(&uid);
+                    self.engine.lock().activate(&uid);
                 }
             }
         }
@@ -284,6 +325,12 @@ impl Drop for Task {
     fn drop(&mut self) {
         self.in_flight.iter().for_each(JoinHandle::abort);
     }
+}
+
+/// A call that panics has failed: what was assumed for it is taken back like after any failure.
+async fn caught(call: impl Future<Output = Result<(), Status>>) -> Result<(), Status> {
+    let ended = AssertUnwindSafe(call).catch_unwind().await;
+    ended.unwrap_or_else(|_| Err(Status::internal("the call panicked")))
 }
 
 /// Takes promises back, then deletes the victims, the least important last.

@@ -1,6 +1,7 @@
+use runtime::owners::{Verdict, verdict};
 use table::Obj;
 
-use super::{Verdict, verdict};
+use super::{matches, not_everything, selector};
 
 /// A stored object, from JSON without kind and apiVersion.
 pub(crate) fn stored(group: &str, plural: &str, metadata: &str, rest: &str) -> Obj {
@@ -54,4 +55,21 @@ fn orphans_that_match_are_adopted_unless_they_are_going() {
     assert_eq!(verdict(&owner(""), &pod(GOING), true), Verdict::NotOurs);
     let elsewhere = stored("", "pods", r#"{"name":"p","namespace":"other","uid":"pod"}"#, "");
     assert_eq!(verdict(&owner(""), &elsewhere, true), Verdict::NotOurs);
+}
+
+#[test]
+fn a_selector_that_cannot_be_read_means_nothing_and_says_why() {
+    let read = |text: &str| selector(Some(&codec::json::parse(text.as_bytes(), None).expect("JSON")));
+    let labelled = pod(r#","labels":{"app":"web"}"#);
+    let good = read(r#"{"matchLabels":{"app":"web"}}"#);
+    assert!(matches(&good, &labelled));
+    let unknown = read(r#"{"matchExpressions":[{"key":"app","operator":"Near","values":["web"]}]}"#);
+    assert_eq!(
+        unknown.as_ref().err().map(String::as_str),
+        Some("\"Near\" is not a valid label selector operator")
+    );
+    for bad in [unknown, read("null"), read("7"), selector(None), not_everything(read("{}"))] {
+        assert!(bad.is_err() && !matches(&bad, &labelled), "{bad:?}");
+    }
+    assert!(not_everything(good).is_ok());
 }

@@ -13,7 +13,7 @@ use super::create::to_map;
 use super::plan::{Plan, Rollback, SetUpdate, Step};
 use super::revision::REVISION;
 use super::spec::Deployment;
-use super::status::{Condition, PROGRESSING, Status, reason};
+use super::status::{PROGRESSING, Status, condition, reason};
 use crate::replicaset::{Set, is_terminating};
 
 /// How a creation ended.
@@ -122,7 +122,7 @@ impl Sync {
         let message = format!("Failed to create new replica set \"{name}\": {}", refused.message);
         if deployment.progress_deadline_seconds.is_some() {
             let now = self.env.now_seconds() as i64;
-            status.set(Condition::new(PROGRESSING, "False", reason::CREATE_FAILED, message.clone(), now));
+            status.set(condition(PROGRESSING, "False", reason::CREATE_FAILED, message.clone(), now));
             if status != deployment.status {
                 // What went wrong with the set matters more than whether this could be told.
                 let _ = self.write_status(key, obj, &status, None).await;

@@ -17,7 +17,7 @@ use object::Value;
 use super::create::{set_body, set_name, template_hash};
 use super::revision::{self, ROLLBACK_TO};
 use super::spec::Deployment;
-use super::status::{Condition, PROGRESSING, Status, reason};
+use super::status::{PROGRESSING, Status, condition, reason};
 use crate::replicaset::Set;
 
 /// A ReplicaSet as the turn will leave it.
@@ -177,7 +177,7 @@ impl Planner<'_> {
             (false, _) => return,
         };
         let now = self.now();
-        self.status.set(Condition::new(PROGRESSING, "Unknown", reason, message.to_owned(), now));
+        self.status.set(condition(PROGRESSING, "Unknown", reason, message.to_owned(), now));
     }
 
     fn next_number(&self) -> i64 {
@@ -206,7 +206,7 @@ impl Planner<'_> {
         if self.d.progress_deadline_seconds.is_some() && self.status.condition(PROGRESSING).is_none() {
             let message = format!("Found new replica set \"{}\"", member.set.name);
             let now = self.now();
-            self.status.set(Condition::new(PROGRESSING, "True", reason::FOUND, message, now));
+            self.status.set(condition(PROGRESSING, "True", reason::FOUND, message, now));
         }
     }
 
@@ -237,7 +237,7 @@ impl Planner<'_> {
         if d.progress_deadline_seconds.is_some() {
             let message = format!("Created new replica set \"{name}\"");
             let now = self.now();
-            self.status.set(Condition::new(PROGRESSING, "True", reason::CREATED, message, now));
+            self.status.set(condition(PROGRESSING, "True", reason::CREATED, message, now));
         }
         self.members.len() - 1
     }

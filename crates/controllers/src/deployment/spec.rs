@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use object::Value;
-use object::selector::LabelSelector;
 use table::Obj;
 
 use super::status::Status;
+use crate::claim::{self, Selector};
 use crate::replicaset::{strings, without_hash};
 
 /// What upstream takes for "no limit".
@@ -24,7 +24,7 @@ pub(crate) struct Deployment {
     pub paused: bool,
     /// `None`: Recreate.
     pub rolling: Option<Rolling>,
-    pub selector: LabelSelector,
+    pub selector: Selector,
     /// As written, for the selector of a new ReplicaSet.
     pub selector_value: Value,
     /// As written, for a new ReplicaSet.
@@ -66,8 +66,7 @@ impl Deployment {
                 Some("Recreate") => None,
                 _ => Some(Rolling::read(tree.at(&["spec", "strategy", "rollingUpdate"]), replicas)),
             },
-            selector: LabelSelector::from_label_selector(&selector)
-                .unwrap_or_else(|_| LabelSelector::nothing()),
+            selector: claim::selector(Some(&selector)),
             selector_value: selector,
             template: template.cloned().unwrap_or_else(Value::map),
             bare_template: without_hash(template),
@@ -75,6 +74,11 @@ impl Deployment {
             revision_history_limit: limit(&["spec", "revisionHistoryLimit"]),
             status: Status::read(tree.get("status")),
         }
+    }
+
+    /// Its selector is there, and empty.
+    pub fn selects_all(&self) -> bool {
+        self.selector.as_ref().is_ok_and(|selector| selector.is_everything())
     }
 
     /// Pods there may be at most, above those wanted.

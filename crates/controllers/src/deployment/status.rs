@@ -4,7 +4,8 @@ use object::{Map, Value, time};
 
 use super::plan::Member;
 use super::spec::Deployment;
-use crate::replicaset::{REPLICA_FAILURE, SetCondition};
+use crate::condition::Condition;
+use crate::replicaset::REPLICA_FAILURE;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Status {
@@ -17,17 +18,6 @@ pub(crate) struct Status {
     pub terminating: Option<i64>,
     pub collisions: Option<i64>,
     pub conditions: Vec<Condition>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Condition {
-    pub kind: String,
-    pub status: String,
-    /// RFC 3339, in seconds.
-    pub updated: String,
-    pub changed: String,
-    pub reason: String,
-    pub message: String,
 }
 
 pub(crate) const PROGRESSING: &str = "Progressing";
@@ -50,7 +40,6 @@ impl Status {
         let Some(status) = status else { return Status::default() };
         let int = |name: &str| status.get(name).and_then(Value::as_int);
         let count = |name: &str| int(name).unwrap_or(0);
-        let conditions = status.get("conditions").and_then(Value::as_list).unwrap_or_default();
         Status {
             observed_generation: count("observedGeneration"),
             replicas: count("replicas"),
@@ -60,7 +49,7 @@ impl Status {
             unavailable: count("unavailableReplicas"),
             terminating: int("terminatingReplicas"),
             collisions: int("collisionCount"),
-            conditions: conditions.iter().map(Condition::read).collect(),
+            conditions: Condition::read_all(status),
         }
     }
 
@@ -81,9 +70,7 @@ impl Status {
         if let Some(terminating) = self.terminating {
             status.set("terminatingReplicas", terminating);
         }
-        if !self.conditions.is_empty() {
-            status.set("conditions", Value::List(self.conditions.iter().map(Condition::to_value).collect()));
-        }
+        Condition::write_all(&self.conditions, &mut status);
         if let Some(collisions) = self.collisions {
             status.set("collisionCount", collisions);
         }
@@ -139,10 +126,10 @@ impl Status {
         let enough = available >= d.replicas - d.max_unavailable();
         status.set(if enough {
             let message = "Deployment has minimum availability.";
-            Condition::new(AVAILABLE, "True", "MinimumReplicasAvailable", message.to_owned(), now)
+            condition(AVAILABLE, "True", "MinimumReplicasAvailable", message.to_owned(), now)
         } else {
             let message = "Deployment does not have minimum availability.";
-            Condition::new(AVAILABLE, "False", "MinimumReplicasUnavailable", message.to_owned(), now)
+            condition(AVAILABLE, "False", "MinimumReplicasUnavailable", message.to_owned(), now)
         });
         status
     }
@@ -177,10 +164,10 @@ impl Status {
         let now = (now_nanos / 1_000_000_000) as i64;
         if next.is_complete(d) {
             let message = format!("{about} has successfully progressed.");
-            next.set(Condition::new(PROGRESSING, "True", reason::AVAILABLE, message, now));
+            next.set(condition(PROGRESSING, "True", reason::AVAILABLE, message, now));
         } else if self.progressed_to(next) {
             let message = format!("{about} is progressing.");
-            let mut condition = Condition::new(PROGRESSING, "True", reason::UPDATED, message, now);
+            let mut condition = condition(PROGRESSING, "True", reason::UPDATED, message, now);
             // The time of the last progress moves on though the reason stays.
             if let Some(current) = self.condition(PROGRESSING) {
                 if current.status == "True" {
@@ -191,7 +178,7 @@ impl Status {
             next.set(condition);
         } else if next.condition(PROGRESSING).is_some_and(|c| c.is_over(deadline, now_nanos)) {
             let message = format!("{about} has timed out progressing.");
-            next.set(Condition::new(PROGRESSING, "False", reason::TIMED_OUT, message, now));
+            next.set(condition(PROGRESSING, "False", reason::TIMED_OUT, message, now));
         }
     }
 
@@ -223,19 +210,12 @@ impl Status {
     }
 }
 
-impl Condition {
-    pub fn new(kind: &str, status: &str, reason: &str, message: String, now: i64) -> Condition {
-        let now = time::format_seconds(now);
-        Condition {
-            kind: kind.to_owned(),
-            status: status.to_owned(),
-            updated: now.clone(),
-            changed: now,
-            reason: reason.to_owned(),
-            message,
-        }
-    }
+/// A condition of a Deployment, told now.
+pub(crate) fn condition(kind: &str, status: &str, reason: &str, message: String, now: i64) -> Condition {
+    Condition::new(kind, status, reason, message, now).with_update()
+}
 
+impl Condition {
     fn updated_seconds(&self) -> i64 {
         time::parse(&self.updated).map_or(0, |(seconds, _)| seconds)
     }
@@ -247,35 +227,6 @@ impl Condition {
             reason::TIMED_OUT => true,
             _ => i128::from(self.updated_seconds() + deadline) * 1_000_000_000 < now_nanos,
         }
-    }
-
-    fn read(condition: &Value) -> Condition {
-        let text = |name: &str| condition.str_at(&[name]).unwrap_or("").to_owned();
-        Condition {
-            kind: text("type"),
-            status: text("status"),
-            updated: text("lastUpdateTime"),
-            changed: text("lastTransitionTime"),
-            reason: text("reason"),
-            message: text("message"),
-        }
-    }
-
-    fn to_value(&self) -> Value {
-        let mut condition = Map::default();
-        condition.set("type", self.kind.clone());
-        condition.set("status", self.status.clone());
-        for (name, text) in [
-            ("lastUpdateTime", &self.updated),
-            ("lastTransitionTime", &self.changed),
-            ("reason", &self.reason),
-            ("message", &self.message),
-        ] {
-            if !text.is_empty() {
-                condition.set(name, text.clone());
-            }
-        }
-        Value::Map(condition)
     }
 }
 
@@ -291,14 +242,6 @@ fn terminating(members: &[Member]) -> Option<i64> {
 fn failure(members: &[Member], new: Option<usize>) -> Option<Condition> {
     let first = new.map(|new| &members[new]);
     let told = first.into_iter().chain(members).flat_map(|member| &member.set.status.conditions);
-    told.into_iter().find(|condition| condition.kind == REPLICA_FAILURE).map(|condition: &SetCondition| {
-        Condition {
-            kind: condition.kind.clone(),
-            status: condition.status.clone(),
-            updated: condition.changed.clone(),
-            changed: condition.changed.clone(),
-            reason: condition.reason.clone(),
-            message: condition.message.clone(),
-        }
-    })
+    let failed = told.into_iter().find(|condition| condition.kind == REPLICA_FAILURE);
+    failed.map(|condition| condition.clone().with_update())
 }

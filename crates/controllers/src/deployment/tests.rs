@@ -11,8 +11,8 @@ use super::revision::{
     DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY, ROLLBACK_TO, annotate_new, is_own, revision,
 };
 use super::spec::{Deployment, Rolling};
-use super::status::{AVAILABLE, Condition, PROGRESSING, Status, reason};
-use crate::replicaset::{REPLICA_FAILURE, Set, SetCondition, SetStatus};
+use super::status::{AVAILABLE, PROGRESSING, Status, condition, reason};
+use crate::replicaset::{REPLICA_FAILURE, Set, SetStatus};
 
 const NOW: i64 = 1_767_225_600;
 const NOW_NANOS: i128 = NOW as i128 * 1_000_000_000;
@@ -281,7 +281,7 @@ fn a_paused_deployment_is_scaled_but_not_rolled_out() {
     // What it was stuck for before stays said.
     d.paused = true;
     d.status = Status::default();
-    d.status.set(Condition::new(PROGRESSING, "False", reason::TIMED_OUT, String::new(), NOW));
+    d.status.set(condition(PROGRESSING, "False", reason::TIMED_OUT, String::new(), NOW));
     assert_eq!(why(&planned(&d, &[]).status), ("False", reason::TIMED_OUT));
 }
 
@@ -370,12 +370,13 @@ fn a_set_that_was_there_before_is_found() {
 fn failures_of_sets_are_the_deployments_the_new_ones_first() {
     let mut d = deployment(2, 1, 0);
     let failing = |mut set: Set, message: &str| {
-        set.status.conditions.push(SetCondition {
+        set.status.conditions.push(crate::condition::Condition {
             kind: REPLICA_FAILURE.to_owned(),
             status: "True".to_owned(),
             changed: "2026-01-01T00:00:00Z".to_owned(),
             reason: "FailedCreate".to_owned(),
             message: message.to_owned(),
+            ..Default::default()
         });
         set
     };

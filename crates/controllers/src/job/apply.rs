@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use runtime::{Failure, Key, Next, Severity, Turn, batch};
 use table::Obj;
 
+use super::backoff::Record;
 use super::plan::{New, Step, Work};
 use super::pods::{FINALIZER, Pod};
 use super::track::{Done, Told};
@@ -23,8 +24,7 @@ const AT_ONCE: usize = 64;
 impl Jobs {
     pub(super) async fn sync(&self, turn: Turn<'_>) -> Result<Next, Failure> {
         let key = turn.key;
-        let memory = self.memory.lock().get(key).copied().unwrap_or_default();
-        self.caught_up(&memory).await?;
+        self.caught_up(key).await?;
         let Some(job) = self.jobs.store().get_key(key) else {
             self.forget(key);
             return Ok(Next::Done);
@@ -45,9 +45,14 @@ impl Jobs {
         // Before pods are listed: one that comes in between is only seen too early, never twice.
         let satisfied = self.expectations.satisfied(key);
         let pods = self.claimed(&job, &view.spec).await?;
-        let pods = pods.into_iter().map(|obj| Pod::read(obj, &view.spec)).collect();
+        let mut pods: Vec<Pod> = pods.into_iter().map(|obj| Pod::read(obj, &view.spec)).collect();
+        let mut backoff = Record::default();
+        if let Some(memory) = self.memory.lock().get_mut(key) {
+            memory.released.correct(&mut pods);
+            backoff = memory.backoff;
+        }
         let now_ms = (self.env.now_nanos() / 1_000_000) as i64;
-        let mut work = Work::begin(&view, pods, memory.backoff, satisfied, job.deleting(), now_ms);
+        let mut work = Work::begin(&view, pods, backoff, satisfied, job.deleting(), now_ms);
 
         let step = work.step();
         turn.plan(|| describe(&work, &step));
@@ -158,7 +163,7 @@ impl Jobs {
 
     async fn create_pod(&self, job: &Arc<Obj>, key: &Key, pod: Value) -> Result<(), Status> {
         let pod = self.client.create(PODS.within(job.namespace()), pod).await?;
-        self.remember(key, |memory| memory.wrote_pods = memory.wrote_pods.max(pod.revision()));
+        self.remember(key, |memory| memory.wrote_pod(&pod));
         let message = format!("Created pod: {}", pod.name());
         self.recorder.event(JOBS, job, Severity::Normal, "SuccessfulCreate", message);
         Ok(())
@@ -212,8 +217,13 @@ impl Jobs {
         let take = |at: usize| -> futures_util::future::BoxFuture<'_, Result<(), Status>> {
             let gone = &gone;
             Box::pin(async move {
-                match self.take_finalizer(key, &work.pods[release[at]].obj).await {
-                    Err(status) if status.code != 404 => Err(status),
+                let pod = &work.pods[release[at]].obj;
+                self.remember(key, |memory| memory.released.expect(pod.uid()));
+                match self.take_finalizer(key, pod).await {
+                    Err(status) if status.code != 404 => {
+                        self.remember(key, |memory| memory.released.back(pod.uid()));
+                        Err(status)
+                    }
                     _ => {
                         gone.lock().push(release[at]);
                         Ok(())
@@ -231,7 +241,7 @@ impl Jobs {
         metadata.set("uid", pod.uid());
         metadata.set("$deleteFromPrimitiveList/finalizers", vec![Value::from(FINALIZER)]);
         let patched = self.client.patch(PODS.of(pod), Patch::Strategic(patch)).await?;
-        self.remember(key, |memory| memory.wrote_pods = memory.wrote_pods.max(patched.revision()));
+        self.remember(key, |memory| memory.wrote_pod(&patched));
         Ok(())
     }
 

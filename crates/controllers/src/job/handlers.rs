@@ -11,6 +11,7 @@ use table::Obj;
 use super::pods::is_tracked;
 use super::view::job_view;
 use super::{BATCH, Jobs};
+use crate::claim::matches;
 use crate::pod_view;
 
 type Queue = Arc<WorkQueue<Key>>;
@@ -121,7 +122,7 @@ impl Handlers {
             return;
         }
         for job in self.state.jobs.store().list_namespace(pod.namespace()) {
-            if job_view(&job).spec.selector.matches(&|name| pod.label(name)) {
+            if matches(&job_view(&job).spec.selector, pod) {
                 self.soon(&job, pod, "free");
             }
         }

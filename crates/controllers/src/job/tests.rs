@@ -12,6 +12,7 @@ use super::backoff::{Record, finished_at};
 use super::indexes::Indexes;
 use super::plan::{New, Step, Work};
 use super::pods::Pod;
+use super::released::Released;
 use super::template::{Template, prefix};
 use super::track::Done;
 use super::view::Job;
@@ -584,4 +585,38 @@ fn pods_come_from_the_template_with_finalizer_and_owner() {
     assert_eq!(env(0)[0].str_at(&["name"]), Some("JOB_COMPLETION_INDEX"));
     assert_eq!(env(1).len(), 1);
     assert_eq!(env(1)[0].str_at(&["value"]), Some("mine"));
+}
+
+#[test]
+fn a_view_that_still_shows_the_finalizer_does_not_count_a_pod_twice() {
+    let (catalog, spec) = (Catalog::builtin(), r#""parallelism":1,"completions":3"#);
+    let job = |status: &str| Job::read(&value(&format!(r#"{{"spec":{{{spec}}},"status":{{{status}}}}}"#)));
+    let view = |tracked: bool| {
+        let pod = P { name: "a", phase: "Succeeded", tracked, ..POD };
+        vec![Pod::read(pod.make(&catalog), &job("").spec)]
+    };
+    let turn = |pods: Vec<Pod>, status: &str| {
+        let mut work = Work::begin(&job(status), pods, Record::default(), true, false, NOW * 1000);
+        settle(&mut work).1
+    };
+    let counted = turn(view(true), "");
+    assert_eq!(int(&counted, "succeeded"), 1);
+    let mut released = Released::default();
+    released.expect("uid-a");
+    let counted = r#""succeeded":1"#;
+    for _ in 0..2 {
+        let mut old_news = view(true);
+        released.correct(&mut old_news);
+        assert_eq!(int(&turn(old_news, counted), "succeeded"), 1);
+    }
+    // Seen without it, the pod is forgotten; one that has it again counts again.
+    let mut news = view(false);
+    released.correct(&mut news);
+    let mut again = view(true);
+    released.correct(&mut again);
+    assert!(again[0].tracked);
+    released.expect("uid-a");
+    released.back("uid-a");
+    released.correct(&mut again);
+    assert!(again[0].tracked, "it was not taken after all");
 }

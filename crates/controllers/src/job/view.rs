@@ -1,10 +1,10 @@
 //! A Job as its loop reads it: made once per revision from the object, its status written back into a tree.
 
-use object::selector::LabelSelector;
 use object::{Map, Value, time};
 use table::Obj;
 
 use super::policy::{FailurePolicy, SuccessPolicy};
+use crate::claim::{self, Selector, not_everything};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
@@ -34,7 +34,7 @@ pub struct Spec {
     pub restarts_on_failure: bool,
     pub failure_policy: Option<FailurePolicy>,
     pub success_policy: Option<SuccessPolicy>,
-    pub selector: LabelSelector,
+    pub selector: Selector,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -112,10 +112,10 @@ pub fn job_view(job: &Obj) -> std::sync::Arc<Job> {
 impl Job {
     pub fn read(job: &Value) -> Job {
         let generation = job.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0);
-        let (empty, none) = (Value::map(), Value::Null);
+        let empty = Value::map();
         let spec = job.get("spec").unwrap_or(&empty);
         let status = job.get("status").unwrap_or(&empty);
-        Job { spec: Spec::read(spec, &none), status: Status::read(status), generation }
+        Job { spec: Spec::read(spec), status: Status::read(status), generation }
     }
 
     /// Over, one way or the other.
@@ -125,13 +125,11 @@ impl Job {
 }
 
 impl Spec {
-    fn read(spec: &Value, none: &Value) -> Spec {
+    fn read(spec: &Value) -> Spec {
         let int = |name: &str| spec.get(name).and_then(Value::as_int);
         let present = |name: &str| spec.get(name).filter(|v| !v.is_null());
         let failure_policy = present("podFailurePolicy").map(FailurePolicy::read);
         let mode = spec.str_at(&["completionMode"]).unwrap_or("NonIndexed");
-        // Validation lets no other selector through; nothing is the safe reading of one that is broken.
-        let selector = LabelSelector::from_label_selector(spec.get("selector").unwrap_or(none));
         Spec {
             parallelism: int("parallelism").unwrap_or(1),
             completions: int("completions"),
@@ -151,7 +149,7 @@ impl Spec {
             restarts_on_failure: spec.str_at(&["template", "spec", "restartPolicy"]) == Some("OnFailure"),
             failure_policy,
             success_policy: present("successPolicy").map(SuccessPolicy::read),
-            selector: selector.unwrap_or_else(|_| LabelSelector::nothing()),
+            selector: not_everything(claim::selector(spec.get("selector"))),
         }
     }
 

@@ -8,7 +8,6 @@ use table::Obj;
 use super::rank::Pod;
 use super::set::Set;
 use super::status::Counted;
-use crate::claim::matches;
 
 /// So many pods at most are made or deleted in one turn.
 pub(crate) const BURST: usize = 500;
@@ -33,7 +32,7 @@ pub(crate) fn count(set: &Set, active: &[Pod], terminating: Option<i64>, now: i6
     let how_many = |counts: &dyn Fn(&Pod) -> bool| active.iter().filter(|pod| counts(pod)).count() as i64;
     Counted {
         active: active.len() as i64,
-        fully_labeled: how_many(&|pod| matches(&set.template_labels, &pod.obj)),
+        fully_labeled: how_many(&|pod| set.template_labels.matches(&|name| pod.obj.label(name))),
         ready: how_many(&|pod| pod.view.ready),
         available: how_many(&|pod| pod.view.is_available(set.min_ready_seconds, now)),
         terminating,

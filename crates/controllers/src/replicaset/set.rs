@@ -8,6 +8,7 @@ use object::{Value, time};
 use table::Obj;
 
 use super::status::SetStatus;
+use crate::claim::{self, Selector, not_everything};
 
 /// The label a Deployment tells its ReplicaSets apart by.
 pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
@@ -23,8 +24,7 @@ pub(crate) struct Set {
     pub annotations: BTreeMap<String, String>,
     pub replicas: i64,
     pub min_ready_seconds: i64,
-    /// Nothing, where the selector cannot be read.
-    pub selector: LabelSelector,
+    pub selector: Selector,
     /// Equality with the template's labels.
     pub template_labels: LabelSelector,
     /// Without the label that tells templates apart.
@@ -55,7 +55,7 @@ impl Set {
             annotations: strings(tree.at(&["metadata", "annotations"])),
             replicas: int(&["spec", "replicas"]).unwrap_or(1),
             min_ready_seconds: int(&["spec", "minReadySeconds"]).unwrap_or(0),
-            selector: tree.at(&["spec", "selector"]).map_or_else(LabelSelector::nothing, selector),
+            selector: not_everything(selector(tree.at(&["spec", "selector"]))),
             template_labels: LabelSelector::from_labels(
                 labels.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?))),
             ),
@@ -86,15 +86,14 @@ pub(crate) fn without_hash(template: Option<&Value>) -> Value {
     template
 }
 
-/// `spec.selector`: a label selector, or the plain map of a ReplicationController. An empty one selects nothing.
-fn selector(value: &Value) -> LabelSelector {
-    let is_structured = value.get("matchLabels").is_some_and(|v| v.as_map().is_some())
-        || value.get("matchExpressions").is_some_and(|v| v.as_list().is_some());
-    let selector = if is_structured {
-        LabelSelector::from_label_selector(value).unwrap_or_else(|_| LabelSelector::nothing())
-    } else {
-        let labels = strings(Some(value));
-        LabelSelector::from_labels(labels.iter().map(|(name, value)| (name.as_str(), value.as_str())))
-    };
-    if selector.is_everything() { LabelSelector::nothing() } else { selector }
+/// `spec.selector`: a label selector, or the plain map of a ReplicationController.
+fn selector(value: Option<&Value>) -> Selector {
+    let field = |name: &str| value.and_then(|value| value.get(name));
+    let is_structured = field("matchLabels").is_some_and(|v| v.as_map().is_some())
+        || field("matchExpressions").is_some_and(|v| v.as_list().is_some());
+    if is_structured || value.and_then(Value::as_map).is_none() {
+        return claim::selector(value);
+    }
+    let labels = strings(value);
+    Ok(LabelSelector::from_labels(labels.iter().map(|(name, value)| (name.as_str(), value.as_str()))))
 }

@@ -1,6 +1,8 @@
 //! The status of a ReplicaSet or a ReplicationController: what was counted, and whether counting up or down failed.
 
-use object::{Map, Value, time};
+use object::{Map, Value};
+
+use crate::condition::Condition;
 
 /// Fields in upstream's order; 0 is absent on the wire, `terminating` is not.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,16 +14,7 @@ pub(crate) struct SetStatus {
     /// ReplicationControllers do not have it.
     pub terminating: Option<i64>,
     pub observed_generation: i64,
-    pub conditions: Vec<SetCondition>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct SetCondition {
-    pub kind: String,
-    pub status: String,
-    pub changed: String,
-    pub reason: String,
-    pub message: String,
+    pub conditions: Vec<Condition>,
 }
 
 /// What a look at the pods gave.
@@ -40,7 +33,6 @@ impl SetStatus {
     pub fn read(status: Option<&Value>) -> SetStatus {
         let Some(status) = status else { return SetStatus::default() };
         let int = |name: &str| status.get(name).and_then(Value::as_int);
-        let conditions = status.get("conditions").and_then(Value::as_list).unwrap_or_default();
         SetStatus {
             replicas: int("replicas").unwrap_or(0),
             fully_labeled: int("fullyLabeledReplicas").unwrap_or(0),
@@ -48,7 +40,7 @@ impl SetStatus {
             available: int("availableReplicas").unwrap_or(0),
             terminating: int("terminatingReplicas"),
             observed_generation: int("observedGeneration").unwrap_or(0),
-            conditions: conditions.iter().map(SetCondition::read).collect(),
+            conditions: Condition::read_all(status),
         }
     }
 
@@ -70,10 +62,7 @@ impl SetStatus {
         if self.observed_generation != 0 {
             status.set("observedGeneration", self.observed_generation);
         }
-        if !self.conditions.is_empty() {
-            let conditions = self.conditions.iter().map(SetCondition::to_value);
-            status.set("conditions", Value::List(conditions.collect()));
-        }
+        Condition::write_all(&self.conditions, &mut status);
         Value::Map(status)
     }
 
@@ -90,18 +79,14 @@ impl SetStatus {
         let mut conditions = self.conditions.clone();
         let told = conditions.iter().any(|c| c.kind == REPLICA_FAILURE);
         match failed {
-            Some(message) if !told => conditions.push(SetCondition {
-                kind: REPLICA_FAILURE.to_owned(),
-                status: "True".to_owned(),
-                changed: time::format_seconds(now),
-                reason: match counted.active.cmp(&wanted) {
+            Some(message) if !told => {
+                let reason = match counted.active.cmp(&wanted) {
                     std::cmp::Ordering::Less => "FailedCreate",
                     std::cmp::Ordering::Greater => "FailedDelete",
                     std::cmp::Ordering::Equal => "",
-                }
-                .to_owned(),
-                message: message.to_owned(),
-            }),
+                };
+                conditions.push(Condition::new(REPLICA_FAILURE, "True", reason, message.to_owned(), now));
+            }
             None if told => conditions.retain(|c| c.kind != REPLICA_FAILURE),
             _ => {}
         }
@@ -114,32 +99,5 @@ impl SetStatus {
             observed_generation: generation,
             conditions,
         }
-    }
-}
-
-impl SetCondition {
-    fn read(condition: &Value) -> SetCondition {
-        let text = |name: &str| condition.str_at(&[name]).unwrap_or("").to_owned();
-        SetCondition {
-            kind: text("type"),
-            status: text("status"),
-            changed: text("lastTransitionTime"),
-            reason: text("reason"),
-            message: text("message"),
-        }
-    }
-
-    fn to_value(&self) -> Value {
-        let mut condition = Map::default();
-        condition.set("type", self.kind.clone());
-        condition.set("status", self.status.clone());
-        for (name, text) in
-            [("lastTransitionTime", &self.changed), ("reason", &self.reason), ("message", &self.message)]
-        {
-            if !text.is_empty() {
-                condition.set(name, text.clone());
-            }
-        }
-        Value::Map(condition)
     }
 }

@@ -183,7 +183,7 @@ fn a_status_is_read_as_it_was_written() {
 fn selectors_of_both_kinds_are_read_and_an_empty_one_selects_nothing() {
     let selects = |selector: &str, label: &'static str| {
         let set = Set::read(&tree(&format!(r#"{{"spec":{{"selector":{selector}}}}}"#)));
-        set.selector.matches(&|name| (name == "app").then_some(label))
+        set.selector.is_ok_and(|selector| selector.matches(&|name| (name == "app").then_some(label)))
     };
     assert!(selects(r#"{"app":"web"}"#, "web"));
     assert!(!selects(r#"{"app":"web"}"#, "db"));

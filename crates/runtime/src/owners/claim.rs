@@ -125,7 +125,9 @@ pub async fn claim(
 /// An owner in a cache may be gone: one that is must not adopt, for the garbage collector would take it all.
 async fn can_adopt(client: &dyn Client, claimant: &Claimant<'_>) -> Result<(), Status> {
     let Claimant { resource, kind, owner, .. } = claimant;
-    let fresh = client.get(resource.of(owner)).await?;
+    let cannot = |why: &str| format!("can't recheck DeletionTimestamp: {why}");
+    let fresh = client.get(resource.of(owner)).await;
+    let fresh = fresh.map_err(|status| Status { message: cannot(&status.message), ..status })?;
     if fresh.uid() != owner.uid() {
         let message = format!(
             "original {kind} {}/{} is gone: got uid {}, wanted {}",
@@ -134,7 +136,7 @@ async fn can_adopt(client: &dyn Client, claimant: &Claimant<'_>) -> Result<(), S
             fresh.uid(),
             owner.uid()
         );
-        return Err(Status::unknown(message));
+        return Err(Status::unknown(cannot(&message)));
     }
     if fresh.deleting() {
         let at = crate::tree(&fresh);
@@ -185,5 +187,7 @@ fn is_gone(status: &Status) -> bool {
 }
 
 fn describe(obj: &Obj) -> String {
-    format!("{}/{} ({})", obj.namespace(), obj.name(), obj.uid())
+    let tree = crate::tree(obj);
+    let kind = tree.str_at(&["kind"]).unwrap_or("object");
+    format!("{kind} {}/{} ({})", obj.namespace(), obj.name(), obj.uid())
 }

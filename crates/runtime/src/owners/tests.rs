@@ -73,11 +73,11 @@ async fn an_owner_that_is_gone_or_going_adopts_nothing() {
     for (fresh, why) in [
         (
             set(DELETING),
-            "can't adopt default/a (uid-a): default/web has just been deleted at 2026-01-01T00:00:00Z",
+            "can't adopt Pod default/a (uid-a): default/web has just been deleted at 2026-01-01T00:00:00Z",
         ),
         (
             another,
-            "can't adopt default/a (uid-a): original ReplicaSet default/web is gone: got uid new-uid, wanted rs-uid",
+            "can't adopt Pod default/a (uid-a): can't recheck DeletionTimestamp: original ReplicaSet default/web is gone: got uid new-uid, wanted rs-uid",
         ),
     ] {
         let client = Scripted::new(vec![]);

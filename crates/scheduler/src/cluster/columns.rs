@@ -10,6 +10,11 @@ pub const CPU: usize = 0;
 pub const MEMORY: usize = 1;
 pub const EPHEMERAL_STORAGE: usize = 2;
 
+/// The first three are always there.
+const FIXED: usize = 3;
+/// With more columns than this, those that say nothing are let go.
+const MAX_RESOURCES: usize = 128;
+
 /// All columns are as long as there are places for nodes.
 pub struct Columns {
     names: Vec<Arc<str>>,
@@ -20,6 +25,10 @@ pub struct Columns {
     pods_allowed: Vec<i64>,
     pods: Vec<i64>,
     width: usize,
+    /// Grows when columns get other numbers.
+    epoch: u64,
+    /// So many names there may be before the next look for columns that say nothing.
+    compact_above: usize,
 }
 
 impl Default for Columns {
@@ -33,6 +42,8 @@ impl Default for Columns {
             pods_allowed: Vec::new(),
             pods: Vec::new(),
             width: 0,
+            epoch: 0,
+            compact_above: MAX_RESOURCES,
         }
     }
 }
@@ -47,6 +58,30 @@ impl Columns {
         self.allocatable.push(vec![0; self.width]);
         self.requested.push(vec![0; self.width]);
         self.names.len() - 1
+    }
+    /// Numbers of columns hold while this stays the same.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+    /// Lets go of resources that no node has and no placed pod asks for: names come and go with nodes and pods, and
+    /// whoever may write pods can make up as many as they like.
+    pub(super) fn compact(&mut self) {
+        if self.names.len() <= self.compact_above {
+            return;
+        }
+        let says = |column: &Vec<i64>| column.iter().any(|amount| *amount != 0);
+        let used = |at: usize| at < FIXED || says(&self.allocatable[at]) || says(&self.requested[at]);
+        let keep: Vec<bool> = (0..self.names.len()).map(used).collect();
+        retain(&mut self.names, &keep);
+        retain(&mut self.allocatable, &keep);
+        retain(&mut self.requested, &keep);
+        // Many that are all in use are not looked through again for every decision.
+        self.compact_above = MAX_RESOURCES.max(2 * self.names.len());
+        self.epoch += 1;
+    }
+    #[cfg(test)]
+    pub fn names(&self) -> usize {
+        self.names.len()
     }
     pub fn name(&self, resource: usize) -> &str {
         &self.names[resource]
@@ -116,4 +151,9 @@ impl Columns {
         let numbers = [&mut self.pods_allowed, &mut self.pods];
         self.allocatable.iter_mut().chain(&mut self.requested).chain(&mut self.at_least).chain(numbers)
     }
+}
+
+fn retain<T>(all: &mut Vec<T>, keep: &[bool]) {
+    let mut keep = keep.iter();
+    all.retain(|_| keep.next().copied().unwrap_or(true));
 }

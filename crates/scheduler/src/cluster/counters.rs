@@ -28,6 +28,8 @@ const MAX_CELLS: usize = 16 << 20;
 /// So many sets of places one question is kept for; pods that differ in anything ask over places of their own.
 const MAX_DOMAINS: usize = 64;
 const MIN_QUESTIONS: usize = 64;
+/// With more topology keys than this, all are forgotten and heard of anew; few clusters have ten.
+const MAX_TOPOLOGIES: usize = 128;
 
 /// Which placed pods are counted.
 #[derive(Clone, Debug)]
@@ -113,6 +115,10 @@ impl Counters {
     pub fn is_topology(&self, topology: usize, key: &str) -> bool {
         self.topologies[topology].key == key
     }
+    #[cfg(test)]
+    pub fn topologies(&self) -> usize {
+        self.topologies.len()
+    }
     pub fn terms_version(&self) -> u64 {
         self.terms_version
     }
@@ -131,6 +137,15 @@ impl Counters {
     /// A new decision begins: what is asked from here on is not forgotten before it ends.
     pub fn begin(&mut self) {
         self.tick += 1;
+    }
+
+    /// Between decisions: pods may name as many keys as they like, so those once heard of must not stay for ever.
+    /// Questions hold their numbers and go with them; whoever asked finds out when renewing.
+    pub(super) fn compact(&mut self) {
+        if self.topologies.len() > MAX_TOPOLOGIES {
+            (0..self.questions.len()).for_each(|at| self.forget(at));
+            self.topologies.clear();
+        }
     }
 
     /// The counter of a question over a topology (and the places that count), made or brought up to date.

@@ -26,6 +26,8 @@ pub struct Local {
     balanced: Vec<Scored>,
     unschedulable_ok: bool,
     images_epoch: u64,
+    /// The numbers of columns above are of this epoch.
+    pub columns_epoch: u64,
     entries: Vec<Entry>,
     pub used: u64,
 }
@@ -102,6 +104,7 @@ impl Local {
             balanced,
             unschedulable_ok: taint::tolerates_unschedulable(&spec.tolerations),
             images_epoch: cluster.images_epoch(),
+            columns_epoch: cluster.columns().epoch(),
             entries: Vec::new(),
             used: 0,
             spec,

@@ -41,6 +41,28 @@ impl<'a> Event<'a> {
         Event::Gone { pod: &placed.class, promised_to: None }
     }
 
+    /// In upstream's words, for people and metrics; of a node that changed in several ways, the first.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Event::NodeAdded(_) => "NodeAdd",
+            Event::NodeUpdated { old, new } if old.unschedulable != new.unschedulable => {
+                "NodeUpdateNodeTaint"
+            }
+            Event::NodeUpdated { old, new } if old.allocatable != new.allocatable => {
+                "NodeUpdateNodeAllocatable"
+            }
+            Event::NodeUpdated { old, new } if old.labels != new.labels => "NodeUpdateNodeLabel",
+            Event::NodeUpdated { old, new } if old.taints != new.taints => "NodeUpdateNodeTaint",
+            Event::NodeUpdated { .. } => "NodeUpdate",
+            Event::NodeRemoved(_) => "NodeDelete",
+            Event::Placed(_) => "AssignedPodAdd",
+            Event::Changed { .. } => "AssignedPodUpdate",
+            Event::Gone { promised_to: None, .. } => "AssignedPodDelete",
+            Event::Gone { promised_to: Some(_), .. } => "UnschedulablePodDelete",
+            Event::Itself { .. } => "UnschedulablePodUpdate",
+        }
+    }
+
     /// Who may change their mind at all.
     pub fn concerns(&self) -> Plugins {
         use Plugin::*;

@@ -15,7 +15,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: &str = "/api/v1/nodes";
 
 /// A scheduler of its own, with its own identity and informers.
-struct Running {
+pub struct Running {
     scheduler: Scheduler,
     informers: Arc<Informers>,
     stopper: Stopper,
@@ -25,7 +25,7 @@ fn start(cluster: &TestCluster) -> Running {
     start_with(cluster, &LocalClients::new(cluster.api().clone()))
 }
 
-fn start_with(cluster: &TestCluster, clients: &dyn Clients) -> Running {
+pub fn start_with(cluster: &TestCluster, clients: &dyn Clients) -> Running {
     let (stopper, stop) = Stopper::new();
     let client = clients.user(scheduler::USER, &[]);
     let informers = Informers::new(cluster.env().clone(), client.clone(), stop.clone());
@@ -39,7 +39,7 @@ impl Running {
         self.scheduler.tasks.into_iter().chain(self.informers.take_tasks()).for_each(|task| task.abort());
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.stopper.stop();
         for task in self.scheduler.tasks.into_iter().chain(self.informers.take_tasks()) {
             task.await.expect("a task of the scheduler panicked");
@@ -47,7 +47,7 @@ impl Running {
     }
 }
 
-async fn add_node(cluster: &TestCluster, name: &str, spec: Value) {
+pub async fn add_node(cluster: &TestCluster, name: &str, spec: Value) {
     let node = json!({
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
         "spec": spec.clone(),
@@ -60,17 +60,17 @@ async fn add_node(cluster: &TestCluster, name: &str, spec: Value) {
     cluster.merge(format!("{NODES}/{name}"), json!({"spec": {"taints": taints}})).await.ok(200);
 }
 
-fn pod(name: &str, cpu: &str) -> Value {
+pub fn pod(name: &str, cpu: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {"terminationGracePeriodSeconds": 30,
         "containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": cpu}}}]}})
 }
 
-async fn get_pod(cluster: &TestCluster, name: &str) -> Value {
+pub async fn get_pod(cluster: &TestCluster, name: &str) -> Value {
     cluster.get(format!("{PODS}/{name}")).await.json()
 }
 
 /// Waits until the pod is as wanted, in virtual time.
-async fn until(cluster: &TestCluster, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+pub async fn until(cluster: &TestCluster, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..20_000 {
         let pod = get_pod(cluster, name).await;
         if wanted(&pod) {

@@ -258,3 +258,58 @@ fn the_scheduler_may_ask_more_of_nodes_than_pods_do() {
             .starts_with("0/1 nodes are available: 1 node(s) didn't match scheduler-enforced node affinity.")
     );
 }
+
+#[test]
+fn names_that_nobody_uses_any_more_are_let_go() {
+    let here = r#""cpu":"4","memory":"8Gi","pods":"200","example.com/kept":"3""#;
+    let mut engine = engine(&[node_of("n1", r#""zone":"a""#, "", here), node("n2", r#""zone":"b""#, "")]);
+    let asks = |n: usize| pod(&format!("asks-{n}"), "", &format!(r#""example.com/r{n}":"1""#), "");
+    let spreads = |n: usize| {
+        let term = format!(
+            r#""topologySpreadConstraints":[{{"maxSkew":1,"topologyKey":"key-{n}","whenUnsatisfiable":"DoNotSchedule",
+                "labelSelector":{{"matchLabels":{{"a":"b"}}}}}}]"#
+        );
+        pod(&format!("spreads-{n}"), r#""a":"b""#, "", &term)
+    };
+    for n in 0..1000 {
+        for pod in [asks(n), spreads(n)] {
+            engine.set_pod(&pod, NOW);
+            assert!(next(&mut engine).is_err(), "no node has it");
+            engine.remove_pod(pod.str_at(&["metadata", "uid"]).expect("a uid"), NOW);
+        }
+        // Nodes come and go with names of their own, and pods on them.
+        let name = format!("gone-{n}");
+        engine.set_node(&node_of(&name, "", "", &format!(r#""example.com/n{n}":"1","pods":"9""#)), NOW);
+        engine.set_pod(
+            &pod("on", "", &format!(r#""example.com/n{n}":"1""#), &format!(r#""nodeName":"{name}""#)),
+            NOW,
+        );
+        engine.remove_pod("on", NOW);
+        engine.remove_node(&name, NOW);
+    }
+    let (resources, topologies) = engine.cluster().names();
+    assert!(resources < 200 && topologies < 200, "{resources} resources, {topologies} topologies");
+    // What is in use is found as before: the resource, and the zones, also by a plan made before.
+    let keeps = |n: usize| pod(&format!("keeps-{n}"), "", r#""example.com/kept":"1""#, "");
+    for n in 0..3 {
+        engine.set_pod(&keeps(n), NOW);
+        assert_eq!(next(&mut engine), Ok("n1".to_owned()));
+    }
+    engine.set_pod(&keeps(3), NOW);
+    let full = next(&mut engine).expect_err("three are all there is");
+    assert!(full.contains("Insufficient example.com/kept"), "{full}");
+    let mut zones = Vec::new();
+    for n in 0..4 {
+        let spread = r#""topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"DoNotSchedule",
+            "labelSelector":{"matchLabels":{"c":"d"}}}]"#;
+        engine.set_pod(&pod(&format!("zone-{n}"), r#""c":"d""#, "", spread), NOW);
+        zones.push(next(&mut engine).expect("a zone"));
+        // Others name keys meanwhile, so many that all are forgotten.
+        for other in 0..200 {
+            engine.set_pod(&spreads(2000 + 200 * n + other), NOW);
+            assert!(next(&mut engine).is_err());
+        }
+    }
+    zones.sort();
+    assert_eq!(zones, ["n1", "n1", "n2", "n2"]);
+}

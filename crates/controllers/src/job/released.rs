@@ -1,0 +1,40 @@
+//! Pods whose finalizer this loop took, until the informer shows them without it.
+//!
+//! A pod that was counted is struck off the Job's status at once. A view that still shows its finalizer would have it
+//! counted again, and the revision of the patch does not tell how old a view is: where taking the finalizer completes
+//! a deletion, a server answers with the revision the pod had before.
+
+use std::collections::BTreeSet;
+
+use super::pods::Pod;
+
+/// By uid; bounded by the pods in the view, since what a view does not show is forgotten.
+#[derive(Default)]
+pub struct Released(BTreeSet<String>);
+
+impl Released {
+    /// Before the finalizer is taken: whatever the view says from now on is too old, or says that it is gone.
+    pub fn expect(&mut self, uid: &str) {
+        self.0.insert(uid.to_owned());
+    }
+
+    /// The finalizer is there after all.
+    pub fn back(&mut self, uid: &str) {
+        self.0.remove(uid);
+    }
+
+    /// Corrects a view of all pods of the Job, and forgets what it shows.
+    pub fn correct(&mut self, pods: &mut [Pod]) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut unseen = BTreeSet::new();
+        for pod in pods.iter_mut().filter(|pod| pod.tracked) {
+            if let Some(uid) = self.0.take(pod.obj.uid()) {
+                pod.tracked = false;
+                unseen.insert(uid);
+            }
+        }
+        self.0 = unseen;
+    }
+}

@@ -1,0 +1,121 @@
+//! A server that answers a patch with the version the object had before, as one does whose patch completes a deletion:
+//! what a loop learns from the answer's revision is then too little.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apiserver::LocalClients;
+use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
+use object::Value;
+use serde_json::json;
+use table::Obj;
+use testkit::TestCluster;
+use testkit::faults::{Faults, Plan};
+
+use crate::batch_steps::{PODS, items, plane_with, set_status, steady, succeeded, until};
+
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+
+struct OldAnswers {
+    clients: Arc<dyn Clients>,
+    /// Sees everything late; pods are watched through it.
+    late: Arc<dyn Clients>,
+}
+
+impl Clients for OldAnswers {
+    fn controller(&self, name: &str) -> Arc<dyn Client> {
+        self.wrap(self.clients.controller(name))
+    }
+    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
+        self.wrap(self.clients.user(name, groups))
+    }
+}
+
+impl OldAnswers {
+    fn wrap(&self, inner: Arc<dyn Client>) -> Arc<dyn Client> {
+        Arc::new(OldAnswer { inner, late: self.late.user("admin", &["system:masters"]) })
+    }
+}
+
+struct OldAnswer {
+    inner: Arc<dyn Client>,
+    /// May read everything.
+    late: Arc<dyn Client>,
+}
+
+impl Client for OldAnswer {
+    fn catalog(&self) -> &Arc<catalog::Catalog> {
+        self.inner.catalog()
+    }
+    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
+        self.inner.get(target)
+    }
+    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
+        self.inner.list(target, options)
+    }
+    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
+        let pods = target.resource.plural == "pods";
+        if pods { self.late.watch(target, options) } else { self.inner.watch(target, options) }
+    }
+    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        self.inner.create(target, body)
+    }
+    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        self.inner.update(target, body)
+    }
+    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+        Box::pin(async move {
+            let before = self.late.get(target).await?;
+            self.inner.patch(target, patch).await.map(|_| before)
+        })
+    }
+    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
+        self.inner.delete(target, options)
+    }
+    fn delete_collection<'a>(
+        &'a self,
+        target: Target<'a>,
+        options: DeleteOptions,
+        which: ListOptions,
+    ) -> Answer<'a, ()> {
+        self.inner.delete_collection(target, options, which)
+    }
+    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
+        self.inner.act(target, body)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_counts_each_pod_once_though_its_view_of_pods_is_old() {
+    let cluster = TestCluster::simulated(41).await;
+    let late = Plan { stale: Duration::from_secs(3), ..Plan::default() };
+    let local = Arc::new(LocalClients::new(cluster.api().clone()));
+    let clients = OldAnswers { late: Faults::new(cluster.env(), local.clone(), late), clients: local };
+    let plane = plane_with(&cluster, Arc::new(clients), &["job-controller"]);
+    let template = json!({"spec": {
+        "restartPolicy": "Never",
+        "containers": [{"name": "c", "image": "busybox"}],
+    }});
+    let spec = json!({"completions": 8, "parallelism": 8, "template": template});
+    cluster.post(JOBS, json!({"metadata": {"name": "once"}, "spec": spec})).await.ok(201);
+    let mut done = 0;
+    while done < 8 {
+        let pods = items(&cluster, PODS).await;
+        let waits = pods.iter().find(|pod| pod["status"]["phase"] == "Pending");
+        if let Some(pod) = waits {
+            set_status(&cluster, pod, succeeded()).await;
+            done += 1;
+        }
+        cluster.env().sleep(Duration::from_millis(700)).await;
+        let counted = cluster.get(format!("{JOBS}/once")).await.json();
+        let counted = counted["status"]["succeeded"].as_i64().unwrap_or(0);
+        assert!(counted <= done, "{counted} are counted, {done} succeeded");
+    }
+    let ended = |job: &serde_json::Value| !job["status"]["completionTime"].is_null();
+    let job = until(&cluster, &format!("{JOBS}/once"), "the end of the Job", ended).await;
+    assert_eq!(job["status"]["succeeded"], 8, "{job:#}");
+    assert_eq!(items(&cluster, PODS).await.len(), 8);
+    steady(&cluster).await;
+    plane.stop().await;
+    cluster.shutdown().await;
+}
