@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rustls::client::WebPkiServerVerifier;
@@ -10,6 +11,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -31,6 +33,12 @@ pub struct Dialled {
 pub trait Dial: Send + Sync {
     fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>>;
 }
+
+/// A connection on which nothing comes is asked this often whether the other side lives, and is dead when that many
+/// questions in a row had no answer: after 45 seconds, as with the pings of HTTP/2.
+const PROBE_AFTER: Duration = Duration::from_secs(30);
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBES: u32 = 3;
 
 /// Where a machine keeps the authorities it trusts.
 const MACHINE_AUTHORITIES: [&str; 3] =
@@ -62,6 +70,7 @@ impl Dial for Socket {
             let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
             // Small requests must not wait for more to come.
             tcp.set_nodelay(true)?;
+            keep_alive(&tcp)?;
             let Some((connector, name)) = &self.tls else {
                 return Ok(Dialled { wire: Box::new(tcp), http2: false });
             };
@@ -70,6 +79,12 @@ impl Dial for Socket {
             Ok(Dialled { wire: Box::new(tls), http2 })
         })
     }
+}
+
+/// Whoever only reads from a peer that vanished without a word would wait for ever.
+fn keep_alive(tcp: &TcpStream) -> io::Result<()> {
+    let probing = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
+    SockRef::from(tcp).set_tcp_keepalive(&probing)
 }
 
 fn client_config(config: &Config) -> Result<ClientConfig, ConfigError> {
@@ -168,5 +183,22 @@ impl ServerCertVerifier for AnyCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_asks_whether_the_other_side_lives() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        keep_alive(&tcp).unwrap();
+        let socket = SockRef::from(&tcp);
+        assert!(socket.keepalive().unwrap());
+        let after = socket.tcp_keepalive_time().unwrap();
+        let dead = after + socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
+        assert_eq!(dead, Duration::from_secs(45));
     }
 }
