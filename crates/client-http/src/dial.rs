@@ -5,18 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::config::{Config, ConfigError};
+use crate::tls;
 use crate::url::Url;
 
 /// Bytes to the server and back.
@@ -90,29 +89,27 @@ fn keep_alive(tcp: &TcpStream) -> io::Result<()> {
 fn client_config(config: &Config) -> Result<ClientConfig, ConfigError> {
     let wrong = |field, problem: String| ConfigError::Certificate { field, problem };
     let provider = Arc::new(ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = if config.skip_verify {
-        Arc::new(AnyCertificate { provider: provider.clone() })
-    } else {
-        let field = "certificate-authority";
-        let mut roots = RootCertStore::empty();
-        match &config.authority_pem {
-            Some(pem) => {
-                for certificate in certificates(pem, field)? {
-                    roots.add(certificate).map_err(|error| wrong(field, error.to_string()))?;
-                }
+    let field = "certificate-authority";
+    let roots = match &config.authority_pem {
+        _ if config.skip_verify => None,
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(pem, field)? {
+                roots.add(certificate).map_err(|error| wrong(field, error.to_string()))?;
             }
-            None => {
-                let pem = MACHINE_AUTHORITIES.iter().find_map(|path| std::fs::read(path).ok());
-                let pem =
-                    pem.ok_or_else(|| wrong(field, "none is given, and this machine has none".to_owned()))?;
-                // One that cannot be read among a hundred is no reason to fail.
-                roots.add_parsable_certificates(certificates(&pem, field)?);
-            }
+            Some(roots)
         }
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            .build()
-            .map_err(|error| wrong(field, error.to_string()))?
+        None => {
+            let pem = MACHINE_AUTHORITIES.iter().find_map(|path| std::fs::read(path).ok());
+            let pem =
+                pem.ok_or_else(|| wrong(field, "none is given, and this machine has none".to_owned()))?;
+            let mut roots = RootCertStore::empty();
+            // One that cannot be read among a hundred is no reason to fail.
+            roots.add_parsable_certificates(certificates(&pem, field)?);
+            Some(roots)
+        }
     };
+    let verifier = tls::verifier(roots, &provider).map_err(|problem| wrong(field, problem))?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong("TLS provider", error.to_string()))?
@@ -134,56 +131,8 @@ fn client_config(config: &Config) -> Result<ClientConfig, ConfigError> {
 }
 
 fn certificates(pem: &[u8], field: &'static str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let problem = match list {
-        Ok(list) if !list.is_empty() => return Ok(list),
-        Ok(_) => "it holds no certificate in PEM".to_owned(),
-        Err(error) => format!("it is not PEM: {error}"),
-    };
-    Err(ConfigError::Certificate { field, problem })
-}
-
-/// insecure-skip-tls-verify: the server need only hold the key of whatever certificate it shows.
-#[derive(Debug)]
-struct AnyCertificate {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    tls::certificates(pem)
+        .map_err(|problem| ConfigError::Certificate { field, problem: format!("it {problem}") })
 }
 
 #[cfg(test)]

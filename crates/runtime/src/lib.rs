@@ -215,7 +215,7 @@ pub use key::Key;
 pub use metrics::Histogram;
 pub use own_writes::OwnWrites;
 pub use queue::WorkQueue;
-pub use recorder::{ObjectRef, Recorder, Severity};
+pub use recorder::{EventBody, ObjectRef, Recorder, Severity};
 pub use reflector::{Reflector, Scope};
 pub use stop::{Stop, Stopper};
 pub use trigger::{Change, Trigger};
