@@ -46,8 +46,10 @@ impl Default for Timing {
     }
 }
 
-/// Tasks that were told to stop have this long; the lease is kept meanwhile. Then, and after that lease, they are aborted.
+/// Tasks that were told to stop have this long, and the lease is kept meanwhile; then they are aborted.
 const WIND_DOWN: Duration = Duration::from_secs(30);
+/// Calls under way may end, even where another has the lease already.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// How leading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,20 +154,23 @@ impl Elector {
                 let _ = task.await;
             }
         });
-        if outcome == Outcome::Stopped {
+        let mut lost = outcome == Outcome::Lost;
+        if !lost {
             tokio::select! {
                 biased;
                 () = &mut ended => return,
-                () = self.renew() => {}
+                () = self.renew() => lost = true,
                 () = env.sleep(WIND_DOWN) => {}
             }
         }
-        // Nobody respects the lease for longer than this; calls under way may end even where another has it already.
-        let left = self.time_left().max(self.timing.retry);
-        tokio::select! {
-            biased;
-            () = &mut ended => return,
-            () = env.sleep(left) => {}
+        if lost {
+            // Half of what is left of the lease: all must be over before it is.
+            let left = (self.time_left() / 2).max(GRACE);
+            tokio::select! {
+                biased;
+                () = &mut ended => return,
+                () = env.sleep(left) => {}
+            }
         }
         tracing::warn!(lease = self.name, identity = self.identity, "tasks that did not stop are aborted");
         aborts.iter().for_each(AbortHandle::abort);
