@@ -18,7 +18,7 @@ use object::{Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 use store::Engine;
-use table::Table;
+use table::{Obj, Table};
 
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::body::RequestBody;
@@ -31,8 +31,8 @@ use crate::negotiate::{Wanted, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::{
-    account_tokens, address_repair, aggregation, certificates, default_account, discovery, open_api, openid,
-    quotas, root_ca, service_cidrs, trust, upkeep, verbs,
+    address_repair, aggregation, certificates, discovery, open_api, openid, quotas, service_cidrs, trust,
+    upkeep, verbs,
 };
 
 /// Requests that are no watch must be answered within this.
@@ -166,34 +166,41 @@ impl Api {
         &self.registry
     }
 
+    /// The certificate authority pods must trust, as PEM, for the loop that publishes it.
+    pub fn root_ca(&self) -> Option<Arc<str>> {
+        self.cluster.root_ca.as_deref().map(Arc::from)
+    }
+
+    /// A token of a service account that is good as long as the Secret holds it, for the loop that fills such Secrets:
+    /// the key stays here.
+    pub fn sign_secret_token(&self, account: &Obj, secret: &Obj) -> Result<String, Status> {
+        let signer = self.identity.service_accounts();
+        let token = signer.legacy_token(account.namespace(), account.name(), account.uid(), secret.name());
+        token.map_err(|error| Status::internal(format!("a token could not be signed: {error}")))
+    }
+
     /// Where others reach this server, as host:port: OpenID clients are sent there for our keys.
     pub fn set_external_address(&self, address: impl Into<String>) {
         self.identity.set_external_address(address.into());
     }
 
-    /// Starts what runs without being asked (upkeep, role aggregation, what every namespace has), once; it stops when a shutdown begins.
+    /// Starts what runs without being asked (upkeep, role aggregation, addresses), once; it stops when a shutdown begins.
     /// The first caller owns the tasks and joins them.
     pub fn start_loops(self: &Arc<Api>) -> Vec<tokio::task::JoinHandle<()>> {
         if self.loops_started.swap(true, Ordering::AcqRel) {
             return Vec::new();
         }
         let env = self.registry.env();
-        let mut loops = vec![
+        vec![
             env.spawn("upkeep", upkeep::run(self.clone())),
             env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
-            env.spawn("account-tokens", account_tokens::run(self.clone())),
-            env.spawn("default-accounts", default_account::run(self.clone())),
             env.spawn("certificates", certificates::run(self.clone(), self.issuer.clone())),
             env.spawn("resourcequota", quotas::run(self.clone())),
             env.spawn("service-cidrs", service_cidrs::run(self.clone())),
             env.spawn("address-repair", address_repair::run(self.clone())),
             env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
             env.spawn("cluster-trust", trust::run(self.clone())),
-        ];
-        if let Some(pem) = &self.cluster.root_ca {
-            loops.push(env.spawn("root-ca-publisher", root_ca::run(self.clone(), pem.clone())));
-        }
-        loops
+        ]
     }
 
     /// Not ready any more, watches end; requests under way finish.

@@ -3,7 +3,6 @@
 //! Read `chain.rs` first: it is the path of a request, top down. `server.rs` is what stands before it (TLS,
 //! connections), `verbs.rs` what comes after it (the registry's verbs as HTTP answers).
 
-mod account_tokens;
 mod address_repair;
 mod aggregation;
 mod authorize;
@@ -12,7 +11,6 @@ mod bootstrap;
 mod certificates;
 mod chain;
 mod connect;
-mod default_account;
 mod discovery;
 mod follow;
 mod health;
@@ -27,11 +25,9 @@ mod node_relations;
 mod open_api;
 mod openid;
 mod own;
-mod per_namespace;
 mod quotas;
 mod respond;
 mod reviews;
-mod root_ca;
 mod server;
 mod service_cidrs;
 mod shutdown;

@@ -4,12 +4,11 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use client_http::tls;
+use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{CipherSuite, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{CipherSuite, ClientConfig, RootCertStore};
 
 use crate::error::BenchError;
 use crate::kubeconfig::{self, Access};
@@ -116,8 +115,8 @@ fn client_config(
     // Every server gets the same cipher, and the one that costs the generator least. Servers in Go choose it anyway.
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
     let provider = Arc::new(provider);
-    let verifier: Arc<dyn ServerCertVerifier> = if access.skip_verify {
-        Arc::new(AnyCertificate { provider: provider.clone() })
+    let roots = if access.skip_verify {
+        None
     } else {
         let pem = access.authority_pem.as_deref().ok_or_else(|| {
             problem(
@@ -128,10 +127,10 @@ fn client_config(
         for certificate in certificates(pem, "certificate-authority").map_err(problem)? {
             roots.add(certificate)?;
         }
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            .build()
-            .map_err(|error| problem(format!("its certificate authority cannot be used: {error}")))?
+        Some(roots)
     };
+    let verifier = tls::verifier(roots, &provider)
+        .map_err(|error| problem(format!("its certificate authority cannot be used: {error}")))?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .dangerous()
@@ -150,63 +149,7 @@ fn client_config(
 }
 
 fn certificates(pem: &[u8], field: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match list {
-        Ok(list) if !list.is_empty() => Ok(list),
-        Ok(_) => Err(format!("its {field} holds no certificate in PEM")),
-        Err(error) => Err(format!("its {field} is not PEM: {error}")),
-    }
-}
-
-/// insecure-skip-tls-verify: the server need only hold the key of whatever certificate it shows.
-#[derive(Debug)]
-struct AnyCertificate {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            certificate,
-            signature,
-            &self.provider.signature_verification_algorithms,
-        )
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    tls::certificates(pem).map_err(|problem| format!("its {field} {problem}"))
 }
 
 #[cfg(test)]

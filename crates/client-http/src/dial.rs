@@ -2,19 +2,20 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use rustls::client::WebPkiServerVerifier;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::config::{Config, ConfigError};
+use crate::tls;
 use crate::url::Url;
 
 /// Bytes to the server and back.
@@ -31,6 +32,12 @@ pub struct Dialled {
 pub trait Dial: Send + Sync {
     fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>>;
 }
+
+/// A connection on which nothing comes is asked this often whether the other side lives, and is dead when that many
+/// questions in a row had no answer: after 45 seconds, as with the pings of HTTP/2.
+const PROBE_AFTER: Duration = Duration::from_secs(30);
+const PROBE_EVERY: Duration = Duration::from_secs(5);
+const PROBES: u32 = 3;
 
 /// Where a machine keeps the authorities it trusts.
 const MACHINE_AUTHORITIES: [&str; 3] =
@@ -62,6 +69,7 @@ impl Dial for Socket {
             let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
             // Small requests must not wait for more to come.
             tcp.set_nodelay(true)?;
+            keep_alive(&tcp)?;
             let Some((connector, name)) = &self.tls else {
                 return Ok(Dialled { wire: Box::new(tcp), http2: false });
             };
@@ -72,32 +80,36 @@ impl Dial for Socket {
     }
 }
 
+/// Whoever only reads from a peer that vanished without a word would wait for ever.
+fn keep_alive(tcp: &TcpStream) -> io::Result<()> {
+    let probing = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
+    SockRef::from(tcp).set_tcp_keepalive(&probing)
+}
+
 fn client_config(config: &Config) -> Result<ClientConfig, ConfigError> {
     let wrong = |field, problem: String| ConfigError::Certificate { field, problem };
     let provider = Arc::new(ring::default_provider());
-    let verifier: Arc<dyn ServerCertVerifier> = if config.skip_verify {
-        Arc::new(AnyCertificate { provider: provider.clone() })
-    } else {
-        let field = "certificate-authority";
-        let mut roots = RootCertStore::empty();
-        match &config.authority_pem {
-            Some(pem) => {
-                for certificate in certificates(pem, field)? {
-                    roots.add(certificate).map_err(|error| wrong(field, error.to_string()))?;
-                }
+    let field = "certificate-authority";
+    let roots = match &config.authority_pem {
+        _ if config.skip_verify => None,
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(pem, field)? {
+                roots.add(certificate).map_err(|error| wrong(field, error.to_string()))?;
             }
-            None => {
-                let pem = MACHINE_AUTHORITIES.iter().find_map(|path| std::fs::read(path).ok());
-                let pem =
-                    pem.ok_or_else(|| wrong(field, "none is given, and this machine has none".to_owned()))?;
-                // One that cannot be read among a hundred is no reason to fail.
-                roots.add_parsable_certificates(certificates(&pem, field)?);
-            }
+            Some(roots)
         }
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-            .build()
-            .map_err(|error| wrong(field, error.to_string()))?
+        None => {
+            let pem = MACHINE_AUTHORITIES.iter().find_map(|path| std::fs::read(path).ok());
+            let pem =
+                pem.ok_or_else(|| wrong(field, "none is given, and this machine has none".to_owned()))?;
+            let mut roots = RootCertStore::empty();
+            // One that cannot be read among a hundred is no reason to fail.
+            roots.add_parsable_certificates(certificates(&pem, field)?);
+            Some(roots)
+        }
     };
+    let verifier = tls::verifier(roots, &provider).map_err(|problem| wrong(field, problem))?;
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| wrong("TLS provider", error.to_string()))?
@@ -119,54 +131,23 @@ fn client_config(config: &Config) -> Result<ClientConfig, ConfigError> {
 }
 
 fn certificates(pem: &[u8], field: &'static str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    let list: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let problem = match list {
-        Ok(list) if !list.is_empty() => return Ok(list),
-        Ok(_) => "it holds no certificate in PEM".to_owned(),
-        Err(error) => format!("it is not PEM: {error}"),
-    };
-    Err(ConfigError::Certificate { field, problem })
+    tls::certificates(pem)
+        .map_err(|problem| ConfigError::Certificate { field, problem: format!("it {problem}") })
 }
 
-/// insecure-skip-tls-verify: the server need only hold the key of whatever certificate it shows.
-#[derive(Debug)]
-struct AnyCertificate {
-    provider: Arc<CryptoProvider>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+    #[tokio::test]
+    async fn a_connection_asks_whether_the_other_side_lives() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let tcp = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        keep_alive(&tcp).unwrap();
+        let socket = SockRef::from(&tcp);
+        assert!(socket.keepalive().unwrap());
+        let after = socket.tcp_keepalive_time().unwrap();
+        let dead = after + socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
+        assert_eq!(dead, Duration::from_secs(45));
     }
 }

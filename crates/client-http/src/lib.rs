@@ -23,6 +23,7 @@ mod objects;
 mod pool;
 mod refusal;
 mod request;
+pub mod tls;
 mod url;
 mod watch;
 

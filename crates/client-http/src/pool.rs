@@ -236,6 +236,11 @@ impl Lease {
         })
     }
 
+    /// On HTTP/2 pings tell whether the other side lives; alone on HTTP/1.1, nothing but what it sends does.
+    pub fn is_pinged(&self) -> bool {
+        matches!(self.sender, Sender::Stream(_))
+    }
+
     /// The answer was read to its end: the connection can be used again.
     pub async fn finish(mut self) {
         // A stream is given back when the lease goes.

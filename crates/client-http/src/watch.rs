@@ -20,6 +20,9 @@ use crate::refusal;
 const MAX_LINE: usize = 8 << 20;
 /// How much longer than asked for a watch may last before the connection counts as dead.
 const GRACE: Duration = Duration::from_secs(30);
+/// A server that lives sends a bookmark a minute: one that says nothing for so long, through proxies that may live on, is
+/// dead. Resources without bookmarks are watched anew from where they were, which costs little.
+const SILENCE: Duration = Duration::from_secs(3 * 60);
 /// The annotation of the bookmark behind the state.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
@@ -31,6 +34,8 @@ pub(crate) struct HttpWatch {
     lines: Lines,
     /// A server that forgot the watch must not keep it for ever; `None`: no end was asked for.
     until: Option<Instant>,
+    /// When it was heard of last, where only that tells whether it lives.
+    heard: Option<Instant>,
     /// Keeps the connection for as long as the watch lasts.
     _lease: Lease,
 }
@@ -45,7 +50,16 @@ impl HttpWatch {
     ) -> HttpWatch {
         let until =
             (timeout_seconds > 0).then(|| env.monotonic() + Duration::from_secs(timeout_seconds) + GRACE);
-        HttpWatch { env, catalog, resource, body, lines: Lines::default(), until, _lease: lease }
+        let heard = (!lease.is_pinged()).then(|| env.monotonic());
+        HttpWatch { env, catalog, resource, body, lines: Lines::default(), until, heard, _lease: lease }
+    }
+
+    /// When the connection counts as dead, if nothing comes, and why then.
+    fn deadline(&self) -> Option<(Instant, &'static str)> {
+        let until = self.until.map(|until| (until, "the watch outlived its time: its connection is dead"));
+        let silent =
+            self.heard.map(|heard| (heard + SILENCE, "the watch fell silent: its connection is dead"));
+        [until, silent].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 }
 
@@ -62,14 +76,20 @@ impl Watch for HttpWatch {
                 if into.len() > before {
                     return Ok(true);
                 }
-                let wait = self.until.map(|until| until.saturating_duration_since(self.env.monotonic()));
+                let now = self.env.monotonic();
+                let (wait, why) = self
+                    .deadline()
+                    .map_or((None, ""), |(at, why)| (Some(at.saturating_duration_since(now)), why));
                 let frame = tokio::select! {
                     biased;
                     frame = self.body.frame() => frame,
                     () = self.env.sleep(wait.unwrap_or_default()), if wait.is_some() => {
-                        return Err(Status::unavailable("the watch outlived its time: its connection is dead"));
+                        return Err(Status::unavailable(why));
                     }
                 };
+                if let Some(heard) = &mut self.heard {
+                    *heard = self.env.monotonic();
+                }
                 match frame {
                     Some(Ok(frame)) => {
                         if let Ok(data) = frame.into_data() {

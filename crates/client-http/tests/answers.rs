@@ -21,7 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use object::{Status, Value};
 use parking_lot::Mutex;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// An answer: code, headers, body. Code 0: the connection is cut instead.
 type Answer = (u16, Vec<(&'static str, &'static str)>, Vec<u8>);
@@ -290,4 +290,51 @@ async fn a_server_that_says_nothing_is_given_up_on() {
     assert_eq!(client(Box::new(Silent)).get(CONFIG_MAPS.at("d", "a")).await.err().unwrap().code, 504);
     assert!(env.monotonic() - begun >= Duration::from_secs(60));
     assert_eq!(client(Box::new(Nowhere)).get(CONFIG_MAPS.at("d", "a")).await.err().unwrap().code, 503);
+}
+
+/// Begins to answer, says one event a minute for some minutes, and then nothing, without hanging up.
+struct FallsSilent {
+    env: Env,
+    minutes: u64,
+}
+
+impl Dial for FallsSilent {
+    fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>> {
+        Box::pin(async move {
+            let (near, mut far) = tokio::io::duplex(4096);
+            let (env, minutes) = (self.env.clone(), self.minutes);
+            drop(self.env.spawn("falls silent", async move {
+                let _ = far.read(&mut [0; 4096]).await;
+                let _ = far.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
+                for _ in 0..minutes {
+                    env.sleep(Duration::from_secs(60)).await;
+                    let line = format!("{{\"type\":\"ADDED\",\"object\":{MAP}}}\n");
+                    let _ = far.write_all(format!("{:x}\r\n{line}\r\n", line.len()).as_bytes()).await;
+                }
+                std::future::pending::<()>().await;
+            }));
+            Ok(Dialled { wire: Box::new(near), http2: false })
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_on_a_connection_that_fell_silent_ends() {
+    let env = Env::simulated(1);
+    let config = Config { server: "http://silent".to_owned(), ..Config::default() };
+    let dial = FallsSilent { env: env.clone(), minutes: 5 };
+    let client =
+        HttpClient::over(env.clone(), Arc::new(Catalog::builtin()), &config, Box::new(dial)).unwrap();
+    let mut watch = client.watch(CONFIG_MAPS.everywhere(), WatchOptions::default()).await.unwrap();
+    let begun = env.monotonic();
+    let mut events = Vec::new();
+    let end = loop {
+        let pulled = tokio::time::timeout(Duration::from_secs(3600), watch.pull(&mut events)).await;
+        if let Err(status) = pulled.expect("it is noticed within the hour") {
+            break status;
+        }
+    };
+    assert_eq!(events.len(), 5, "what it said was heard");
+    assert_eq!(end.code, 503, "{}", end.message);
+    assert_eq!((env.monotonic() - begun).as_secs(), (5 + 3) * 60);
 }

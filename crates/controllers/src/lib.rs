@@ -18,16 +18,21 @@ mod podgc;
 mod pods;
 mod replicaset;
 mod replicationcontroller;
+mod rootca;
 mod served;
+mod serviceaccount;
 mod services;
 mod tainteviction;
+mod tokens;
 mod ttlafterfinished;
 
 use std::sync::Arc;
 
 use client::{Client, Clients};
 use env::Env;
+use object::Status;
 use runtime::{Board, Informers, Recorder, Stop};
+use table::Obj;
 use tokio::task::JoinHandle;
 
 pub use pods::pod_view;
@@ -40,7 +45,20 @@ pub struct Context {
     pub informers: Arc<Informers>,
     pub board: Arc<Board>,
     pub stop: Stop,
+    pub trust: Trust,
 }
+
+/// What no client can read from a server: whom to trust, and the key tokens are signed with. Loops that need what is not
+/// there do not run.
+#[derive(Clone, Default)]
+pub struct Trust {
+    /// The certificate authority pods must trust to reach the server, as PEM.
+    pub root_ca: Option<Arc<str>>,
+    pub sign: Option<SignToken>,
+}
+
+/// A token for a service account that is good as long as the Secret holds it.
+pub type SignToken = Arc<dyn Fn(&Obj, &Obj) -> Result<String, Status> + Send + Sync>;
 
 impl Context {
     /// A client and an event recorder of the loop's own identity; the recorder's task is added to `tasks`.
@@ -72,9 +90,15 @@ pub const ROWS: &[Row] = &[
     Row { name: "pod-garbage-collector-controller", start: podgc::start },
     Row { name: "replicaset-controller", start: replicaset::start },
     Row { name: "replicationcontroller-controller", start: replicationcontroller::start },
+    Row { name: rootca::NAME, start: rootca::start },
+    Row { name: serviceaccount::NAME, start: serviceaccount::start },
+    Row { name: tokens::NAME, start: tokens::start },
     Row { name: tainteviction::NAME, start: tainteviction::start },
     Row { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
 ];
+
+/// The loops a server without any others needs: where they do not run, no pod can be made in a new namespace.
+pub const ACCOUNTS: [&str; 3] = [rootca::NAME, serviceaccount::NAME, tokens::NAME];
 
 /// Starts all loops that are wanted, by name; the tasks end after `context.stop`.
 pub fn start(context: &Context, wanted: &dyn Fn(&str) -> bool) -> Vec<JoinHandle<()>> {
@@ -82,4 +106,10 @@ pub fn start(context: &Context, wanted: &dyn Fn(&str) -> bool) -> Vec<JoinHandle
     let mut tasks: Vec<JoinHandle<()>> = wanted.flat_map(|row| (row.start)(context)).collect();
     tasks.extend(context.informers.take_tasks());
     tasks
+}
+
+/// Nothing new is made in a namespace that is being deleted: no failure, and nothing to try again.
+fn namespace_is_going(status: &Status) -> bool {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
 }

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use client::Client;
 use client::resources::EVENTS;
 use env::Env;
-use object::{Map, Value, time};
 use parking_lot::Mutex;
-use runtime::{ObjectRef, Severity, Stop};
+use runtime::{EventBody, ObjectRef, Severity, Stop};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -98,33 +97,20 @@ async fn write(mut records: mpsc::Receiver<Record>, stop: Stop) {
         };
         let Some(record) = record else { return };
         let namespace = if record.about.namespace.is_empty() { "default" } else { &record.about.namespace };
-        let event = event_object(namespace, &record);
+        let event = EventBody {
+            component: "kubelet",
+            host: &record.host,
+            about: &record.about,
+            severity: record.severity,
+            reason: &record.reason,
+            message: &record.message,
+            count: 1,
+            first_nanos: record.nanos,
+            last_nanos: record.nanos,
+        };
+        let event = event.to_value(namespace, &format!("{}.{:x}", record.about.name, record.nanos));
         if let Err(status) = record.client.create(EVENTS.within(namespace), event).await {
             tracing::debug!(host = &*record.host, error = status.message, "an event could not be written");
         }
     }
-}
-
-fn event_object(namespace: &str, record: &Record) -> Value {
-    let about = &record.about;
-    let at = time::format_seconds((record.nanos / 1_000_000_000) as i64);
-    let mut source = Map::default();
-    source.set("component", "kubelet");
-    source.set("host", &*record.host);
-    let mut event = Value::map();
-    let metadata = event.map_at(&["metadata"]);
-    metadata.set("name", format!("{}.{:x}", about.name, record.nanos));
-    metadata.set("namespace", namespace);
-    let root = event.make_map();
-    root.set("involvedObject", about.to_value());
-    root.set("reason", &*record.reason);
-    root.set("message", &*record.message);
-    root.set("source", source);
-    root.set("firstTimestamp", &*at);
-    root.set("lastTimestamp", at);
-    root.set("count", Value::Int(1));
-    root.set("type", if record.severity == Severity::Normal { "Normal" } else { "Warning" });
-    root.set("reportingComponent", "kubelet");
-    root.set("reportingInstance", &*record.host);
-    event
 }

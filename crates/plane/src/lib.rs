@@ -22,6 +22,7 @@ use store::Revision;
 use tokio::task::{AbortHandle, JoinHandle};
 
 pub use choice::{Choice, UnknownLoop};
+pub use controllers::Trust;
 pub use term::Candidate;
 
 /// What runs.
@@ -32,6 +33,8 @@ pub struct Settings {
     pub nodes: Option<node::simulated::Settings>,
     /// Who we are among those that want to lead; `None`: nobody else can be there.
     pub candidate: Option<Candidate>,
+    /// What the controllers cannot read from the server.
+    pub trust: Trust,
 }
 
 /// A control plane that runs.
@@ -88,7 +91,7 @@ impl Plane {
             // Nodes are not led: whoever was asked for them runs them.
             let alone = Settings { candidate: None, ..settings.clone() };
             plane.part("kube-controller-manager", &alone, move |context| {
-                let Context { env, clients, informers, board, stop } = context;
+                let Context { env, clients, informers, board, stop, .. } = context;
                 let started = node::simulated::start(env, &**clients, informers, board, &nodes, stop.clone());
                 started.unwrap_or_else(|why| {
                     tracing::error!(why, "the simulated nodes cannot be made");
@@ -107,13 +110,13 @@ impl Plane {
         start: impl Fn(&Context) -> Vec<JoinHandle<()>> + Send + Sync + 'static,
     ) {
         let (env, clients, board) = (self.env.clone(), self.clients.clone(), self.board.clone());
-        let under_way = self.under_way.clone();
+        let (under_way, trust) = (self.under_way.clone(), settings.trust.clone());
         let run = move |stop: Stop| {
             // The user of the lease's name may list and watch what its part reads.
             let reader = clients.user(&format!("system:{lease}"), &[]);
             let informers = Informers::new(env.clone(), reader, stop.clone());
-            let context =
-                Context { env: env.clone(), clients: clients.clone(), informers, board: board.clone(), stop };
+            let (env, clients, board, trust) = (env.clone(), clients.clone(), board.clone(), trust.clone());
+            let context = Context { env, clients, informers, board, stop, trust };
             let mut tasks = start(&context);
             tasks.extend(context.informers.take_tasks());
             let mut under_way = under_way.lock();

@@ -155,6 +155,7 @@ impl Controller {
             self;
         let entry = board.register(name, workers, queue.clone());
         let edges = (trigger == Trigger::EdgeOnly).then(|| Arc::new(Edges::default()));
+        let mut hearing = Vec::new();
         for (informer, keys) in watched {
             informers.push(informer.clone());
             let (queue, edges, resource) = (queue.clone(), edges.clone(), informer.scope().resource);
@@ -167,7 +168,8 @@ impl Controller {
                     queue.add(key, priority, Some(Cause::new(resource, notice.obj(), what)));
                 }
             };
-            informer.add_handler(trigger.resync(&env), Box::new(handler));
+            let registration = informer.add_handler(trigger.resync(&env), Box::new(handler));
+            hearing.push((informer, registration));
         }
         let loops = Arc::new(Loop { env, name, queue, entry, reconcile, max_retries, edges, stop });
         let mut tasks = Vec::new();
@@ -187,6 +189,10 @@ impl Controller {
         tasks.push(loops.env.clone().spawn(name, async move {
             loops.stop.stopped().await;
             loops.queue.shut_down();
+            // The informer may be others' too, and live on.
+            for (informer, registration) in hearing {
+                informer.remove_handler(&registration);
+            }
         }));
         tasks
     }

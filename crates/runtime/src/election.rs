@@ -1,13 +1,14 @@
 //! Leader election by Lease: of several processes one leads, and if it falls silent another does.
 //!
 //! ```text
-//! follow ── the lease is free, released, or has not changed for its duration ──> lead ── stopped: release ──> Stopped
+//! follow ── the lease is free, released, or has not changed for its duration ──> lead ── stopped: wind down, release ──> Stopped
 //!   ^  every 2 s, and by chance longer                                            │ renewed every 2 s
 //!   └──────────────── (call run again) <── Lost ── not renewed for 10 s, or another holds it
 //! ```
 //! It is not a fence: a leader that was held up may still write a moment after another began. Every write carries its
 //! version or uid, and so fails where the other was first.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use client::resources::LEASES;
 use env::Env;
 use object::{Status, Value, time};
 use table::Obj;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 use crate::backoff::jittered;
@@ -44,6 +45,11 @@ impl Default for Timing {
         }
     }
 }
+
+/// Tasks that were told to stop have this long, and the lease is kept meanwhile; then they are aborted.
+const WIND_DOWN: Duration = Duration::from_secs(30);
+/// Calls under way may end, even where another has the lease already.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// How leading ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +114,8 @@ impl Elector {
     }
 
     /// Waits until this process leads, starts `lead` and keeps the lease. The [`Stop`] given to `lead` fires when the
-    /// lease is lost or `stop` does; this returns after the tasks `lead` started have ended.
+    /// lease is lost or `stop` does; this returns after the tasks `lead` started have ended. Those that do not end by
+    /// themselves are aborted before another may lead.
     pub async fn run(&mut self, stop: &Stop, lead: impl FnOnce(Stop) -> Vec<JoinHandle<()>>) -> Outcome {
         let won = tokio::select! {
             biased;
@@ -127,10 +134,7 @@ impl Elector {
             () = self.renew() => Outcome::Lost,
         };
         stopper.stop();
-        for task in tasks {
-            // A task that panicked has ended too.
-            let _ = task.await;
-        }
+        self.wind_down(tasks, outcome).await;
         if outcome == Outcome::Stopped {
             // Only now that nobody works any more may another begin.
             self.release().await;
@@ -138,6 +142,39 @@ impl Elector {
             tracing::warn!(lease = self.name, identity = self.identity, "the lease was lost");
         }
         outcome
+    }
+
+    /// Waits for the tasks to end. Whoever was told to stop still leads while they work: nobody else may begin.
+    async fn wind_down(&mut self, tasks: Vec<JoinHandle<()>>, outcome: Outcome) {
+        let aborts: Vec<AbortHandle> = tasks.iter().map(JoinHandle::abort_handle).collect();
+        let env = self.env.clone();
+        let mut ended = pin!(async move {
+            for task in tasks {
+                // A task that panicked has ended too.
+                let _ = task.await;
+            }
+        });
+        let mut lost = outcome == Outcome::Lost;
+        if !lost {
+            tokio::select! {
+                biased;
+                () = &mut ended => return,
+                () = self.renew() => lost = true,
+                () = env.sleep(WIND_DOWN) => {}
+            }
+        }
+        if lost {
+            // Half of what is left of the lease: all must be over before it is.
+            let left = (self.time_left() / 2).max(GRACE);
+            tokio::select! {
+                biased;
+                () = &mut ended => return,
+                () = env.sleep(left) => {}
+            }
+        }
+        tracing::warn!(lease = self.name, identity = self.identity, "tasks that did not stop are aborted");
+        aborts.iter().for_each(AbortHandle::abort);
+        ended.await;
     }
 
     async fn follow(&mut self) {
@@ -276,10 +313,13 @@ impl Elector {
     }
 
     fn is_valid(&self) -> bool {
-        self.seen.as_ref().is_some_and(|seen| {
-            let seconds = u64::try_from(seen.record.duration_seconds).unwrap_or(0);
-            self.env.monotonic() < seen.changed + Duration::from_secs(seconds)
-        })
+        self.seen.as_ref().is_some_and(|seen| self.env.monotonic() < seen.expires())
+    }
+
+    /// How long nobody else may lead; zero where we do not.
+    fn time_left(&self) -> Duration {
+        let ours = self.seen.as_ref().filter(|_| self.leads());
+        ours.map_or(Duration::ZERO, |seen| seen.expires().saturating_duration_since(self.env.monotonic()))
     }
 
     fn record(&self, transitions: i64, acquired: Option<String>) -> Record {
@@ -296,6 +336,13 @@ impl Elector {
     fn now(&self) -> String {
         let nanos = self.env.now_nanos();
         time::format_micros((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as u32)
+    }
+}
+
+impl Seen {
+    fn expires(&self) -> Instant {
+        let seconds = u64::try_from(self.record.duration_seconds).unwrap_or(0);
+        self.changed + Duration::from_secs(seconds)
     }
 }
 

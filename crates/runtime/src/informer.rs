@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use client::Client;
@@ -54,6 +55,23 @@ pub enum QueueKind {
     Delta,
 }
 
+/// A handler that was added: to take it away again, and to know when it was told of the first whole state.
+#[derive(Clone)]
+pub struct Registration {
+    id: u64,
+    synced: watch::Receiver<bool>,
+}
+
+impl Registration {
+    /// Handlers are told within the transaction that applies a state: when that is whole, the handler knows all of it.
+    pub fn has_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+    pub async fn synced(&self) {
+        let _ = self.synced.clone().wait_for(|synced| *synced).await;
+    }
+}
+
 pub struct Informer {
     env: Env,
     client: Arc<dyn Client>,
@@ -63,6 +81,7 @@ pub struct Informer {
     store: Indexer,
     /// Guards the handlers, and is held while they run: who comes late sees a whole state.
     handlers: Mutex<Vec<Registered>>,
+    next_id: AtomicU64,
     /// The first whole state was applied.
     synced: watch::Sender<bool>,
     /// Everything up to here was applied and told.
@@ -72,6 +91,7 @@ pub struct Informer {
 }
 
 struct Registered {
+    id: u64,
     handler: Handler,
     resync: Option<(Duration, Instant)>,
     /// The resync under way is this handler's too.
@@ -91,6 +111,7 @@ impl Informer {
             fifo: Mutex::new(fifo),
             store: Indexer::default(),
             handlers: Mutex::default(),
+            next_id: AtomicU64::new(0),
             synced: watch::Sender::new(false),
             progress: watch::Sender::new(0),
             asked: Notify::new(),
@@ -118,7 +139,8 @@ impl Informer {
     }
 
     /// A handler is told at once of everything known, then of every change. `resync`: and of everything again, that often.
-    pub fn add_handler(&self, resync: Option<Duration>, handler: Handler) {
+    pub fn add_handler(&self, resync: Option<Duration>, handler: Handler) -> Registration {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut handlers = self.handlers.lock();
         for obj in self.store.list() {
             handler(&Notice::Added { obj: &obj, initial: true });
@@ -127,11 +149,21 @@ impl Informer {
             let period = period.max(LEAST_RESYNC);
             (period, self.env.monotonic() + period)
         });
-        handlers.push(Registered { handler, resync, syncing: false });
+        handlers.push(Registered { id, handler, resync, syncing: false });
         drop(handlers);
         if resync.is_some() {
             self.asked.notify_one();
         }
+        Registration { id, synced: self.synced.subscribe() }
+    }
+
+    /// After this the handler is not called any more; `false`: it was not there. Not for handlers to call: they run under
+    /// the lock this takes.
+    pub fn remove_handler(&self, registration: &Registration) -> bool {
+        let mut handlers = self.handlers.lock();
+        let before = handlers.len();
+        handlers.retain(|registered| registered.id != registration.id);
+        handlers.len() < before
     }
 
     /// Keeps the store in step until stopped.
@@ -224,7 +256,7 @@ impl Informer {
                 (None, None) => continue,
             };
             let sync = matches!(notice, Notice::Updated { sync: true, .. });
-            for Registered { handler, resync, syncing } in handlers.iter() {
+            for Registered { handler, resync, syncing, .. } in handlers.iter() {
                 // A resync is for those whose time has come; a relist that finds nothing new, for all who resync.
                 let wanted = if *again { *syncing } else { !sync || resync.is_some() };
                 // One handler's bug must not freeze what all the others see.

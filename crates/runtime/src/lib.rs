@@ -26,7 +26,8 @@
 //! server's own objects and copies nothing. What it gives is shared: to change an object take its [`tree`].
 //!
 //! **[`Informer`]**: a reflector, a fifo, an indexer and the handlers that are told ([`Notice`]). One for each resource of a
-//! process, shared by all ([`Informers`]). A handler that comes late is told of everything first. A deletion that was
+//! process, shared by all ([`Informers`]). A handler that comes late is told of everything first, one may leave
+//! ([`Registration`]). A deletion that was
 //! missed is told when it is noticed, with the last state seen; an object deleted and made again meanwhile is one update
 //! between two uids.
 //!
@@ -208,13 +209,13 @@ pub use controller::{Controller, Failure, Next, Reconcile, Turn};
 pub use election::Elector;
 pub use expectations::Expectations;
 pub use indexer::{IndexBy, Indexer};
-pub use informer::{Handler, Informer, Notice, QueueKind};
+pub use informer::{Handler, Informer, Notice, QueueKind, Registration};
 pub use informers::{BY_CONTROLLER, Informers};
 pub use key::Key;
 pub use metrics::Histogram;
 pub use own_writes::OwnWrites;
 pub use queue::WorkQueue;
-pub use recorder::{ObjectRef, Recorder, Severity};
+pub use recorder::{EventBody, ObjectRef, Recorder, Severity};
 pub use reflector::{Reflector, Scope};
 pub use stop::{Stop, Stopper};
 pub use trigger::{Change, Trigger};

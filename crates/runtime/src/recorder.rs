@@ -87,6 +87,46 @@ impl ObjectRef {
     }
 }
 
+/// An event as it is written, whoever tells it.
+pub struct EventBody<'a> {
+    pub component: &'a str,
+    /// The node that tells it; empty where that does not matter.
+    pub host: &'a str,
+    pub about: &'a ObjectRef,
+    pub severity: Severity,
+    pub reason: &'a str,
+    pub message: &'a str,
+    pub count: i64,
+    pub first_nanos: u128,
+    pub last_nanos: u128,
+}
+
+impl EventBody<'_> {
+    pub fn to_value(&self, namespace: &str, name: &str) -> Value {
+        let mut event = Value::map();
+        let metadata = event.map_at(&["metadata"]);
+        metadata.set("name", name);
+        metadata.set("namespace", namespace);
+        let mut source = Map::default();
+        source.set("component", self.component);
+        if !self.host.is_empty() {
+            source.set("host", self.host);
+        }
+        let root = event.make_map();
+        root.set("involvedObject", self.about.to_value());
+        root.set("reason", self.reason);
+        root.set("message", self.message);
+        root.set("type", if self.severity == Severity::Normal { "Normal" } else { "Warning" });
+        root.set("firstTimestamp", seconds(self.first_nanos));
+        root.set("lastTimestamp", seconds(self.last_nanos));
+        root.set("count", Value::Int(self.count));
+        root.set("reportingComponent", self.component);
+        root.set("reportingInstance", self.host);
+        root.set("source", source);
+        event
+    }
+}
+
 /// Cheap to clone; all clones feed one task.
 #[derive(Clone)]
 pub struct Recorder {
@@ -211,7 +251,18 @@ impl Writer {
         }
         let mut name = observed.name.clone();
         for _ in 0..NAMES {
-            let event = event_object(&self.component, namespace, &name, record, observed);
+            let event = EventBody {
+                component: &self.component,
+                host: "",
+                about: &record.about,
+                severity: record.severity,
+                reason: &record.reason,
+                message: &observed.message,
+                count: observed.count as i64,
+                first_nanos: observed.first_nanos,
+                last_nanos: record.at_nanos,
+            };
+            let event = event.to_value(namespace, &name);
             match self.client.create(EVENTS.within(namespace), event).await {
                 Err(status) if status.reason == "AlreadyExists" => {
                     let later = 1 + u128::from(self.env.random_below(1 << 20));
@@ -245,25 +296,4 @@ fn more_of_it(record: &Record, observed: &Observed) -> Value {
 
 fn seconds(nanos: u128) -> String {
     time::format_seconds((nanos / 1_000_000_000) as i64)
-}
-
-fn event_object(component: &str, namespace: &str, name: &str, record: &Record, observed: &Observed) -> Value {
-    let mut event = Value::map();
-    let metadata = event.map_at(&["metadata"]);
-    metadata.set("name", name.to_owned());
-    metadata.set("namespace", namespace.to_owned());
-    let root = event.make_map();
-    root.set("involvedObject", record.about.to_value());
-    root.set("reason", record.reason.clone());
-    root.set("message", observed.message.clone());
-    root.set("type", if record.severity == Severity::Normal { "Normal" } else { "Warning" });
-    root.set("firstTimestamp", seconds(observed.first_nanos));
-    root.set("lastTimestamp", seconds(record.at_nanos));
-    root.set("count", Value::Int(observed.count as i64));
-    root.set("reportingComponent", component.to_owned());
-    root.set("reportingInstance", "");
-    let mut source = Map::default();
-    source.set("component", component.to_owned());
-    event.make_map().set("source", Value::Map(source));
-    event
 }

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use codec::yaml;
 use env::Env;
 use object::Value;
-use plane::{Candidate, Choice, Plane, Settings};
+use plane::{Candidate, Choice, Plane, Settings, Trust};
 
 pub fn flags() -> [Arg; 3] {
     [
@@ -53,13 +53,18 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     };
     let count = matches.get_one::<u32>("simulated-nodes").copied().unwrap_or(0) as usize;
     let nodes = (count > 0).then(|| node::simulated::Settings { count, ..Default::default() });
-    Ok(Settings { choice, scheduler, nodes, candidate: None })
+    Ok(Settings { choice, scheduler, nodes, ..Settings::default() })
 }
 
 /// Starts the loops, and shows them under `/debug/controllers` and in `/metrics`. `shared`: other servers may stand on the same
 /// store, so leaders are elected.
 pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host: &str) -> Arc<Plane> {
     let mut settings = settings.clone();
+    let signer = api.clone();
+    settings.trust = Trust {
+        root_ca: api.root_ca(),
+        sign: Some(Arc::new(move |account, secret| signer.sign_secret_token(account, secret))),
+    };
     if shared {
         settings.candidate = Some(Candidate { identity: format!("{host}_{}", env.uuid()) });
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use apiserver::LocalClients;
 use client::Clients;
-use controllers::Context;
+use controllers::{Context, Trust};
 use runtime::{Board, Informers, Stopper};
 use tokio::task::JoinHandle;
 
@@ -20,10 +20,10 @@ pub struct ControlPlane {
 }
 
 impl TestCluster {
-    /// All loops, in process.
+    /// All loops, in process, but those the cluster has from its beginning.
     pub fn control_plane(&self) -> ControlPlane {
         let mut plane = self.bare_control_plane(self.local_clients());
-        plane.tasks = controllers::start(&plane.context, &|_| true);
+        plane.tasks = controllers::start(&plane.context, &|name| !controllers::ACCOUNTS.contains(&name));
         plane
     }
 
@@ -32,13 +32,29 @@ impl TestCluster {
         let (stopper, stop) = Stopper::new();
         let reader = clients.user("system:kube-controller-manager", &[]);
         let informers = Informers::new(self.env().clone(), reader, stop.clone());
-        let context =
-            Context { env: self.env().clone(), clients, informers, board: Arc::new(Board::default()), stop };
+        let (env, board, trust) = (self.env().clone(), Arc::new(Board::default()), self.trust());
+        let context = Context { env, clients, informers, board, stop, trust };
         ControlPlane { context, stopper, tasks: Vec::new() }
     }
 }
 
 impl TestCluster {
+    /// What the cluster's server gives its controllers beside a client.
+    pub fn trust(&self) -> Trust {
+        let api = self.api().clone();
+        Trust {
+            root_ca: api.root_ca(),
+            sign: Some(Arc::new(move |account, secret| api.sign_secret_token(account, secret))),
+        }
+    }
+
+    /// The loops without which no pod can be made.
+    pub(crate) fn start_accounts(&mut self) {
+        let mut plane = self.bare_control_plane(self.local_clients());
+        plane.tasks = controllers::start(&plane.context, &|name| controllers::ACCOUNTS.contains(&name));
+        self.accounts = Some(plane);
+    }
+
     /// Clients without a socket, one identity for each loop.
     pub fn local_clients(&self) -> Arc<dyn Clients> {
         Arc::new(LocalClients::new(self.api().clone()))

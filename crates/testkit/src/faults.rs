@@ -10,15 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use catalog::{Catalog, Name};
-use client::{
-    Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
-};
+use client::{Answer, Client, Clients, Event, Target, Watch, WatchOptions};
 use env::Env;
-use object::{About, Status, Value};
-use store::Revision;
+use object::{About, Status};
 use table::Obj;
 use tokio::sync::watch;
+
+use crate::forward::{Forward, Forwarding, Verb};
 
 /// Which faults to make; none by default.
 #[derive(Clone, Debug, Default)]
@@ -74,12 +72,8 @@ impl Faults {
     }
 
     fn wrap(&self, inner: Arc<dyn Client>) -> Arc<dyn Client> {
-        Arc::new(Faulty {
-            plan: self.plan.clone(),
-            env: self.env.clone(),
-            inner,
-            counted: self.counted.clone(),
-        })
+        let (plan, env, counted) = (self.plan.clone(), self.env.clone(), self.counted.clone());
+        Arc::new(Forwarding(Faulty { plan, env, inner, counted }))
     }
 }
 
@@ -101,7 +95,7 @@ struct Faulty {
 
 impl Faulty {
     /// Carries a write out, or not, and tells, or not.
-    async fn write<T>(&self, target: Target<'_>, deletes: bool, call: Answer<'_, T>) -> Result<T, Status> {
+    async fn written<T>(&self, verb: Verb, target: Target<'_>, call: Answer<'_, T>) -> Result<T, Status> {
         // Events are told to people, not acted on: they are not what a loop must survive.
         if target.resource.plural == "events" {
             return call.await;
@@ -111,8 +105,8 @@ impl Faulty {
             return std::future::pending().await;
         }
         // A collection has no version to be in conflict with, and a namespace has dozens of them.
-        let touched = |n: &Option<usize>| n.is_some() && !(target.name.is_empty() && deletes);
-        let every = |n: Option<usize>| touched(&n) && n.is_some_and(|n| scattered(number).is_multiple_of(n));
+        let touched = verb != Verb::DeleteCollection;
+        let every = |n: Option<usize>| touched && n.is_some_and(|n| scattered(number).is_multiple_of(n));
         if every(self.plan.conflict_every) {
             let about = About { group: target.resource.group, resource: target.resource.plural };
             return Err(Status::modified(about, target.name));
@@ -136,9 +130,9 @@ fn scattered(number: usize) -> usize {
     ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as usize
 }
 
-impl Client for Faulty {
-    fn catalog(&self) -> &Arc<Catalog> {
-        self.inner.catalog()
+impl Forward for Faulty {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
     }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
@@ -148,9 +142,6 @@ impl Client for Faulty {
             }
             answer
         })
-    }
-    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
-        self.inner.list(target, options)
     }
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         Box::pin(async move {
@@ -166,31 +157,13 @@ impl Client for Faulty {
             Ok(watch)
         })
     }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.write(target, false, self.inner.create(target, body)))
-    }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.write(target, false, self.inner.update(target, body)))
-    }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.write(target, false, self.inner.patch(target, patch)))
-    }
-    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        Box::pin(self.write(target, true, self.inner.delete(target, options)))
-    }
-    fn delete_collection<'a>(
+    fn write<'a, T: Send + 'a>(
         &'a self,
+        verb: Verb,
         target: Target<'a>,
-        options: DeleteOptions,
-        which: ListOptions,
-    ) -> Answer<'a, ()> {
-        Box::pin(self.write(target, true, self.inner.delete_collection(target, options, which)))
-    }
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        Box::pin(self.write(target, false, self.inner.act(target, body)))
-    }
-    fn writer(&self, revision: Revision) -> Option<Name> {
-        self.inner.writer(revision)
+        call: Answer<'a, T>,
+    ) -> Answer<'a, T> {
+        Box::pin(self.written(verb, target, call))
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod control;
 pub mod faults;
+pub mod forward;
 mod pipe;
 mod raw;
 mod service;
@@ -42,6 +43,8 @@ pub use socket::Served;
 pub struct TestCluster {
     api: Arc<Api>,
     loops: Vec<JoinHandle<()>>,
+    /// Makes default accounts, where nobody else does.
+    accounts: Option<ControlPlane>,
     sockets: Vec<JoinHandle<()>>,
 }
 
@@ -64,6 +67,14 @@ impl TestCluster {
 
     /// In a given world, with a configuration of one's own.
     pub async fn with(env: Env, change: impl FnOnce(&mut ApiConfig)) -> TestCluster {
+        let mut cluster = Self::bare(env, change).await;
+        cluster.start_accounts();
+        cluster.settled().await;
+        cluster
+    }
+
+    /// The server alone: no namespace gets an account, so no pod can be made, unless the test runs the loops that do.
+    pub async fn bare(env: Env, change: impl FnOnce(&mut ApiConfig)) -> TestCluster {
         let catalog = Arc::new(Catalog::builtin());
         let table = Table::new(catalog.clone(), env.clone());
         let engine = MemoryEngine::open(table.clone());
@@ -86,12 +97,10 @@ impl TestCluster {
             panic!("the cluster's first objects: {}", status.message);
         }
         let loops = api.start_loops();
-        let cluster = TestCluster { api, loops, sockets: Vec::new() };
-        cluster.settled().await;
-        cluster
+        TestCluster { api, loops, accounts: None, sockets: Vec::new() }
     }
 
-    /// Waits until the server's loops have made a default account for every namespace there is.
+    /// Waits until loops have made a default account for every namespace there is.
     pub async fn settled(&self) {
         let table = self.api.registry().table();
         let stored = |plural: &str| {
@@ -141,6 +150,9 @@ impl TestCluster {
 
     /// Ends watches, waits for loops and sockets.
     pub async fn shutdown(mut self) {
+        if let Some(accounts) = self.accounts.take() {
+            accounts.stop().await;
+        }
         self.api.begin_shutdown();
         for task in self.loops.drain(..).chain(self.sockets.drain(..)) {
             if let Err(error) = task.await

@@ -6,14 +6,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use apiserver::{Api, Caller, RequestBody};
+use apiserver::{Api, Caller, serve_stream};
 use auth::UserInfo;
 use client_http::{Config, Dial, Dialled, HttpClient, HttpClients, Identities};
 use futures_util::future::BoxFuture;
-use http::Request;
-use hyper::server::conn::{http1, http2};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
@@ -102,19 +98,8 @@ impl Dial for Pipe {
             let (api, caller, http2) = (inner.api.clone(), Caller::Known(inner.user.clone()), inner.http2);
             let env = api.registry().env().clone();
             open.push(env.spawn("pipe", async move {
-                let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-                    let (api, caller) = (api.clone(), caller.clone());
-                    async move {
-                        let request = request.map(RequestBody::Socket);
-                        Ok::<_, std::convert::Infallible>(api.handle(&caller, request).await)
-                    }
-                });
-                let io = TokioIo::new(far);
                 // How it ends is seen on the other side.
-                let _ = match http2 {
-                    true => http2::Builder::new(TokioExecutor::new()).serve_connection(io, service).await,
-                    false => http1::Builder::new().serve_connection(io, service).await,
-                };
+                let _ = serve_stream(api, far, http2, move |_| caller.clone()).await;
             }));
             Ok(Dialled { wire: Box::new(near), http2: inner.http2 })
         })

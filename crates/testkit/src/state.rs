@@ -82,7 +82,8 @@ fn blur(value: &mut Value) {
                         | "managedFields"
                         | "batch.kubernetes.io/controller-uid"
                         | "controller-uid"
-                        | "ca.crt"
+                        | "kubernetes.io/service-account.uid"
+                        | "token"
                 );
                 !moment && !chance
             });

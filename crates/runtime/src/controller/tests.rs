@@ -196,3 +196,26 @@ async fn a_stop_ends_all_tasks() {
         task.await.unwrap();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_that_stopped_leaves_the_informer_it_shared() {
+    let env = Env::simulated(1);
+    let (stopper, stop) = Stopper::new();
+    let client = Scripted::new(vec![Say::Watch(Ok(history()))]);
+    let informer = Informer::new(env.clone(), client, Scope::all(CONFIG_MAPS), QueueKind::Real);
+    let held = Arc::new(());
+    let holding = held.clone();
+    let controller = Controller::new(&env, "leaving").watches(&informer, move |_| {
+        let _ = &holding;
+        Vec::new()
+    });
+    let noting = Arc::new(Noting { heard: Heard::default(), decide: Box::new(|_| Ok(Next::Done)) });
+    let tasks = controller.start(&Arc::new(Board::default()), noting, stop);
+    assert_eq!(Arc::strong_count(&held), 2);
+    stopper.stop();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    assert_eq!(Arc::strong_count(&held), 1, "the informer lives on without its handler");
+    drop(informer);
+}

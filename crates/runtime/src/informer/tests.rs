@@ -184,3 +184,39 @@ fn an_index_follows_what_is_put_and_removed_and_finds_what_was_there_before_it()
     assert_eq!(store.list_namespace("default").len(), 1);
     assert!(store.list_namespace("defaul").is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_was_removed_hears_nothing_more_and_the_others_do() {
+    for queue in both() {
+        let rig = rig(
+            queue,
+            vec![vec![
+                state(vec![map("a", 1)], 1),
+                Ok((vec![Event::Added(map("b", 2))], true)),
+                Ok((vec![Event::Added(map("c", 3))], true)),
+            ]],
+        );
+        let stays = rig.listen(None);
+        let goes = Heard::default();
+        let hearing = goes.clone();
+        let early = rig.informer.add_handler(
+            Some(Duration::from_secs(5)),
+            Box::new(move |notice| hearing.lock().push(short(notice))),
+        );
+        assert!(!early.has_synced(), "nothing was told yet");
+        rig.informer.start(rig.stop.clone());
+        early.synced().await;
+        assert!(goes.lock().contains(&"+a!".to_owned()), "{queue:?}");
+        rig.run(1).await;
+        assert!(rig.informer.remove_handler(&early));
+        assert!(!rig.informer.remove_handler(&early), "it is gone already");
+        let before = goes.lock().clone();
+        let late = rig.informer.add_handler(None, Box::new(|_| {}));
+        assert!(late.has_synced(), "it was told of everything when it came");
+        rig.informer.feed(&mut vec![Delta::Added(map("d", 9))]);
+        rig.run(60).await;
+        assert_eq!(*goes.lock(), before, "neither changes nor resyncs");
+        assert_eq!(stays.lock().last().map(String::as_str), Some("+d"));
+        rig.stopper.stop();
+    }
+}

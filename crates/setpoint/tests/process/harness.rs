@@ -14,6 +14,9 @@ pub const SETPOINT: &str = env!("CARGO_BIN_EXE_setpoint");
 /// Longer than anything here takes on a busy machine; a test that waits this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The loops without which no pod can be made.
+const ACCOUNTS: &str = "--controllers=serviceaccount-controller,serviceaccount-token-controller,root-ca-certificate-publisher-controller";
+
 /// A running server; killed when dropped.
 pub struct Proc {
     child: Child,
@@ -28,9 +31,10 @@ impl Proc {
         Proc::start_with(data_dir, &[])
     }
 
-    /// The same with more flags. Returns once the server is ready. The API alone: what a test writes, nobody touches.
+    /// The same with more flags. Returns once the server is ready. The API and what gives namespaces
+    /// their accounts: what a test writes, nobody touches.
     pub fn start_with(data_dir: &Path, flags: &[&str]) -> Proc {
-        let alone: Vec<&str> = ["--controllers=-*"].iter().chain(flags).copied().collect();
+        let alone: Vec<&str> = [ACCOUNTS].iter().chain(flags).copied().collect();
         Proc::start_cluster(data_dir, &alone)
     }
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::Duration;
 
 use apiserver::LocalClients;
-use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
-use object::{About, Status, Value};
+use client::{Answer, Client, Clients, Target};
+use object::{About, Status};
 use serde_json::{Value as Json, json};
-use table::Obj;
+use testkit::forward::{Forward, Forwarding, Verb};
 use testkit::{ControlPlane, TestCluster};
 
 pub const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -126,7 +126,8 @@ impl Troubled {
 
 impl Clients for Troubled {
     fn controller(&self, name: &str) -> Arc<dyn Client> {
-        Arc::new(TroubledClient { inner: self.inner.controller(name), trouble: self.trouble.clone() })
+        let (inner, trouble) = (self.inner.controller(name), self.trouble.clone());
+        Arc::new(Forwarding(TroubledClient { inner, trouble }))
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
         self.inner.user(name, groups)
@@ -138,58 +139,19 @@ struct TroubledClient {
     trouble: Arc<Trouble>,
 }
 
-impl TroubledClient {
-    fn write<'a, T: Send + 'a>(
-        &'a self,
-        target: Target<'a>,
-        call: impl FnOnce(&'a dyn Client) -> Answer<'a, T> + Send + 'a,
-    ) -> Answer<'a, T> {
+impl Forward for TroubledClient {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
+    }
+    fn write<'a, T: Send + 'a>(&'a self, _: Verb, target: Target<'a>, call: Answer<'a, T>) -> Answer<'a, T> {
         Box::pin(async move {
             let fate = self.trouble.fate(&target).await;
             if fate == Fate::Conflict {
                 let about = About { group: target.resource.group, resource: target.resource.plural };
                 return Err(Status::conflict(about, target.name, "injected"));
             }
-            let answer = call(&*self.inner).await;
+            let answer = call.await;
             if fate == Fate::Timeout { Err(Status::timeout("injected")) } else { answer }
         })
-    }
-}
-
-impl Client for TroubledClient {
-    fn catalog(&self) -> &Arc<catalog::Catalog> {
-        self.inner.catalog()
-    }
-    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
-        self.inner.get(target)
-    }
-    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
-        self.inner.list(target, options)
-    }
-    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
-        self.inner.watch(target, options)
-    }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.write(target, move |client| client.create(target, body))
-    }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.write(target, move |client| client.update(target, body))
-    }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        self.write(target, move |client| client.patch(target, patch))
-    }
-    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        self.write(target, move |client| client.delete(target, options))
-    }
-    fn delete_collection<'a>(
-        &'a self,
-        target: Target<'a>,
-        options: DeleteOptions,
-        which: ListOptions,
-    ) -> Answer<'a, ()> {
-        self.write(target, move |client| client.delete_collection(target, options, which))
-    }
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        self.write(target, move |client| client.act(target, body))
     }
 }

@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use catalog::Catalog;
-use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
-use object::{About, Status, Value};
-use table::Obj;
+use client::{Answer, Client, Clients, Target};
+use object::{About, Status};
+use testkit::forward::{Forward, Forwarding, Verb};
 
 /// Events are not counted: nothing depends on them.
 pub struct Counting {
@@ -53,7 +52,8 @@ impl Counting {
 
 impl Clients for Counting {
     fn controller(&self, name: &str) -> Arc<dyn Client> {
-        Arc::new(CountingClient { inner: self.inner.controller(name), writes: self.writes.clone() })
+        let (inner, writes) = (self.inner.controller(name), self.writes.clone());
+        Arc::new(Forwarding(CountingClient { inner, writes }))
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
         self.inner.user(name, groups)
@@ -70,57 +70,29 @@ impl CountingClient {
     }
 }
 
-impl Client for CountingClient {
-    fn catalog(&self) -> &Arc<Catalog> {
-        self.inner.catalog()
+impl Forward for CountingClient {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
     }
-    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
-        self.inner.get(target)
-    }
-    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
-        self.inner.list(target, options)
-    }
-    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
-        self.inner.watch(target, options)
-    }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(async move {
-            self.count(&target).await;
-            self.inner.create(target, body).await
-        })
-    }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(async move {
-            self.count(&target).await;
-            let nth = self.writes.updates.fetch_add(1, Ordering::SeqCst);
-            if self.writes.conflicts && nth.is_multiple_of(3) {
-                let about = About { group: target.resource.group, resource: target.resource.plural };
-                return Err(Status::modified(about, target.name));
-            }
-            self.inner.update(target, body).await
-        })
-    }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        Box::pin(async move {
-            self.count(&target).await;
-            self.inner.patch(target, patch).await
-        })
-    }
-    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        Box::pin(async move {
-            self.count(&target).await;
-            self.inner.delete(target, options).await
-        })
-    }
-    fn delete_collection<'a>(
+    fn write<'a, T: Send + 'a>(
         &'a self,
+        verb: Verb,
         target: Target<'a>,
-        options: DeleteOptions,
-        which: ListOptions,
-    ) -> Answer<'a, ()> {
-        self.inner.delete_collection(target, options, which)
-    }
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        self.inner.act(target, body)
+        call: Answer<'a, T>,
+    ) -> Answer<'a, T> {
+        if matches!(verb, Verb::DeleteCollection | Verb::Act) {
+            return call;
+        }
+        Box::pin(async move {
+            self.count(&target).await;
+            if verb == Verb::Update {
+                let nth = self.writes.updates.fetch_add(1, Ordering::SeqCst);
+                if self.writes.conflicts && nth.is_multiple_of(3) {
+                    let about = About { group: target.resource.group, resource: target.resource.plural };
+                    return Err(Status::modified(about, target.name));
+                }
+            }
+            call.await
+        })
     }
 }

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use apiserver::LocalClients;
-use catalog::Catalog;
-use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
-use object::{Status, Value};
+use client::{Answer, Client, Clients, Target};
+use object::Status;
 use runtime::election::Outcome;
 use runtime::{Elector, Stop, Stopper};
 use table::Obj;
 use testkit::TestCluster;
+use testkit::forward::{Forward, Forwarding, Verb};
 use tokio::task::JoinHandle;
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
@@ -28,9 +28,9 @@ impl Cuttable {
     }
 }
 
-impl Client for Cuttable {
-    fn catalog(&self) -> &Arc<Catalog> {
-        self.inner.catalog()
+impl Forward for Cuttable {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
     }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
@@ -38,52 +38,47 @@ impl Client for Cuttable {
             self.inner.get(target).await
         })
     }
-    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
-        self.inner.list(target, options)
-    }
-    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
-        self.inner.watch(target, options)
-    }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.inner.create(target, body)
-    }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+    fn write<'a, T: Send + 'a>(&'a self, _: Verb, _: Target<'a>, call: Answer<'a, T>) -> Answer<'a, T> {
         Box::pin(async move {
             self.check()?;
-            self.inner.update(target, body).await
+            call.await
         })
     }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        self.inner.patch(target, patch)
+}
+
+/// Says that work is under way, until it ends or is ended.
+struct Working(Arc<AtomicBool>);
+
+impl Working {
+    fn begin(flag: Arc<AtomicBool>) -> Working {
+        flag.store(true, Ordering::SeqCst);
+        Working(flag)
     }
-    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        self.inner.delete(target, options)
-    }
-    fn delete_collection<'a>(
-        &'a self,
-        target: Target<'a>,
-        options: DeleteOptions,
-        which: ListOptions,
-    ) -> Answer<'a, ()> {
-        self.inner.delete_collection(target, options, which)
-    }
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        self.inner.act(target, body)
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
     }
 }
 
 /// A process that would lead, with one task that runs while it does.
 struct Process {
-    client: Arc<Cuttable>,
+    client: Arc<Forwarding<Cuttable>>,
     stopper: Stopper,
     leading: Arc<AtomicBool>,
     task: JoinHandle<Outcome>,
 }
 
 fn process(cluster: &TestCluster, identity: &str) -> Process {
+    slow_process(cluster, identity, Duration::ZERO)
+}
+
+/// Its work takes that much longer after it was told to stop.
+fn slow_process(cluster: &TestCluster, identity: &str, slow: Duration) -> Process {
     let clients = LocalClients::new(cluster.api().clone());
     let inner = clients.user("system:kube-controller-manager", &[]);
-    let client = Arc::new(Cuttable { inner, cut: AtomicBool::new(false) });
+    let client = Arc::new(Forwarding(Cuttable { inner, cut: AtomicBool::new(false) }));
     let (stopper, stop) = Stopper::new();
     let leading = Arc::new(AtomicBool::new(false));
     let env = cluster.env().clone();
@@ -91,10 +86,11 @@ fn process(cluster: &TestCluster, identity: &str) -> Process {
     let flag = leading.clone();
     let task = env.clone().spawn("process", async move {
         let lead = |lost: Stop| {
+            let clock = env.clone();
             vec![env.spawn("work", async move {
-                flag.store(true, Ordering::SeqCst);
+                let _working = Working::begin(flag);
                 lost.stopped().await;
-                flag.store(false, Ordering::SeqCst);
+                clock.sleep(slow).await;
             })]
         };
         elector.run(&stop, lead).await
@@ -174,7 +170,7 @@ async fn a_leader_that_cannot_renew_stops_before_another_begins() {
     until(&cluster, "the first leads", || first.leads()).await;
     let second = process(&cluster, "second");
     cluster.env().sleep(Duration::from_secs(30)).await;
-    first.client.cut.store(true, Ordering::SeqCst);
+    first.client.0.cut.store(true, Ordering::SeqCst);
     let mut both = false;
     let took = until(&cluster, "the first stops", || {
         both |= first.leads() && second.leads();
@@ -202,5 +198,63 @@ async fn a_leader_that_sees_anothers_name_stops_at_once() {
     assert_eq!(first.task.await.unwrap(), Outcome::Lost);
     let lease = cluster.get(LEASE).await.json();
     assert_eq!(lease["spec"]["holderIdentity"], "thief", "a deposed leader writes nothing more");
+    cluster.shutdown().await;
+}
+
+/// How long the first's work went on after it was told to stop; nobody else may lead meanwhile.
+async fn handed_over(seed: u64, slow: Duration) -> u64 {
+    let cluster = TestCluster::simulated(seed).await;
+    let first = slow_process(&cluster, "first", slow);
+    until(&cluster, "the first leads", || first.leads()).await;
+    let second = process(&cluster, "second");
+    cluster.env().sleep(Duration::from_secs(30)).await;
+    first.stopper.stop();
+    let mut both = false;
+    let took = until(&cluster, "the first's work ends", || {
+        both |= first.leads() && second.leads();
+        !first.leads()
+    })
+    .await;
+    assert!(!both, "two led at the same time");
+    assert_eq!(first.task.await.expect("the process ended"), Outcome::Stopped);
+    let waited = until(&cluster, "the second leads", || second.leads()).await;
+    assert!(waited < 5_000, "the lease was not given back: {waited}");
+    second.stopper.stop();
+    second.task.await.expect("the process ended");
+    cluster.shutdown().await;
+    took
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_keeps_its_lease_while_its_work_winds_down() {
+    // Longer than the lease.
+    let took = handed_over(5, Duration::from_secs(25)).await;
+    assert!((25_000..=25_002).contains(&took), "{took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_does_not_stop_is_aborted_before_another_leads() {
+    let took = handed_over(6, Duration::from_secs(24 * 3600)).await;
+    assert!((30_000..=30_002).contains(&took), "{took}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_of_a_leader_that_lost_its_lease_ends_with_the_lease() {
+    let cluster = TestCluster::simulated(7).await;
+    let first = slow_process(&cluster, "first", Duration::from_secs(24 * 3600));
+    until(&cluster, "the first leads", || first.leads()).await;
+    let second = process(&cluster, "second");
+    cluster.env().sleep(Duration::from_secs(30)).await;
+    first.client.0.cut.store(true, Ordering::SeqCst);
+    let mut both = false;
+    until(&cluster, "the second leads", || {
+        both |= first.leads() && second.leads();
+        second.leads()
+    })
+    .await;
+    assert!(!both && !first.leads());
+    assert_eq!(first.task.await.unwrap(), Outcome::Lost);
+    second.stopper.stop();
+    second.task.await.unwrap();
     cluster.shutdown().await;
 }

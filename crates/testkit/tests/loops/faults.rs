@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use env::Env;
 use plane::{Plane, Settings};
 use serde_json::json;
 use testkit::TestCluster;
@@ -15,6 +16,13 @@ async fn hour(cluster: &TestCluster) {
     let pause = |seconds| cluster.env().sleep(Duration::from_secs(seconds));
     cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "gone"}})).await.ok(201);
     cluster.settled().await;
+    for account in ["stays", "leaves"] {
+        let secret = json!({"metadata": {"name": account, "annotations": {"kubernetes.io/service-account.name": account}},
+            "type": "kubernetes.io/service-account-token"});
+        let robot = json!({"metadata": {"name": account}});
+        cluster.post("/api/v1/namespaces/default/serviceaccounts", robot).await.ok(201);
+        cluster.post("/api/v1/namespaces/default/secrets", secret).await.ok(201);
+    }
     let labels = |app: &str| json!({"app": app});
     let template = |app: &str, image: &str| json!({"metadata": {"labels": labels(app)}, "spec": {"containers": [{"name": "c", "image": image}]}});
     let deployment = |app: &str, replicas: u32| json!({"metadata": {"name": app}, "spec": {"replicas": replicas, "selector": {"matchLabels": labels(app)}, "template": template(app, "one")}});
@@ -69,6 +77,10 @@ async fn hour(cluster: &TestCluster) {
     let mirrored = |no: serde_json::Value| json!({"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": no}}});
     cluster.merge(&db, mirrored(json!("true"))).await.ok(200);
     cluster.delete("/api/v1/namespaces/gone").await.ok(200);
+    cluster.delete("/api/v1/namespaces/default/serviceaccounts/leaves").await.ok(200);
+    cluster.delete("/api/v1/namespaces/default/serviceaccounts/default").await.ok(200);
+    let spoiled = json!({"data": {"ca.crt": "x", "more": "y"}});
+    cluster.merge("/api/v1/namespaces/default/configmaps/kube-root-ca.crt", spoiled).await.ok(200);
     let orphan = format!("{}/old?propagationPolicy=Orphan", core("default", "replicationcontrollers"));
     cluster.delete(orphan).await.ok(200);
     cluster.delete("/apis/batch/v1/namespaces/default/jobs/once?propagationPolicy=Foreground").await.ok(200);
@@ -93,10 +105,15 @@ async fn hour(cluster: &TestCluster) {
     pause(120).await;
 }
 
+/// Nothing runs beside what the test starts.
+async fn cluster() -> TestCluster {
+    TestCluster::bare(Env::simulated(SEED), |config| config.cluster.root_ca = Some("PEM".to_owned())).await
+}
+
 /// The end, without any fault.
 async fn reference() -> String {
-    let cluster = TestCluster::simulated(SEED).await;
-    let settings = Settings { nodes: Some(testkit::nodes(3)), ..Settings::default() };
+    let cluster = cluster().await;
+    let settings = Settings { nodes: Some(testkit::nodes(3)), trust: cluster.trust(), ..Settings::default() };
     let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
     hour(&cluster).await;
     cluster.quiet(Duration::from_secs(120)).await;
@@ -105,6 +122,14 @@ async fn reference() -> String {
     assert!(!state.contains("lost-with-its-node"), "and the pod without a node:\n{state}");
     let mirrors = state.lines().filter(|line| line.starts_with("endpointslices default/db-"));
     assert_eq!(mirrors.count(), 1, "and there is one mirror:\n{state}");
+    for there in [
+        "secrets default/stays",
+        "serviceaccounts default/default",
+        "configmaps kube-public/kube-root-ca.crt",
+    ] {
+        assert!(state.contains(there), "{there} is not there:\n{state}");
+    }
+    assert!(!state.contains("default/leaves"), "a token went with its account:\n{state}");
     plane.stop().await;
     cluster.shutdown().await;
     state
@@ -112,14 +137,17 @@ async fn reference() -> String {
 
 /// The end when one loop meets with faults; `None` if it died and was started again: then also how it ended.
 async fn with_faults(name: &str, faults: Plan) -> (bool, usize, String) {
-    let cluster = TestCluster::simulated(SEED).await;
+    let cluster = cluster().await;
+    let trust = cluster.trust();
     let others = Settings {
         choice: plane::Choice::new(vec!["*".to_owned(), format!("-{name}")]).expect("it is a row's name"),
         nodes: Some(testkit::nodes(3)),
+        trust: trust.clone(),
         ..Settings::default()
     };
     let alone = Settings {
         choice: plane::Choice::new(vec![name.to_owned()]).expect("it is a row's name"),
+        trust,
         ..Settings::default()
     };
     let plane = Plane::start(cluster.env(), cluster.local_clients(), &others);
@@ -203,6 +231,9 @@ async fn the_other_loops_that_die_after_any_write_come_to_the_same_end() {
         "pod-garbage-collector-controller",
         "taint-eviction-controller",
         "ttl-after-finished-controller",
+        "root-ca-certificate-publisher-controller",
+        "serviceaccount-controller",
+        "serviceaccount-token-controller",
         "scheduler",
     ])
     .await;

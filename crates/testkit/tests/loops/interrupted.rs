@@ -6,14 +6,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use apiserver::LocalClients;
-use catalog::Catalog;
-use client::{
-    Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
-};
+use client::{Answer, Client, Clients, Event, Patch, Target, Watch, WatchOptions};
 use env::Env;
 use object::Value;
-use table::Obj;
 use testkit::TestCluster;
+use testkit::forward::{Forward, Forwarding, Verb};
 
 #[derive(Clone)]
 pub struct Interrupted {
@@ -59,7 +56,7 @@ impl Interrupted {
         let admin = self.inner.user("kubernetes-admin", &["system:masters"]);
         let meddler = self.meddling.then_some(admin);
         let (left, env) = (self.left.clone(), self.env.clone());
-        Arc::new(Mortal { inner, env, left, meddler, late_millis: self.late_millis })
+        Arc::new(Forwarding(Mortal { inner, env, left, meddler, late_millis: self.late_millis }))
     }
 }
 
@@ -80,25 +77,6 @@ struct Mortal {
     late_millis: u64,
 }
 
-impl Mortal {
-    fn write<'a, T: Send + 'a>(&'a self, target: Target<'a>, call: Answer<'a, T>) -> Answer<'a, T> {
-        Box::pin(async move {
-            let left = self.left.fetch_sub(1, Ordering::SeqCst);
-            if left < 1 {
-                return std::future::pending().await;
-            }
-            if let Some(meddler) = self.meddler.as_ref().filter(|_| left % 2 == 0 && !target.name.is_empty())
-            {
-                let mut patch = Value::map();
-                patch.map_at(&["metadata", "annotations"]).set("meddled", left.to_string());
-                let _ = meddler.patch(target.sub(""), Patch::Merge(patch)).await;
-            }
-            let answer = call.await;
-            if left == 1 { std::future::pending().await } else { answer }
-        })
-    }
-}
-
 /// A watch of somebody slow.
 struct Late {
     inner: Box<dyn Watch>,
@@ -116,15 +94,9 @@ impl Watch for Late {
     }
 }
 
-impl Client for Mortal {
-    fn catalog(&self) -> &Arc<Catalog> {
-        self.inner.catalog()
-    }
-    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
-        self.inner.get(target)
-    }
-    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
-        self.inner.list(target, options)
+impl Forward for Mortal {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
     }
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         if self.late_millis == 0 {
@@ -137,27 +109,20 @@ impl Client for Mortal {
             Ok(watch)
         })
     }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.write(target, self.inner.create(target, body))
-    }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.write(target, self.inner.update(target, body))
-    }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        self.write(target, self.inner.patch(target, patch))
-    }
-    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        self.write(target, self.inner.delete(target, options))
-    }
-    fn delete_collection<'a>(
-        &'a self,
-        target: Target<'a>,
-        options: DeleteOptions,
-        which: ListOptions,
-    ) -> Answer<'a, ()> {
-        self.write(target, self.inner.delete_collection(target, options, which))
-    }
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        self.write(target, self.inner.act(target, body))
+    fn write<'a, T: Send + 'a>(&'a self, _: Verb, target: Target<'a>, call: Answer<'a, T>) -> Answer<'a, T> {
+        Box::pin(async move {
+            let left = self.left.fetch_sub(1, Ordering::SeqCst);
+            if left < 1 {
+                return std::future::pending().await;
+            }
+            if let Some(meddler) = self.meddler.as_ref().filter(|_| left % 2 == 0 && !target.name.is_empty())
+            {
+                let mut patch = Value::map();
+                patch.map_at(&["metadata", "annotations"]).set("meddled", left.to_string());
+                let _ = meddler.patch(target.sub(""), Patch::Merge(patch)).await;
+            }
+            let answer = call.await;
+            if left == 1 { std::future::pending().await } else { answer }
+        })
     }
 }

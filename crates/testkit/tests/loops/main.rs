@@ -1,5 +1,6 @@
 //! Control loops beside a whole server, in virtual time.
 
+mod accounts;
 mod batch_steps;
 mod budgets;
 mod counting;

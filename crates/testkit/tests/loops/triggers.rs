@@ -9,20 +9,16 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use apiserver::LocalClients;
-use catalog::Catalog;
 use client::resources::CONFIG_MAPS;
-use client::{
-    Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
-};
+use client::{Answer, Client, Clients, Event, ListOptions, Target, Watch, WatchOptions};
 use futures_util::future::BoxFuture;
-use object::Value;
 use runtime::{
     Board, Change, Controller, Failure, Informer, Key, Next, QueueKind, Reconcile, Scope, Stopper, Trigger,
     Turn,
 };
 use serde_json::json;
-use table::Obj;
 use testkit::TestCluster;
+use testkit::forward::{Forward, Forwarding};
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -56,15 +52,9 @@ impl Watch for LossyWatch {
     }
 }
 
-impl Client for Lossy {
-    fn catalog(&self) -> &Arc<Catalog> {
-        self.inner.catalog()
-    }
-    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
-        self.inner.get(target)
-    }
-    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
-        self.inner.list(target, options)
+impl Forward for Lossy {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
     }
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         Box::pin(async move {
@@ -72,29 +62,6 @@ impl Client for Lossy {
             let watch: Box<dyn Watch> = Box::new(LossyWatch { inner, losing: self.losing.clone() });
             Ok(watch)
         })
-    }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.inner.create(target, body)
-    }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.inner.update(target, body)
-    }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        self.inner.patch(target, patch)
-    }
-    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        self.inner.delete(target, options)
-    }
-    fn delete_collection<'a>(
-        &'a self,
-        target: Target<'a>,
-        options: DeleteOptions,
-        which: ListOptions,
-    ) -> Answer<'a, ()> {
-        self.inner.delete_collection(target, options, which)
-    }
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        self.inner.act(target, body)
     }
 }
 
@@ -138,7 +105,7 @@ async fn rig(trigger: Trigger) -> Rig {
     let env = cluster.env().clone();
     let inner = LocalClients::new(cluster.api().clone()).user("kubernetes-admin", &["system:masters"]);
     let losing = Arc::new(AtomicBool::new(false));
-    let client: Arc<dyn Client> = Arc::new(Lossy { inner, losing: losing.clone() });
+    let client: Arc<dyn Client> = Arc::new(Forwarding(Lossy { inner, losing: losing.clone() }));
     let (stopper, stop) = Stopper::new();
     let scope = Scope { labels: "lamp".into(), ..Scope::all(CONFIG_MAPS) };
     let maps = Informer::new(env.clone(), client.clone(), scope, QueueKind::default());

@@ -1,0 +1,71 @@
+//! Root-CA publisher: every namespace has a ConfigMap `kube-root-ca.crt`, which says whom its pods must trust to reach this server.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use client::Client;
+use client::resources::{CONFIG_MAPS, NAMESPACES};
+use futures_util::future::BoxFuture;
+use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Scope, Turn, tree};
+use tokio::task::JoinHandle;
+
+use crate::{Context, namespace_is_going};
+use plan::{NAME as MAP, Step, plan};
+
+pub const NAME: &str = "root-ca-certificate-publisher-controller";
+
+struct Publisher {
+    client: Arc<dyn Client>,
+    maps: Arc<Informer>,
+    pem: Arc<str>,
+}
+
+/// Without an authority there is nothing to publish.
+pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
+    let Some(pem) = context.trust.root_ca.clone() else { return Vec::new() };
+    let namespaces = context.informers.of(NAMESPACES);
+    // Only those of that name: nobody's other ConfigMaps are held, or wake anyone.
+    let named = Scope { fields: format!("metadata.name={MAP}"), ..Scope::all(CONFIG_MAPS) };
+    let maps = context.informers.scoped(named);
+    let controller = Controller::new(&context.env, "root-ca-cert-publisher").workers(1).max_retries(None);
+    let controller = controller.watches(&namespaces, |notice| match notice {
+        Notice::Deleted { .. } => Vec::new(),
+        Notice::Updated { new, .. } if new.deleting() => Vec::new(),
+        _ => vec![Key::of(notice.obj())],
+    });
+    let controller = controller.watches(&maps, |notice| match notice {
+        Notice::Added { .. } => Vec::new(),
+        _ => vec![Key::new("", notice.obj().namespace())],
+    });
+    let client = context.clients.controller("root-ca-cert-publisher");
+    let reconcile = Arc::new(Publisher { client, maps, pem });
+    controller.start(&context.board, reconcile, context.stop.clone())
+}
+
+impl Reconcile for Publisher {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            let namespace = turn.key.name();
+            let there = self.maps.store().get(namespace, MAP);
+            match plan(there.map(|map| tree(&map)), &self.pem) {
+                Step::Nothing => {}
+                Step::Create(map) => {
+                    turn.plan(|| "publish the authority".to_owned());
+                    match self.client.create(CONFIG_MAPS.within(namespace), map).await {
+                        // The namespace is gone, or going.
+                        Err(status) if status.code == 404 || namespace_is_going(&status) => {}
+                        answer => drop(answer?),
+                    }
+                }
+                Step::Update(map) => {
+                    turn.plan(|| "publish the authority again".to_owned());
+                    self.client.update(CONFIG_MAPS.at(namespace, MAP), map).await?;
+                }
+            }
+            Ok(Next::Done)
+        })
+    }
+}

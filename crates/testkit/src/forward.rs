@@ -1,0 +1,86 @@
+//! A client that passes every call on, and does something of its own about some of them: what faults are made of.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Name};
+use client::{Answer, Client, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
+use object::Value;
+use store::Revision;
+use table::Obj;
+
+/// What a wrapper does about calls; those it says nothing about are passed on as they are.
+pub trait Forward: Send + Sync {
+    fn inner(&self) -> &dyn Client;
+
+    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
+        self.inner().get(target)
+    }
+    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
+        self.inner().watch(target, options)
+    }
+    /// Every write comes through here; nothing is done until `call` is awaited.
+    fn write<'a, T: Send + 'a>(
+        &'a self,
+        verb: Verb,
+        target: Target<'a>,
+        call: Answer<'a, T>,
+    ) -> Answer<'a, T> {
+        let _ = (verb, target);
+        call
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Create,
+    Update,
+    Patch,
+    Delete,
+    DeleteCollection,
+    Act,
+}
+
+/// The client a wrapper makes.
+pub struct Forwarding<F>(pub F);
+
+impl<F: Forward> Client for Forwarding<F> {
+    fn catalog(&self) -> &Arc<Catalog> {
+        self.0.inner().catalog()
+    }
+    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
+        self.0.get(target)
+    }
+    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
+        self.0.inner().list(target, options)
+    }
+    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
+        self.0.watch(target, options)
+    }
+    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        self.0.write(Verb::Create, target, self.0.inner().create(target, body))
+    }
+    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        self.0.write(Verb::Update, target, self.0.inner().update(target, body))
+    }
+    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+        self.0.write(Verb::Patch, target, self.0.inner().patch(target, patch))
+    }
+    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
+        self.0.write(Verb::Delete, target, self.0.inner().delete(target, options))
+    }
+    fn delete_collection<'a>(
+        &'a self,
+        target: Target<'a>,
+        options: DeleteOptions,
+        which: ListOptions,
+    ) -> Answer<'a, ()> {
+        let call = self.0.inner().delete_collection(target, options, which);
+        self.0.write(Verb::DeleteCollection, target, call)
+    }
+    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
+        self.0.write(Verb::Act, target, self.0.inner().act(target, body))
+    }
+    fn writer(&self, revision: Revision) -> Option<Name> {
+        self.0.inner().writer(revision)
+    }
+}
