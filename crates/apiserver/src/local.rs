@@ -3,18 +3,19 @@
 //! A loop has its own identity and its own roles, like any other client; nothing here is an administrator.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Name};
 use client::{
     Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
 };
+use futures_util::future::BoxFuture;
 use object::patch::json::JsonPatch;
 use object::{Status, Value};
 use registry::{Request, WatchStart, WriteOptions};
 use store::Revision;
 use table::{Cursor, EventKind, Obj, WatchEvent};
-use tokio::time::Instant;
 
 use crate::chain::Api;
 use crate::shutdown::Shutdown;
@@ -118,7 +119,13 @@ impl Client for LocalClient {
             };
             let registry::Watch { start, cursor } = self.api.registry().watch(&request, &wanted).await?;
             let env = self.api.registry().env();
-            let until = (timeout > 0).then(|| env.monotonic() + std::time::Duration::from_secs(timeout));
+            let end: BoxFuture<'static, ()> = match timeout {
+                0 => Box::pin(std::future::pending()),
+                seconds => {
+                    let env = env.clone();
+                    Box::pin(async move { env.sleep(Duration::from_secs(seconds)).await })
+                }
+            };
             let first = match start {
                 WatchStart::Changes => Vec::new(),
                 WatchStart::State { items, revision, end_bookmark } => {
@@ -127,15 +134,8 @@ impl Client for LocalClient {
                 }
             };
             let shutdown = self.api.shutdown();
-            let watch: Box<dyn Watch> = Box::new(LocalWatch {
-                first,
-                cursor,
-                pulled: Vec::new(),
-                told: Revision(0),
-                until,
-                shutdown,
-                env: env.clone(),
-            });
+            let watch: Box<dyn Watch> =
+                Box::new(LocalWatch { first, cursor, pulled: Vec::new(), told: Revision(0), end, shutdown });
             Ok(watch)
         })
     }
@@ -234,6 +234,10 @@ fn delete_options(options: DeleteOptions) -> kinds::DeleteOptions {
     }
 }
 
+/// An event tells how far the other side is. Where others wrote this much since, a bookmark does: it could not go on from an
+/// event that is forgotten.
+const PROGRESS: u64 = 1000;
+
 /// A cursor on the table.
 struct LocalWatch {
     /// The state, before the first change.
@@ -242,9 +246,9 @@ struct LocalWatch {
     pulled: Vec<WatchEvent>,
     /// The progress the other side knows of.
     told: Revision,
-    until: Option<Instant>,
+    /// Its time is over. One timer for all waits; not looked at again once it rang.
+    end: BoxFuture<'static, ()>,
     shutdown: Shutdown,
-    env: env::Env,
 }
 
 impl Watch for LocalWatch {
@@ -262,14 +266,15 @@ impl Watch for LocalWatch {
                 if self.cursor.pull(&mut self.pulled, PULL_BYTES).is_err() {
                     return Err(Status::expired("too old resource version: the history is gone"));
                 }
-                if !self.pulled.is_empty() {
+                if let Some(last) = self.pulled.last() {
+                    self.told = self.told.max(last.obj.revision());
                     into.extend(self.pulled.drain(..).map(|WatchEvent { kind, obj }| match kind {
                         EventKind::Added => Event::Added(obj),
                         EventKind::Modified => Event::Modified(obj),
                         EventKind::Deleted => Event::Deleted(obj),
                     }));
                     let revision = self.cursor.caught_up();
-                    if revision > self.told {
+                    if revision.0 > self.told.0 + PROGRESS {
                         self.told = revision;
                         into.push(Event::Bookmark { revision, initial_events_end: false });
                     }
@@ -282,12 +287,11 @@ impl Watch for LocalWatch {
                     into.push(Event::Bookmark { revision, initial_events_end: false });
                     return Ok(false);
                 }
-                let wait = self.until.map(|until| until.saturating_duration_since(self.env.monotonic()));
                 tokio::select! {
                     biased;
                     () = self.shutdown.begun() => return Ok(false),
                     () = self.cursor.changed() => {}
-                    () = self.env.sleep(wait.unwrap_or_default()), if wait.is_some() => over = true,
+                    () = &mut self.end => over = true,
                 }
             }
         })

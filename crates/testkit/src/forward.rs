@@ -18,6 +18,9 @@ pub trait Forward: Send + Sync {
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         self.inner().watch(target, options)
     }
+    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+        self.write(Verb::Patch, target, self.inner().patch(target, patch))
+    }
     /// Every write comes through here; nothing is done until `call` is awaited.
     fn write<'a, T: Send + 'a>(
         &'a self,
@@ -63,7 +66,7 @@ impl<F: Forward> Client for Forwarding<F> {
         self.0.write(Verb::Update, target, self.0.inner().update(target, body))
     }
     fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        self.0.write(Verb::Patch, target, self.0.inner().patch(target, patch))
+        self.0.patch(target, patch)
     }
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
         self.0.write(Verb::Delete, target, self.0.inner().delete(target, options))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{Delta, Fifo};
-use crate::{Indexer, Key};
+use crate::Indexer;
 
 /// So many notifications at most are applied as one transaction.
 const BATCH: usize = 1000;
@@ -21,31 +21,31 @@ impl Fifo for RealFifo {
 
     /// A batch has distinct keys; a replacement, a resync and a bookmark stand alone.
     fn pop(&mut self) -> Vec<Delta> {
-        let mut batch = Vec::new();
-        let mut keys = BTreeSet::new();
-        while let Some(next) = self.waiting.front() {
-            let key = match next {
-                Delta::Added(obj) | Delta::Updated(obj) | Delta::Listed(obj) | Delta::Synced(obj) => {
-                    Key::of(obj)
-                }
-                Delta::Deleted { key, .. } => key.clone(),
-                Delta::Replaced { .. } | Delta::Sync | Delta::Bookmark(_) => {
-                    if batch.is_empty() {
-                        self.synced |= matches!(next, Delta::Replaced { .. });
-                        batch.extend(self.waiting.pop_front());
-                    }
-                    return batch;
-                }
-            };
-            if batch.len() == BATCH || !keys.insert(key) {
-                return batch;
-            }
-            batch.extend(self.waiting.pop_front());
+        let Some(first) = self.waiting.front() else { return Vec::new() };
+        if place(first).is_none() {
+            self.synced |= matches!(first, Delta::Replaced { .. });
+            return self.waiting.drain(..1).collect();
         }
-        batch
+        let mut places = BTreeSet::new();
+        let batch = self.waiting.iter().take(BATCH);
+        // The usual batch is one change, which needs no set.
+        let length = match self.waiting.len() {
+            1 => 1,
+            _ => batch.take_while(|delta| place(delta).is_some_and(|place| places.insert(place))).count(),
+        };
+        self.waiting.drain(..length).collect()
     }
 
     fn has_synced(&self) -> bool {
         self.synced
+    }
+}
+
+/// Whose news it is; `None` for what concerns all.
+fn place(delta: &Delta) -> Option<&str> {
+    match delta {
+        Delta::Added(obj) | Delta::Updated(obj) | Delta::Listed(obj) | Delta::Synced(obj) => Some(obj.path()),
+        Delta::Deleted { key, .. } => Some(key.as_str()),
+        Delta::Replaced { .. } | Delta::Sync | Delta::Bookmark(_) => None,
     }
 }

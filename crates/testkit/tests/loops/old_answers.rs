@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver::LocalClients;
-use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
-use object::Value;
+use client::{Answer, Client, Clients, Patch, Target, Watch, WatchOptions};
 use serde_json::json;
 use table::Obj;
 use testkit::TestCluster;
 use testkit::faults::{Faults, Plan};
+use testkit::forward::{Forward, Forwarding};
 
 use crate::batch_steps::{PODS, items, plane_with, set_status, steady, succeeded, until};
 
@@ -33,7 +33,7 @@ impl Clients for OldAnswers {
 
 impl OldAnswers {
     fn wrap(&self, inner: Arc<dyn Client>) -> Arc<dyn Client> {
-        Arc::new(OldAnswer { inner, late: self.late.user("admin", &["system:masters"]) })
+        Arc::new(Forwarding(OldAnswer { inner, late: self.late.user("admin", &["system:masters"]) }))
     }
 }
 
@@ -43,45 +43,19 @@ struct OldAnswer {
     late: Arc<dyn Client>,
 }
 
-impl Client for OldAnswer {
-    fn catalog(&self) -> &Arc<catalog::Catalog> {
-        self.inner.catalog()
-    }
-    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
-        self.inner.get(target)
-    }
-    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
-        self.inner.list(target, options)
+impl Forward for OldAnswer {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
     }
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         let pods = target.resource.plural == "pods";
         if pods { self.late.watch(target, options) } else { self.inner.watch(target, options) }
-    }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.inner.create(target, body)
-    }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.inner.update(target, body)
     }
     fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let before = self.late.get(target).await?;
             self.inner.patch(target, patch).await.map(|_| before)
         })
-    }
-    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        self.inner.delete(target, options)
-    }
-    fn delete_collection<'a>(
-        &'a self,
-        target: Target<'a>,
-        options: DeleteOptions,
-        which: ListOptions,
-    ) -> Answer<'a, ()> {
-        self.inner.delete_collection(target, options, which)
-    }
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        self.inner.act(target, body)
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use apiserver::LocalClients;
-use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
+use client::{Answer, Client, Clients, Target};
 use object::Value;
 use serde_json::{Value as Json, json};
-use table::Obj;
 use testkit::TestCluster;
+use testkit::forward::{Forward, Forwarding, Verb};
 
 use crate::scheduling::{add_node, get_pod, pod, start_with, until};
 
@@ -36,7 +36,7 @@ impl Clients for Troubled {
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
         let other = self.clients.user(scheduler::USER, &[]);
         let inner = self.clients.user(name, groups);
-        Arc::new(TroubledClient { inner, other, trouble: self.trouble, met: self.met.clone() })
+        Arc::new(Forwarding(TroubledClient { inner, other, trouble: self.trouble, met: self.met.clone() }))
     }
 }
 
@@ -47,57 +47,33 @@ struct TroubledClient {
     met: Arc<AtomicUsize>,
 }
 
-impl Client for TroubledClient {
-    fn catalog(&self) -> &Arc<catalog::Catalog> {
-        self.inner.catalog()
+impl Forward for TroubledClient {
+    fn inner(&self) -> &dyn Client {
+        &*self.inner
     }
-    fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
-        self.inner.get(target)
-    }
-    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
-        self.inner.list(target, options)
-    }
-    fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
-        self.inner.watch(target, options)
-    }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.inner.create(target, body)
-    }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.inner.update(target, body)
-    }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+    fn write<'a, T: Send + 'a>(
+        &'a self,
+        verb: Verb,
+        target: Target<'a>,
+        call: Answer<'a, T>,
+    ) -> Answer<'a, T> {
         Box::pin(async move {
             let says_why = target.resource.plural == "pods" && target.subresource == "status";
-            if self.trouble == Trouble::BoundByAnother && says_why && self.met.fetch_add(1, SeqCst) == 0 {
-                let mut binding = Value::map();
-                binding.map_at(&["metadata"]).set("name", target.name.to_owned());
-                binding.map_at(&["target"]).set("kind", "Node");
-                binding.map_at(&["target"]).set("name", "n1");
-                self.other.act(target.sub("binding"), binding).await.expect("the other scheduler may bind");
+            match (self.trouble, verb) {
+                (Trouble::BoundByAnother, Verb::Patch) if says_why && self.met.fetch_add(1, SeqCst) == 0 => {
+                    let mut binding = Value::map();
+                    binding.map_at(&["metadata"]).set("name", target.name.to_owned());
+                    binding.map_at(&["target"]).set("kind", "Node");
+                    binding.map_at(&["target"]).set("name", "n1");
+                    let bound = self.other.act(target.sub("binding"), binding).await;
+                    bound.expect("the other scheduler may bind");
+                }
+                (Trouble::Panics(times), Verb::Act) if self.met.fetch_add(1, SeqCst) < times => {
+                    panic!("on purpose, in the middle of a binding");
+                }
+                _ => {}
             }
-            self.inner.patch(target, patch).await
-        })
-    }
-    fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
-        self.inner.delete(target, options)
-    }
-    fn delete_collection<'a>(
-        &'a self,
-        target: Target<'a>,
-        options: DeleteOptions,
-        which: ListOptions,
-    ) -> Answer<'a, ()> {
-        self.inner.delete_collection(target, options, which)
-    }
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        Box::pin(async move {
-            if let Trouble::Panics(times) = self.trouble
-                && self.met.fetch_add(1, SeqCst) < times
-            {
-                panic!("on purpose, in the middle of a binding");
-            }
-            self.inner.act(target, body).await
+            call.await
         })
     }
 }
