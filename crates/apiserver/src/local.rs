@@ -134,8 +134,15 @@ impl Client for LocalClient {
                 }
             };
             let shutdown = self.api.shutdown();
-            let watch: Box<dyn Watch> =
-                Box::new(LocalWatch { first, cursor, pulled: Vec::new(), told: Revision(0), end, shutdown });
+            let watch: Box<dyn Watch> = Box::new(LocalWatch {
+                first,
+                cursor,
+                pulled: Vec::new(),
+                told: Revision(0),
+                end,
+                over: false,
+                shutdown,
+            });
             Ok(watch)
         })
     }
@@ -246,8 +253,10 @@ struct LocalWatch {
     pulled: Vec<WatchEvent>,
     /// The progress the other side knows of.
     told: Revision,
-    /// Its time is over. One timer for all waits; not looked at again once it rang.
+    /// Its time is over. One timer for all waits.
     end: BoxFuture<'static, ()>,
+    /// It rang, and is not to be asked again.
+    over: bool,
     shutdown: Shutdown,
 }
 
@@ -258,7 +267,6 @@ impl Watch for LocalWatch {
                 into.append(&mut self.first);
                 return Ok(true);
             }
-            let mut over = false;
             loop {
                 if self.shutdown.has_begun() {
                     return Ok(false);
@@ -280,7 +288,7 @@ impl Watch for LocalWatch {
                     }
                     return Ok(true);
                 }
-                if over {
+                if self.over {
                     // In good order. Looked once more: the other side goes on from now, not from its last event, which may be
                     // long forgotten.
                     let revision = self.cursor.caught_up();
@@ -291,7 +299,7 @@ impl Watch for LocalWatch {
                     biased;
                     () = self.shutdown.begun() => return Ok(false),
                     () = self.cursor.changed() => {}
-                    () = &mut self.end => over = true,
+                    () = &mut self.end, if !self.over => self.over = true,
                 }
             }
         })

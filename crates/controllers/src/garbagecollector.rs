@@ -15,6 +15,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -365,7 +366,11 @@ impl Collector {
             return Err(failure);
         }
         // Those who let go may still be in the graph; somebody else there came while they did.
-        let alone = || self.graph.lock().dependents(uid).iter().all(|now| dependents.contains(now));
+        let known: BTreeSet<&Identity> = dependents.iter().collect();
+        let alone = || {
+            let now = self.graph.lock().dependents(uid);
+            now.iter().all(|dependent| known.contains(dependent))
+        };
         if !self.calls.remove_finalizer(at, owner, ORPHAN, &alone).await? {
             return Err(Failure::Other(format!("{owner} got dependents while it let go of others")));
         }

@@ -38,7 +38,7 @@ struct Tokens {
 }
 
 /// Guards whose tokens the Secrets were that are gone: nobody can be asked any more. Taken by the turn the deletion made.
-type Gone = Mutex<BTreeMap<Key, TokenOf>>;
+type Gone = Mutex<BTreeMap<Key, Vec<TokenOf>>>;
 
 /// Without a key nothing can be signed.
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -67,7 +67,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
                 _ => None,
             };
             if let Some(of) = lost.and_then(|secret| TokenOf::read(&tree(secret))) {
-                remembered.lock().insert(key.clone(), of);
+                remembered.lock().entry(key.clone()).or_default().push(of);
             }
             told.add(key, NORMAL, Some(Cause::new(SECRETS, notice.obj(), "changed")));
         }),
@@ -97,7 +97,7 @@ impl Reconcile for Tokens {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
             let gone = self.gone.lock().remove(turn.key);
-            if let Some(of) = gone {
+            for of in gone.unwrap_or_default() {
                 self.forget(turn.key, &of).await;
             }
             if let Some(secret) = self.secrets.store().get_key(turn.key) {

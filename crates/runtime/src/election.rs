@@ -193,6 +193,9 @@ impl Elector {
         let (env, Timing { renew_deadline, retry, .. }) = (self.env.clone(), self.timing);
         loop {
             env.sleep(retry).await;
+            // Whoever was told to stop in the middle of this has less than the whole: all must be over when the lease is.
+            let spare = (2 * GRACE).min(self.timing.lease / 6);
+            let deadline = renew_deadline.min(self.time_left().saturating_sub(spare));
             let trying = async {
                 loop {
                     match self.attempt().await {
@@ -208,7 +211,7 @@ impl Elector {
             let kept = tokio::select! {
                 biased;
                 kept = trying => kept,
-                () = env.sleep(renew_deadline) => false,
+                () = env.sleep(deadline) => false,
             };
             if !kept {
                 return;

@@ -174,8 +174,8 @@ impl Informer {
             scope: self.scope.clone(),
             stop: stop.clone(),
         };
-        let informer = self.clone();
-        let reflecting = async move { reflector.run(move |deltas| informer.feed(deltas)).await };
+        let ends = Ends(self.clone());
+        let reflecting = async move { reflector.run(move |deltas| ends.0.feed(deltas)).await };
         vec![self.env.spawn("informer", reflecting), self.env.spawn("resync", resync(self.clone(), stop))]
     }
 
@@ -267,6 +267,16 @@ impl Informer {
             }
         }
         upto
+    }
+}
+
+/// The informer will learn nothing more. Its handlers go: they may hold what holds the informer.
+struct Ends(Arc<Informer>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        let handlers = std::mem::take(&mut *self.0.handlers.lock());
+        drop(handlers);
     }
 }
 

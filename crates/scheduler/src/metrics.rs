@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::Weak;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -30,7 +30,8 @@ const MANY_ATTEMPTS: u32 = 15;
 pub struct Metrics {
     /// Guards the numbers; touched once a decision.
     numbers: Mutex<Numbers>,
-    engine: Arc<Mutex<Engine>>,
+    /// Gone with the term it served.
+    engine: Weak<Mutex<Engine>>,
 }
 
 struct Numbers {
@@ -46,7 +47,7 @@ struct Numbers {
 
 impl Metrics {
     /// `engine` is asked who waits when somebody wants to know.
-    pub(crate) fn new(engine: Arc<Mutex<Engine>>) -> Metrics {
+    pub(crate) fn new(engine: Weak<Mutex<Engine>>) -> Metrics {
         let numbers = Numbers {
             attempts: BTreeMap::new(),
             algorithm: Histogram::new(ATTEMPT),
@@ -133,7 +134,8 @@ impl Metrics {
     }
 
     fn render_queues(&self, out: &mut String) {
-        let engine = self.engine.lock();
+        let Some(engine) = self.engine.upgrade() else { return };
+        let engine = engine.lock();
         let name = "scheduler_pending_pods";
         head(out, name, "gauge", "Pods that wait for a node, by queue.");
         let Lengths { active, backoff, unschedulable, gated } = engine.lengths();

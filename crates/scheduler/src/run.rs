@@ -76,7 +76,7 @@ pub fn start(
     stop: Stop,
 ) -> Scheduler {
     let engine = Arc::new(Mutex::new(Engine::new(config.clone())));
-    let metrics = Arc::new(Metrics::new(engine.clone()));
+    let metrics = Arc::new(Metrics::new(Arc::downgrade(&engine)));
     let mut tasks = Vec::new();
     let mut hands = BTreeMap::new();
     for profile in &config.profiles {
@@ -89,7 +89,7 @@ pub fn start(
     let watched: Vec<Arc<Informer>> = WATCHED.iter().map(|resource| informers.of(*resource)).collect();
     watched.iter().for_each(|informer| inbox.listen(informer));
     let start = env.monotonic();
-    let shown = Arc::new(Shown::new(engine.clone(), env, start));
+    let shown = Arc::new(Shown::new(Arc::downgrade(&engine), env, start));
     let task = Task {
         env: env.clone(),
         start,

@@ -1,7 +1,7 @@
 //! What the scheduler is doing, for people: who waits where and why, and what was decided last.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use env::Env;
@@ -22,7 +22,8 @@ const UNDER_WAY: &str = "under way";
 /// Can be asked at any time, from anywhere.
 pub struct Shown {
     /// Guards the scheduler's state; its task holds it for single steps, whoever asks for a few pods' length.
-    engine: Arc<Mutex<Engine>>,
+    /// Gone with the term it served.
+    engine: Weak<Mutex<Engine>>,
     /// Guards the last decisions; touched when one is made and when it was carried out.
     recent: Mutex<VecDeque<Decision>>,
     env: Env,
@@ -40,7 +41,7 @@ struct Decision {
 }
 
 impl Shown {
-    pub(crate) fn new(engine: Arc<Mutex<Engine>>, env: &Env, start: Instant) -> Shown {
+    pub(crate) fn new(engine: Weak<Mutex<Engine>>, env: &Env, start: Instant) -> Shown {
         Shown { engine, recent: Mutex::default(), env: env.clone(), start }
     }
 
@@ -66,8 +67,9 @@ impl Shown {
 
     /// Queues and decisions, for `/debug/controllers`.
     pub fn to_value(&self) -> Value {
+        let Some(engine) = self.engine.upgrade() else { return Value::map() };
         let (lengths, waiters, placed) = {
-            let engine = self.engine.lock();
+            let engine = engine.lock();
             (engine.lengths(), engine.queue().first(FIRST), engine.cluster().pods())
         };
         let Lengths { active, backoff, unschedulable, gated } = lengths;

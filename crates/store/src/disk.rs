@@ -7,6 +7,7 @@
 //! While an fsync runs, later commits gather in the queue and the next one takes them all; where several came
 //! together last time, it waits a moment for as many more.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -132,6 +133,8 @@ impl DiskEngine {
 impl Engine for DiskEngine {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         Box::pin(async move {
+            // Who commits again and again without ever waiting lets others have their turn.
+            tokio::task::coop::consume_budget().await;
             match self.commit_here(commit) {
                 Ok(answer) => answer,
                 Err(commit) => self.ask(|answer| Request::Commit(commit, answer)).await,
@@ -199,8 +202,6 @@ struct Worker {
     answers: Vec<Result<Revision, CommitError>>,
     /// Of `commits`.
     bytes: usize,
-    /// Found set by the next one, a panic ended the last: what the sequencer knows can't be trusted.
-    writing: bool,
 }
 
 /// The engine's thread.
@@ -237,7 +238,7 @@ fn run(worker: &Mutex<Worker>, mut requests: mpsc::Receiver<Request>) {
 impl Worker {
     fn new(sequencer: Sequencer, shared: Arc<Shared>) -> Worker {
         let (commits, askers, answers) = (Vec::new(), Vec::new(), Vec::new());
-        Worker { sequencer, shared, commits, askers, answers, bytes: 0, writing: false }
+        Worker { sequencer, shared, commits, askers, answers, bytes: 0 }
     }
 
     fn take(&mut self, request: Request) {
@@ -252,11 +253,8 @@ impl Worker {
             }
             Request::Expire(now, asker) => {
                 self.commit();
-                self.writing = true;
-                let answer = self.sequencer.expire(now);
-                self.tell();
-                self.writing = false;
-                let _ = asker.send(answer);
+                let answer = self.guarded(|sequencer, _, _| sequencer.expire(now));
+                let _ = asker.send(answer.unwrap_or_else(|| Err(panicked())));
             }
             Request::Close(_) => {}
         }
@@ -284,15 +282,30 @@ impl Worker {
     // Real files, real time: nothing but the thread on which the next commit is written depends on it.
     #[allow(clippy::disallowed_methods)]
     fn write(&mut self) {
-        let (lone, begun) = (self.commits.len() == 1, Instant::now());
-        if std::mem::replace(&mut self.writing, true) {
-            self.sequencer.stop("a commit panicked");
+        let (count, begun) = (self.commits.len(), Instant::now());
+        let done = self.guarded(|sequencer, commits, answers| sequencer.commit_all(commits, answers));
+        if done.is_none() {
+            // Some of them may be durable.
+            self.commits.clear();
             self.answers.clear();
+            self.answers.resize_with(count, || Err(panicked()));
         }
-        self.sequencer.commit_all(&mut self.commits, &mut self.answers);
+        self.shared.alone.store(count == 1 && begun.elapsed() < QUICK, Ordering::Relaxed);
+    }
+
+    /// Lets the sequencer do something. `None` after a panic: what it knows can't be trusted any more, so it stops.
+    fn guarded<T>(
+        &mut self,
+        act: impl FnOnce(&mut Sequencer, &mut Vec<Commit>, &mut Vec<Result<Revision, CommitError>>) -> T,
+    ) -> Option<T> {
+        let Worker { sequencer, commits, answers, .. } = self;
+        let done = catch_unwind(AssertUnwindSafe(|| act(sequencer, commits, answers)));
+        if done.is_err() {
+            tracing::error!("a commit panicked, the store stops; this is a bug");
+            self.sequencer.stop("a commit panicked");
+        }
         self.tell();
-        self.writing = false;
-        self.shared.alone.store(lone && begun.elapsed() < QUICK, Ordering::Relaxed);
+        done.ok()
     }
 
     fn close(&mut self) {
@@ -307,6 +320,10 @@ impl Worker {
             self.shared.stopped.lock().get_or_insert_with(|| why.to_owned());
         }
     }
+}
+
+fn panicked() -> CommitError {
+    CommitError::Unknown("a commit panicked".to_owned())
 }
 
 /// Gives others a moment to join the batch.

@@ -99,6 +99,8 @@ pub fn plan(
     for family in [Family::V4, Family::V6].into_iter().filter(|family| !families.contains(family)) {
         if hinted.zones.contains_key(&family) {
             hinted.remove(family);
+        } else {
+            hinted.denied.remove(&family);
         }
     }
     plan

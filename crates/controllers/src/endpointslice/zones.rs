@@ -81,8 +81,10 @@ impl Zones {
 
     /// Nodes that come, go or change make work for services whose zones get too few endpoints by it.
     pub fn follow(self: &Arc<Zones>, queue: Arc<WorkQueue<Key>>) {
-        let zones = self.clone();
+        // Weak: the informer is the loop's, not the other way round.
+        let told = Arc::downgrade(self);
         let handler = move |notice: &Notice<'_>| {
+            let Some(zones) = told.upgrade() else { return };
             for service in zones.saw(notice) {
                 queue.add(service, NORMAL, None);
             }

@@ -206,10 +206,16 @@ impl Graph {
         );
         let unblocked: Vec<Uid> = unblocked.map(|uid| Uid::read(uid)).collect();
         wanted.delete.extend(unblocked.into_iter().filter(|uid| self.nodes.contains_key(uid)));
-        for (_, owner) in &changed {
+        for (was, owner) in &changed {
             let owner_uid = Uid::read(&owner.uid);
             self.no_longer_alone(&owner.uid, &owner_uid);
-            self.link(&owner_uid, uid, blocks(&after, &owner.uid));
+            let blocking = blocks(&after, &owner.uid);
+            self.link(&owner_uid, uid, blocking);
+            // Like one who comes late: the owner that waits does not look at it again by itself.
+            let waits = self.nodes.get(&owner_uid).is_some_and(|node| node.deleting_dependents);
+            if waits && blocking && !was.block_owner_deletion {
+                wanted.delete.push(uid.clone());
+            }
         }
         self.add_to_owners(uid, namespace, &added, &after, wanted);
         for was in removed {

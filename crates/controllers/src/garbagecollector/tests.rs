@@ -252,6 +252,7 @@ fn foreground_asks_for_dependents_and_the_last_blocker_wakes_the_owner() {
     assert_eq!(world.seen(MAP, "ns/d", "d", &[(MAP, "owner", "o", false)]), nothing());
     assert_eq!(world.seen(MAP, "ns/e", "e", &[(MAP, "owner", "o", true)]), delete(&["e"]));
     assert_eq!(world.graph.look(&Uid::read("o")).unwrap().blocking, 1);
+    assert_eq!(world.seen(MAP, "ns/d", "d", &[(MAP, "owner", "o", true)]), delete(&["d"]), "now it blocks");
     // It stays so even after the finalizer: another one may hold it.
     assert_eq!(world.going(MAP, "ns/owner", "o", &[], &["x/y"]), nothing());
     assert!(world.graph.look(&Uid::read("o")).unwrap().deleting_dependents);

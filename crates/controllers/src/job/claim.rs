@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use client::resources::{JOBS, PODS};
-use runtime::owners::{self, Claimant};
+use runtime::owners::{self, Claimant, Verdict};
 use runtime::{Failure, Key};
 use table::Obj;
 
@@ -18,8 +18,6 @@ impl Jobs {
             return Err(Failure::Other(format!("couldn't convert Job selector: {why}")));
         }
         let candidates = candidates(&self.pods, job, &spec.selector);
-        let before: Vec<Arc<Obj>> =
-            candidates.iter().filter(|pod| owners::controller_of(pod).is_none()).cloned().collect();
         let claimant = Claimant {
             resource: JOBS,
             api_version: "batch/v1",
@@ -27,11 +25,13 @@ impl Jobs {
             owner: job,
             finalizer: Some(FINALIZER),
         };
-        let fits = |pod: &Obj| matches(&spec.selector, pod);
-        let pods = owners::claim(&*self.client, &claimant, PODS, candidates, fits).await?;
-        for adopted in pods.iter().filter(|pod| before.iter().any(|orphan| orphan.path() == pod.path())) {
-            self.remember(&Key::of(job), |memory| memory.adopted(adopted));
-        }
-        Ok(pods)
+        let decided = owners::decide(job, candidates, |pod| matches(&spec.selector, pod));
+        let mut wrote = |verdict: Verdict, pod: &Obj| {
+            self.remember(&Key::of(job), |memory| match verdict {
+                Verdict::Adopt => memory.adopted(pod),
+                _ => memory.wrote_pod(pod),
+            });
+        };
+        Ok(owners::apply(&*self.client, &claimant, PODS, decided, &mut wrote).await?)
     }
 }

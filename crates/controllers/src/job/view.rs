@@ -130,6 +130,9 @@ impl Spec {
         let present = |name: &str| spec.get(name).filter(|v| !v.is_null());
         let failure_policy = present("podFailurePolicy").map(FailurePolicy::read);
         let mode = spec.str_at(&["completionMode"]).unwrap_or("NonIndexed");
+        let selector = claim::selector(spec.get("selector"));
+        // Who selects by hand may mean everything; a generated selector is never empty.
+        let by_hand = spec.get("manualSelector").and_then(Value::as_bool) == Some(true);
         Spec {
             parallelism: int("parallelism").unwrap_or(1),
             completions: int("completions"),
@@ -149,7 +152,7 @@ impl Spec {
             restarts_on_failure: spec.str_at(&["template", "spec", "restartPolicy"]) == Some("OnFailure"),
             failure_policy,
             success_policy: present("successPolicy").map(SuccessPolicy::read),
-            selector: not_everything(claim::selector(spec.get("selector"))),
+            selector: if by_hand { selector } else { not_everything(selector) },
         }
     }
 

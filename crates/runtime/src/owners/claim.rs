@@ -65,12 +65,13 @@ pub fn decide(
 }
 
 /// Carries a decision out and tells what the owner has now, in the candidates' order, as it is after adoption.
-/// Every candidate is tried; then the first failure counts.
+/// Every candidate is tried; then the first failure counts. `wrote` hears of every write, whatever fails after it.
 pub async fn apply(
     client: &dyn Client,
     claimant: &Claimant<'_>,
     resource: Gvr,
     decided: Vec<(Arc<Obj>, Verdict)>,
+    wrote: &mut (dyn FnMut(Verdict, &Obj) + Send),
 ) -> Result<Vec<Arc<Obj>>, Status> {
     let (mut ours, mut failed) = (Vec::new(), None);
     // The owner is read again at most once, and only if something is to be adopted.
@@ -82,7 +83,7 @@ pub async fn apply(
             Verdict::Release => {
                 let patch = release_patch(claimant, &candidate);
                 match client.patch(resource.of(&candidate), Patch::Strategic(patch)).await {
-                    Ok(_) => {}
+                    Ok(released) => wrote(verdict, &released),
                     // Gone, or without owners, or another object of that name: released it is.
                     Err(status) if is_gone(&status) || status.code == 422 => {}
                     Err(status) => failed = failed.or(Some(status)),
@@ -100,7 +101,10 @@ pub async fn apply(
                 }
                 let patch = adopt_patch(claimant, &candidate);
                 match client.patch(resource.of(&candidate), Patch::Strategic(patch)).await {
-                    Ok(adopted) => ours.push(adopted),
+                    Ok(adopted) => {
+                        wrote(verdict, &adopted);
+                        ours.push(adopted);
+                    }
                     Err(status) if is_gone(&status) => {}
                     Err(status) => failed = failed.or(Some(status)),
                 }
@@ -119,7 +123,7 @@ pub async fn claim(
     matches: impl Fn(&Obj) -> bool,
 ) -> Result<Vec<Arc<Obj>>, Status> {
     let decided = decide(claimant.owner, candidates, matches);
-    apply(client, claimant, resource, decided).await
+    apply(client, claimant, resource, decided, &mut |_, _| {}).await
 }
 
 /// An owner in a cache may be gone: one that is must not adopt, for the garbage collector would take it all.

@@ -81,3 +81,19 @@ async fn an_owner_whose_selector_cannot_be_read_keeps_its_children_and_makes_non
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_selects_everything_by_hand_runs() {
+    let cluster = TestCluster::simulated(32).await;
+    let plane = plane(&cluster, LOOPS);
+    let template = json!({
+        "metadata": {"labels": {"app": "any"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]},
+    });
+    let spec = json!({"manualSelector": true, "selector": {}, "template": template});
+    let jobs = "/apis/batch/v1/namespaces/default/jobs";
+    cluster.post(jobs, json!({"metadata": {"name": "any"}, "spec": spec})).await.ok(201);
+    until(&cluster, PODS, "its pod", |list| list["items"].as_array().is_some_and(|l| l.len() == 1)).await;
+    plane.stop().await;
+    cluster.shutdown().await;
+}

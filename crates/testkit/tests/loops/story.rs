@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::Clients;
+use env::Env;
 use plane::{Plane, Settings};
 use serde_json::{Value, json};
 use testkit::{Stream, TestCluster};
@@ -182,4 +183,28 @@ async fn work_that_was_stopped_did_not_succeed() {
         .await;
     plane.stop().await;
     cluster.shutdown().await;
+}
+
+/// Many worlds in one process: one that ended must not be held by what its loops left in each other's hands.
+#[tokio::test(start_paused = true)]
+async fn nothing_holds_a_world_that_ended() {
+    let cluster = TestCluster::bare(Env::simulated(13), |_| {}).await;
+    let settings = Settings { nodes: Some(testkit::nodes(2)), trust: cluster.trust(), ..Settings::default() };
+    let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let labels = json!({"app": "web"});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    let spec = json!({"replicas": 2, "selector": {"matchLabels": labels}, "template": template});
+    cluster.post(deployments, json!({"metadata": {"name": "web"}, "spec": spec})).await.ok(201);
+    cluster
+        .until("it is ready", || async {
+            cluster.get(format!("{deployments}/web")).await.json()["status"]["readyReplicas"] == 2
+        })
+        .await;
+    let api = Arc::downgrade(cluster.api());
+    plane.stop().await;
+    drop((plane, settings));
+    cluster.shutdown().await;
+    assert_eq!(api.strong_count(), 0, "somebody still holds the server");
 }
