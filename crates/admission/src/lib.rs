@@ -98,13 +98,13 @@ impl Effects {
 
     /// `key` must still be as it was when it was read.
     pub fn unchanged(&mut self, obj: &table::Obj) {
-        self.guards.push((obj.key().clone(), Guard::At(obj.revision())));
+        self.guards.push((obj.key().into(), Guard::At(obj.revision())));
     }
 
     /// Writes another object with this one, provided that it is still as it was read.
     pub fn replace(&mut self, obj: &table::Obj, value: Vec<u8>) {
         self.unchanged(obj);
-        self.ops.push((obj.key().clone(), Op::Put { value: value.into(), expires_at: obj.expires_at() }));
+        self.ops.push((obj.key().into(), Op::Put { value: value.into(), expires_at: obj.expires_at() }));
     }
 
     /// Creates another object with this one.
@@ -116,7 +116,7 @@ impl Effects {
     /// Deletes another object with this one.
     pub fn remove(&mut self, obj: &table::Obj) {
         self.unchanged(obj);
-        self.ops.push((obj.key().clone(), Op::Delete));
+        self.ops.push((obj.key().into(), Op::Delete));
     }
 }
 

@@ -169,10 +169,10 @@ impl Keeper<'_> {
         let same = self.known.get(obj.key()).is_some_and(|known| known.selectors == quota.selectors);
         // Our own writes, and charges, change nothing that was counted.
         if !same || quota.is_unsettled(catalog) {
-            due.insert(obj.key().clone());
+            due.insert(obj.key().into());
         }
         let known = Known { namespace: obj.namespace().to_owned(), selectors: quota.selectors, counted };
-        self.known.insert(obj.key().clone(), known);
+        self.known.insert(obj.key().into(), known);
     }
 
     /// Counts for one quota; true when it should be looked at again soon.
@@ -235,7 +235,7 @@ fn measure(
         return Arc::new(evaluator.measure(&Value::Null, now));
     }
     let measured = Arc::new(evaluator.measure(&tree(obj), now));
-    kept.insert(obj.key().clone(), (obj.revision(), measured.clone()));
+    kept.insert(obj.key().into(), (obj.revision(), measured.clone()));
     measured
 }
 

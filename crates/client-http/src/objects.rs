@@ -72,8 +72,8 @@ impl<'a> Rows<'a> {
         }
         let value = codec::json::to_vec(&Value::Map(out));
         let made = match revision {
-            Some(revision) => Obj::publish(storage, key.into(), &value, revision, None),
-            None => Obj::unpublished(storage, key.into(), &value),
+            Some(revision) => Obj::publish(storage, &key, &value, revision, None),
+            None => Obj::unpublished(storage, &key, &value),
         };
         made.map_err(|_| unreadable("an object does not look like one"))
     }

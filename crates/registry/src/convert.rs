@@ -94,7 +94,7 @@ fn body_in(catalog: &Catalog, resource: &Resource, storage: &Storage, obj: &Obj)
 pub(crate) fn tree(catalog: &Catalog, storage: &Storage, obj: &Obj) -> Value {
     // The table only holds bodies its scanner accepted; what still fails to parse is shown as an empty object.
     json::parse(obj.body(), Some((catalog.schema(), storage.ty))).unwrap_or_else(|error| {
-        tracing::error!(key = &**obj.key(), %error, "a stored object does not parse");
+        tracing::error!(key = obj.key(), %error, "a stored object does not parse");
         Value::map()
     })
 }

@@ -81,7 +81,7 @@ impl Registry {
             };
             if options.is_dry_run() {
                 let Some(value) = answer else { return Ok(Deleted { removed: true, obj: old }) };
-                let obj = Obj::publish(storage, key, &value, old.revision(), old.expires_at());
+                let obj = Obj::publish(storage, &key, &value, old.revision(), old.expires_at());
                 let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
                 return Ok(Deleted { obj: Arc::new(obj), removed: false });
             }
@@ -98,7 +98,7 @@ impl Registry {
                 Ok(_) if answer.is_none() => return Ok(Deleted { obj: old, removed: true }),
                 Ok(revision) => {
                     let value = answer.unwrap_or_default();
-                    let obj = Obj::publish(storage, key, &value, revision, old.expires_at());
+                    let obj = Obj::publish(storage, &key, &value, revision, old.expires_at());
                     let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
                     return Ok(Deleted { obj: Arc::new(obj), removed: false });
                 }

@@ -291,7 +291,7 @@ impl Registry {
                 if self.table().get(storage.id, &key).is_some() {
                     return Err(Status::already_exists(request.about(), &name));
                 }
-                let obj = Obj::unpublished(storage, key, &encoded).map_err(|_| not_encodable())?;
+                let obj = Obj::unpublished(storage, &key, &encoded).map_err(|_| not_encodable())?;
                 return Ok(Written { obj: Arc::new(obj), created: true, warnings });
             }
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
@@ -402,7 +402,7 @@ impl Registry {
                 return Ok(Written { obj: old, created: false, warnings });
             }
             if options.dry_run {
-                let obj = Obj::publish(storage, key, &encoded, old.revision(), old.expires_at());
+                let obj = Obj::publish(storage, &key, &encoded, old.revision(), old.expires_at());
                 return Ok(Written {
                     obj: Arc::new(obj.map_err(|_| not_encodable())?),
                     created: false,
@@ -620,9 +620,7 @@ impl Registry {
         {
             return Ok(obj);
         }
-        Obj::publish(storage, key.clone(), value, revision, expires_at)
-            .map(Arc::new)
-            .map_err(|_| not_encodable())
+        Obj::publish(storage, key, value, revision, expires_at).map(Arc::new).map_err(|_| not_encodable())
     }
 }
 

@@ -45,7 +45,7 @@ impl Indexer {
         self.get_key(&Key::new(namespace, name))
     }
     pub fn get_key(&self, key: &Key) -> Option<Arc<Obj>> {
-        self.inner.read().objects.get(key.as_str()).map(Held::obj)
+        self.inner.read().objects.get(key.as_str().as_bytes()).map(Held::obj)
     }
     pub fn len(&self) -> usize {
         self.inner.read().objects.len()
@@ -66,8 +66,8 @@ impl Indexer {
         }
         let from = format!("{namespace}/");
         let inner = self.inner.read();
-        let range = inner.objects.range::<str, _>((Bound::Included(from.as_str()), Bound::Unbounded));
-        range.take_while(|held| held.0.path().starts_with(&from)).map(Held::obj).collect()
+        let range = inner.objects.range::<[u8], _>((Bound::Included(from.as_bytes()), Bound::Unbounded));
+        range.take_while(|held| held.0.path_bytes().starts_with(from.as_bytes())).map(Held::obj).collect()
     }
     /// Objects an index names under `value`, in key order. Empty for an index nobody added.
     pub fn by_index(&self, index: &'static str, value: &str) -> Vec<Arc<Obj>> {
@@ -121,14 +121,14 @@ impl Transaction<'_> {
         old
     }
     pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<Obj>> {
-        let old = self.inner.objects.take(key)?.0;
+        let old = self.inner.objects.take(key.as_bytes())?.0;
         for index in &mut self.inner.indexes {
             index.remove(&old);
         }
         Some(old)
     }
     pub(crate) fn get(&self, key: &str) -> Option<&Arc<Obj>> {
-        self.inner.objects.get(key).map(|held| &held.0)
+        self.inner.objects.get(key.as_bytes()).map(|held| &held.0)
     }
     pub(crate) fn objects(&self) -> impl Iterator<Item = &Arc<Obj>> {
         self.inner.objects.iter().map(|held| &held.0)
@@ -148,7 +148,7 @@ impl Index {
     fn remove(&mut self, obj: &Obj) {
         for value in (self.by)(obj) {
             if let Some(held) = self.entries.get_mut(&value) {
-                held.remove(obj.path());
+                held.remove(obj.path_bytes());
                 if held.is_empty() {
                     self.entries.remove(&value);
                 }
@@ -162,14 +162,14 @@ impl Held {
         self.0.clone()
     }
 }
-impl Borrow<str> for Held {
-    fn borrow(&self) -> &str {
-        self.0.path()
+impl Borrow<[u8]> for Held {
+    fn borrow(&self) -> &[u8] {
+        self.0.path_bytes()
     }
 }
 impl Ord for Held {
     fn cmp(&self, other: &Held) -> Ordering {
-        self.0.path().cmp(other.0.path())
+        self.0.path_bytes().cmp(other.0.path_bytes())
     }
 }
 impl PartialOrd for Held {
@@ -179,7 +179,7 @@ impl PartialOrd for Held {
 }
 impl PartialEq for Held {
     fn eq(&self, other: &Held) -> bool {
-        self.0.path() == other.0.path()
+        self.0.path_bytes() == other.0.path_bytes()
     }
 }
 impl Eq for Held {}

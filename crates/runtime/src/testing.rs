@@ -48,7 +48,7 @@ fn object_in(
          {{\"name\":\"{name}\",\"namespace\":\"default\",\"uid\":\"{uid}\"{extra}}}}}"
     );
     let key = storage.key("default", name);
-    Arc::new(Obj::publish(storage, key.into(), body.as_bytes(), Revision(revision), None).unwrap())
+    Arc::new(Obj::publish(storage, &key, body.as_bytes(), Revision(revision), None).unwrap())
 }
 
 pub fn map(name: &str, revision: u64) -> Arc<Obj> {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use catalog::{Name, Storage};
 use once_cell::race::OnceBox;
 use parking_lot::Mutex;
-use store::{Key, Revision};
+use store::Revision;
 
 use crate::scan::{Places, Span, scan};
 
@@ -23,8 +23,8 @@ use crate::scan::{Places, Span, scan};
 /// There is one per stored object, so every byte of the header counts: what few objects have is in `extra`, and
 /// places that follow from others are not kept.
 pub struct Obj {
-    body: Box<[u8]>,
-    key: Key,
+    /// The body, and behind it the key: one allocation, and the table is ordered by what its objects hold.
+    text: Box<[u8]>,
     revision: Revision,
     extra: Option<Box<Extra>>,
     /// Other forms (another served version, protobuf), each made when first asked for and gone with this version. Guards a
@@ -32,6 +32,7 @@ pub struct Obj {
     forms: OnceBox<Mutex<Forms>>,
     /// Where the revision's text was put in, to be cut out again for the stored value.
     splice_start: u32,
+    body_len: u32,
     metadata_len: u32,
     uid_start: u32,
     /// Up to where kind and apiVersion reach; `"metadata":` follows.
@@ -83,7 +84,7 @@ struct SharedBody(Arc<Obj>);
 
 impl AsRef<[u8]> for SharedBody {
     fn as_ref(&self) -> &[u8] {
-        &self.0.body
+        self.0.body()
     }
 }
 
@@ -95,7 +96,7 @@ impl Obj {
     /// The one function that gives a stored value its revision.
     pub fn publish(
         storage: &Storage,
-        key: Key,
+        key: &str,
         value: &[u8],
         revision: Revision,
         expires_at: Option<u64>,
@@ -105,7 +106,7 @@ impl Obj {
 
     fn build(
         storage: &Storage,
-        key: Key,
+        key: &str,
         value: &[u8],
         revision: Option<Revision>,
         expires_at: Option<u64>,
@@ -119,9 +120,13 @@ impl Obj {
             return Err(NotAnObject);
         }
         let places = scan(value, &wanted).ok_or(NotAnObject)?;
-        let (body, splice) = match revision {
-            Some(revision) => splice(value, &places, revision),
-            None => (value.to_vec(), Span { start: value.len() as u32, len: 0 }),
+        let (mut body, splice) = match revision {
+            Some(revision) => splice(value, &places, revision, key.len()),
+            None => {
+                let mut body = Vec::with_capacity(value.len() + key.len());
+                body.extend_from_slice(value);
+                (body, Span { start: value.len() as u32, len: 0 })
+            }
         };
         // What stands behind the splice moved by as much as the body grew.
         let grown = body.len() as i64 - value.len() as i64;
@@ -155,12 +160,14 @@ impl Obj {
         if metadata_name != METADATA_NAME || places.type_meta.end() > u32::from(u16::MAX) {
             return Err(NotAnObject);
         }
+        let body_len = body.len() as u32;
+        body.extend_from_slice(key.as_bytes());
         Ok(Obj {
-            key,
             revision: revision.unwrap_or_default(),
             extra,
             forms: OnceBox::new(),
             splice_start: splice.start,
+            body_len,
             splice_len: splice.len as u8,
             metadata_len: (i64::from(places.metadata.len) + grown) as u32,
             uid_start: uid.start,
@@ -168,24 +175,24 @@ impl Obj {
             type_end: places.type_meta.end() as u16,
             prefix_len: storage.prefix.len() as u16,
             deleting: places.deleting,
-            body: body.into_boxed_slice(),
+            text: body.into_boxed_slice(),
         })
     }
 
     /// An object that was never committed, without a revision: what a dry-run create answers.
-    pub fn unpublished(storage: &Storage, key: Key, value: &[u8]) -> Result<Obj, NotAnObject> {
+    pub fn unpublished(storage: &Storage, key: &str, value: &[u8]) -> Result<Obj, NotAnObject> {
         Obj::build(storage, key, value, None, None)
     }
 
     /// The same content at a later revision: a DELETED event is the last body with the deletion's revision.
     pub fn at_revision(&self, storage: &Storage, revision: Revision) -> Obj {
-        Obj::publish(storage, self.key.clone(), &self.stored_value(), revision, self.expires_at())
+        Obj::publish(storage, self.key(), &self.stored_value(), revision, self.expires_at())
             .unwrap_or_else(|_| unreachable!("it was published before"))
     }
 
     /// The whole JSON object, resourceVersion included.
     pub fn body(&self) -> &[u8] {
-        &self.body
+        &self.text[..self.body_len as usize]
     }
     /// The body as a shared buffer, for an answer; nothing is copied.
     pub fn shared_body(self: &Arc<Obj>) -> Bytes {
@@ -193,33 +200,38 @@ impl Obj {
     }
     /// The body behind `{"kind":..,"apiVersion":..,`: list items of built-in types carry no type.
     pub fn body_after_type(&self) -> &[u8] {
-        &self.body[self.type_end as usize..]
+        &self.body()[self.type_end as usize..]
     }
     /// `{...}` of metadata.
     pub fn metadata(&self) -> &[u8] {
         let start = self.type_end as usize + METADATA_NAME.len();
-        &self.body[start..start + self.metadata_len as usize]
+        &self.text[start..start + self.metadata_len as usize]
     }
     /// What the engine keeps: the body without the revision.
     pub fn stored_value(&self) -> Vec<u8> {
-        let (start, end) = self.splice();
-        let mut out = Vec::with_capacity(self.body.len() - (end - start));
-        out.extend_from_slice(&self.body[..start]);
-        out.extend_from_slice(&self.body[end..]);
+        let (body, (start, end)) = (self.body(), self.splice());
+        let mut out = Vec::with_capacity(body.len() - (end - start));
+        out.extend_from_slice(&body[..start]);
+        out.extend_from_slice(&body[end..]);
         out
     }
     /// Is this what the engine would keep? Compares without copying.
     pub fn is_stored_as(&self, value: &[u8]) -> bool {
-        let (start, end) = self.splice();
-        value.len() == self.body.len() - (end - start)
-            && value[..start] == self.body[..start]
-            && value[start..] == self.body[end..]
+        let (body, (start, end)) = (self.body(), self.splice());
+        value.len() == body.len() - (end - start)
+            && value[..start] == body[..start]
+            && value[start..] == body[end..]
     }
     fn splice(&self) -> (usize, usize) {
         (self.splice_start as usize, self.splice_start as usize + self.splice_len as usize)
     }
-    pub fn key(&self) -> &Key {
-        &self.key
+    pub fn key(&self) -> &str {
+        // It came as a text.
+        std::str::from_utf8(self.key_bytes()).unwrap_or("")
+    }
+    /// What the table is ordered by.
+    pub fn key_bytes(&self) -> &[u8] {
+        &self.text[self.body_len as usize..]
     }
     pub fn revision(&self) -> Revision {
         self.revision
@@ -229,10 +241,15 @@ impl Obj {
     }
     /// The key behind the storage prefix: `namespace/name`, or `name`.
     pub fn path(&self) -> &str {
-        &self.key[self.prefix_len as usize..]
+        std::str::from_utf8(self.path_bytes()).unwrap_or("")
+    }
+    /// What an informer's store is ordered by.
+    pub fn path_bytes(&self) -> &[u8] {
+        &self.key_bytes()[self.prefix_len as usize..]
     }
     pub fn name(&self) -> &str {
-        self.path().rsplit_once('/').map_or(self.path(), |(_, name)| name)
+        let path = self.path();
+        path.rsplit_once('/').map_or(path, |(_, name)| name)
     }
     /// Empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
@@ -246,7 +263,7 @@ impl Obj {
     }
     /// `[...]` of ownerReferences; empty when there are none.
     pub fn owners(&self) -> &[u8] {
-        self.extra.as_ref().map_or(&[], |e| e.owners.of(&self.body))
+        self.extra.as_ref().map_or(&[], |e| e.owners.of(&self.text))
     }
     pub fn label(&self, name: &str) -> Option<&str> {
         let labels = &self.extra.as_ref()?.labels;
@@ -288,17 +305,18 @@ impl Obj {
     }
     /// What it costs to keep this version in memory.
     pub fn weight(&self) -> usize {
-        self.body.len() + std::mem::size_of::<Obj>() + 64
+        self.text.len() + std::mem::size_of::<Obj>() + 64
     }
     fn text(&self, span: Span) -> &str {
         // The body was checked to be UTF-8 and spans lie between ASCII quotes.
-        std::str::from_utf8(span.of(&self.body)).unwrap_or("")
+        std::str::from_utf8(span.of(&self.text)).unwrap_or("")
     }
 }
 
 /// Puts the revision's digits behind the uid (where upstream encodes them), or at the front of metadata when
 /// there is no uid, or in place of digits already there.
-fn splice(value: &[u8], places: &Places, revision: Revision) -> (Vec<u8>, Span) {
+/// `more` bytes will follow it.
+fn splice(value: &[u8], places: &Places, revision: Revision, more: usize) -> (Vec<u8>, Span) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(revision.0).as_bytes();
     let (at, skip, before, after): (usize, usize, &[u8], &[u8]) = if !places.resource_version.is_none() {
@@ -310,7 +328,7 @@ fn splice(value: &[u8], places: &Places, revision: Revision) -> (Vec<u8>, Span) 
         (places.metadata.start as usize + 1, 0, b"\"resourceVersion\":\"", if empty { b"\"" } else { b"\"," })
     };
     let len = before.len() + digits.len() + after.len();
-    let mut body = Vec::with_capacity(value.len() - skip + len);
+    let mut body = Vec::with_capacity(value.len() - skip + len + more);
     body.extend_from_slice(&value[..at]);
     body.extend_from_slice(before);
     body.extend_from_slice(digits);

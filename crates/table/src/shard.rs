@@ -1,11 +1,13 @@
 //! The versions and the log of one storage resource.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use catalog::Storage;
-use store::{Key, Revision};
+use store::Revision;
 
 use crate::{Obj, Scope};
 
@@ -54,6 +56,16 @@ enum Chain {
 }
 
 impl Chain {
+    /// All versions have the same.
+    fn key(&self) -> &[u8] {
+        match self {
+            Chain::One(obj) => obj.key_bytes(),
+            // The first is never a deletion: a chain begins with a creation, and `trim` cuts up to the next one.
+            Chain::Many(versions) => {
+                versions.iter().find_map(|(_, obj)| obj.as_ref()).map_or(&[], |obj| obj.key_bytes())
+            }
+        }
+    }
     fn newest(&self) -> Option<&Arc<Obj>> {
         match self {
             Chain::One(obj) => Some(obj),
@@ -95,17 +107,40 @@ impl Chain {
     }
 }
 
+/// Ordered by the key the objects hold: there is one for every object, and a key of its own would double it.
+impl Ord for Chain {
+    fn cmp(&self, other: &Chain) -> Ordering {
+        self.key().cmp(other.key())
+    }
+}
+impl PartialOrd for Chain {
+    fn partial_cmp(&self, other: &Chain) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl PartialEq for Chain {
+    fn eq(&self, other: &Chain) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for Chain {}
+impl Borrow<[u8]> for Chain {
+    fn borrow(&self) -> &[u8] {
+        self.key()
+    }
+}
+
 /// All of one storage resource. Behind a lock that is held for inserts and for bounded stretches of reads.
 pub(crate) struct Shard {
-    keys: BTreeMap<Key, Chain>,
+    chains: BTreeSet<Chain>,
     /// Changes in order; the first has number `first`.
     log: VecDeque<Event>,
     first: u64,
     live: usize,
     /// When anything here changed last.
     changed: Revision,
-    /// Keys by value of the storage's indexed field, of the newest state.
-    index: HashMap<Box<str>, BTreeSet<Key>>,
+    /// The newest states by value of the storage's indexed field; each is a chain of one.
+    index: HashMap<Box<str>, BTreeSet<Chain>>,
     indexed: Option<usize>,
 }
 
@@ -114,7 +149,7 @@ impl Shard {
         let indexed =
             storage.indexed.as_ref().and_then(|name| storage.selectable.iter().position(|s| s.name == *name));
         Shard {
-            keys: BTreeMap::new(),
+            chains: BTreeSet::new(),
             log: VecDeque::new(),
             first: 0,
             live: 0,
@@ -125,11 +160,11 @@ impl Shard {
     }
 
     pub fn get(&self, key: &str) -> Option<&Arc<Obj>> {
-        self.keys.get(key).and_then(Chain::newest)
+        self.chains.get(key.as_bytes()).and_then(Chain::newest)
     }
 
     pub fn get_at(&self, key: &str, revision: Revision) -> Option<&Arc<Obj>> {
-        self.keys.get(key).and_then(|c| c.at(revision))
+        self.chains.get(key.as_bytes()).and_then(|c| c.at(revision))
     }
 
     pub fn live(&self) -> usize {
@@ -145,23 +180,21 @@ impl Shard {
         self.index_add(&obj);
         self.live += 1;
         self.changed = self.changed.max(obj.revision());
-        self.keys.insert(obj.key().clone(), Chain::One(obj));
+        self.chains.insert(Chain::One(obj));
     }
 
     /// A put. Returns what it superseded.
     pub fn put(&mut self, revision: Revision, obj: Arc<Obj>) -> Option<Arc<Obj>> {
         self.changed = revision;
-        let prev = match self.keys.get_mut(obj.key()) {
-            None => {
-                self.keys.insert(obj.key().clone(), Chain::One(obj.clone()));
-                None
-            }
-            Some(chain) => {
+        let (chain, prev) = match self.chains.take(obj.key_bytes()) {
+            None => (Chain::One(obj.clone()), None),
+            Some(mut chain) => {
                 let prev = chain.newest().cloned();
                 chain.push(revision, Some(obj.clone()));
-                prev
+                (chain, prev)
             }
         };
+        self.chains.insert(chain);
         if let Some(prev) = &prev {
             self.index_remove(prev);
         } else {
@@ -174,9 +207,10 @@ impl Shard {
 
     /// A deletion; nothing when the key is not there.
     pub fn delete(&mut self, storage: &Storage, revision: Revision, key: &str) -> Option<Arc<Obj>> {
-        let chain = self.keys.get_mut(key)?;
-        let prev = chain.newest().cloned()?;
+        let prev = self.get(key)?.clone();
+        let mut chain = self.chains.take(key.as_bytes())?;
         chain.push(revision, None);
+        self.chains.insert(chain);
         self.changed = revision;
         self.live -= 1;
         self.index_remove(&prev);
@@ -189,10 +223,12 @@ impl Shard {
     pub fn forget_oldest(&mut self, floor: Revision) {
         let Some(event) = self.log.pop_front() else { return };
         self.first += 1;
-        if let Some(chain) = self.keys.get_mut(event.obj.key())
-            && !chain.trim(floor)
+        let key = event.obj.key_bytes();
+        if let Some(Chain::Many(_)) = self.chains.get(key)
+            && let Some(mut chain) = self.chains.take(key)
+            && chain.trim(floor)
         {
-            self.keys.remove(event.obj.key());
+            self.chains.insert(chain);
         }
         if self.log.len() * 4 < self.log.capacity() && self.log.capacity() > 1024 {
             self.log.shrink_to(self.log.len() * 2);
@@ -218,45 +254,45 @@ impl Shard {
         after: Option<&str>,
         revision: Revision,
     ) -> impl Iterator<Item = &'a Arc<Obj>> + use<'a> {
-        self.keys_in(storage, scope, after).filter_map(move |(_, chain)| chain.at(revision))
+        self.chains_in(storage, scope, after).filter_map(move |chain| chain.at(revision))
     }
 
     /// Keys with that value of the indexed field now; only right for reads of the newest state.
     pub fn indexed(&self, value: &str) -> impl Iterator<Item = &Arc<Obj>> {
-        self.index.get(value).into_iter().flatten().filter_map(|key| self.get(key))
+        self.index.get(value).into_iter().flatten().filter_map(Chain::newest)
     }
 
-    fn keys_in<'a>(
+    fn chains_in<'a>(
         &'a self,
         storage: &Storage,
         scope: &Scope,
         after: Option<&str>,
-    ) -> impl Iterator<Item = (&'a Key, &'a Chain)> + use<'a> {
+    ) -> impl Iterator<Item = &'a Chain> + use<'a> {
         let prefix: String = match scope {
             Scope::All => storage.prefix.to_string(),
             Scope::Namespace(namespace) => format!("{}{namespace}/", storage.prefix),
         };
         let start = match after {
-            Some(after) if after >= prefix.as_str() => Bound::Excluded(after),
-            _ => Bound::Included(prefix.as_str()),
+            Some(after) if after >= prefix.as_str() => Bound::Excluded(after.as_bytes()),
+            _ => Bound::Included(prefix.as_bytes()),
         };
-        self.keys
-            .range::<str, _>((start, Bound::Unbounded))
-            .take_while(move |(key, _)| key.starts_with(&prefix))
+        self.chains
+            .range::<[u8], _>((start, Bound::Unbounded))
+            .take_while(move |chain| chain.key().starts_with(prefix.as_bytes()))
     }
 
     fn index_add(&mut self, obj: &Arc<Obj>) {
         if let Some(field) = self.indexed {
-            self.index.entry(obj.field(field).into()).or_default().insert(obj.key().clone());
+            self.index.entry(obj.field(field).into()).or_default().insert(Chain::One(obj.clone()));
         }
     }
 
     fn index_remove(&mut self, obj: &Arc<Obj>) {
         let Some(field) = self.indexed else { return };
         let value = obj.field(field);
-        if let Some(keys) = self.index.get_mut(value) {
-            keys.remove(obj.key());
-            if keys.is_empty() {
+        if let Some(newest) = self.index.get_mut(value) {
+            newest.remove(obj.key_bytes());
+            if newest.is_empty() {
                 self.index.remove(value);
             }
         }

@@ -165,7 +165,7 @@ impl Table {
                 let key = format!("{}{namespace}/{name}", row.prefix);
                 let found = shard.get_at(&key, revision).filter(|o| selection.matches(o)).cloned();
                 let items =
-                    found.into_iter().filter(|o| after.as_ref().is_none_or(|a| o.key() > a)).collect();
+                    found.into_iter().filter(|o| after.as_ref().is_none_or(|a| o.key() > &**a)).collect();
                 return Ok(Page { items, revision, more: false, remaining: None });
             }
             if items.is_empty()
@@ -184,14 +184,14 @@ impl Table {
                     if items.len() == limit {
                         let remaining = selection.is_whole_scope().then(|| {
                             shard
-                                .range(row, &selection.scope, items.last().map(|o| &**o.key()), revision)
+                                .range(row, &selection.scope, items.last().map(|o| o.key()), revision)
                                 .count()
                         });
                         return Ok(Page { items, revision, more: true, remaining });
                     }
                     items.push(obj.clone());
                 }
-                last = (visited + 1 == STRETCH).then(|| obj.key().clone());
+                last = (visited + 1 == STRETCH).then(|| Key::from(obj.key()));
             }
             match last {
                 None => return Ok(Page { items, revision, more: false, remaining: None }),
@@ -278,7 +278,7 @@ impl State for Table {
         for entry in entries {
             let Some((storage, _)) = self.catalog.storage_of_key(&entry.key) else { continue };
             let row = self.catalog.storage(storage);
-            match Obj::publish(row, entry.key.clone(), &entry.value, entry.revision, entry.expires_at) {
+            match Obj::publish(row, &entry.key, &entry.value, entry.revision, entry.expires_at) {
                 Ok(obj) => fresh[storage.0 as usize].load(Arc::new(obj)),
                 Err(_) => tracing::error!(key = &*entry.key, "not an object in JSON: left out"),
             }
@@ -307,7 +307,7 @@ impl State for Table {
             let obj = match &change.value {
                 None => None,
                 Some(value) => {
-                    match Obj::publish(row, change.key.clone(), value, change.revision, change.expires_at) {
+                    match Obj::publish(row, &change.key, value, change.revision, change.expires_at) {
                         Ok(obj) => Some(Arc::new(obj)),
                         Err(_) => {
                             tracing::error!(key = &*change.key, "not an object in JSON: left out");

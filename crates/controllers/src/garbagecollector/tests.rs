@@ -78,8 +78,8 @@ impl World {
         let body = format!(
             r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"name":"{name}","namespace":"{namespace}","uid":"{uid}"{deletion}{owners}}}}}"#
         );
-        let key = storage.key(namespace, name).into();
-        let obj = Obj::publish(storage, key, body.as_bytes(), Revision(self.revision), None);
+        let key = storage.key(namespace, name);
+        let obj = Obj::publish(storage, &key, body.as_bytes(), Revision(self.revision), None);
         Arc::new(obj.unwrap_or_else(|_| panic!("{body}")))
     }
 

@@ -29,7 +29,7 @@ fn value(text: &str) -> Value {
 fn obj(catalog: &Catalog, group: &str, plural: &str, name: &str, text: &str) -> Arc<Obj> {
     let storage = catalog.find_storage(group, plural).unwrap();
     let key = storage.key("default", name);
-    Arc::new(Obj::publish(storage, key.into(), text.as_bytes(), Revision(7), None).ok().unwrap())
+    Arc::new(Obj::publish(storage, &key, text.as_bytes(), Revision(7), None).ok().unwrap())
 }
 
 /// A pod with the finalizer unless `more` says otherwise.
