@@ -234,10 +234,14 @@ impl<'a> Scanner<'a> {
     fn wanted(&mut self, name: &[u8], wanted: &[&[Name]], depth: usize, fields: &mut [Span]) -> Option<()> {
         // Paths that lead through this member at this depth.
         let here = |path: &&[Name]| path.len() > depth && path[depth].as_bytes() == name;
-        if let Some(i) = wanted.iter().position(|p| here(p) && p.len() == depth + 1) {
+        let ends = |path: &&[Name]| here(path) && path.len() == depth + 1;
+        if wanted.iter().any(|path| ends(&path)) {
             let span = self.skip()?;
             if !matches!(self.body[span.start as usize], b'{' | b'[') && span.of(self.body) != b"null" {
-                fields[i] = span;
+                // One member may be a field of its own and stand in for another.
+                for (field, _) in fields.iter_mut().zip(wanted).filter(|(_, path)| ends(path)) {
+                    *field = span;
+                }
             }
             return Some(());
         }
