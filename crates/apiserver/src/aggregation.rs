@@ -54,6 +54,6 @@ async fn reconcile(
     let user = UserInfo::new(IDENTITY, &[groups::MASTERS]);
     let mut patch = Map::default();
     patch.set("rules", rules);
-    let request = Request { user: &user, resource, subresource: None, namespace: "", name };
+    let request = Request { user: &user, resource, subresource: None, namespace: "", name, term: None };
     api.registry().patch(&request, Patch::Merge(Value::Map(patch)), WriteOptions::default()).await.map(|_| ())
 }

@@ -167,6 +167,7 @@ impl Keeper<'_> {
             subresource: Some(subresource),
             namespace: "",
             name: &name,
+            term: None,
         };
         match self.api.registry().update(&request, csr, WriteOptions::default()).await {
             Ok(_) => Ok(Looked::Done),
@@ -189,6 +190,7 @@ impl Keeper<'_> {
                 subresource: None,
                 namespace: "",
                 name: obj.name(),
+                term: None,
             };
             match registry.delete(&request, &kinds::DeleteOptions::default()).await {
                 Err(status) if status.code != 404 => {

@@ -13,7 +13,7 @@ use client::{
 use futures_util::future::BoxFuture;
 use object::patch::json::JsonPatch;
 use object::{Status, Value};
-use registry::{Request, WatchStart, WriteOptions};
+use registry::{Request, Term, WatchStart, WriteOptions};
 use store::Revision;
 use table::{Cursor, EventKind, Obj, WatchEvent};
 
@@ -28,32 +28,43 @@ const PULL_BYTES: usize = 4 << 20;
 pub struct LocalClient {
     api: Arc<Api>,
     user: Arc<UserInfo>,
+    term: Option<Arc<Term>>,
 }
 
 /// Clients of one server, one for each loop.
 #[derive(Clone)]
 pub struct LocalClients {
     api: Arc<Api>,
+    term: Option<Arc<Term>>,
 }
 
 impl LocalClients {
     pub fn new(api: Arc<Api>) -> LocalClients {
-        LocalClients { api }
+        LocalClients { api, term: None }
+    }
+
+    fn client(&self, user: UserInfo) -> Arc<dyn Client> {
+        Arc::new(LocalClient { api: self.api.clone(), user: Arc::new(user), term: self.term.clone() })
     }
 }
 
 impl Clients for LocalClients {
     fn controller(&self, name: &str) -> Arc<dyn Client> {
-        Arc::new(LocalClient::new(self.api.clone(), UserInfo::service_account("kube-system", name, "")))
+        self.client(UserInfo::service_account("kube-system", name, ""))
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        Arc::new(LocalClient::new(self.api.clone(), UserInfo::new(name, groups).authenticated()))
+        self.client(UserInfo::new(name, groups).authenticated())
+    }
+    fn in_term(&self, namespace: &str, lease: &str, holder: &str) -> Option<Arc<dyn Clients>> {
+        let term =
+            Term { namespace: namespace.to_owned(), lease: lease.to_owned(), holder: holder.to_owned() };
+        Some(Arc::new(LocalClients { api: self.api.clone(), term: Some(Arc::new(term)) }))
     }
 }
 
 impl LocalClient {
     pub fn new(api: Arc<Api>, user: UserInfo) -> LocalClient {
-        LocalClient { api, user: Arc::new(user) }
+        LocalClient { api, user: Arc::new(user), term: None }
     }
 
     /// The request, once it is known to be allowed.
@@ -75,7 +86,14 @@ impl LocalClient {
         };
         self.api.authorizer.check(&self.user, &wanted)?;
         let subresource = Some(target.subresource).filter(|sub| !sub.is_empty());
-        Ok(Request { user: &self.user, resource, subresource, namespace, name: target.name })
+        Ok(Request {
+            user: &self.user,
+            resource,
+            subresource,
+            namespace,
+            name: target.name,
+            term: self.term.as_deref(),
+        })
     }
 }
 

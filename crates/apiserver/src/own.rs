@@ -52,7 +52,8 @@ impl<'a> Own<'a> {
 
     pub async fn create(&self, plural: Plural, namespace: &str, new: Value) -> Result<(), Status> {
         let resource = self.resource(plural)?;
-        let request = Request { user: &self.user, resource, subresource: None, namespace, name: "" };
+        let request =
+            Request { user: &self.user, resource, subresource: None, namespace, name: "", term: None };
         self.api.registry().create(&request, new, WriteOptions::default()).await.map(|_| ())
     }
 
@@ -69,7 +70,14 @@ impl<'a> Own<'a> {
         let resource = self.resource(plural)?;
         let text = |name: &str| new.str_at(&["metadata", name]).unwrap_or("").to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
-        let request = Request { user: &self.user, resource, subresource, namespace: &namespace, name: &name };
+        let request = Request {
+            user: &self.user,
+            resource,
+            subresource,
+            namespace: &namespace,
+            name: &name,
+            term: None,
+        };
         self.api.registry().update(&request, new, WriteOptions::default()).await.map(|_| ())
     }
 
@@ -78,7 +86,7 @@ impl<'a> Own<'a> {
         let resource = self.resource(plural)?;
         let text = |name: &str| old.str_at(&["metadata", name]).unwrap_or("");
         let (namespace, name) = (text("namespace"), text("name"));
-        let request = Request { user: &self.user, resource, subresource: None, namespace, name };
+        let request = Request { user: &self.user, resource, subresource: None, namespace, name, term: None };
         let uid = Some(text("uid").to_owned());
         let preconditions = Preconditions { uid, ..Preconditions::default() };
         let options = DeleteOptions { preconditions, ..DeleteOptions::default() };

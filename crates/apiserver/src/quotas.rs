@@ -199,6 +199,7 @@ impl Keeper<'_> {
                 subresource: Some("status"),
                 namespace: &namespace,
                 name: &name,
+                term: None,
             };
             // The tree names the version it was read at: that is the guard.
             match registry.update(&request, quota.into_tree(), WriteOptions::default()).await {

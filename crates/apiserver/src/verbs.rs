@@ -93,6 +93,7 @@ async fn serve_resource(
         subresource: sub.map(|s| s.name.as_str()),
         namespace: if resource.namespaced { &info.namespace } else { "" },
         name: &info.name,
+        term: None,
     };
     let call = Call { api, parts, query, info, request };
     if resource.storage.is_none() {

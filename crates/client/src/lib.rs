@@ -201,4 +201,9 @@ pub trait Clients: Send + Sync {
     fn controller(&self, name: &str) -> Arc<dyn Client>;
     /// A user by name and groups: a node, the scheduler.
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client>;
+    /// Clients whose writes count only as long as that lease names `holder`: what a leader writes with. `None` where the server cannot
+    /// tell; a leader then has to stop in time, as everywhere.
+    fn in_term(&self, _namespace: &str, _lease: &str, _holder: &str) -> Option<Arc<dyn Clients>> {
+        None
+    }
 }

@@ -111,7 +111,10 @@ impl Plane {
     ) {
         let (env, clients, board) = (self.env.clone(), self.clients.clone(), self.board.clone());
         let (under_way, trust) = (self.under_way.clone(), settings.trust.clone());
+        let holder = settings.candidate.as_ref().map(|candidate| candidate.identity.clone());
         let run = move |stop: Stop| {
+            let fenced = holder.as_deref().and_then(|holder| clients.in_term(term::NAMESPACE, lease, holder));
+            let clients = fenced.unwrap_or_else(|| clients.clone());
             // The user of the lease's name may list and watch what its part reads.
             let reader = clients.user(&format!("system:{lease}"), &[]);
             let informers = Informers::new(env.clone(), reader, stop.clone());

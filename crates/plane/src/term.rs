@@ -7,6 +7,9 @@ use env::Env;
 use runtime::{Elector, Stop};
 use tokio::task::JoinHandle;
 
+/// Where the leases are.
+pub(crate) const NAMESPACE: &str = "kube-system";
+
 /// Who stands for election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -30,7 +33,7 @@ pub(crate) async fn serve(
         return;
     };
     let client = clients.user(&format!("system:{lease}"), &[]);
-    let mut elector = Elector::new(&env, client, "kube-system", lease, &identity);
+    let mut elector = Elector::new(&env, client, NAMESPACE, lease, &identity);
     while !stop.is_stopped() {
         let outcome = elector
             .run(&stop, |term| {

@@ -61,7 +61,7 @@ impl Registry {
                 // A graceful kind that goes at once is first seen as going, by those who watch.
                 Decision::Remove { marked: Some(marked) } if !options.is_dry_run() && !old.deleting() => {
                     let value = bytes::Bytes::from(self.encode_marked(storage, marked)?);
-                    if let Some(marked_at) = self.mark(&key, &old, value).await? {
+                    if let Some(marked_at) = self.mark(request, &key, &old, value).await? {
                         // Our own mark must not fail the version the client named.
                         let named = &mut options.preconditions.resource_version;
                         *named = named.take().map(|_| marked_at.to_string());
@@ -90,7 +90,9 @@ impl Registry {
             {
                 allotter.released(&attempt, &old_tree, &mut effects);
             }
-            let committed = self.engine().commit(effects.join(&key, Guard::At(old.revision()), op)).await;
+            let mut commit = effects.join(&key, Guard::At(old.revision()), op);
+            self.guard_by_term(request, &mut commit)?;
+            let committed = self.engine().commit(commit).await;
             if let Ok(revision) = &committed {
                 self.writers.note(*revision, request.user);
             }
@@ -128,10 +130,18 @@ impl Registry {
     }
 
     /// Writes the mark of a deletion and tells its revision; `None` after a conflict: the caller looks again.
-    async fn mark(&self, key: &Key, old: &Obj, value: bytes::Bytes) -> Result<Option<Revision>, Status> {
+    async fn mark(
+        &self,
+        request: &Request<'_>,
+        key: &Key,
+        old: &Obj,
+        value: bytes::Bytes,
+    ) -> Result<Option<Revision>, Status> {
         let guards = vec![(key.clone(), Guard::At(old.revision()))];
         let ops = vec![(key.clone(), Op::Put { value, expires_at: old.expires_at() })];
-        match self.engine().commit(Commit { guards, ops }).await {
+        let mut commit = Commit { guards, ops };
+        self.guard_by_term(request, &mut commit)?;
+        match self.engine().commit(commit).await {
             Ok(revision) => Ok(Some(revision)),
             Err(CommitError::Conflict { .. }) => Ok(None),
             Err(error) => Err(store_failed(error)),

@@ -141,6 +141,7 @@ impl Registry {
             subresource: Some("status"),
             namespace: request.namespace,
             name: budget,
+            term: request.term,
         };
         let now = self.env().now_seconds() as i64;
         let options = WriteOptions { dry_run, ..WriteOptions::default() };

@@ -15,6 +15,7 @@ mod kept;
 mod lanes;
 mod read;
 mod subresource;
+mod term;
 mod token;
 mod watch;
 mod write;
@@ -36,6 +37,7 @@ pub use convert::{protobuf_body, served_body, shared_body};
 pub use delete::Deleted;
 pub use evict::Evicted;
 pub use read::{List, ListOptions, Match};
+pub use term::Term;
 pub use watch::{Watch, WatchStart};
 pub use write::{FieldValidation, Patch, WriteOptions, Written};
 
@@ -60,6 +62,8 @@ pub struct Request<'a> {
     pub namespace: &'a str,
     /// Empty for lists and creates.
     pub name: &'a str,
+    /// The term as a leader in which it is asked; writes after its end are refused.
+    pub term: Option<&'a Term>,
 }
 
 impl<'a> Request<'a> {

@@ -297,7 +297,9 @@ impl Registry {
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
             let value = bytes::Bytes::from(encoded);
             let put = Op::Put { value: value.clone(), expires_at };
-            match self.engine().commit(effects.join(&key, Guard::Absent, put)).await {
+            let mut commit = effects.join(&key, Guard::Absent, put);
+            self.guard_by_term(request, &mut commit)?;
+            match self.engine().commit(commit).await {
                 Ok(revision) => {
                     self.writers.note(revision, request.user);
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;
@@ -417,7 +419,9 @@ impl Registry {
                 effects = Effects::default();
                 allotter.released(&attempt, &old_tree, &mut effects);
             }
-            match self.engine().commit(effects.join(&key, Guard::At(old.revision()), op)).await {
+            let mut commit = effects.join(&key, Guard::At(old.revision()), op);
+            self.guard_by_term(request, &mut commit)?;
+            match self.engine().commit(commit).await {
                 Ok(revision) => {
                     self.writers.note(revision, request.user);
                     let obj = self.committed(storage, &key, &value, revision, expires_at)?;

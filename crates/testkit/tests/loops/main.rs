@@ -30,5 +30,6 @@ mod scheduling;
 mod seeds;
 mod selectors;
 mod story;
+mod terms;
 mod triggers;
 mod workloads;

@@ -1,0 +1,117 @@
+//! What a leader writes counts as long as the lease is its own: the store refuses the writes of one that was deposed.
+
+use std::sync::Arc;
+
+use client::resources::{CONFIG_MAPS, PODS};
+use client::{Client, Clients, DeleteOptions, Patch};
+use object::Value;
+use serde_json::json;
+use testkit::TestCluster;
+
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+fn tree(json: serde_json::Value) -> Value {
+    codec::json::parse(json.to_string().as_bytes(), None).expect("JSON")
+}
+
+fn in_term(cluster: &TestCluster, holder: &str) -> Arc<dyn Client> {
+    let clients = cluster.local_clients().in_term("kube-system", "the-part", holder);
+    clients.expect("in process terms are known").user("kubernetes-admin", &["system:masters"])
+}
+
+async fn held_by(cluster: &TestCluster, holder: &str, renewed: &str) {
+    let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed});
+    cluster.merge(format!("{LEASES}/the-part"), json!({"spec": spec})).await.ok(200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_write_of_a_deposed_leader_is_refused_and_nothing_is_written() {
+    let cluster = TestCluster::simulated(71).await;
+    let (first, second) = (in_term(&cluster, "first"), in_term(&cluster, "second"));
+    let map = |name: &str| tree(json!({"metadata": {"name": name, "namespace": "default"}}));
+    let refused = first.create(CONFIG_MAPS.within("default"), map("too-early")).await;
+    assert_eq!(refused.map(drop).unwrap_err().code, 409, "nobody leads yet");
+
+    cluster.post(LEASES, json!({"metadata": {"name": "the-part"}})).await.ok(201);
+    held_by(&cluster, "first", "2026-01-01T00:00:00.000000Z").await;
+    let held = first.create(CONFIG_MAPS.within("default"), map("held")).await.expect("it leads");
+    held_by(&cluster, "first", "2026-01-01T00:00:02.000000Z").await;
+    let label = |value: &str| Patch::Merge(tree(json!({"metadata": {"labels": {"by": value}}})));
+    first.patch(CONFIG_MAPS.of(&held), label("first")).await.expect("it still leads after a renewal");
+    let pod = json!({
+        "metadata": {"name": "p", "namespace": "default"},
+        "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+    });
+    cluster.settled().await;
+    let pod = first.create(PODS.within("default"), tree(pod)).await.expect("it leads");
+
+    // Somebody else takes over; the first does not know.
+    held_by(&cluster, "second", "2026-01-01T00:00:20.000000Z").await;
+    let before = cluster.api().registry().table().revision();
+    let mut binding = Value::map();
+    binding.map_at(&["metadata"]).set("name", "p");
+    binding.map_at(&["target"]).set("name", "n1");
+    let mut stale = runtime::tree(&held);
+    stale.map_at(&["metadata"]).remove("resourceVersion");
+    let answers = [
+        first.create(CONFIG_MAPS.within("default"), map("late")).await.map(drop),
+        first
+            .update(CONFIG_MAPS.of(&held), {
+                stale.map_at(&["data"]).set("a", "b");
+                stale
+            })
+            .await
+            .map(drop),
+        first.patch(CONFIG_MAPS.of(&held), label("late")).await.map(drop),
+        first
+            .patch(PODS.of(&pod).sub("status"), Patch::Merge(tree(json!({"status": {"phase": "Running"}}))))
+            .await
+            .map(drop),
+        first.act(PODS.of(&pod).sub("binding"), binding).await,
+        first.delete(CONFIG_MAPS.of(&held), DeleteOptions::default()).await,
+        first
+            .delete(PODS.of(&pod), DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::default() })
+            .await,
+        first.delete(PODS.of(&pod), DeleteOptions::default()).await,
+    ];
+    for (nth, answer) in answers.into_iter().enumerate() {
+        let status = answer.expect_err("a deposed leader writes nothing");
+        assert_eq!(status.code, 409, "{nth}: {}", status.message);
+        assert!(
+            status.message.contains("is over: lease kube-system/the-part is held by \"second\""),
+            "{}",
+            status.message
+        );
+    }
+    assert_eq!(cluster.api().registry().table().revision(), before, "nothing was written");
+
+    second.patch(CONFIG_MAPS.of(&held), label("second")).await.expect("the new leader writes");
+    second.delete(PODS.of(&pod), DeleteOptions::default()).await.expect("and deletes");
+    first.get(CONFIG_MAPS.of(&held)).await.expect("reading is for everybody");
+    cluster.shutdown().await;
+}
+
+/// The guard is the lease at one revision, and a renewal changes that: it is looked at again, nobody is refused.
+#[tokio::test]
+async fn renewals_refuse_nobody() {
+    let cluster = TestCluster::start().await;
+    cluster.post(LEASES, json!({"metadata": {"name": "the-part"}})).await.ok(201);
+    held_by(&cluster, "first", "2026-01-01T00:00:00.000000Z").await;
+    let first = in_term(&cluster, "first");
+    let writes = async {
+        for n in 0..200 {
+            let map = tree(json!({"metadata": {"name": format!("m{n}"), "namespace": "default"}}));
+            first.create(CONFIG_MAPS.within("default"), map).await.expect("it leads");
+            tokio::task::yield_now().await;
+        }
+    };
+    let renewals = async {
+        for n in 0..200 {
+            held_by(&cluster, "first", &format!("2026-01-01T00:00:00.{n:06}Z")).await;
+        }
+    };
+    tokio::join!(writes, renewals);
+    assert!(cluster.get(format!("{MAPS}/m199")).await.ok(200)["metadata"]["uid"].is_string());
+    cluster.shutdown().await;
+}
