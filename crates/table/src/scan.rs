@@ -235,7 +235,7 @@ impl<'a> Scanner<'a> {
         // Paths that lead through this member at this depth.
         let here = |path: &&[Name]| path.len() > depth && path[depth].as_bytes() == name;
         let ends = |path: &&[Name]| here(path) && path.len() == depth + 1;
-        if wanted.iter().any(|path| ends(path)) {
+        if wanted.iter().any(&ends) {
             let span = self.skip()?;
             if !matches!(self.body[span.start as usize], b'{' | b'[') && span.of(self.body) != b"null" {
                 // One member may be a field of its own and stand in for another.
