@@ -17,7 +17,7 @@ pub struct Pod<'a> {
     pub deletion: Option<i64>,
     pub grace_seconds: i64,
     pub restart: Restart,
-    /// Init containers first, in their order.
+    /// Init containers first, in their order; those that come to a running pod last, so that nobody's place changes.
     pub containers: Vec<Container<'a>>,
     pub host_network: bool,
     /// Unix seconds of `status.startTime`: a node took the pod.
@@ -40,6 +40,22 @@ pub enum Role {
     /// An init container that goes on beside the others.
     Sidecar,
     Main,
+    /// Put into a pod that is there, to look at it; started once, and nothing waits for it.
+    Ephemeral,
+}
+
+impl Role {
+    pub fn is_init(self) -> bool {
+        matches!(self, Role::Init | Role::Sidecar)
+    }
+    /// Where the pod's spec has them, and where its status does.
+    pub fn lists(self) -> (&'static str, &'static str) {
+        match self {
+            Role::Init | Role::Sidecar => ("initContainers", "initContainerStatuses"),
+            Role::Main => ("containers", "containerStatuses"),
+            Role::Ephemeral => ("ephemeralContainers", "ephemeralContainerStatuses"),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +105,10 @@ impl<'a> Pod<'a> {
                 .map(|_| int(&["metadata", "deletionGracePeriodSeconds"]).unwrap_or(grace_seconds)),
             grace_seconds,
             restart: Restart::read(tree.str_at(&["spec", "restartPolicy"])).unwrap_or(Restart::Always),
-            containers: of("initContainers", init).chain(of("containers", |_| Role::Main)).collect(),
+            containers: of("initContainers", init)
+                .chain(of("containers", |_| Role::Main))
+                .chain(of("ephemeralContainers", |_| Role::Ephemeral))
+                .collect(),
             host_network: tree.at(&["spec", "hostNetwork"]).and_then(Value::as_bool).unwrap_or(false),
             started: tree.str_at(&["status", "startTime"]).and_then(time::parse).map(|(seconds, _)| seconds),
             active_deadline_seconds: int(&["spec", "activeDeadlineSeconds"]),
@@ -107,7 +126,7 @@ impl<'a> Pod<'a> {
     }
 
     pub fn has_init_containers(&self) -> bool {
-        self.containers.iter().any(|c| c.role != Role::Main)
+        self.containers.iter().any(|c| c.role.is_init())
     }
 
     /// `name_namespace(uid)`, as kubelet's messages have it.
@@ -117,8 +136,10 @@ impl<'a> Pod<'a> {
 
     /// Is a container that ended so started again? Its own rules first, then its policy, then the pod's.
     pub fn restarts(&self, container: &Container<'_>, code: i32) -> bool {
-        if container.role == Role::Sidecar {
-            return true;
+        match container.role {
+            Role::Sidecar => return true,
+            Role::Ephemeral => return false,
+            Role::Init | Role::Main => {}
         }
         let rules = container.spec.get("restartPolicyRules").and_then(Value::as_list).unwrap_or_default();
         if rules.iter().any(|rule| rule_applies(rule, code)) {

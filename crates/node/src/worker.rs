@@ -299,7 +299,12 @@ impl Worker {
             .iter()
             .enumerate()
             .any(|(index, c)| c.role == Role::Main && sandbox.container(index).is_some());
-        for (index, container) in pod.containers.iter().enumerate() {
+        // Whatever the others are at: they are there to see it.
+        let ephemeral = pod.containers.iter().enumerate().filter(|(_, c)| c.role == Role::Ephemeral);
+        starts
+            .extend(ephemeral.filter(|(index, _)| sandbox.container(*index).is_none()).map(|(i, _)| (i, 0)));
+        for (index, container) in pod.containers.iter().enumerate().filter(|(_, c)| c.role != Role::Ephemeral)
+        {
             // Once the containers were begun, the init containers are history; sidecars are kept up.
             if container.role == Role::Init && mains_begun {
                 continue;
@@ -363,7 +368,7 @@ impl Worker {
         if self.backoffs.is_empty() {
             self.backoffs = vec![BackOff::default(); pod.containers.len()];
         }
-        // The number of containers of a pod never changes.
+        // Containers that may be restarted are there from the beginning.
         &mut self.backoffs[index]
     }
 

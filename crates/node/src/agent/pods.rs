@@ -11,7 +11,7 @@ use table::Obj;
 
 use super::{Again, Agent, Inner};
 use crate::admit;
-use crate::pod::{Pod, Requests, Role, short_uid};
+use crate::pod::{Pod, Requests, short_uid};
 use crate::worker::{Host, Step, Worker};
 
 impl Agent {
@@ -139,7 +139,7 @@ impl Agent {
         for event in &step.events {
             let mut about = about.clone();
             if let Some(container) = event.container.and_then(|index| pod.containers.get(index)) {
-                let list = if container.role == Role::Main { "containers" } else { "initContainers" };
+                let (list, _) = container.role.lists();
                 about.field_path = format!("spec.{list}{{{}}}", container.name);
             }
             self.tell(about, event.severity, &event.reason, event.message.clone());

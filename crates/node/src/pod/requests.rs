@@ -27,6 +27,8 @@ impl Requests {
                     init = init.most(sidecars);
                 }
                 Role::Init => init = init.most(sidecars.plus(own)),
+                // They ask for nothing of their own.
+                Role::Ephemeral => {}
             }
         }
         let sum = main.plus(sidecars).most(init);

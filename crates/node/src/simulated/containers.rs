@@ -29,7 +29,7 @@ pub struct Containers {
 struct Simulated {
     /// None: a pod on the host's network, or no address was left.
     address: Option<Ipv4Addr>,
-    containers: Box<[Option<Course>]>,
+    containers: Vec<Option<Course>>,
 }
 
 /// The course of a container's run.
@@ -57,7 +57,7 @@ impl Containers {
         let mut end = match container.role {
             // An image nobody knows is no reason to hold up a pod for ever.
             Role::Init => Some(by_command().unwrap_or(End { after_millis: 0, code: 0 })),
-            Role::Sidecar => by_command(),
+            Role::Sidecar | Role::Ephemeral => by_command(),
             Role::Main => own.end.or_else(by_command),
         };
         let probability = self.node.failure_probability;
@@ -125,8 +125,12 @@ impl Runtime for Containers {
         let own = Behaviour::read(pod.annotations());
         let wait = own.start_millis.or(self.node.start_millis).unwrap_or(0);
         let mut course = self.course(pod, container, attempt, now.saturating_add(wait));
-        let slot = self.pods.get_mut(&short_uid(pod.uid)).and_then(|p| p.containers.get_mut(container));
-        let Some(slot) = slot else { return };
+        let Some(there) = self.pods.get_mut(&short_uid(pod.uid)) else { return };
+        if there.containers.len() <= container {
+            // It came to a pod that was there.
+            there.containers.resize_with(container + 1, || None);
+        }
+        let slot = &mut there.containers[container];
         course.last = slot.take().map(|before| Box::new((before.starts, before.ends, before.code)));
         *slot = Some(course);
     }
@@ -168,7 +172,7 @@ impl Containers {
     /// A container as its status tells of it.
     fn recovered(&self, pod: &Pod<'_>, index: usize) -> Option<Course> {
         let container = &pod.containers[index];
-        let list = if container.role == Role::Main { "containerStatuses" } else { "initContainerStatuses" };
+        let (_, list) = container.role.lists();
         let all = pod.tree.at(&["status", list]).and_then(Value::as_list).unwrap_or_default();
         let said = all.iter().find(|status| status.str_at(&["name"]) == Some(container.name))?;
         let restarts = said.get("restartCount").and_then(Value::as_int).unwrap_or(0);

@@ -75,8 +75,10 @@ fn containers_ready(view: &View<'_>, shown: &[Shown], phase: &str) -> Word {
         _ => {}
     }
     let all = view.pod.containers.iter().zip(shown);
-    let unready: Vec<&str> =
-        all.filter(|(c, s)| c.role != Role::Init && !s.ready).map(|(c, _)| c.name).collect();
+    let unready: Vec<&str> = all
+        .filter(|(c, s)| matches!(c.role, Role::Main | Role::Sidecar) && !s.ready)
+        .map(|(c, _)| c.name)
+        .collect();
     if unready.is_empty() {
         return Word::yes();
     }
@@ -116,7 +118,7 @@ fn initialized(view: &View<'_>, shown: &[Shown], phase: &str) -> Word {
         return Word::yes();
     }
     let complete = |role: Role, shown: &Shown| match role {
-        Role::Main => true,
+        Role::Main | Role::Ephemeral => true,
         Role::Init => shown.ready,
         Role::Sidecar => matches!(shown.state, Face::Running { .. }),
     };

@@ -86,18 +86,21 @@ pub fn changed(view: &View<'_>) -> Option<Value> {
     if pod.started.is_none() {
         map.set("startTime", time::format_seconds(view.now / 1000));
     }
-    let of = |main: bool| {
-        let mine = pod.containers.iter().zip(&shown).filter(|(c, _)| (c.role == Role::Main) == main);
+    let of = |role: Role| {
+        let (_, list) = role.lists();
+        let mine = pod.containers.iter().zip(&shown).filter(|(c, _)| c.role.lists().1 == list);
         let mut all: Vec<(&str, Value)> = mine.map(|(c, s)| (c.name, container_status(c, s))).collect();
-        if main {
+        if !role.is_init() {
             // Kubelet sorts these by name, and keeps init containers in their order.
             all.sort_by_key(|(name, _)| *name);
         }
-        Value::List(all.into_iter().map(|(_, status)| status).collect())
+        (list, Value::List(all.into_iter().map(|(_, status)| status).collect()))
     };
-    map.set("containerStatuses", of(true));
-    if pod.has_init_containers() {
-        map.set("initContainerStatuses", of(false));
+    for role in [Role::Main, Role::Init, Role::Ephemeral] {
+        let (list, statuses) = of(role);
+        if role == Role::Main || statuses.as_list().is_some_and(|list| !list.is_empty()) {
+            map.set(list, statuses);
+        }
     }
     conditions::set(map, view, &shown, phase);
     differs(pod, status)
@@ -144,7 +147,8 @@ fn show(view: &View<'_>, index: usize) -> Shown {
     let (pod, container) = (view.pod, &view.pod.containers[index]);
     let waiting = if pod.has_init_containers() { "PodInitializing" } else { "ContainerCreating" };
     let creating = || match (view.terminal, container.role) {
-        (true, Role::Main) => Face::Lost,
+        // One that was never to start, because an init container failed, still waits.
+        (true, Role::Main) if was_initialized(view) => Face::Lost,
         _ => Face::Waiting { reason: waiting, message: String::new() },
     };
     let Some(there) = view.sandbox.container(index) else {
@@ -161,7 +165,7 @@ fn show(view: &View<'_>, index: usize) -> Shown {
     let state = match &there.state {
         State::Created => creating(),
         State::Running { since, ready: is_ready } => {
-            ready = *is_ready && container.role != Role::Init;
+            ready = *is_ready && matches!(container.role, Role::Main | Role::Sidecar);
             Face::Running { since: *since }
         }
         State::Exited(exit) => {
@@ -177,6 +181,22 @@ fn show(view: &View<'_>, index: usize) -> Shown {
     };
     let (id, image_id) = (there.id.clone(), there.image_id.clone());
     Shown { state, last, ready, restarts: there.attempt, id, image_id }
+}
+
+/// Did it ever come to the containers proper?
+fn was_initialized(view: &View<'_>) -> bool {
+    let all = || view.pod.containers.iter().enumerate();
+    let begun = |index: usize| {
+        let there = view.sandbox.container(index);
+        there.is_some_and(|c| c.last.is_some() || !matches!(c.state, State::Created))
+    };
+    let succeeded = |index: usize| {
+        let there = view.sandbox.container(index).map(|c| &c.state);
+        matches!(there, Some(State::Exited(exit)) if exit.code == 0)
+    };
+    let last_init = all().rfind(|(_, c)| c.role.is_init());
+    all().any(|(index, c)| c.role == Role::Main && begun(index))
+        || last_init.is_none_or(|(index, _)| succeeded(index))
 }
 
 /// Ended, and waiting to be started again.
@@ -227,6 +247,7 @@ fn phase(view: &View<'_>, shown: &[Shown]) -> &'static str {
                     waiting += 1;
                 }
             },
+            Role::Ephemeral => {}
             Role::Main => match ended {
                 _ if is_running => running += 1,
                 None => waiting += 1,

@@ -319,3 +319,39 @@ fn a_refused_pod_is_failed_and_never_started() {
     let step = life.worker.step(&pod, &host, &mut |_, _| Ok(()), &mut life.runtime, life.now);
     assert_eq!(step.status.unwrap().str_at(&["phase"]), Some("Failed"));
 }
+
+#[test]
+fn containers_behind_a_failed_init_container_never_left_their_waiting() {
+    let spec = r#"{"restartPolicy":"Never","initContainers":[{"name":"i"}],"containers":[{"name":"c"}]}"#;
+    let mut life = Life::new(spec);
+    life.step();
+    life.runtime.exit(0, 1, life.now);
+    life.step();
+    assert_eq!(life.phase(), "Failed");
+    let status = life.tree.at(&["status", "containerStatuses"]).and_then(Value::as_list).unwrap();
+    assert_eq!(status[0].str_at(&["state", "waiting", "reason"]), Some("PodInitializing"));
+}
+
+#[test]
+fn a_container_that_comes_to_a_running_pod_is_started_once_and_nothing_waits_for_it() {
+    let mut life = Life::new(PLAIN);
+    life.step();
+    life.runtime.log();
+    let debugger = codec::json::parse(br#"[{"name":"debugger","image":"busybox"}]"#, None).unwrap();
+    life.tree.map_at(&["spec"]).set("ephemeralContainers", debugger);
+    life.runtime.containers += 1;
+    let step = life.step();
+    assert_eq!(life.runtime.log(), "start-2-0");
+    assert_eq!(step.events[0].container, Some(2));
+    let statuses = life.tree.at(&["status", "ephemeralContainerStatuses"]).and_then(Value::as_list).unwrap();
+    assert_eq!(statuses[0].str_at(&["name"]), Some("debugger"));
+    assert!(statuses[0].at(&["state", "running"]).is_some());
+    // Its end changes nothing for the pod, and it is not started again.
+    life.runtime.exit(2, 1, life.now);
+    life.step();
+    assert_eq!(life.runtime.log(), "");
+    assert_eq!(life.phase(), "Running");
+    let conditions = life.tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap();
+    let ready = conditions.iter().find(|c| c.str_at(&["type"]) == Some("Ready")).unwrap();
+    assert_eq!(ready.str_at(&["status"]), Some("True"));
+}
