@@ -37,6 +37,11 @@ pub fn duplicate_fields(patch: &Value) -> Vec<String> {
     out
 }
 
+/// A patch as Go prints it in a refusal: `map[metadata:map[labels:x]]`.
+pub fn go_text(patch: &Value) -> String {
+    words::print(patch)
+}
+
 fn find_duplicates(value: &Value, path: &mut String, out: &mut Vec<String>) {
     let here = path.len();
     match value {
