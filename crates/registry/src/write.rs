@@ -157,11 +157,17 @@ impl Registry {
     pub async fn patch(
         &self,
         request: &Request<'_>,
-        patch: Patch,
+        mut patch: Patch,
         options: WriteOptions,
     ) -> Result<Written, Status> {
-        let duplicates = match &patch {
-            Patch::Merge(p) | Patch::Strategic(p) => patch::duplicate_fields(p),
+        let duplicates = match &mut patch {
+            Patch::Merge(p) | Patch::Strategic(p) => {
+                let found = patch::duplicate_fields(p);
+                if !found.is_empty() {
+                    patch::keep_last_fields(p);
+                }
+                found
+            }
             Patch::Json(_) => Vec::new(),
         };
         let rules = ChangeRules { needs_version: false, may_create: false };

@@ -108,7 +108,8 @@ impl Selection {
 
     /// Nothing is asked of the storage's indexed field, or the object has it so.
     pub fn matches_index(&self, storage: &Storage, obj: &Obj) -> bool {
-        let at = storage.indexed.as_ref().and_then(|name| storage.selectable.iter().position(|s| s.name == *name));
+        let at =
+            storage.indexed.as_ref().and_then(|name| storage.selectable.iter().position(|s| s.name == *name));
         at.is_none_or(|at| self.exact(Which::Field(at)).is_none_or(|value| obj.field(at) == value))
     }
 

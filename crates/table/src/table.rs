@@ -183,9 +183,7 @@ impl Table {
                 // As upstream: whether what follows is selected too is only known to who goes on.
                 if items.len() == limit && selection.matches_index(row, obj) {
                     let remaining = selection.is_whole_scope().then(|| {
-                        shard
-                            .range(row, &selection.scope, items.last().map(|o| &**o.key()), revision)
-                            .count()
+                        shard.range(row, &selection.scope, items.last().map(|o| &**o.key()), revision).count()
                     });
                     return Ok(Page { items, revision, more: true, remaining });
                 }

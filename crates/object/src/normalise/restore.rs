@@ -62,10 +62,9 @@ fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth:
         (Shape::String | Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Float64, _) => {
             Err(format!("unrecognized type: {}", go_type(schema, shape)))
         }
-        (
-            Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::MicroTime | Shape::Duration,
-            _,
-        ) => by_its_own_reader(schema, shape, value),
+        (Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::MicroTime | Shape::Duration, _) => {
+            by_its_own_reader(schema, shape, value)
+        }
     }
 }
 

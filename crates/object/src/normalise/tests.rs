@@ -244,7 +244,11 @@ fn trees_of_a_strategic_patch_are_refused_in_words_of_their_own() {
         ("core.v1.Pod", json!({"spec": {"containers": "x"}}), Some("cannot restore slice from string")),
         ("core.v1.Pod", json!({"spec": {"securityContext": [1]}}), Some("cannot restore struct from: slice")),
         ("core.v1.Pod", json!({"spec": {"nodeName": 1}}), Some("cannot convert int64 to string")),
-        ("core.v1.Pod", json!({"spec": {"restartPolicy": 1}}), Some("cannot convert int64 to v1.RestartPolicy")),
+        (
+            "core.v1.Pod",
+            json!({"spec": {"restartPolicy": 1}}),
+            Some("cannot convert int64 to v1.RestartPolicy"),
+        ),
         ("core.v1.Pod", json!({"spec": {"nodeName": true}}), Some("unrecognized type: string")),
         ("apps.v1.Deployment", json!({"spec": {"replicas": 1.5}}), Some("cannot convert float64 to int32")),
         ("apps.v1.Deployment", json!({"spec": {"replicas": "1"}}), Some("unrecognized type: int32")),
