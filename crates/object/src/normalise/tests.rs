@@ -250,7 +250,11 @@ fn trees_of_a_strategic_patch_are_refused_in_words_of_their_own() {
             Some("cannot convert int64 to v1.RestartPolicy"),
         ),
         ("core.v1.Pod", json!({"spec": {"nodeName": true}}), Some("unrecognized type: string")),
-        ("apps.v1.Deployment", json!({"spec": {"replicas": 1.5}}), Some("cannot convert float64 to int32")),
+        (
+            "apps.v1.Deployment",
+            json!({"spec": {"replicas": (Value::Float(1.5))}}),
+            Some("cannot convert float64 to int32"),
+        ),
         ("apps.v1.Deployment", json!({"spec": {"replicas": "1"}}), Some("unrecognized type: int32")),
         (
             "core.v1.Secret",
