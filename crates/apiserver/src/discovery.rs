@@ -62,13 +62,14 @@ pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<
             resources(catalog, group, version)
         }
         // A known group in another version is an API path that leads nowhere; the rest is no API at all.
-        ["apis", group, _] if catalog.groups().iter().any(|g| g.name == **group) => {
+        ["apis", group, _, ..] if catalog.groups().iter().any(|g| g.name == **group) => {
             return Err(Status::no_such_resource());
         }
-        ["api", _] => return Err(Status::no_such_resource()),
+        ["api", _, ..] => return Err(Status::no_such_resource()),
         _ => return Ok(respond::page_not_found()),
     };
-    if parts.method != http::Method::GET {
+    // The lists of groups are told whatever the method is.
+    if parts.method != http::Method::GET && !matches!(segments.as_slice(), ["apis"] | ["apis", _]) {
         return Err(Status::method_not_allowed());
     }
     let wanted = negotiate(&parts.headers, query, Offer::Document)?;

@@ -204,7 +204,14 @@ impl Call<'_> {
                 view.sort(&mut list.items);
                 // One moment for the whole list, however long it takes to write.
                 let now = self.api.registry.env().now_seconds();
-                (view.head(&metadata), Box::new(move |obj, out| view.row(obj, now, out)))
+                let mut head = view.head(&metadata);
+                if list.items.is_empty() && view.empty_is_null() {
+                    // Upstream's plain printer never makes the list it has no row for.
+                    head.truncate(head.len() - 1);
+                    head.extend_from_slice(b"null}");
+                    return respond::encoded(self.api.registry.catalog(), 200, head.into(), wanted);
+                }
+                (head, Box::new(move |obj, out| view.row(obj, now, out)))
             }
             View::Metadata | View::Object => {
                 let head = format!(
@@ -513,7 +520,8 @@ impl Call<'_> {
     async fn delete(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
         let options = self.delete_options(body).await?;
-        let deleted = self.api.registry.delete(&self.request, &options).await?;
+        let deleted = self.api.registry.delete(&self.request, &options).await;
+        let deleted = deleted.map_err(|status| status.after_warnings(self.delete_warnings(&options)))?;
         let resource = self.request.resource;
         if !deleted.removed || self.returns_deleted() {
             let code = if !deleted.removed && options.orphan_dependents == Some(false) { 202 } else { 200 };
@@ -534,10 +542,15 @@ impl Call<'_> {
 
     /// The answer to a DELETE, with what its kind says about such a one.
     fn deleting(&self, mut answer: Answer, options: &DeleteOptions) -> Answer {
+        respond::warn(&mut answer, &self.delete_warnings(options));
+        answer
+    }
+
+    /// Said before anything is looked at, and so with refusals too.
+    fn delete_warnings(&self, options: &DeleteOptions) -> Vec<String> {
         let storage = self.request.resource.storage.map(|id| self.api.registry.catalog().storage(id));
         let warning = storage.and_then(|storage| kinds::warnings::on_delete(storage, options));
-        respond::warn(&mut answer, &warning.map(str::to_owned).into_iter().collect::<Vec<_>>());
-        answer
+        warning.map(str::to_owned).into_iter().collect()
     }
 
     /// Some kinds answer a DELETE with the object that went away instead of a Status.
@@ -550,7 +563,8 @@ impl Call<'_> {
         let wanted = self.wanted(Offer::List)?;
         let list = list_options(self.query, self.info)?;
         let options = self.delete_options(body).await?;
-        let deleted = self.api.registry.delete_collection(&self.request, &options, &list).await?;
+        let deleted = self.api.registry.delete_collection(&self.request, &options, &list).await;
+        let deleted = deleted.map_err(|status| status.after_warnings(self.delete_warnings(&options)))?;
         Ok(self.deleting(self.list_answer(deleted, wanted).await, &options))
     }
 

@@ -46,6 +46,11 @@ impl TableView {
         out
     }
 
+    /// Whether a Table without rows says `null` for them.
+    pub fn empty_is_null(&self) -> bool {
+        self.printer.is_generic()
+    }
+
     /// A Table of one object, as a GET or a watch event shows it. Columns come with the first event only.
     pub fn one(&self, obj: &Obj, now: u64, with_columns: bool, out: &mut Vec<u8>) {
         let metadata = format!("{{\"resourceVersion\":\"{}\"}}", obj.revision());

@@ -11,6 +11,7 @@
 //!   stored-as GROUP/VERSION PLURAL                  kept as another resource is; or
 //!   storage PREFIX/ [unconditional-update] [create-on-update] [returns-deleted] [orphan] [no-gc] [ttl=SECONDS]
 //!   select NAME [path=A.B] [else=A.B] [absent=TEXT] [alias=NAME] [indexed]      a field that selectors may name
+//!   unknown-field TEXT                              what a selector by any other field is told; `{}` or `{q}` (quoted) is its name
 //!   label NAME SELECTABLE                           what this resource calls a selectable field of the one it is stored as
 //!
 //! kept GROUP/VERSION PLURAL TYPE namespaced|cluster PREFIX/      what the server keeps for itself and serves to nobody

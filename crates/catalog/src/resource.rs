@@ -33,6 +33,9 @@ pub struct Resource {
     /// What field selectors call the storage's selectable fields when they come through this resource
     /// (`regarding.name` is `involvedObject.name`). Empty: the storage's own names.
     pub field_labels: Vec<(Name, Name)>,
+    /// The refusal of a field selector that names what cannot be selected by: `{}` stands for the name, `{q}` for the
+    /// name in quotes. Empty: the words of kinds that have none of their own.
+    pub unknown_field: Name,
     /// What every request is told when this resource is on its way out.
     pub deprecation: Option<String>,
 }

@@ -15,14 +15,19 @@ pub(crate) struct Checked {
     check: fn(&Write<'_>, &mut Errors),
     /// What the kind drops or keeps when an object, not its status, changes.
     update: Option<fn(&mut Value, &Value)>,
+    create: Option<fn(&mut Value)>,
 }
 
 impl Checked {
     pub(crate) const fn new(rules: Rules, check: fn(&Write<'_>, &mut Errors)) -> Checked {
-        Checked { rules, scale: None, check, update: None }
+        Checked { rules, scale: None, check, update: None, create: None }
     }
     pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> Checked {
         self.scale = Some(scale);
+        self
+    }
+    pub(crate) const fn with_create(mut self, create: fn(&mut Value)) -> Checked {
+        self.create = Some(create);
         self
     }
     pub(crate) const fn with_update(mut self, update: fn(&mut Value, &Value)) -> Checked {
@@ -37,6 +42,11 @@ impl Kind for Checked {
     }
     fn scale(&self) -> Option<&'static ScalePaths> {
         self.scale
+    }
+    fn prepare_create(&self, new: &mut Value, _: &Context<'_>) {
+        if let Some(create) = self.create {
+            create(new);
+        }
     }
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         if let Some(update) = self.update

@@ -148,6 +148,11 @@ impl Printer {
         (self.conditions)(object)
     }
 
+    /// The kind shows nothing but its name and birth.
+    pub fn is_generic(&self) -> bool {
+        self.columns.iter().any(|column| column.name == Column::CREATED.name)
+    }
+
     /// Rows of a list come sorted by this number before their name; `None`: by name alone.
     pub fn order(&self) -> Option<fn(&Value) -> i64> {
         self.order

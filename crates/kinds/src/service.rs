@@ -11,4 +11,5 @@ use crate::rules::{NameRule, Rules, StatusMeta};
 
 pub(crate) static KIND: Checked =
     Checked::new(Rules::PLAIN.with_status(StatusMeta::Free).with_name(NameRule::Label), validation::check)
+        .with_create(update::drop_on_create)
         .with_update(update::drop_what_the_type_left);

@@ -13,6 +13,7 @@ mod base64;
 mod error;
 mod go_names;
 mod memo;
+mod restore;
 mod scalar;
 mod strict;
 mod structure;
@@ -22,6 +23,7 @@ mod tests;
 
 pub use error::TypeError;
 pub use memo::FieldMemo;
+pub use restore::restore_error;
 pub use scalar::format_float;
 pub use strict::Strict;
 

@@ -37,6 +37,27 @@ pub fn duplicate_fields(patch: &Value) -> Vec<String> {
     out
 }
 
+/// Of members with one name the last counts, as in a Go map.
+pub fn keep_last_fields(patch: &mut Value) {
+    match patch {
+        Value::Map(map) => {
+            let mut seen = std::collections::HashSet::with_capacity(map.len());
+            let later: Vec<bool> =
+                map.entries_mut().iter().rev().map(|(name, _)| !seen.insert(name.clone())).collect();
+            let mut repeated = later.into_iter().rev();
+            map.entries_mut().retain(|_| !repeated.next().unwrap_or(false));
+            map.iter_mut().for_each(|(_, value)| keep_last_fields(value));
+        }
+        Value::List(list) => list.iter_mut().for_each(keep_last_fields),
+        _ => {}
+    }
+}
+
+/// A patch as Go prints it in a refusal: `map[metadata:map[labels:x]]`.
+pub fn go_text(patch: &Value) -> String {
+    words::print(patch)
+}
+
 fn find_duplicates(value: &Value, path: &mut String, out: &mut Vec<String>) {
     let here = path.len();
     match value {

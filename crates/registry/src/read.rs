@@ -48,8 +48,12 @@ impl Registry {
     /// One object; `resource_version` is the query's, empty for the newest.
     pub async fn get(&self, request: &Request<'_>, resource_version: &str) -> Result<Arc<Obj>, Status> {
         let storage = self.storage_of(request.resource)?;
-        // A get is told by the storage, a list by the API: the words and the code differ.
+        // A get is told by upstream's cache, a list by the API: the words and the code differ. What is kept for a
+        // time only is in no cache.
         let parsed = parse_version(resource_version).map_err(|status| {
+            if storage.ttl_seconds.is_some() {
+                return status;
+            }
             let words = status.message.trim_start_matches("invalid resource version: ");
             Status::unknown(words)
         });
@@ -65,7 +69,7 @@ impl Registry {
     pub async fn list(&self, request: &Request<'_>, options: &ListOptions) -> Result<List, Status> {
         let storage = self.storage_of(request.resource)?;
         validate(options)?;
-        let selection = self.selection(request, storage, options)?;
+        let selection = self.selection(request, options)?;
         let root = root_of(storage, &selection.scope);
         let limit = usize::try_from(options.limit).unwrap_or(0);
 
@@ -123,7 +127,6 @@ impl Registry {
     pub(crate) fn selection(
         &self,
         request: &Request<'_>,
-        storage: &Storage,
         options: &ListOptions,
     ) -> Result<Selection, Status> {
         let scope = if request.namespace.is_empty() {
@@ -140,12 +143,14 @@ impl Registry {
             text => Some(FieldSelector::parse(text).map_err(Status::bad_request)?),
         };
         Selection::new(self.catalog(), request.resource, scope, labels, fields.as_ref()).map_err(|unknown| {
-            let known = if storage.selectable.is_empty() {
-                ": only \"metadata.name\", \"metadata.namespace\"".to_owned()
-            } else {
-                String::new()
+            let words = match &*request.resource.unknown_field {
+                "" => "{q} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+                own => own,
             };
-            Status::bad_request(format!("{} is not a known field selector{known}", quote(&unknown)))
+            Status::bad_request(match words.split_once("{q}") {
+                Some((before, after)) => format!("{before}{}{after}", quote(&unknown)),
+                None => words.replacen("{}", &unknown, 1),
+            })
         })
     }
 }

@@ -28,7 +28,7 @@ impl Registry {
         let storage = self.storage_of(request.resource)?;
         validate(options)?;
         let version = parse_version(&options.resource_version)?;
-        let selection = self.selection(request, storage, options)?;
+        let selection = self.selection(request, options)?;
 
         let wants_state = match options.send_initial_events {
             Some(wants) => wants,

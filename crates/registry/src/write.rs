@@ -15,7 +15,7 @@ use admission::{Effects, Operation, Refusal};
 use catalog::{Schema, Storage, TypeId};
 use codec::json;
 use kinds::{Context, Requester};
-use object::normalise::{Strict, normalise};
+use object::normalise::{Strict, normalise, restore_error};
 use object::patch::{self, json::JsonPatch};
 use object::{FieldError, Status, Value, quote, time};
 use store::{CommitError, Guard, Key, Op, Revision};
@@ -157,23 +157,22 @@ impl Registry {
     pub async fn patch(
         &self,
         request: &Request<'_>,
-        patch: Patch,
+        mut patch: Patch,
         options: WriteOptions,
     ) -> Result<Written, Status> {
-        let duplicates = match &patch {
-            Patch::Merge(p) | Patch::Strategic(p) => patch::duplicate_fields(p),
+        let duplicates = match &mut patch {
+            Patch::Merge(p) | Patch::Strategic(p) => {
+                let found = patch::duplicate_fields(p);
+                if !found.is_empty() {
+                    patch::keep_last_fields(p);
+                }
+                found
+            }
             Patch::Json(_) => Vec::new(),
         };
-        if options.field_validation == FieldValidation::Strict && !duplicates.is_empty() {
-            return Err(Status::bad_request(format!("strict decoding error: {}", duplicates.join(", "))));
-        }
         let rules = ChangeRules { needs_version: false, may_create: false };
         self.change(request, rules, options, &mut |old| {
-            let (new, mut warnings) = self.patched(request, &patch, old, options)?;
-            if options.field_validation == FieldValidation::Warn {
-                warnings.splice(0..0, duplicates.iter().cloned());
-            }
-            Ok((new, warnings))
+            self.patched(request, &patch, &duplicates, old, options)
         })
         .await
     }
@@ -183,6 +182,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         patch: &Patch,
+        duplicates: &[String],
         old: &Value,
         options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
@@ -212,14 +212,28 @@ impl Registry {
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
         if let Err(error) = normalise(self.catalog().schema(), resource.ty, &mut new, &mut strict) {
             // The pass left half a tree; the refusal shows the whole patched object.
-            return refused(error.to_string());
+            return match patch {
+                Patch::Json(_) | Patch::Merge(_) => refused(error.to_string()),
+                Patch::Strategic(asked) => {
+                    let mut tree = old.clone();
+                    patch.apply(self.catalog().schema(), resource.ty, &mut tree)?;
+                    let why = restore_error(self.catalog().schema(), resource.ty, &tree);
+                    Err(strategic_refusal(asked, why.unwrap_or_else(|| error.to_string())))
+                }
+            };
         }
         let mut messages = strict.into_messages();
+        if matches!(patch, Patch::Strategic(_)) {
+            messages.sort();
+        }
+        if options.field_validation != FieldValidation::Ignore {
+            messages.splice(0..0, duplicates.iter().cloned());
+        }
         if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
             let why = format!("strict decoding error: {}", messages.join(", "));
             return match patch {
                 Patch::Json(_) | Patch::Merge(_) => refused(why),
-                Patch::Strategic(_) => Err(Status::bad_request(why)),
+                Patch::Strategic(asked) => Err(strategic_refusal(asked, why)),
             };
         }
         kinds::defaults::apply(resource, &mut new);
@@ -242,6 +256,7 @@ impl Registry {
         warnings.extend(kinds::warnings::before_create(storage, &new));
         let now = self.env().now_seconds() as i64;
         let metadata = new.map_at(&["metadata"]);
+        let named_version = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or("").to_owned();
         for ours in OURS_ON_CREATE {
             metadata.remove(ours);
         }
@@ -291,7 +306,12 @@ impl Registry {
                 if self.table().get(storage.id, &key).is_some() {
                     return Err(Status::already_exists(request.about(), &name));
                 }
-                let obj = Obj::unpublished(storage, &key, &encoded).map_err(|_| not_encodable())?;
+                // What is not stored gets no version; one the client sent stays.
+                let obj = match named_version.parse() {
+                    Ok(named) => Obj::publish(storage, &key, &encoded, Revision(named), None),
+                    Err(_) => Obj::unpublished(storage, &key, &encoded),
+                };
+                let obj = obj.map_err(|_| not_encodable())?;
                 return Ok(Written { obj: Arc::new(obj), created: true, warnings });
             }
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
@@ -646,4 +666,9 @@ fn extra_of(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
 
 fn not_encodable() -> Status {
     Status::internal("the object was encoded in a form the table does not accept")
+}
+
+/// A strategic patch is shown itself, not the object it led to.
+fn strategic_refusal(patch: &Value, why: String) -> Status {
+    Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&patch::go_text(patch)), why)])
 }

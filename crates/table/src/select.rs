@@ -106,6 +106,13 @@ impl Selection {
         self.exact(Which::Field(at))
     }
 
+    /// Nothing is asked of the storage's indexed field, or the object has it so.
+    pub fn matches_index(&self, storage: &Storage, obj: &Obj) -> bool {
+        let at =
+            storage.indexed.as_ref().and_then(|name| storage.selectable.iter().position(|s| s.name == *name));
+        at.is_none_or(|at| self.exact(Which::Field(at)).is_none_or(|value| obj.field(at) == value))
+    }
+
     fn exact(&self, which: Which) -> Option<&str> {
         self.fields.iter().find(|t| t.equal && t.which == which).map(|t| t.value.as_str())
     }

@@ -180,15 +180,14 @@ impl Table {
                 if visited == STRETCH {
                     break;
                 }
-                if selection.matches_selectors(obj) {
-                    if items.len() == limit {
-                        let remaining = selection.is_whole_scope().then(|| {
-                            shard
-                                .range(row, &selection.scope, items.last().map(|o| o.key()), revision)
-                                .count()
-                        });
-                        return Ok(Page { items, revision, more: true, remaining });
-                    }
+                // As upstream: whether what follows is selected too is only known to who goes on.
+                if items.len() == limit && selection.matches_index(row, obj) {
+                    let remaining = selection.is_whole_scope().then(|| {
+                        shard.range(row, &selection.scope, items.last().map(|o| o.key()), revision).count()
+                    });
+                    return Ok(Page { items, revision, more: true, remaining });
+                }
+                if items.len() < limit && selection.matches_selectors(obj) {
                     items.push(obj.clone());
                 }
                 last = (visited + 1 == STRETCH).then(|| Key::from(obj.key()));

@@ -52,6 +52,7 @@ impl<'f> Draft<'f> {
             ty,
             storage: None,
             field_labels: Vec::new(),
+            unknown_field: Name::EMPTY,
             deprecation: None,
         };
         let mut instead = None;
@@ -156,6 +157,12 @@ impl<'f> Draft<'f> {
                 let name = Name::Static(words.need("selectable field")?);
                 self.resources[i].field_labels.push((label, name));
                 self.labels.push((*line, id));
+            }
+            "unknown-field" => {
+                words.need("words of the refusal")?;
+                let text = line.text.strip_prefix("unknown-field").unwrap_or(line.text).trim();
+                self.resources[i].unknown_field = Name::Static(text);
+                return Ok(());
             }
             other => return Err(line.unexpected(other, "a line of a resource")),
         }

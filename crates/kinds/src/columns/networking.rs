@@ -94,7 +94,8 @@ pub(super) static IP_ADDRESS: Printer = Printer::new(
                 out
             }
         };
-        out.extend([row.name(), parent.into()]);
+        // Upstream has a cell more than columns.
+        out.extend([row.name(), parent.into(), row.age()]);
     },
 );
 

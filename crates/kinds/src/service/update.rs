@@ -15,11 +15,19 @@ pub(super) fn drop_what_the_type_left(new: &mut Value, old: &Value) {
     let balancer = {
         let Some(spec) = new.as_map_mut().and_then(|m| m.get_mut("spec")) else { return };
         drop_from_spec(spec, old_spec);
+        drop_internal_policy(spec);
         text(spec, "type") == BALANCER
     };
     // Taking the load balancer down takes a while, but nobody needs to see that.
     if !balancer && let Some(status) = new.as_map_mut().and_then(|m| m.get_mut("status")) {
         status.make_map().set("loadBalancer", Map::default());
+    }
+}
+
+/// What a new service does not keep.
+pub(super) fn drop_on_create(new: &mut Value) {
+    if let Some(spec) = new.as_map_mut().and_then(|m| m.get_mut("spec")) {
+        drop_internal_policy(spec);
     }
 }
 
@@ -66,6 +74,14 @@ fn drop_from_spec(spec: &mut Value, old: &Value) {
     }
     if is_external(old) && !is_external(&now) && same_text("externalTrafficPolicy") {
         drop(spec, "externalTrafficPolicy");
+    }
+}
+
+/// A name elsewhere has no traffic of the cluster's own, whoever set a policy for it; a policy there is none of is for
+/// validation to refuse.
+fn drop_internal_policy(spec: &mut Value) {
+    if !needs_address(spec) && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local") {
+        spec.make_map().remove("internalTrafficPolicy");
     }
 }
 

@@ -235,3 +235,42 @@ fn too_deep_is_an_error() {
     let revision = Value::Map([(catalog::Name::Static("data"), value)].into_iter().collect());
     assert_eq!(error("apps.v1.ControllerRevision", revision), "exceeded max depth");
 }
+
+#[test]
+fn trees_of_a_strategic_patch_are_refused_in_words_of_their_own() {
+    let catalog = Catalog::builtin();
+    for (ty, value, words) in [
+        ("core.v1.Pod", json!({"metadata": {"labels": "x"}}), Some("cannot restore map from string")),
+        ("core.v1.Pod", json!({"spec": {"containers": "x"}}), Some("cannot restore slice from string")),
+        ("core.v1.Pod", json!({"spec": {"securityContext": [1]}}), Some("cannot restore struct from: slice")),
+        ("core.v1.Pod", json!({"spec": {"nodeName": 1}}), Some("cannot convert int64 to string")),
+        (
+            "core.v1.Pod",
+            json!({"spec": {"restartPolicy": 1}}),
+            Some("cannot convert int64 to v1.RestartPolicy"),
+        ),
+        ("core.v1.Pod", json!({"spec": {"nodeName": true}}), Some("unrecognized type: string")),
+        (
+            "apps.v1.Deployment",
+            json!({"spec": {"replicas": (Value::Float(1.5))}}),
+            Some("cannot convert float64 to int32"),
+        ),
+        ("apps.v1.Deployment", json!({"spec": {"replicas": "1"}}), Some("unrecognized type: int32")),
+        (
+            "core.v1.Secret",
+            json!({"data": {"a": "YQ"}}),
+            Some("error decoding from json: illegal base64 data at input byte 0"),
+        ),
+        (
+            "core.v1.Pod",
+            json!({"metadata": {"creationTimestamp": 1}}),
+            Some("json: cannot unmarshal number into Go value of type string"),
+        ),
+        // Fields count in the order they are declared, whatever the patch's order was.
+        ("core.v1.Pod", json!({"spec": 1, "metadata": "x"}), Some("cannot restore struct from: string")),
+        ("core.v1.Pod", json!({"metadata": {"labels": null}, "spec": {"nodeName": "n"}}), None),
+    ] {
+        let id = catalog.schema().find(ty).unwrap();
+        assert_eq!(restore_error(catalog.schema(), id, &value).as_deref(), words, "{value:?}");
+    }
+}

@@ -29,5 +29,6 @@ mod subresources;
 mod surface;
 mod sweep;
 mod text;
+mod upstream_quirks;
 mod warnings;
 mod watches;

@@ -1,0 +1,94 @@
+//! Why a tree that a strategic patch made does not fit its type: such a tree is turned into an object without JSON in
+//! between, and that has other words than the decoder.
+
+use catalog::{Schema, Shape, TypeId};
+
+use super::error::{Place, Step, go_type};
+use super::{MAX_DEPTH, Pass, Strict, base64, go_names};
+use crate::Value;
+use crate::normalise::FieldMemo;
+
+/// What upstream says of the first value that does not fit, in the order its types declare their fields; `None` when all fit.
+pub fn restore_error(schema: &Schema, ty: TypeId, value: &Value) -> Option<String> {
+    check(schema, &Shape::Struct(ty), value, &Place::ROOT, 0).err()
+}
+
+fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth: u32) -> Result<(), String> {
+    if value.is_null() || depth == MAX_DEPTH {
+        return Ok(());
+    }
+    let depth = depth + 1;
+    match (shape, value) {
+        (Shape::Struct(id), Value::Map(map)) => {
+            let ty = schema.get(*id);
+            for field in &ty.fields {
+                if let Some(member) = map.get(&field.name) {
+                    let place = Place { parent: Some(here), step: Step::Field(ty, &field.name) };
+                    check(schema, &field.shape, member, &place, depth)?;
+                }
+            }
+            Ok(())
+        }
+        (Shape::Struct(_), _) => Err(format!("cannot restore struct from: {}", kind(value))),
+        (Shape::List(inner), Value::List(items)) => {
+            for (i, item) in items.iter().enumerate() {
+                check(schema, inner, item, &Place { parent: Some(here), step: Step::Index(i) }, depth)?;
+            }
+            Ok(())
+        }
+        (Shape::List(_), _) => Err(format!("cannot restore slice from {}", kind(value))),
+        (Shape::Map(inner), Value::Map(map)) => {
+            for (name, item) in map.iter() {
+                check(schema, inner, item, &Place { parent: Some(here), step: Step::Key(name) }, depth)?;
+            }
+            Ok(())
+        }
+        (Shape::Map(_), _) => Err(format!("cannot restore map from {}", kind(value))),
+        (Shape::Bytes, Value::Str(text)) => match base64::canonical(text) {
+            Ok(_) => Ok(()),
+            Err(at) => Err(format!("error decoding from json: illegal base64 data at input byte {at}")),
+        },
+        (Shape::Bytes, Value::List(_)) | (Shape::Any, _) => Ok(()),
+        (Shape::Bytes, _) => Err(format!("cannot restore slice from {}", kind(value))),
+        (Shape::String, Value::Str(_)) | (Shape::Bool, Value::Bool(_)) => Ok(()),
+        (Shape::Int32 | Shape::Int64, Value::Int(_)) => Ok(()),
+        (Shape::Float64, Value::Int(_) | Value::Float(_)) => Ok(()),
+        (Shape::Int32 | Shape::Int64, Value::Float(f)) if f.fract() == 0.0 => Ok(()),
+        // Go could turn these into each other, and so names them when it must not.
+        (Shape::String, Value::Int(_)) | (Shape::Int32 | Shape::Int64, Value::Float(_)) => {
+            let wanted = go_names::named_type(here).unwrap_or_else(|| go_type(schema, shape));
+            Err(format!("cannot convert {} to {wanted}", kind(value)))
+        }
+        (Shape::String | Shape::Bool | Shape::Int32 | Shape::Int64 | Shape::Float64, _) => {
+            Err(format!("unrecognized type: {}", go_type(schema, shape)))
+        }
+        (Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::MicroTime | Shape::Duration, _) => {
+            by_its_own_reader(schema, shape, value)
+        }
+    }
+}
+
+/// Types that read JSON themselves are given the value as JSON, and know no place.
+fn by_its_own_reader(schema: &Schema, shape: &Shape, value: &Value) -> Result<(), String> {
+    let strict = &mut Strict::off();
+    let mut pass =
+        Pass { schema, strict, first_mismatch: None, order: Vec::new(), memo: FieldMemo::new(), depth: 0 };
+    let read = pass.scalar(shape, &mut value.clone(), &Place::ROOT);
+    match (read, pass.first_mismatch) {
+        (Err(error), _) | (Ok(()), Some(error)) => Err(error.to_string()),
+        (Ok(()), None) => Ok(()),
+    }
+}
+
+/// Go's word for what a tree holds.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "invalid",
+        Value::Bool(_) => "bool",
+        Value::Int(_) => "int64",
+        Value::Float(_) => "float64",
+        Value::Str(_) => "string",
+        Value::List(_) => "slice",
+        Value::Map(_) => "map",
+    }
+}

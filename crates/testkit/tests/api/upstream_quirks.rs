@@ -1,0 +1,143 @@
+//! Answers that only make sense when one knows how kube-apiserver comes to them; clients have learnt to rely on them.
+
+use serde_json::json;
+use testkit::TestCluster;
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_shows_the_version_the_client_sent() {
+    let cluster = TestCluster::simulated(41).await;
+    let body = |version| json!({"metadata": {"name": "m", "resourceVersion": version}});
+    let shown = cluster.post(format!("{MAPS}?dryRun=All"), body("5")).await.ok(201);
+    assert_eq!(shown["metadata"]["resourceVersion"], "5");
+    let shown = cluster.post(format!("{MAPS}?dryRun=All"), body("")).await.ok(201);
+    assert_eq!(shown["metadata"].get("resourceVersion"), None);
+    assert_eq!(cluster.post(MAPS, body("5")).await.status, 500);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_field_selector_is_refused_in_the_words_of_its_kind() {
+    let cluster = TestCluster::simulated(42).await;
+    for (path, words) in [
+        (PODS, "field label not supported: a.b"),
+        ("/apis/events.k8s.io/v1/events", "field label not supported: a.b"),
+        (JOBS, "field label \"a.b\" not supported for Job"),
+        (
+            "/apis/resource.k8s.io/v1/resourceslices",
+            "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: a.b",
+        ),
+        (MAPS, "\"a.b\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\""),
+    ] {
+        let refused = cluster.get(format!("{path}?fieldSelector=a.b%3Dc")).await.ok(400);
+        assert_eq!(refused["message"], words);
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_goes_on_while_anything_follows_selected_or_not() {
+    let cluster = TestCluster::simulated(43).await;
+    crate::lists::with_maps(&cluster, 4).await;
+    // m002 is the last even one, and m003 follows it.
+    let page = cluster.get(format!("{MAPS}?limit=1&labelSelector=even%3Dtrue")).await.ok(200);
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let page =
+        cluster.get(format!("{MAPS}?limit=1&labelSelector=even%3Dtrue&continue={token}")).await.ok(200);
+    assert_eq!(page["items"][0]["metadata"]["name"], "m002");
+    let token = page["metadata"]["continue"].as_str().unwrap();
+    let page =
+        cluster.get(format!("{MAPS}?limit=1&labelSelector=even%3Dtrue&continue={token}")).await.ok(200);
+    assert_eq!(page["items"], json!([]));
+    assert_eq!(page["metadata"].get("continue"), None);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deleting_jobs_without_a_policy_warns_even_when_it_is_refused() {
+    let cluster = TestCluster::simulated(44).await;
+    let warned =
+        |reply: testkit::Reply| reply.warnings().iter().any(|w| w.contains("child pods are preserved"));
+    let missing = cluster.delete(format!("{JOBS}/none")).await;
+    assert_eq!(missing.status, 404);
+    assert!(warned(missing));
+    assert!(warned(cluster.delete(JOBS).await));
+    assert!(!warned(cluster.delete(format!("{JOBS}/none?propagationPolicy=Orphan")).await));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_strategic_patch_that_does_not_fit_is_shown_itself() {
+    let cluster = TestCluster::simulated(45).await;
+    cluster.post(MAPS, json!({"metadata": {"name": "m"}})).await.ok(201);
+    let strategic = "application/strategic-merge-patch+json";
+    let patch = |query: &str, body: &'static str| {
+        cluster.request("PATCH", format!("{MAPS}/m{query}")).typed(strategic, body)
+    };
+    let refused = patch("", r#"{"metadata":{"labels":"x"}}"#).send().await.ok(422);
+    assert_eq!(
+        refused["details"]["causes"][0]["message"],
+        "Invalid value: \"map[metadata:map[labels:x]]\": cannot restore map from string"
+    );
+    let refused =
+        patch("?fieldValidation=Strict", r#"{"nope":1,"data":{"a":"b","a":"c"}}"#).send().await.ok(422);
+    let said = refused["details"]["causes"][0]["message"].as_str().unwrap();
+    assert!(said.starts_with("Invalid value: \"map[data:map[a:c] nope:1]\""), "{said}");
+    let end = "strict decoding error: duplicate field \"data.a\", unknown field \"nope\"";
+    assert!(said.ends_with(end), "{said}");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_table_of_nothing_has_null_rows_where_the_kind_has_no_columns() {
+    let cluster = TestCluster::simulated(46).await;
+    let table = "application/json;as=Table;v=v1;g=meta.k8s.io";
+    for (path, rows) in [
+        ("/api/v1/namespaces/default/limitranges", json!(null)),
+        ("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", json!(null)),
+        (PODS, json!([])),
+    ] {
+        let shown = cluster.request("GET", path).accept(table).send().await.ok(200);
+        assert_eq!(shown["rows"], rows, "{path}");
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_elsewhere_keeps_no_internal_traffic_policy() {
+    let cluster = TestCluster::simulated(47).await;
+    let external = json!({"type": "ExternalName", "externalName": "x.y", "internalTrafficPolicy": "Local"});
+    let body = |spec| json!({"metadata": {"name": "s"}, "spec": spec});
+    let made = cluster.post(SERVICES, body(external)).await.ok(201);
+    assert_eq!(made["spec"].get("internalTrafficPolicy"), None);
+    let bad = json!({"type": "ExternalName", "externalName": "x.y", "internalTrafficPolicy": "Bad"});
+    assert_eq!(cluster.post(format!("{SERVICES}?dryRun=All"), body(bad)).await.status, 422);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_none_is_told_by_who_keeps_the_kind() {
+    let cluster = TestCluster::simulated(48).await;
+    let events = "/api/v1/namespaces/default/events/e?resourceVersion=x";
+    assert_eq!(cluster.get(events).await.status, 400);
+    assert_eq!(cluster.get(format!("{MAPS}/m?resourceVersion=x")).await.status, 500);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn paths_too_deep_for_the_api_are_refused_with_a_status() {
+    let cluster = TestCluster::simulated(49).await;
+    for path in
+        ["/api/v1/namespaces/default/pods/a/b/c", "/apis/apps/v1/namespaces/default/deployments/a/b/c"]
+    {
+        let refused = cluster.get(path).await.ok(404);
+        assert_eq!(refused["message"], "the server could not find the requested resource");
+    }
+    assert_eq!(cluster.post("/apis", json!({})).await.ok(200)["kind"], "APIGroupList");
+    assert_eq!(cluster.post("/api/v1", json!({})).await.status, 405);
+    cluster.shutdown().await;
+}
