@@ -72,7 +72,7 @@ impl Registry {
                 // Nothing goes, and so the mark is the last that is known of it.
                 Decision::Remove { marked: Some(marked) } if options.is_dry_run() && !old.deleting() => {
                     let value = self.encode_marked(storage, marked)?;
-                    let obj = Obj::publish(storage, key, &value, old.revision(), old.expires_at());
+                    let obj = Obj::publish(storage, &key, &value, old.revision(), old.expires_at());
                     let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
                     return Ok(Deleted { obj: Arc::new(obj), removed: true });
                 }
