@@ -24,6 +24,20 @@ pub(crate) type Field = (&'static str, &'static str, Go);
 
 pub(crate) const TEXT: Go = Go::Leaf("\"\"");
 pub(crate) const NULL: Go = Go::Leaf("null");
+pub(crate) const ZERO: Go = Go::Leaf("0");
+
+/// Structs that more than one kind shows.
+pub(crate) const NODE_SELECTOR: &[Field] =
+    &[("nodeSelectorTerms", "NodeSelectorTerms", Go::List(NODE_SELECTOR_TERM))];
+pub(crate) const NODE_SELECTOR_TERM: &[Field] = &[
+    ("matchExpressions", "MatchExpressions", Go::List(NODE_REQUIREMENT)),
+    ("matchFields", "MatchFields", Go::List(NODE_REQUIREMENT)),
+];
+/// Of Deployments and DaemonSets.
+pub(crate) const ROLLING_UPDATE: &[Field] =
+    &[("maxUnavailable", "MaxUnavailable", ZERO), ("maxSurge", "MaxSurge", ZERO)];
+const NODE_REQUIREMENT: &[Field] =
+    &[("key", "Key", TEXT), ("operator", "Operator", TEXT), ("values", "Values", NULL)];
 
 /// The struct with these fields.
 pub(crate) fn internal(value: Option<&Value>, fields: &[Field]) -> String {

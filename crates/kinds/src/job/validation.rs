@@ -6,8 +6,9 @@ mod status;
 
 use object::{Value, validate_text};
 
+use crate::check::internal::{Field, Go, NULL, TEXT};
 use crate::check::text::selects;
-use crate::check::{Errors, Path, Raw, flag, int, items, member, text};
+use crate::check::{Errors, IMMUTABLE, Path, Raw, flag, int, items, member, text};
 use crate::checked::Write;
 use crate::pod::validation::{self, Options};
 use crate::same;
@@ -19,6 +20,23 @@ const FAILED_INDEXES_MAX: i64 = 100_000;
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
 const HIGH_COMPLETIONS_LIMIT: i64 = 10_000;
 const MANAGED_BY_MAX_BYTES: usize = 63;
+/// What stays as it was created, and how upstream shows it.
+const FIXED: [(&str, Go); 5] = [
+    ("completionMode", NULL),
+    ("podFailurePolicy", Go::Pointer(&[("rules", "Rules", Go::List(FAILURE_RULE))])),
+    ("backoffLimitPerIndex", NULL),
+    ("managedBy", NULL),
+    ("successPolicy", Go::Pointer(&[("rules", "Rules", Go::List(SUCCESS_RULE))])),
+];
+const FAILURE_RULE: &[Field] = &[
+    ("action", "Action", TEXT),
+    ("onExitCodes", "OnExitCodes", Go::Pointer(EXIT_CODES)),
+    ("onPodConditions", "OnPodConditions", Go::List(&[("type", "Type", TEXT), ("status", "Status", TEXT)])),
+];
+const EXIT_CODES: &[Field] =
+    &[("containerName", "ContainerName", NULL), ("operator", "Operator", TEXT), ("values", "Values", NULL)];
+const SUCCESS_RULE: &[Field] =
+    &[("succeededIndexes", "SucceededIndexes", NULL), ("succeededCount", "SucceededCount", NULL)];
 const METADATA: Path<'static> = Path::Root("metadata");
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
@@ -216,8 +234,10 @@ fn check_update(new: &Value, old: &Value, errors: &mut Errors) {
     }
     errors.immutable(&SPEC.child("selector"), spec.get("selector"), before.get("selector"));
     check_template_update(spec, old, errors);
-    for name in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
-        errors.immutable(&SPEC.child(name), spec.get(name), before.get(name));
+    for (name, how) in FIXED {
+        if !same(spec.get(name), before.get(name)) {
+            errors.invalid(&SPEC.child(name), Raw(&how.show(spec.get(name))), IMMUTABLE);
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use object::{Value, validate_text};
 
 use super::{Options, SPEC, scheduling};
-use crate::check::{Errors, Path, entries, int, items, text};
+use crate::check::internal::{Go, NODE_SELECTOR_TERM, internal};
+use crate::check::{Errors, Path, Raw, entries, int, items, text};
 use crate::equal::same;
 
 const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -115,12 +116,15 @@ fn check_node_affinity(new: &Value, old: &Value, errors: &mut Errors) {
     let at = required.child("nodeSelectorTerms");
     if !before.is_empty() && before.len() != after.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.invalid(&at, now.get("nodeSelectorTerms"), detail);
+        let shown = Go::List(NODE_SELECTOR_TERM).show(now.get("nodeSelectorTerms"));
+        errors.invalid(&at, Raw(&shown), detail);
         return;
     }
     for (i, (old, new)) in before.iter().zip(after).enumerate() {
         if !only_adds(new, old) {
-            errors.invalid(&at.index(i), new, "only additions are allowed (no mutations or deletions)");
+            let shown = internal(Some(new), NODE_SELECTOR_TERM);
+            let detail = "only additions are allowed (no mutations or deletions)";
+            errors.invalid(&at.index(i), Raw(&shown), detail);
         }
     }
 }
