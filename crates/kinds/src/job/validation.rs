@@ -6,7 +6,8 @@ mod status;
 
 use object::{Value, validate_text};
 
-use crate::check::internal::{Field, Go, NULL, TEXT};
+use crate::check::internal::pod::{POD_SPEC, POD_TEMPLATE_SPEC, with_host_namespaces};
+use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::text::selects;
 use crate::check::{Errors, IMMUTABLE, Path, Raw, flag, int, items, member, text};
 use crate::checked::Write;
@@ -241,6 +242,13 @@ fn check_update(new: &Value, old: &Value, errors: &mut Errors) {
     }
 }
 
+fn template_shown(template: &Value) -> String {
+    let mut copy = template.clone();
+    let spec = with_host_namespaces(template.get("spec").unwrap_or(&Value::Null));
+    copy.make_map().set("spec", spec);
+    internal(Some(&copy), POD_TEMPLATE_SPEC)
+}
+
 /// A job that is suspended and has no pods may still be told where its pods shall run and what they need.
 fn check_template_update(spec: &Value, old: &Value, errors: &mut Errors) {
     let none = Value::Null;
@@ -254,7 +262,7 @@ fn check_template_update(spec: &Value, old: &Value, errors: &mut Errors) {
     let at = SPEC.child("template");
     if !mutable {
         if !same(Some(template), Some(old_template)) {
-            errors.invalid(&at, Raw(&crate::metadata::shown(template)), crate::check::IMMUTABLE);
+            errors.invalid(&at, Raw(&template_shown(template)), IMMUTABLE);
         }
         return;
     }
@@ -274,7 +282,8 @@ fn check_template_update(spec: &Value, old: &Value, errors: &mut Errors) {
         keep_resources(&mut now, &was, list);
     }
     if !same(Some(&now), Some(&was)) {
-        errors.invalid(&Path::Root("spec.template.spec"), template.get("spec"), crate::check::IMMUTABLE);
+        let shown = internal(Some(&with_host_namespaces(template.get("spec").unwrap_or(&none))), POD_SPEC);
+        errors.invalid(&Path::Root("spec.template.spec"), Raw(&shown), IMMUTABLE);
     }
 }
 

@@ -2,7 +2,10 @@
 
 use object::Value;
 
-use crate::check::internal::{Go, NODE_SELECTOR};
+use crate::check::difference::difference;
+use crate::check::internal::pod::NODE_SELECTOR;
+use crate::check::internal::volume::PERSISTENT_VOLUME_SOURCE;
+use crate::check::internal::{Go, internal};
 use crate::check::{Errors, Path, Raw, entries, items, member, quantity, quantity_text, text};
 use crate::checked::Write;
 use crate::persistentvolumeclaim::{check_access_modes, check_basic};
@@ -272,14 +275,17 @@ fn check_csi(own: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn check_update(spec: &Value, old: &Value, errors: &mut Errors) {
     let expand = "controllerExpandSecretRef";
-    let given = old.at(&["csi", expand]).is_none() && old.get("csi").is_some();
-    let changed = SOURCES.iter().map(|(kind, _, _)| *kind).any(|kind| !same(spec.get(kind), old.get(kind)))
-        || match (spec.get("csi"), old.get("csi")) {
-            (Some(now), Some(before)) if given => !crate::equal::same_but(now, before, &[expand]),
-            (now, before) => !same(now, before),
-        };
-    if changed {
-        let detail = "spec.persistentvolumesource is immutable after creation\n";
+    let has = |spec: &Value, name: &str| spec.at(&["csi", name]).is_some_and(|v| !v.is_null());
+    // The secret for growing may be given later.
+    let mut now = std::borrow::Cow::Borrowed(spec);
+    if member(old, "csi").is_some() && !has(old, expand) && has(spec, expand) {
+        now.to_mut().map_at(&["csi"]).remove(expand);
+    }
+    let sources = SOURCES.iter().map(|(kind, _, _)| *kind).chain(["csi"]);
+    if sources.into_iter().any(|kind| !same(now.get(kind), old.get(kind))) {
+        let shown = |spec: &Value| internal(Some(spec), PERSISTENT_VOLUME_SOURCE);
+        let changed = difference(&shown(old), &shown(&now));
+        let detail = format!("spec.persistentvolumesource is immutable after creation\n{changed}");
         errors.forbidden(&SPEC.child("persistentvolumesource"), detail);
     }
     errors.immutable(&Path::Root("volumeMode"), spec.get("volumeMode"), old.get("volumeMode"));
