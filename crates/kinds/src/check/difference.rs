@@ -230,6 +230,6 @@ mod tests {
             |a: i32, z: &str| format!(r#"{{"A":{a},"B":1,"C":2,"D":3,"E":4,"F":5,"G":6,"H":7,"Z":{z}}}"#);
         let shown = difference(&text(0, "null"), &text(1, "[2]"));
         assert_eq!(shown.matches("@@ -").count(), 2, "{shown}");
-        assert!(shown.ends_with("@@ -7,4 +7,6 @@\n  \"F\": 5,\n  \"G\": 6,\n  \"H\": 7,\n- \"Z\": null\n+ \"Z\": [\n+  2\n+ ]\n }\n"), "{shown}");
+        assert!(shown.ends_with("@@ -7,5 +7,7 @@\n  \"F\": 5,\n  \"G\": 6,\n  \"H\": 7,\n- \"Z\": null\n+ \"Z\": [\n+  2\n+ ]\n }\n"), "{shown}");
     }
 }

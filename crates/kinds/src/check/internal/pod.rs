@@ -202,7 +202,7 @@ const CONTAINER: &[Field] = &[
     ("stdinOnce", "StdinOnce", FALSE), ("tty", "TTY", FALSE),
 ];
 #[rustfmt::skip]
-const EPHEMERAL_CONTAINER: &[Field] = &[
+pub(crate) const EPHEMERAL_CONTAINER: &[Field] = &[
     ("name", "Name", TEXT), ("image", "Image", TEXT), ("command", "Command", NULL), ("args", "Args", NULL),
     ("workingDir", "WorkingDir", TEXT), ("ports", "Ports", List(CONTAINER_PORT)),
     ("envFrom", "EnvFrom", List(ENV_FROM_SOURCE)), ("env", "Env", List(ENV_VAR)),

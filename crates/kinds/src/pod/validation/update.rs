@@ -5,7 +5,7 @@ use object::{Map, Value, validate_text};
 
 use super::{Options, SPEC, scheduling};
 use crate::check::difference::difference;
-use crate::check::internal::pod::{NODE_SELECTOR_TERM, POD_SPEC, with_host_namespaces};
+use crate::check::internal::pod::{EPHEMERAL_CONTAINER, NODE_SELECTOR_TERM, POD_SPEC, with_host_namespaces};
 use crate::check::internal::{Go, internal};
 use crate::check::{Errors, Path, Raw, entries, int, items, member, text};
 use crate::equal::same;
@@ -214,7 +214,10 @@ pub(super) fn check_ephemeral_containers(new: &Value, old: &Value, errors: &mut 
                 errors.forbidden(&at, format!("existing ephemeral containers {name} may not be removed\n"));
             }
             Some(after) if !same(Some(after), Some(&before)) => {
-                errors.forbidden(&at, format!("existing ephemeral containers {name} may not be changed\n"));
+                let shown = |container: &Value| internal(Some(container), EPHEMERAL_CONTAINER);
+                let changed = difference(&shown(&before), &shown(after));
+                let detail = format!("existing ephemeral containers {name} may not be changed\n{changed}");
+                errors.forbidden(&at, detail);
             }
             Some(_) => {}
         }
