@@ -138,7 +138,7 @@ fn names_by_declarative_rules_are_counted_in_bytes() {
             "metadata.name: Invalid value: {}: must be no more than 253 {unit}",
             object::quote(&name)
         );
-        let found = created(&catalog, plural, &name, content(plural).1);
+        let found = created(&catalog, plural, &name, &content(plural).1);
         assert_eq!(found, [expected], "{plural}");
     }
 }
