@@ -3,6 +3,7 @@
 //! A path is a chain of borrowed steps on the stack and becomes text only for an error: a valid object pays nothing.
 
 mod conditions;
+pub(crate) mod difference;
 pub(crate) mod internal;
 pub(crate) mod text;
 mod webhook;

@@ -6,11 +6,12 @@ use crate::check::{Errors, items, member};
 use crate::checked::{Checked, Write};
 use crate::devicerule::{CONFIG_MAX, configuration, each, selectors};
 use crate::pod::validation::is_extended;
-use crate::rules::{Generation, Rules};
+use crate::rules::{Generation, NameRule, Rules};
 use crate::workload::SPEC;
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::SPEC).without_generate_name(), check);
+pub(crate) static KIND: Checked = Checked::new(RULES, check);
+const RULES: Rules =
+    Rules::PLAIN.with_name(NameRule::LongName).with_generation(Generation::SPEC).without_generate_name();
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);

@@ -1,6 +1,6 @@
 //! What claims, classes and slices of devices share: names, bounded lists, selectors, configuration, tolerations.
 //!
-//! Differs from kube-apiserver: CEL expressions are bounded but not compiled when they are written.
+//! Differs from kube-apiserver: CEL expressions are bounded and not empty, but not compiled when they are written.
 
 use object::{Value, validate_text};
 
@@ -15,6 +15,9 @@ const POOL_MAX_BYTES: usize = 253;
 const ID_MAX_BYTES: usize = 32;
 const EXPRESSION_MAX_BYTES: usize = 10 * 1024;
 const RAW_MAX_BYTES: usize = 10 * 1024;
+/// What cel-go says of an empty text.
+const NO_EXPRESSION: &str = "compilation failed: ERROR: <input>:1:0: Syntax error: mismatched input '<EOF>' expecting \
+    {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 
 type Rule<'r> = &'r dyn Fn(&Value, &Path<'_>, &mut Errors);
@@ -136,6 +139,9 @@ pub(crate) fn selectors(of: &Value, at: &Path<'_>, errors: &mut Errors) {
             None => errors.required(&at, ""),
             Some(cel) if text(cel, "expression").len() > EXPRESSION_MAX_BYTES => {
                 errors.too_long(&at.child("expression"), EXPRESSION_MAX_BYTES);
+            }
+            Some(cel) if text(cel, "expression").is_empty() => {
+                errors.invalid(&at.child("expression"), "", NO_EXPRESSION);
             }
             Some(_) => {}
         }

@@ -2,12 +2,14 @@
 
 use object::{Value, validate_text};
 
-use crate::check::{Errors, Path, items, member, text};
+use crate::check::internal::{Field, TEXT, internal};
+use crate::check::{Errors, Path, Raw, items, member, text};
 use crate::checked::{Checked, Write};
 use crate::rules::{NameRule, Rules};
 use crate::same;
 
 const RULES: Rules = Rules::PLAIN.with_name(NameRule::PathSegment);
+const ROLE_REF: &[Field] = &[("apiGroup", "APIGroup", TEXT), ("kind", "Kind", TEXT), ("name", "Name", TEXT)];
 const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(crate) static ROLE: Checked = Checked::new(RULES, check_role);
@@ -98,7 +100,7 @@ fn check_binding(write: &Write<'_>, namespaced: bool, errors: &mut Errors) {
     if let Some(old) = write.old
         && !same(write.new.get("roleRef"), old.get("roleRef"))
     {
-        errors.invalid(&at, reference, "cannot change roleRef");
+        errors.invalid(&at, Raw(&internal(Some(reference), ROLE_REF)), "cannot change roleRef");
     }
 }
 

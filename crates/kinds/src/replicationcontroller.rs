@@ -3,11 +3,15 @@
 mod validation;
 
 use crate::checked::Checked;
-use crate::rules::{Generation, Rules, StatusMeta};
+use crate::rules::{Generation, NameRule, Rules, StatusMeta};
 use crate::scale::REPLICATION_CONTROLLER;
 
 pub(crate) static KIND: Checked = Checked::new(
-    Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free).without_generate_name(),
+    Rules::PLAIN
+        .with_name(NameRule::LongName)
+        .with_generation(Generation::SPEC)
+        .with_status(StatusMeta::Free)
+        .without_generate_name(),
     validation::check,
 )
 .with_scale(&REPLICATION_CONTROLLER);

@@ -67,6 +67,8 @@ impl Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     Subdomain,
+    /// A subdomain, in the words of upstream's declarative rules.
+    LongName,
     Label,
     /// Anything that can stand in a URL path.
     PathSegment,
@@ -85,6 +87,7 @@ impl NameRule {
     pub fn problems(self, name: &str, prefix: bool, object: &Value) -> Vec<String> {
         match self {
             NameRule::Subdomain => validate_text::dns1123_subdomain(&without_last_dash(name, prefix)),
+            NameRule::LongName => validate_text::long_name(&without_last_dash(name, prefix)),
             NameRule::Label => validate_text::dns1123_label(&without_last_dash(name, prefix)),
             NameRule::PathSegment => validate_text::path_segment_name(name),
             NameRule::Unchecked => Vec::new(),

@@ -29,15 +29,19 @@ pub(crate) fn check_selector(spec: &Value, of: &str, at: &Path<'_>, errors: &mut
 /// The template whose pods a ReplicaSet (a Deployment's or its own) keeps. Upstream names the ReplicaSet for both.
 pub(crate) fn check_replica_template(
     spec: &Value,
-    at: &Path<'_>,
+    spec_at: &Path<'_>,
     options: &Options,
     kind: &str,
     errors: &mut Errors,
 ) {
     let none = Value::Null;
     let template = spec.get("template").unwrap_or(&none);
-    let at = at.child("template");
-    check_selected(member(spec, "selector"), template, &at, errors);
+    let at = spec_at.child("template");
+    let selector = member(spec, "selector");
+    if selects(selector, None).is_none() {
+        return errors.invalid(&spec_at.child("selector"), selector, "invalid label selector");
+    }
+    check_selected(selector, template, &at, errors);
     validation::template(template, &at, options, errors);
     check_always(template, &at, kind, errors);
 }

@@ -35,6 +35,11 @@ pub fn dns1123_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
+/// As [`dns1123_subdomain`], in the words of upstream's declarative rules.
+pub fn long_name(value: &str) -> Vec<String> {
+    too_many_bytes(value, DNS1123_SUBDOMAIN_MAX).into_iter().chain(not_a_subdomain(value)).collect()
+}
+
 /// `_dmarc.example.com`: search paths of a resolver.
 pub fn dns1123_subdomain_with_underscore(value: &str) -> Vec<String> {
     let mut errors = too_long(value, DNS1123_SUBDOMAIN_MAX);

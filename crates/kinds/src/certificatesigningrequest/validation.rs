@@ -34,9 +34,7 @@ fn check_request(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     let (spec, old) = (write.spec(), write.old_spec());
     if let Some(problem) = request_problem(&bytes(spec, "request")) {
-        // No bytes at all are shown as Go shows them.
-        let sent = member(spec, "request").filter(|sent| sent.as_str() != Some(""));
-        errors.invalid(&SPEC.child("request"), sent, problem);
+        errors.invalid(&SPEC.child("request"), member(spec, "request"), problem);
     }
     let at = SPEC.child("usages");
     let usages: Vec<&str> = texts(spec, "usages").collect();

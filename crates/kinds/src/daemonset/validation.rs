@@ -2,10 +2,10 @@
 
 use object::Value;
 
+use crate::check::internal::{Go, ROLLING_UPDATE};
 use crate::check::text::{count_or_percent, is_empty_selector, selects};
 use crate::check::{Errors, Path, Raw, member, text};
 use crate::checked::Write;
-use crate::metadata::shown;
 use crate::pod::validation;
 use crate::workload::{SPEC, check_always, check_collisions, check_counts, options};
 
@@ -59,7 +59,7 @@ fn check_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         ("RollingUpdate", None) => errors.required(&rolling_at, ""),
         ("RollingUpdate", Some(rolling)) => check_rolling(rolling, &rolling_at, errors),
         (other, rolling) => {
-            let rolling = rolling.map_or("null".to_owned(), shown);
+            let rolling = Go::Pointer(ROLLING_UPDATE).show(rolling);
             let shown = format!(r#"{{"Type":{},"RollingUpdate":{rolling}}}"#, object::quote(other));
             errors.not_supported(at, Raw(&shown), &["RollingUpdate", "OnDelete"]);
         }

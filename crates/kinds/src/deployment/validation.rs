@@ -2,10 +2,10 @@
 
 use object::Value;
 
+use crate::check::internal::{Go, ROLLING_UPDATE};
 use crate::check::text::count_or_percent;
 use crate::check::{Errors, Path, Raw, int, member, text};
 use crate::checked::Write;
-use crate::metadata::shown;
 use crate::workload::{
     SPEC, check_at_most, check_collisions, check_counts, check_replica_template, check_selector, options,
 };
@@ -46,11 +46,7 @@ fn check_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         ("RollingUpdate", None) => errors.required(&rolling_at, "this should be defaulted and never be nil"),
         ("RollingUpdate", Some(rolling)) => check_rolling(rolling, &rolling_at, errors),
         (other, rolling) => {
-            let part = |name: &str| rolling.and_then(|r| r.get(name)).map_or("0".to_owned(), shown);
-            let rolling = rolling.map_or("null".to_owned(), |_| {
-                let (most, surge) = (part("maxUnavailable"), part("maxSurge"));
-                format!(r#"{{"MaxUnavailable":{most},"MaxSurge":{surge}}}"#)
-            });
+            let rolling = Go::Pointer(ROLLING_UPDATE).show(rolling);
             let shown = format!(r#"{{"Type":{},"RollingUpdate":{rolling}}}"#, object::quote(other));
             errors.not_supported(at, Raw(&shown), &["Recreate", "RollingUpdate"]);
         }

@@ -6,8 +6,10 @@ mod status;
 
 use object::{Value, validate_text};
 
+use crate::check::internal::pod::{POD_SPEC, POD_TEMPLATE_SPEC, with_host_namespaces};
+use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::text::selects;
-use crate::check::{Errors, Path, Raw, flag, int, items, member, text};
+use crate::check::{Errors, IMMUTABLE, Path, Raw, flag, int, items, member, text};
 use crate::checked::Write;
 use crate::pod::validation::{self, Options};
 use crate::same;
@@ -19,6 +21,23 @@ const FAILED_INDEXES_MAX: i64 = 100_000;
 const COMPLETIONS_SOFT_LIMIT: i64 = 100_000;
 const HIGH_COMPLETIONS_LIMIT: i64 = 10_000;
 const MANAGED_BY_MAX_BYTES: usize = 63;
+/// What stays as it was created, and how upstream shows it.
+const FIXED: [(&str, Go); 5] = [
+    ("completionMode", NULL),
+    ("podFailurePolicy", Go::Pointer(&[("rules", "Rules", Go::List(FAILURE_RULE))])),
+    ("backoffLimitPerIndex", NULL),
+    ("managedBy", NULL),
+    ("successPolicy", Go::Pointer(&[("rules", "Rules", Go::List(SUCCESS_RULE))])),
+];
+const FAILURE_RULE: &[Field] = &[
+    ("action", "Action", TEXT),
+    ("onExitCodes", "OnExitCodes", Go::Pointer(EXIT_CODES)),
+    ("onPodConditions", "OnPodConditions", Go::List(&[("type", "Type", TEXT), ("status", "Status", TEXT)])),
+];
+const EXIT_CODES: &[Field] =
+    &[("containerName", "ContainerName", NULL), ("operator", "Operator", TEXT), ("values", "Values", NULL)];
+const SUCCESS_RULE: &[Field] =
+    &[("succeededIndexes", "SucceededIndexes", NULL), ("succeededCount", "SucceededCount", NULL)];
 const METADATA: Path<'static> = Path::Root("metadata");
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
@@ -216,9 +235,18 @@ fn check_update(new: &Value, old: &Value, errors: &mut Errors) {
     }
     errors.immutable(&SPEC.child("selector"), spec.get("selector"), before.get("selector"));
     check_template_update(spec, old, errors);
-    for name in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
-        errors.immutable(&SPEC.child(name), spec.get(name), before.get(name));
+    for (name, how) in FIXED {
+        if !same(spec.get(name), before.get(name)) {
+            errors.invalid(&SPEC.child(name), Raw(&how.show(spec.get(name))), IMMUTABLE);
+        }
     }
+}
+
+fn template_shown(template: &Value) -> String {
+    let mut copy = template.clone();
+    let spec = with_host_namespaces(template.get("spec").unwrap_or(&Value::Null));
+    copy.make_map().set("spec", spec);
+    internal(Some(&copy), POD_TEMPLATE_SPEC)
 }
 
 /// A job that is suspended and has no pods may still be told where its pods shall run and what they need.
@@ -234,7 +262,7 @@ fn check_template_update(spec: &Value, old: &Value, errors: &mut Errors) {
     let at = SPEC.child("template");
     if !mutable {
         if !same(Some(template), Some(old_template)) {
-            errors.invalid(&at, Raw(&crate::metadata::shown(template)), crate::check::IMMUTABLE);
+            errors.invalid(&at, Raw(&template_shown(template)), IMMUTABLE);
         }
         return;
     }
@@ -254,7 +282,8 @@ fn check_template_update(spec: &Value, old: &Value, errors: &mut Errors) {
         keep_resources(&mut now, &was, list);
     }
     if !same(Some(&now), Some(&was)) {
-        errors.invalid(&Path::Root("spec.template.spec"), template.get("spec"), crate::check::IMMUTABLE);
+        let shown = internal(Some(&with_host_namespaces(template.get("spec").unwrap_or(&none))), POD_SPEC);
+        errors.invalid(&Path::Root("spec.template.spec"), Raw(&shown), IMMUTABLE);
     }
 }
 

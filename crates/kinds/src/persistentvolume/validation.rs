@@ -2,7 +2,11 @@
 
 use object::Value;
 
-use crate::check::{Errors, Path, entries, items, member, quantity, quantity_text, text};
+use crate::check::difference::difference;
+use crate::check::internal::pod::NODE_SELECTOR;
+use crate::check::internal::volume::PERSISTENT_VOLUME_SOURCE;
+use crate::check::internal::{Go, internal};
+use crate::check::{Errors, Path, Raw, entries, items, member, quantity, quantity_text, text};
 use crate::checked::Write;
 use crate::persistentvolumeclaim::{check_access_modes, check_basic};
 use crate::pod::validation::{
@@ -24,6 +28,13 @@ const SOURCES: [(&str, &str, &str); 21] = [
     ("portworxVolume", "portworxVolume", "portworxVolume"), ("azureDisk", "azureDisk", "azureDisk"),
     ("scaleIO", "scaleIO", "scaleIO"), ("local", "local", "local"), ("storageos", "storageos", "storageos"),
 ];
+const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+#[rustfmt::skip]
+const MOUNTED: [&str; 13] = [
+    "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder", "cephfs",
+    "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk",
+];
+const AFFINITY: Go = Go::Pointer(&[("required", "Required", Go::Pointer(NODE_SELECTOR))]);
 const BETA_TO_STABLE: [(&str, &str); 5] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -36,13 +47,27 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     if write.is_status() {
         return write.check_metadata(errors);
     }
-    // An update is judged as a whole volume; what every update may not do is checked before.
+    check_whole(write, errors);
+    check_mount_options(write, errors);
+    if let Some(old) = write.old_spec() {
+        // Upstream's rules of updates judge the whole volume once more, so its errors come twice.
+        check_whole(write, errors);
+        check_update(write.spec(), old, errors);
+    }
+}
+
+fn check_whole(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     let name = write.new.str_at(&["metadata", "name"]).unwrap_or_default();
-    let spec = write.spec();
-    check_spec(spec, name, write.old_spec(), false, &SPEC, errors);
-    if let Some(old) = write.old_spec() {
-        check_update(spec, old, errors);
+    check_spec(write.spec(), name, write.old_spec(), false, &SPEC, errors);
+}
+
+/// The annotation from before there was `spec.mountOptions` holds for sources that are mounted with options.
+fn check_mount_options(write: &Write<'_>, errors: &mut Errors) {
+    let given = write.new.at(&["metadata", "annotations", MOUNT_OPTIONS]).is_some();
+    if given && MOUNTED.iter().all(|kind| member(write.spec(), kind).is_none()) {
+        let at = Path::Root("metadata.annotations");
+        errors.forbidden(&at.child(MOUNT_OPTIONS), "may not specify mount options for this volume type");
     }
 }
 
@@ -250,14 +275,17 @@ fn check_csi(own: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn check_update(spec: &Value, old: &Value, errors: &mut Errors) {
     let expand = "controllerExpandSecretRef";
-    let given = old.at(&["csi", expand]).is_none() && old.get("csi").is_some();
-    let changed = SOURCES.iter().map(|(kind, _, _)| *kind).any(|kind| !same(spec.get(kind), old.get(kind)))
-        || match (spec.get("csi"), old.get("csi")) {
-            (Some(now), Some(before)) if given => !crate::equal::same_but(now, before, &[expand]),
-            (now, before) => !same(now, before),
-        };
-    if changed {
-        let detail = "spec.persistentvolumesource is immutable after creation\n";
+    let has = |spec: &Value, name: &str| spec.at(&["csi", name]).is_some_and(|v| !v.is_null());
+    // The secret for growing may be given later.
+    let mut now = std::borrow::Cow::Borrowed(spec);
+    if member(old, "csi").is_some() && !has(old, expand) && has(spec, expand) {
+        now.to_mut().map_at(&["csi"]).remove(expand);
+    }
+    let sources = SOURCES.iter().map(|(kind, _, _)| *kind).chain(["csi"]);
+    if sources.into_iter().any(|kind| !same(now.get(kind), old.get(kind))) {
+        let shown = |spec: &Value| internal(Some(spec), PERSISTENT_VOLUME_SOURCE);
+        let changed = difference(&shown(old), &shown(&now));
+        let detail = format!("spec.persistentvolumesource is immutable after creation\n{changed}");
         errors.forbidden(&SPEC.child("persistentvolumesource"), detail);
     }
     errors.immutable(&Path::Root("volumeMode"), spec.get("volumeMode"), old.get("volumeMode"));
@@ -265,7 +293,7 @@ fn check_update(spec: &Value, old: &Value, errors: &mut Errors) {
         let now = member(spec, "nodeAffinity");
         if !same(now, Some(before)) && !only_newer_labels(now, before) {
             let detail = "field is immutable, except for updating from beta label to GA";
-            errors.invalid(&Path::Root("nodeAffinity"), now, detail);
+            errors.invalid(&Path::Root("nodeAffinity"), Raw(&AFFINITY.show(now)), detail);
         }
     }
     let class = "volumeAttributesClassName";

@@ -2,6 +2,9 @@
 
 use object::{Map, Value, validate_text};
 
+use crate::check::difference::difference;
+use crate::check::internal::internal;
+use crate::check::internal::volume::PERSISTENT_VOLUME_CLAIM_SPEC as CLAIM;
 use crate::check::{Errors, NEGATIVE, Path, entries, items, member, quantity, quantity_text, text, texts};
 use crate::equal::same;
 use crate::pod::validation::is_native;
@@ -13,6 +16,7 @@ const SPEC: Path<'static> = Path::Root("spec");
 const STATUS: Path<'static> = Path::Root("status");
 /// Where the class stood before it was a field.
 const BETA_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+const FIXED: &str = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
 const RESIZE_STATES: [&str; 5] = [
     "ControllerResizeInProgress",
     "ControllerResizeInfeasible",
@@ -130,26 +134,28 @@ pub(super) fn check_update(new: &Value, old: &Value, errors: &mut Errors) {
     }
     let given =
         named.is_some() && old_class.is_none() && old_beta.as_ref().is_none_or(|b| Some(b) == named.as_ref());
-    let comparable = |spec: &Value, is_new: bool| {
-        let mut copy = spec.clone();
-        let map = copy.make_map();
-        if text(old_spec, "volumeName").is_empty() {
-            map.remove("volumeName");
-        }
-        if is_new && (moved || given) {
-            map.remove("storageClassName");
-        }
-        if bound {
-            map.remove("volumeAttributesClassName");
-            if let Some(requests) = requests_mut(map) {
-                requests.remove("storage");
-            }
-        }
-        copy
+    // What may change is made equal before the two are compared.
+    let (mut now, mut was) = (spec.clone(), old_spec.clone());
+    let take = |to: &mut Value, from: &Value, name: &'static str| match member(from, name) {
+        Some(value) => to.make_map().set(name, value.clone()),
+        None => drop(to.make_map().remove(name)),
     };
-    if !same(Some(&comparable(spec, true)), Some(&comparable(old_spec, false))) {
-        let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n";
-        errors.forbidden(&SPEC, detail);
+    if text(old_spec, "volumeName").is_empty() {
+        take(&mut was, spec, "volumeName");
+    }
+    if moved || given {
+        take(&mut now, old_spec, "storageClassName");
+    }
+    if bound {
+        take(&mut now, old_spec, "volumeAttributesClassName");
+        if let Some(requests) = requests_mut(now.make_map()) {
+            let before = old_spec.at(&["resources", "requests", "storage"]).cloned();
+            requests.set("storage", before.unwrap_or_else(|| Value::from("0")));
+        }
+    }
+    if !same(Some(&now), Some(&was)) {
+        let changed = difference(&internal(Some(&was), CLAIM), &internal(Some(&now), CLAIM));
+        errors.forbidden(&SPEC, format!("{FIXED}\n{changed}"));
     }
     let size = |v: &Value, path: &[&str]| v.at(path).map(quantity);
     let request = ["spec", "resources", "requests", "storage"];

@@ -2,10 +2,10 @@
 
 use object::{Map, Value};
 
+use crate::check::internal::{Field, Go, NULL, ZERO, internal};
 use crate::check::text::{count_or_percent, selects};
 use crate::check::{Errors, Path, Raw, items, member, text};
 use crate::checked::Write;
-use crate::metadata::shown;
 use crate::persistentvolumeclaim::check_spec as check_claim;
 use crate::pod::validation::{self, Options};
 use crate::workload::{
@@ -14,6 +14,7 @@ use crate::workload::{
 };
 
 /// What may change once the set is there.
+const ROLLING: &[Field] = &[("partition", "Partition", ZERO), ("maxUnavailable", "MaxUnavailable", NULL)];
 const MUTABLE: [&str; 7] = [
     "replicas",
     "template",
@@ -162,7 +163,8 @@ fn check_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
     match (text(strategy, "type"), rolling) {
         ("", _) => errors.required(at, ""),
         ("OnDelete", Some(rolling)) => {
-            errors.invalid(&rolling_at, rolling, "only allowed for updateStrategy 'RollingUpdate'");
+            let shown = internal(Some(rolling), ROLLING);
+            errors.invalid(&rolling_at, Raw(&shown), "only allowed for updateStrategy 'RollingUpdate'");
         }
         ("RollingUpdate", Some(rolling)) => {
             errors.nonnegative(&rolling_at, rolling, "partition");
@@ -177,7 +179,7 @@ fn check_strategy(strategy: &Value, at: &Path<'_>, errors: &mut Errors) {
         }
         ("OnDelete" | "RollingUpdate", None) => {}
         (other, rolling) => {
-            let rolling = rolling.map_or("null".to_owned(), shown);
+            let rolling = Go::Pointer(ROLLING).show(rolling);
             let shown = format!(r#"{{"Type":{},"RollingUpdate":{rolling}}}"#, object::quote(other));
             errors.invalid(at, Raw(&shown), "must be 'RollingUpdate' or 'OnDelete'");
         }

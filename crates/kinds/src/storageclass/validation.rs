@@ -9,14 +9,9 @@ const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_MAX_BYTES: usize = 256 * 1024;
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
-    write.check_metadata(errors);
+    // An update is judged as a whole class first.
+    write.check_whole_metadata(errors);
     let class = write.new;
-    if let Some(old) = write.old {
-        for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
-            errors.immutable(&Path::Root(name), class.get(name), old.get(name));
-        }
-        return;
-    }
     check_provisioner(text(class, "provisioner"), &Path::Root("provisioner"), errors);
     check_parameters(class, errors);
     let policy = text(class, "reclaimPolicy");
@@ -29,6 +24,12 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         Some(chosen) => errors.one_of(&mode, chosen, &["Immediate", "WaitForFirstConsumer"]),
     }
     check_topologies(class, errors);
+    if let Some(old) = write.old {
+        write.check_metadata(errors);
+        for name in ["parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"] {
+            errors.immutable(&Path::Root(name), class.get(name), old.get(name));
+        }
+    }
 }
 
 pub(crate) fn check_provisioner(provisioner: &str, at: &Path<'_>, errors: &mut Errors) {

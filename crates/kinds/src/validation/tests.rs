@@ -120,6 +120,53 @@ fn what_flow_control_cannot_do_without_is_accepted_as_it_must_be() {
 }
 
 #[test]
+fn a_selector_that_cannot_be_read_hides_the_template() {
+    let spec = r#""spec":{"selector":{"matchExpressions":[{"key":"a","operator":"In"}]},"template":{"spec":{"containers":[{"name":""}]}}}"#;
+    let values = "spec.selector.matchExpressions[0].values: Required value: must be specified when `operator` is 'In' or 'NotIn'";
+    let selector = r#"spec.selector: Invalid value: {"matchExpressions":[{"key":"a","operator":"In"}]}: invalid label selector"#;
+    check_created(&[("deployments", spec, &[values, selector]), ("replicasets", spec, &[values, selector])]);
+}
+
+#[test]
+fn names_by_declarative_rules_are_counted_in_bytes() {
+    let catalog = Catalog::builtin();
+    for (plural, unit) in
+        [("replicationcontrollers", "bytes"), ("deviceclasses", "bytes"), ("deployments", "characters")]
+    {
+        let name = "n".repeat(254);
+        let expected = format!(
+            "metadata.name: Invalid value: {}: must be no more than 253 {unit}",
+            object::quote(&name)
+        );
+        let found = created(&catalog, plural, &name, &content(plural).1);
+        assert_eq!(found, [expected], "{plural}");
+    }
+}
+
+#[test]
+fn mount_options_as_an_annotation_need_a_source_that_is_mounted_with_options() {
+    let catalog = Catalog::builtin();
+    let storage = storage(&catalog, "persistentvolumes");
+    let told = |source: &str| {
+        let body = format!(
+            r#"{{"metadata":{{"name":"v","annotations":{{"volume.beta.kubernetes.io/mount-options":"ro"}}}},"spec":{{"capacity":{{"storage":"1Gi"}},"accessModes":["ReadWriteOnce"],{source}}}}}"#
+        );
+        let value = ready(&catalog, storage, json(&body));
+        validate_create(kind_of(storage), storage, &value, &Context::plain(storage, NOW))
+            .into_iter()
+            .map(|error| error.to_string())
+            .collect::<Vec<String>>()
+    };
+    assert_eq!(told(r#""nfs":{"server":"s","path":"/"}"#), [""; 0]);
+    assert_eq!(
+        told(r#""hostPath":{"path":"/a"}"#),
+        [
+            "metadata.annotations.volume.beta.kubernetes.io/mount-options: Forbidden: may not specify mount options for this volume type"
+        ]
+    );
+}
+
+#[test]
 fn workloads_select_their_own_pods() {
     let no_match = r#"spec.template.metadata.labels: Invalid value: {"app":"web"}: `selector` does not match template `labels`"#;
     let spec = |members: &str| format!(r#""spec":{{"template":{TEMPLATE},{members}}}"#);

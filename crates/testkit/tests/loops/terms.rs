@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use client::resources::{CONFIG_MAPS, PODS};
-use client::{Client, Clients, DeleteOptions, Patch};
+use client::{Client, DeleteOptions, Patch};
 use object::Value;
 use serde_json::json;
 use testkit::TestCluster;

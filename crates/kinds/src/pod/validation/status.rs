@@ -3,9 +3,11 @@
 use object::Value;
 
 use super::security::check_id;
+use crate::check::internal::{Go, TEXT};
 use crate::check::text::{Ip, parse_ip};
-use crate::check::{Errors, Path, int, items, member, text};
+use crate::check::{Errors, Path, Raw, int, items, member, text};
 
+const ADDRESSES: Go = Go::List(&[("ip", "IP", TEXT)]);
 const STATUS: Path<'static> = Path::Root("status");
 
 pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
@@ -167,7 +169,8 @@ fn check_addresses(status: &Value, old: &Value, list: &str, errors: &mut Errors)
         let dual = families.contains(&Some(true)) && families.contains(&Some(false));
         if !dual || addresses.len() > 2 {
             let detail = "may specify no more than one IP for each IP family";
-            errors.invalid(&at, status.get(list), detail);
+            let shown = ADDRESSES.show(status.get(list));
+            errors.invalid(&at, Raw(&shown), detail);
         }
     }
 }

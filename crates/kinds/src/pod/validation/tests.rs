@@ -392,7 +392,14 @@ fn an_update_changes_only_what_may_change() {
     let none: [&str; 0] = [];
     assert_eq!(update(OK, OK), none);
     assert_eq!(update(pulled, image), none);
-    assert_eq!(update(OK, &format!(r#"{OK},"hostNetwork":true"#)), [other]);
+    let changed = update(OK, &format!(r#"{OK},"hostNetwork":true"#));
+    assert_eq!(changed.len(), 1);
+    assert!(changed[0].starts_with(&format!("{other}\n@@ ")), "{}", changed[0]);
+    assert!(
+        changed[0].contains("\n-  \"HostNetwork\": false,\n+  \"HostNetwork\": true,\n"),
+        "{}",
+        changed[0]
+    );
     assert_eq!(
         update(OK, r#""containers":[{"name":"c","image":"i"},{"name":"d","image":"i"}]"#),
         ["spec.containers: Forbidden: pod updates may not add or remove containers"]

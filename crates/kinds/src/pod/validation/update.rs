@@ -1,9 +1,13 @@
 //! What an update may change of a pod: images, deadlines, tolerations, gates; while gated also where it may run.
 
-use object::{Value, validate_text};
+use catalog::Name;
+use object::{Map, Value, validate_text};
 
 use super::{Options, SPEC, scheduling};
-use crate::check::{Errors, Path, entries, int, items, text};
+use crate::check::difference::difference;
+use crate::check::internal::pod::{EPHEMERAL_CONTAINER, NODE_SELECTOR_TERM, POD_SPEC, with_host_namespaces};
+use crate::check::internal::{Go, internal};
+use crate::check::{Errors, Path, Raw, entries, int, items, member, text};
 use crate::equal::same;
 
 const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -40,8 +44,10 @@ pub(super) fn check(new: &Value, old: &Value, options: &Options, errors: &mut Er
         check_node_selector(new, old, errors);
         check_node_affinity(new, old, errors);
     }
-    if changes_more(new, old, gated) {
-        errors.forbidden(&SPEC, UPDATABLE);
+    let settled = settled(new, old, gated);
+    if !same(Some(&settled), Some(old)) {
+        let shown = |spec: &Value| internal(Some(&with_host_namespaces(spec)), POD_SPEC);
+        errors.forbidden(&SPEC, format!("{UPDATABLE}\n{}", difference(&shown(old), &shown(&settled))));
     }
 }
 
@@ -115,12 +121,15 @@ fn check_node_affinity(new: &Value, old: &Value, errors: &mut Errors) {
     let at = required.child("nodeSelectorTerms");
     if !before.is_empty() && before.len() != after.len() {
         let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
-        errors.invalid(&at, now.get("nodeSelectorTerms"), detail);
+        let shown = Go::List(NODE_SELECTOR_TERM).show(now.get("nodeSelectorTerms"));
+        errors.invalid(&at, Raw(&shown), detail);
         return;
     }
     for (i, (old, new)) in before.iter().zip(after).enumerate() {
         if !only_adds(new, old) {
-            errors.invalid(&at.index(i), new, "only additions are allowed (no mutations or deletions)");
+            let shown = internal(Some(new), NODE_SELECTOR_TERM);
+            let detail = "only additions are allowed (no mutations or deletions)";
+            errors.invalid(&at.index(i), Raw(&shown), detail);
         }
     }
 }
@@ -138,36 +147,52 @@ fn only_adds(new: &Value, old: &Value) -> bool {
     })
 }
 
-/// Whether anything but what may change is different.
-fn changes_more(new: &Value, old: &Value, gated: bool) -> bool {
-    let mut names: Vec<&str> = Vec::new();
-    for spec in [new, old] {
-        for (name, _) in spec.as_map().into_iter().flat_map(|m| m.iter()) {
-            if !names.contains(&&**name) {
-                names.push(name);
-            }
+/// The new spec with all that an update may change as it was.
+fn settled(new: &Value, old: &Value, gated: bool) -> Value {
+    let mut copy = new.clone();
+    let spec = copy.make_map();
+    let mut back = |name: &'static str| match member(old, name) {
+        Some(value) => spec.set(name, value.clone()),
+        None => drop(spec.remove(name)),
+    };
+    back("activeDeadlineSeconds");
+    back("tolerations");
+    back("schedulingGates");
+    let grace = "terminationGracePeriodSeconds";
+    if int(old, grace).is_some_and(|seconds| seconds < 0) && int(new, grace) == Some(1) {
+        back(grace);
+    }
+    if gated {
+        back("nodeSelector");
+        settle_node_affinity(spec, old);
+    }
+    for list in ["containers", "initContainers"] {
+        let Some(Value::List(containers)) = spec.get_mut(list) else { continue };
+        for (container, before) in containers.iter_mut().zip(items(old, list)) {
+            crate::strategy::restore(container, before, &[], "image");
         }
     }
-    names.into_iter().any(|name| match name {
-        "activeDeadlineSeconds" | "tolerations" | "schedulingGates" => false,
-        "terminationGracePeriodSeconds"
-            if int(old, name).is_some_and(|s| s < 0) && int(new, name) == Some(1) =>
-        {
-            false
+    copy
+}
+
+fn settle_node_affinity(spec: &mut Map, old: &Value) {
+    let before = old.at(&["affinity", "nodeAffinity"]).filter(|v| !v.is_null());
+    let Some(Value::Map(affinity)) = spec.get_mut("affinity") else {
+        if let Some(before) = before {
+            spec.set(
+                "affinity",
+                Value::Map([(Name::Static("nodeAffinity"), before.clone())].into_iter().collect()),
+            );
         }
-        "containers" | "initContainers" => {
-            let pairs = items(new, name).iter().zip(items(old, name));
-            pairs.into_iter().any(|(new, old)| !crate::equal::same_but(new, old, &["image"]))
-        }
-        "nodeSelector" if gated => false,
-        "affinity" if gated => {
-            let of = |spec: &Value, kind: &str| spec.at(&["affinity", kind]).cloned();
-            ["podAffinity", "podAntiAffinity"]
-                .iter()
-                .any(|kind| !same(of(new, kind).as_ref(), of(old, kind).as_ref()))
-        }
-        _ => !same(new.get(name), old.get(name)),
-    })
+        return;
+    };
+    match before {
+        Some(before) => affinity.set("nodeAffinity", before.clone()),
+        None => drop(affinity.remove("nodeAffinity")),
+    }
+    if affinity.is_empty() && member(old, "affinity").is_none() {
+        spec.remove("affinity");
+    }
 }
 
 /// Ephemeral containers are added and then stay.
@@ -189,7 +214,10 @@ pub(super) fn check_ephemeral_containers(new: &Value, old: &Value, errors: &mut 
                 errors.forbidden(&at, format!("existing ephemeral containers {name} may not be removed\n"));
             }
             Some(after) if !same(Some(after), Some(&before)) => {
-                errors.forbidden(&at, format!("existing ephemeral containers {name} may not be changed\n"));
+                let shown = |container: &Value| internal(Some(container), EPHEMERAL_CONTAINER);
+                let changed = difference(&shown(&before), &shown(after));
+                let detail = format!("existing ephemeral containers {name} may not be changed\n{changed}");
+                errors.forbidden(&at, detail);
             }
             Some(_) => {}
         }

@@ -248,7 +248,7 @@ fn check_azure_disk(source: &Value, at: &Path<'_>, errors: &mut Errors) {
     let uri = text(source, "diskURI");
     let managed =
         "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}";
-    let blob = "https://{account-name}.blob.windows.net/{container-name}/{disk-name}.vhd";
+    let blob = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd";
     match member(source, "kind").and_then(Value::as_str) {
         Some("Managed") if !uri.starts_with("/subscriptions/") => {
             errors.not_supported(&at.child("diskURI"), uri, &[managed]);
