@@ -8,7 +8,7 @@ const NOW: u64 = 1_700_000_000;
 
 fn published(catalog: &Catalog, resource: &Resource, body: &str) -> Arc<Obj> {
     let storage = catalog.storage(resource.storage.expect("a stored kind"));
-    let obj = Obj::publish(storage, "/registry/x/y".into(), body.as_bytes(), Revision(7), None);
+    let obj = Obj::publish(storage, "/registry/x/y", body.as_bytes(), Revision(7), None);
     Arc::new(obj.expect("an encoded object"))
 }
 
