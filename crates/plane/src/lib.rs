@@ -13,7 +13,6 @@ mod term;
 use std::sync::Arc;
 
 use client::Clients;
-use controllers::Context;
 use env::Env;
 use object::Value;
 use parking_lot::Mutex;
@@ -22,7 +21,7 @@ use store::Revision;
 use tokio::task::{AbortHandle, JoinHandle};
 
 pub use choice::{Choice, UnknownLoop};
-pub use controllers::Trust;
+pub use controllers::{Context, Trust};
 pub use term::Candidate;
 
 /// What runs.
@@ -35,7 +34,12 @@ pub struct Settings {
     pub candidate: Option<Candidate>,
     /// What the controllers cannot read from the server.
     pub trust: Trust,
+    /// Loops of one's own, in the same process: they start, lead, stop and are shown with the built-in controllers.
+    pub more: Vec<StartLoop>,
 }
+
+/// Starts a loop; it gets clients, informers and the board of the controllers, and ends with its [`Context::stop`].
+pub type StartLoop = Arc<dyn Fn(&Context) -> Vec<JoinHandle<()>> + Send + Sync>;
 
 /// A control plane that runs.
 pub struct Plane {
@@ -71,9 +75,11 @@ impl Plane {
             tasks: Mutex::default(),
             under_way: Arc::default(),
         };
-        let choice = settings.choice.clone();
+        let (choice, more) = (settings.choice.clone(), settings.more.clone());
         plane.part("kube-controller-manager", settings, move |context| {
-            controllers::start(context, &|name| choice.runs(name))
+            let mut tasks = controllers::start(context, &|name| choice.runs(name));
+            tasks.extend(more.iter().flat_map(|start| start(context)));
+            tasks
         });
         if settings.choice.runs(choice::SCHEDULER) {
             let config = settings.scheduler.clone();

@@ -126,6 +126,28 @@ async fn a_foo_holds_its_deployment_in_process() {
     cluster.shutdown().await;
 }
 
+/// As a loop of the control plane itself: started, stopped and shown with the built-in ones.
+#[tokio::test(start_paused = true)]
+async fn a_foo_holds_its_deployment_beside_the_built_in_controllers() {
+    let cluster = TestCluster::simulated(3).await;
+    let sample: plane::StartLoop = Arc::new(|context| {
+        let client = context.clients.user("kubernetes-admin", &["system:masters"]);
+        sample_controller::start(&context.env, client, &context.board, context.stop.clone())
+    });
+    let settings = plane::Settings { more: vec![sample], nodes: Some(testkit::nodes(2)), ..Default::default() };
+    let plane = plane::Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    let foo = json!({
+        "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
+        "data": {"deploymentName": "web", "replicas": "2"},
+    });
+    cluster.post("/api/v1/namespaces/default/configmaps", foo).await.ok(201);
+    until(&cluster, WEB, |reply| reply.json()["status"]["readyReplicas"] == 2).await;
+    let shown = codec::json::to_vec(&plane.controllers());
+    assert!(String::from_utf8_lossy(&shown).contains("sample-controller"), "it is shown with the others");
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_foo_holds_its_deployment_over_http() {
     for http2 in [true, false] {

@@ -115,3 +115,39 @@ async fn renewals_refuse_nobody() {
     assert!(cluster.get(format!("{MAPS}/m199")).await.ok(200)["metadata"]["uid"].is_string());
     cluster.shutdown().await;
 }
+
+/// A whole plane that lost its leases does not know it until its next renewal; what it does until then is refused.
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_that_was_deposed_changes_nothing_before_it_knows() {
+    let cluster = TestCluster::simulated(72).await;
+    let candidate = Some(plane::Candidate { identity: "first".to_owned() });
+    let settings = plane::Settings { candidate, nodes: Some(testkit::nodes(1)), ..plane::Settings::default() };
+    let plane = plane::Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let labels = json!({"app": "web"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": labels}, "template": template});
+    let create = |name: &str| cluster.post(deployments, json!({"metadata": {"name": name}, "spec": spec}));
+    create("led").await.ok(201);
+    cluster
+        .until("the leader works", || async {
+            cluster.get(format!("{deployments}/led")).await.json()["status"]["readyReplicas"] == 1
+        })
+        .await;
+    let sets = || async {
+        let list = cluster.get("/apis/apps/v1/namespaces/default/replicasets").await.json();
+        list["items"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(sets().await, 1);
+
+    for lease in ["kube-controller-manager", "kube-scheduler"] {
+        let holder = json!({"spec": {"holderIdentity": "second", "renewTime": "2036-01-01T00:00:00.000000Z"}});
+        cluster.merge(format!("{LEASES}/{lease}"), holder).await.ok(200);
+    }
+    create("orphaned").await.ok(201);
+    // Its next renewal is up to two seconds away; an unguarded leader would have made the replica set at once.
+    cluster.env().sleep(std::time::Duration::from_secs(10)).await;
+    assert_eq!(sets().await, 1, "a deposed leader made a replica set");
+    plane.stop().await;
+    cluster.shutdown().await;
+}
