@@ -151,3 +151,26 @@ async fn one_object_is_seen_through_every_version() {
     assert_eq!(v1["metadata"]["uid"], v2["metadata"]["uid"]);
     cluster.shutdown().await;
 }
+
+/// What a client has already is not sent again.
+#[tokio::test(start_paused = true)]
+async fn documents_have_tags_and_are_sent_once() {
+    let cluster = TestCluster::simulated(63).await;
+    let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    for (path, accept) in [
+        ("/openapi/v2", "application/json"),
+        ("/openapi/v3", "application/json"),
+        ("/openapi/v3/apis/apps/v1", "application/json"),
+        ("/api", aggregated),
+        ("/apis", aggregated),
+    ] {
+        let first = cluster.request("GET", path).accept(accept).send().await;
+        first.ok(200);
+        let tag = first.headers.get("etag").unwrap_or_else(|| panic!("{path} has no tag")).to_str().unwrap();
+        let again = cluster.request("GET", path).accept(accept).header("if-none-match", tag).send().await;
+        assert_eq!((again.status, again.bytes.len()), (304, 0), "{path}");
+        let other = cluster.request("GET", path).accept(accept).header("if-none-match", "\"x\"").send().await;
+        assert_eq!((other.status, &other.bytes), (200, &first.bytes), "{path}");
+    }
+    cluster.shutdown().await;
+}
