@@ -59,9 +59,8 @@ async fn recorded_cases_are_answered_as_upstream_does() {
                 (Some(d), None) => {
                     failures.push(format!("{case}: {}\n  {} {}", short(&d), request.method, request.path))
                 }
-                (Some(d), Some(was)) if place(&short(&d)) != place(was) => {
-                    failures.push(format!("{case}: differs otherwise than known: {} (known: {was})", short(&d)))
-                }
+                (Some(d), Some(was)) if place(&short(&d)) != place(was) => failures
+                    .push(format!("{case}: differs otherwise than known: {} (known: {was})", short(&d))),
                 (None, Some(_)) => failures.push(format!("{case}: passes, so it may not stand in known.tsv")),
                 _ => {}
             }

@@ -588,3 +588,46 @@ async fn scales_are_read_and_written() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_leaves_nothing_behind_anywhere() {
+    for_every_resource(|cluster, catalog, id| async move {
+        let resource = catalog.resource(id);
+        let registry = cluster.api().registry();
+        let broken = [json!({"bad label!": "x"}), json!({"a": "b c"}), json!("text"), json!(7)];
+        let before = registry.table().revision();
+        for labels in &broken {
+            let mut wrong = object(resource, &name(resource, 8));
+            wrong["metadata"]["labels"] = labels.clone();
+            let reply = cluster.post(collection(resource), wrong).await;
+            check!((400..500).contains(&reply.status), "create with {labels}: {}", reply.text());
+        }
+        let cut =
+            cluster.request("POST", collection(resource)).typed("application/json", "{\"metadata\":").send();
+        same!(cut.await.status, 400, "half a body");
+        same!(registry.table().revision(), before, "a refused create wrote something");
+        let gone = cluster.get(path(resource, &name(resource, 8))).await;
+        same!(gone.status, 404, "and something is there");
+
+        if !resource.verbs.contains(Verbs::UPDATE) {
+            return Ok(());
+        }
+        let made = created(&cluster, resource, 9).await?;
+        cluster.settled().await;
+        let at = path(resource, &name(resource, 9));
+        let (stood, before) = (cluster.get(at.clone()).await.bytes, registry.table().revision());
+        for labels in &broken {
+            let mut wrong = made.clone();
+            wrong["metadata"]["labels"] = labels.clone();
+            wrong["metadata"].as_object_mut().map(|m| m.remove("resourceVersion"));
+            let reply = cluster.put(at.clone(), wrong).await;
+            check!((400..500).contains(&reply.status), "update with {labels}: {}", reply.text());
+            let reply = cluster.merge(at.clone(), json!({"metadata": {"labels": labels}})).await;
+            check!((400..500).contains(&reply.status), "patch with {labels}: {}", reply.text());
+        }
+        same!(registry.table().revision(), before, "a refused change wrote something");
+        same!(cluster.get(at).await.bytes, stood, "and changed it");
+        remove(&cluster, resource, 9).await
+    })
+    .await;
+}

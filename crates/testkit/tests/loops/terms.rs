@@ -121,11 +121,13 @@ async fn renewals_refuse_nobody() {
 async fn a_control_plane_that_was_deposed_changes_nothing_before_it_knows() {
     let cluster = TestCluster::simulated(72).await;
     let candidate = Some(plane::Candidate { identity: "first".to_owned() });
-    let settings = plane::Settings { candidate, nodes: Some(testkit::nodes(1)), ..plane::Settings::default() };
+    let settings =
+        plane::Settings { candidate, nodes: Some(testkit::nodes(1)), ..plane::Settings::default() };
     let plane = plane::Plane::start(cluster.env(), cluster.local_clients(), &settings);
     let deployments = "/apis/apps/v1/namespaces/default/deployments";
     let labels = json!({"app": "web"});
-    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     let spec = json!({"replicas": 1, "selector": {"matchLabels": labels}, "template": template});
     let create = |name: &str| cluster.post(deployments, json!({"metadata": {"name": name}, "spec": spec}));
     create("led").await.ok(201);
@@ -141,7 +143,8 @@ async fn a_control_plane_that_was_deposed_changes_nothing_before_it_knows() {
     assert_eq!(sets().await, 1);
 
     for lease in ["kube-controller-manager", "kube-scheduler"] {
-        let holder = json!({"spec": {"holderIdentity": "second", "renewTime": "2036-01-01T00:00:00.000000Z"}});
+        let holder =
+            json!({"spec": {"holderIdentity": "second", "renewTime": "2036-01-01T00:00:00.000000Z"}});
         cluster.merge(format!("{LEASES}/{lease}"), holder).await.ok(200);
     }
     create("orphaned").await.ok(201);
