@@ -51,6 +51,17 @@ fn every_scenario_measures_without_failures_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn pods_are_counted_when_all_are_bound_and_the_made_nodes_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start();
+    let pid = std::process::id().to_string();
+    let figures = bench(folder.path(), &server.url(), &["--pids", &pid, "schedule"]).unwrap();
+    let row = figures.lines().find(|line| line.contains("\"scenario\":\"schedule\"")).unwrap();
+    assert!(row.contains("\"failures\":{}") && row.contains("\"requests\":5000,"), "{row}");
+    assert_eq!(server.paths(), Vec::<String>::new());
+}
+
+#[test]
 fn comparison_measures_both_and_namespace_that_stays_is_finalized() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (Server::start(), Server::start_without_controllers());

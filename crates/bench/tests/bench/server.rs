@@ -131,6 +131,18 @@ impl World {
                 self.publish(&request.path, &body);
                 (201, body)
             }
+            // Its scheduler binds all that wait as soon as somebody has asked for them.
+            "GET" if is_collection && request.query.contains("fieldSelector=spec.nodeName%3D") => {
+                let prefix = format!("{path}/");
+                let all = objects.iter_mut().filter(|(path, _)| path.starts_with(&prefix));
+                let waiting: Vec<&mut String> =
+                    all.map(|(_, body)| body).filter(|body| !body.contains("\"nodeName\"")).collect();
+                let first = waiting.first().map(|body| body.to_string()).unwrap_or_default();
+                for body in waiting {
+                    *body = body.replacen("\"spec\":{", "\"spec\":{\"nodeName\":\"n\",", 1);
+                }
+                (200, format!("{{\"items\":[{first}]}}"))
+            }
             "GET" if is_collection => {
                 let items: Vec<&str> = children(&objects, path).map(|(_, body)| body.as_str()).collect();
                 (

@@ -24,6 +24,8 @@ mod nodes_and_pods;
 mod old_answers;
 mod over_http;
 mod podgc;
+mod profiles;
+mod rivals;
 mod rollouts;
 mod schedulers;
 mod scheduling;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use apiserver::LocalClients;
 use client::Clients;
 use runtime::{Informers, Stopper};
-use scheduler::{Config, Scheduler};
+use scheduler::{Config, Metrics, Scheduler};
 use serde_json::{Value, json};
 use testkit::TestCluster;
 use testkit::faults::{Faults, Plan};
@@ -26,14 +26,22 @@ fn start(cluster: &TestCluster) -> Running {
 }
 
 pub fn start_with(cluster: &TestCluster, clients: &dyn Clients) -> Running {
+    start_configured(cluster, clients, Config::default())
+}
+
+pub fn start_configured(cluster: &TestCluster, clients: &dyn Clients, config: Config) -> Running {
     let (stopper, stop) = Stopper::new();
     let client = clients.user(scheduler::USER, &[]);
     let informers = Informers::new(cluster.env().clone(), client.clone(), stop.clone());
-    let scheduler = scheduler::start(cluster.env(), client, &informers, Config::default(), stop);
+    let scheduler = scheduler::start(cluster.env(), client, &informers, config, stop);
     Running { scheduler, informers, stopper }
 }
 
 impl Running {
+    pub fn metrics(&self) -> &Metrics {
+        &self.scheduler.metrics
+    }
+
     /// In the middle of whatever it does.
     fn kill(self) {
         self.scheduler.tasks.into_iter().chain(self.informers.take_tasks()).for_each(|task| task.abort());
@@ -191,27 +199,6 @@ async fn a_more_important_pod_makes_room_and_waits_for_it() {
     until(&cluster, "high", "got the node", |p| on(p) == "n1").await;
     assert_eq!(on(&get_pod(&cluster, "small").await), "");
     running.stop().await;
-    cluster.shutdown().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn several_schedulers_bind_each_pod_once_and_never_overfill_for_long() {
-    let cluster = TestCluster::simulated(5).await;
-    for n in 0..10 {
-        add_node(&cluster, &format!("n{n}"), json!({})).await;
-    }
-    let schedulers = [start(&cluster), start(&cluster)];
-    for n in 0..60 {
-        cluster.post(PODS, pod(&format!("p{n}"), "100m")).await.ok(201);
-    }
-    for n in 0..60 {
-        until(&cluster, &format!("p{n}"), "got a node", |p| !on(p).is_empty()).await;
-    }
-    let told = messages(&cluster, "Scheduled").await;
-    assert_eq!(told.len(), 60, "each is bound by one of them");
-    for running in schedulers {
-        running.stop().await;
-    }
     cluster.shutdown().await;
 }
 
