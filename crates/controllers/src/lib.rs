@@ -87,7 +87,7 @@ pub const ROWS: &[Row] = &[
     Row { name: "namespace-controller", start: namespace::start },
     Row { name: nodelifecycle::NAME, start: nodelifecycle::start },
     Row { name: "disruption-controller", start: poddisruptionbudget::start },
-    Row { name: "pod-garbage-collector-controller", start: podgc::start },
+    Row { name: podgc::NAME, start: podgc::start },
     Row { name: "replicaset-controller", start: replicaset::start },
     Row { name: "replicationcontroller-controller", start: replicationcontroller::start },
     Row { name: rootca::NAME, start: rootca::start },

@@ -103,11 +103,11 @@ impl Reconcile for Conditions {
         Box::pin(async move {
             let Some(node) = self.nodes.store().get_key(turn.key) else { return Ok(Next::Done) };
             let (add, remove) = no_schedule(&NodeFacts::of(&node));
+            let labels = label_repairs(&node);
+            turn.plan(|| describe(&add, &remove, labels.len()));
             if !add.is_empty() || !remove.is_empty() {
-                turn.plan(|| format!("add {add:?}, remove {remove:?}"));
                 gone_is_fine(self.writer.swap_taints(&node, &add, &remove).await.map(|_| ()))?;
             }
-            let labels = label_repairs(&node);
             if !labels.is_empty() {
                 match self.writer.set_labels(&node, labels).await {
                     // The taints' own write brings the node round again.
@@ -118,6 +118,13 @@ impl Reconcile for Conditions {
             Ok(Next::Done)
         })
     }
+}
+
+fn describe<T: std::fmt::Debug>(add: &[T], remove: &[T], labels: usize) -> String {
+    if add.is_empty() && remove.is_empty() && labels == 0 {
+        return "nothing: taints and labels are as they should be".to_owned();
+    }
+    format!("taints: add {add:?}, remove {remove:?}; labels to set: {labels}")
 }
 
 /// A pod bound to a node that is not ready cannot be ready itself.
@@ -134,7 +141,10 @@ impl Reconcile for NotReady {
             let Some(node) = self.nodes.store().get("", &pod_view(&pod).node) else { return Ok(Next::Done) };
             let facts = NodeFacts::of(&node);
             if facts.ready().is_some_and(|ready| ready.status != "True") {
+                turn.plan(|| "mark it as not ready: its node is not".to_owned());
                 self.writer.mark_not_ready(&[pod]).await?;
+            } else {
+                turn.plan(|| "nothing: its node is ready, or said nothing yet".to_owned());
             }
             Ok(Next::Done)
         })

@@ -13,7 +13,8 @@ use client::{Client, DeleteOptions, Patch};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Map, Status, Value, time};
-use runtime::{Informer, batch};
+use parking_lot::Mutex;
+use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Stop, Turn, batch};
 use table::Obj;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use crate::{Context, pod_view};
 use plan::{Node, Pod, Why};
 
+pub const NAME: &str = "pod-garbage-collector-controller";
 const EVERY: Duration = Duration::from_secs(20);
 /// A node is looked for that long before it counts as gone.
 const QUARANTINE: Duration = Duration::from_secs(40);
@@ -33,6 +35,9 @@ struct PodGc {
     client: Arc<dyn Client>,
     pods: Arc<Informer>,
     nodes: Arc<Informer>,
+    /// Guards the nodes that are missed, and until when they are waited for; never held while waiting.
+    missed: Mutex<BTreeMap<String, Instant>>,
+    stop: Stop,
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -41,65 +46,76 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         client: context.clients.controller("pod-garbage-collector"),
         pods: context.informers.of(PODS),
         nodes: context.informers.of(NODES),
+        missed: Mutex::default(),
+        stop: context.stop.clone(),
     };
-    let stop = context.stop.clone();
-    let run = async move {
-        tokio::select! {
-            biased;
-            () = stop.stopped() => {}
-            () = gc.run() => {}
-        }
-    };
-    vec![context.env.spawn("podgc", run)]
+    let controller = Controller::new(&context.env, NAME).workers(1).max_retries(None);
+    let controller = controller.reads(&gc.pods).reads(&gc.nodes);
+    // One key for the whole cluster: which pods are too many is seen by looking at all of them.
+    controller.queue().add(Key::new("", "collect"), runtime::queue::NORMAL, None);
+    controller.start(&context.board, Arc::new(gc), context.stop.clone())
+}
+
+impl Reconcile for PodGc {
+    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = self.stop.stopped() => Ok(Next::Done),
+                () = self.collect(&turn) => Ok(Next::After(EVERY)),
+            }
+        })
+    }
 }
 
 impl PodGc {
-    async fn run(&self) {
-        self.pods.synced().await;
-        self.nodes.synced().await;
-        // Nodes that are missed, and until when they are waited for.
-        let mut missed: BTreeMap<String, Instant> = BTreeMap::new();
-        loop {
-            self.collect(&mut missed).await;
-            self.env.sleep(EVERY).await;
-        }
-    }
-
-    async fn collect(&self, missed: &mut BTreeMap<String, Instant>) {
+    async fn collect(&self, turn: &Turn<'_>) {
         let objects = self.pods.store().list();
         let views: Vec<_> = objects.iter().map(|obj| pod_view(obj)).collect();
         let pods: Vec<Pod<'_>> =
             objects.iter().zip(&views).map(|(obj, view)| Pod { name: obj.name(), view }).collect();
         let nodes = self.nodes.store();
         let node = |name: &str| nodes.get("", name).map(|node| Node::read(&runtime::tree(&node)));
-        let terminated = plan::terminated(&pods, TERMINATED);
-        self.delete(&objects, terminated, Why::Terminated).await;
-        self.delete(&objects, plan::out_of_service(&pods, &node), Why::OutOfService).await;
-        let gone = self.gone_nodes(&pods, missed).await;
-        self.delete(&objects, plan::orphaned(&pods, &gone), Why::Orphaned).await;
-        self.delete(&objects, plan::unscheduled_terminating(&pods), Why::Unscheduled).await;
+        let gone = self.gone_nodes(&pods).await;
+        let garbage = [
+            (Why::Terminated, plan::terminated(&pods, TERMINATED)),
+            (Why::OutOfService, plan::out_of_service(&pods, &node)),
+            (Why::Orphaned, plan::orphaned(&pods, &gone)),
+            (Why::Unscheduled, plan::unscheduled_terminating(&pods)),
+        ];
+        turn.plan(|| plan::describe(&garbage, pods.len()));
+        for (why, which) in garbage {
+            self.delete(&objects, which, why).await;
+        }
     }
 
     /// Nodes that pods are bound to and that do not exist, after waiting and asking the server itself.
-    async fn gone_nodes(&self, pods: &[Pod<'_>], missed: &mut BTreeMap<String, Instant>) -> BTreeSet<String> {
+    async fn gone_nodes(&self, pods: &[Pod<'_>]) -> BTreeSet<String> {
+        let due = self.due_nodes(pods);
+        let mut gone = BTreeSet::new();
+        for name in due {
+            if matches!(self.client.get(NODES.at("", &name)).await, Err(status) if status.code == 404) {
+                gone.insert(name);
+            }
+        }
+        gone
+    }
+
+    /// Nodes that were missed for long enough; they are not waited for any more.
+    fn due_nodes(&self, pods: &[Pod<'_>]) -> Vec<String> {
         let now = self.env.monotonic();
         let exists = |name: &str| self.nodes.store().get("", name).is_some();
         let bound: BTreeSet<&str> =
             pods.iter().map(|pod| &*pod.view.node).filter(|n| !n.is_empty()).collect();
+        let mut missed = self.missed.lock();
         missed.retain(|name, _| bound.contains(name.as_str()) && !exists(name));
         for name in bound.into_iter().filter(|name| !exists(name)) {
             missed.entry(name.to_owned()).or_insert(now + QUARANTINE);
         }
         let due: Vec<String> =
             missed.iter().filter(|(_, until)| **until <= now).map(|(name, _)| name.clone()).collect();
-        let mut gone = BTreeSet::new();
-        for name in due {
-            missed.remove(&name);
-            if matches!(self.client.get(NODES.at("", &name)).await, Err(status) if status.code == 404) {
-                gone.insert(name);
-            }
-        }
-        gone
+        missed.retain(|_, until| *until > now);
+        due
     }
 
     async fn delete(&self, objects: &[Arc<Obj>], which: Vec<usize>, why: Why) {

@@ -146,7 +146,7 @@ impl Reconcile for Pods {
             let node = || -> Option<Value> {
                 fleet.nodes.store().get("", agent.name()).map(|node| runtime::tree(&node))
             };
-            let again = agent.pod_turn(turn.key, &pod, &node).await;
+            let again = agent.pod_turn(&turn, &pod, &node).await;
             // Gone while we looked: what the turn made of the old object must not stay.
             if fleet.pods.store().get_key(turn.key).is_none_or(|now| now.uid() != pod.uid()) {
                 agent.forget(&pod);
@@ -163,7 +163,7 @@ impl Reconcile for Nodes {
             let Some(agent) = fleet.agent(turn.key.name()) else { return Ok(Next::Done) };
             let node = fleet.nodes.store().get("", agent.name());
             let (again, awake) =
-                agent.node_turn(node.as_deref(), &|key| fleet.pods.store().get_key(key)).await;
+                agent.node_turn(&turn, node.as_deref(), &|key| fleet.pods.store().get_key(key)).await;
             for key in awake {
                 fleet.pod_queue.add(key, NORMAL, None);
             }

@@ -66,6 +66,19 @@ pub struct Step {
     pub over: bool,
 }
 
+impl Step {
+    /// What is going to be done, in words.
+    pub fn describe(&self) -> String {
+        let phase = self.status.as_ref().map(|status| status.str_at(&["phase"]).unwrap_or("unknown"));
+        match (phase, self.delete) {
+            (Some(phase), true) => format!("report {phase}, then delete"),
+            (Some(phase), false) => format!("report {phase}"),
+            (None, true) => "delete".to_owned(),
+            (None, false) => "nothing to report".to_owned(),
+        }
+    }
+}
+
 /// Something people may want to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happening {

@@ -149,7 +149,10 @@ impl Registry {
         let mut commit = Commit { guards, ops };
         self.guard_by_term(request, &mut commit)?;
         match self.engine().commit(commit).await {
-            Ok(revision) => Ok(Some(revision)),
+            Ok(revision) => {
+                self.writers.note(revision, request.user);
+                Ok(Some(revision))
+            }
             Err(CommitError::Conflict { .. }) => Ok(None),
             Err(error) => Err(store_failed(error)),
         }

@@ -75,11 +75,11 @@ impl Reconcile for Monitor {
         Box::pin(async move {
             self.see_own_writes().await;
             if *turn.key == look() {
-                self.look().await;
+                self.look(&turn).await;
                 self.queue.add(give_up(), runtime::queue::NORMAL, None);
                 return Ok(Next::After(PERIOD));
             }
-            Ok(self.give_up().await)
+            Ok(self.give_up(&turn).await)
         })
     }
 }
@@ -111,7 +111,7 @@ impl Monitor {
     }
 
     /// One look at everything.
-    async fn look(&self) {
+    async fn look(&self, turn: &Turn<'_>) {
         let nodes = self.nodes.store().list();
         for node in self.note_comings_and_goings(&nodes) {
             // Who is new is trusted until the next line says otherwise.
@@ -125,6 +125,10 @@ impl Monitor {
         }
         let now = self.now();
         let mut seen: Vec<Seen> = nodes.iter().filter_map(|node| self.judge(node, &now)).collect();
+        turn.plan(|| {
+            let silent = seen.iter().filter(|seen| seen.verdict.write.is_some()).count();
+            format!("look at {} nodes, {silent} of them fell silent", seen.len())
+        });
         self.write_verdicts(&mut seen).await;
 
         let mut ready_by_zone: BTreeMap<String, Vec<bool>> = BTreeMap::new();
@@ -364,12 +368,16 @@ impl Monitor {
     }
 
     /// Gives up nodes whose turn has come: their pods must go.
-    async fn give_up(&self) -> Next {
+    async fn give_up(&self, turn: &Turn<'_>) -> Next {
+        let mut given_up = 0;
+        turn.plan(|| "give up no node".to_owned());
         loop {
             let now_ms = self.now().ms;
             let next = self.state.lock().zones.next(now_ms);
             let Some((zone, name)) = next else { break };
             let Some(node) = self.nodes.store().get("", &name) else { continue };
+            given_up += 1;
+            turn.plan(|| format!("taint as their conditions say: {given_up} nodes, last {name}"));
             let status = NodeFacts::of(&node).ready().map(|ready| ready.status.clone());
             let result = match status.as_deref() {
                 Some("False") => self.swap(&node, &[NOT_READY], &[UNREACHABLE]).await,

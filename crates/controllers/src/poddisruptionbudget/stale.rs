@@ -38,8 +38,10 @@ impl Reconcile for Cleaner {
             let now = self.env.now_seconds() as i64;
             let Some(wait) = clean_in(&pod, now) else { return Ok(Next::Done) };
             if wait > 0 {
+                turn.plan(|| format!("wait {wait} s for the disruption"));
                 return Ok(Next::After(Duration::from_secs(wait)));
             }
+            turn.plan(|| "say that it was not disrupted".to_owned());
             let mut tree = runtime::tree(&pod);
             let observed_generation = tree.at(&["metadata", "generation"]).and_then(Value::as_int);
             let condition = Condition {

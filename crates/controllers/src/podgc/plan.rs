@@ -34,6 +34,13 @@ impl Node {
     }
 }
 
+/// What is going to be deleted, in words.
+pub fn describe(garbage: &[(Why, Vec<usize>)], of: usize) -> String {
+    let some = garbage.iter().filter(|(_, which)| !which.is_empty());
+    let parts: Vec<String> = some.map(|(why, which)| format!("{} {why:?}", which.len())).collect();
+    if parts.is_empty() { format!("keep all {of} pods") } else { format!("delete {}", parts.join(", ")) }
+}
+
 /// Finished pods above the threshold: evicted ones first, then the oldest.
 pub fn terminated(pods: &[Pod<'_>], threshold: usize) -> Vec<usize> {
     let mut finished: Vec<usize> = (0..pods.len()).filter(|&at| pods[at].view.is_terminal()).collect();

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use client::Patch;
 use client::resources::{LEASES, NODES};
 use object::{Map, Status, Value, time};
-use runtime::{Key, ObjectRef, Severity};
+use runtime::{Key, ObjectRef, Severity, Turn};
 use store::Revision;
 use table::Obj;
 
@@ -51,8 +51,14 @@ struct Report {
 
 impl Agent {
     /// `obj` is the node's own object, where there is one. Tells of the pods that waited for this node, too.
-    pub async fn node_turn(&self, obj: Option<&Obj>, find: &FindPod<'_>) -> (Again, BTreeSet<Key>) {
+    pub async fn node_turn(
+        &self,
+        turn: &Turn<'_>,
+        obj: Option<&Obj>,
+        find: &FindPod<'_>,
+    ) -> (Again, BTreeSet<Key>) {
         if !self.inner.lock().heart.registered {
+            turn.plan(|| "register".to_owned());
             return match self.register().await {
                 // The object that comes back asks for the next turn; so does this, should it be here already.
                 Ok(()) => (Again::At(self.now() + 1), BTreeSet::new()),
@@ -64,15 +70,24 @@ impl Agent {
             };
         }
         if let Some(obj) = obj.filter(|obj| self.only_lease(obj)) {
+            turn.plan(|| "renew the lease if it is due".to_owned());
             return (self.beat(obj, None).await, BTreeSet::new());
         }
         let tree = obj.map(runtime::tree);
         let (health, awake) = self.inner.lock().hear(tree.as_ref(), find);
-        let (Some(obj), Some(tree)) = (obj, tree) else { return (Again::OnChange, awake) };
+        let (Some(obj), Some(tree)) = (obj, tree) else {
+            turn.plan(|| "nothing: the node's object is gone".to_owned());
+            return (Again::OnChange, awake);
+        };
         if health == Health::Silent {
+            turn.plan(|| "nothing: the node is silent".to_owned());
             return (Again::OnChange, awake);
         }
         let report = self.report(obj, tree, &health);
+        turn.plan(|| {
+            let status = if report.is_some() { "report the status, " } else { "" };
+            format!("{status}renew the lease if it is due")
+        });
         (self.beat(obj, report).await, awake)
     }
 

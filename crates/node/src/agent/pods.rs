@@ -5,7 +5,7 @@ use std::sync::Arc;
 use client::DeleteOptions;
 use client::resources::PODS;
 use object::{Status, Value};
-use runtime::{Key, ObjectRef};
+use runtime::{Key, ObjectRef, Turn};
 use store::Revision;
 use table::Obj;
 
@@ -18,15 +18,21 @@ impl Agent {
     /// `node` gives the node's own object, for pods that care about its labels or taints.
     pub async fn pod_turn(
         &self,
-        key: &Key,
+        turn: &Turn<'_>,
         obj: &Arc<Obj>,
         node: &(dyn Fn() -> Option<Value> + Send + Sync),
     ) -> Again {
+        let key = turn.key;
         if self.is_settled(key, obj) {
+            turn.plan(|| format!("{}: nothing, it is as written", self.name));
             return Again::OnChange;
         }
         let mut tree = runtime::tree(obj);
-        let Some(mut step) = self.decide(key, obj.revision(), &tree, node) else { return Again::OnChange };
+        let Some(mut step) = self.decide(key, obj.revision(), &tree, node) else {
+            turn.plan(|| format!("{}: wait for what was written, or for the node", self.name));
+            return Again::OnChange;
+        };
+        turn.plan(|| format!("{}: {}", self.name, step.describe()));
         self.tell_all(&tree, obj, &step);
         if let Some(status) = step.status.take() {
             tree.make_map().set("status", status);

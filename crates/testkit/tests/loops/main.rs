@@ -2,6 +2,7 @@
 
 mod accounts;
 mod batch_steps;
+mod board;
 mod budgets;
 mod counting;
 mod election;

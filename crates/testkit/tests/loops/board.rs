@@ -1,0 +1,217 @@
+//! What people are shown of the loops is so: who caused a turn, what it planned, and as whom each loop acts.
+
+use std::sync::Arc;
+
+use client::{Client, Clients};
+use parking_lot::Mutex;
+use plane::{Plane, Settings};
+use serde_json::{Value as Json, json};
+use store::Revision;
+use testkit::TestCluster;
+
+use crate::batch_steps::{PODS, pass, plane, set_status, until};
+
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const ADMIN: &str = "kubernetes-admin";
+const MANAGER: &str = "system:kube-controller-manager";
+
+fn web() -> Json {
+    let labels = json!({"app": "web"});
+    let template =
+        json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    json!({"metadata": {"name": "web"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}})
+}
+
+fn as_json(shown: &object::Value) -> Json {
+    serde_json::from_slice(&codec::json::to_vec(shown)).expect("what is shown is JSON")
+}
+
+/// The remembered turns of a loop.
+fn turns(shown: &Json, name: &str) -> Vec<Json> {
+    let all = shown["controllers"].as_array().expect("a list of loops");
+    let entry = all.iter().find(|entry| entry["name"] == name);
+    let entry = entry.unwrap_or_else(|| panic!("{name} is not shown: {shown:#}"));
+    entry["recent"].as_array().expect("a list of turns").clone()
+}
+
+/// Who wrote what caused turns of a loop, by the resource and what happened to it.
+fn writers(shown: &Json, name: &str, resource: &str, what: &str) -> Vec<String> {
+    let turns = turns(shown, name);
+    let causes = turns.iter().flat_map(|turn| turn["causes"].as_array().cloned().unwrap_or_default());
+    let wanted = causes.filter(|cause| cause["resource"] == resource && cause["what"] == what);
+    let mut writers: Vec<String> =
+        wanted.map(|cause| cause["writer"].as_str().unwrap_or("nobody").to_owned()).collect();
+    writers.sort();
+    writers.dedup();
+    writers
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cause_of_a_turn_names_who_wrote_it() {
+    let cluster = TestCluster::simulated(61).await;
+    let settings = Settings { nodes: Some(testkit::nodes(1)), ..Settings::default() };
+    let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    cluster.post(DEPLOYMENTS, web()).await.ok(201);
+    until(&cluster, &format!("{DEPLOYMENTS}/web"), "a ready pod", |d| d["status"]["readyReplicas"] == 1)
+        .await;
+
+    let shown = as_json(&plane.controllers());
+    let account = |name: &str| format!("system:serviceaccount:kube-system:{name}");
+    assert_eq!(writers(&shown, "deployment-controller", "deployments", "added"), [ADMIN], "{shown:#}");
+    let by_deployment = account("deployment-controller");
+    assert_eq!(
+        writers(&shown, "replicaset-controller", "replicasets", "added"),
+        [by_deployment],
+        "{shown:#}"
+    );
+    let by_set = account("replicaset-controller");
+    assert_eq!(writers(&shown, "replicaset-controller", "pods", "added"), [by_set], "{shown:#}");
+    let changed = writers(&shown, "replicaset-controller", "pods", "updated");
+    assert_eq!(changed, [scheduler::USER, "system:node:sim-0"], "{shown:#}");
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+/// What goes at once is first seen as going: that write, too, is somebody's.
+#[tokio::test(start_paused = true)]
+async fn both_writes_of_a_deletion_have_a_writer() {
+    let cluster = TestCluster::simulated(62).await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    let made = cluster.post(PODS, pod).await.ok(201);
+    let from = made["metadata"]["resourceVersion"].as_str().expect("a version");
+    let mut pods = cluster.watch(format!("{PODS}?watch=1&resourceVersion={from}")).await;
+    cluster.delete(format!("{PODS}/p?gracePeriodSeconds=0")).await.ok(200);
+    for kind in ["MODIFIED", "DELETED"] {
+        let event = pods.next().await.expect("the watch goes on");
+        assert_eq!(event["type"], kind, "{event:#}");
+        let version = event["object"]["metadata"]["resourceVersion"].as_str().expect("a version");
+        let revision = Revision(version.parse().expect("a version is a number"));
+        let writer = cluster.api().registry().writer(revision);
+        assert_eq!(writer.as_deref(), Some(ADMIN), "who wrote {kind}?");
+    }
+    cluster.shutdown().await;
+}
+
+fn all_have_plans(shown: &Json, names: &[&str]) {
+    for name in names {
+        let turns = turns(shown, name);
+        assert!(!turns.is_empty(), "{name} had no turn: {shown:#}");
+        for turn in turns {
+            assert!(turn["plan"].as_str().is_some_and(|plan| !plan.is_empty()), "{name}: {turn:#}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn turns_of_nodes_and_of_pod_gc_say_what_they_plan() {
+    let cluster = TestCluster::simulated(63).await;
+    let settings = Settings { nodes: Some(testkit::nodes(2)), ..Settings::default() };
+    let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
+    cluster.post(DEPLOYMENTS, web()).await.ok(201);
+    until(&cluster, &format!("{DEPLOYMENTS}/web"), "a ready pod", |d| d["status"]["readyReplicas"] == 1)
+        .await;
+    let shown = as_json(&plane.controllers());
+    let loops = ["node-lifecycle-controller", "node-lifecycle-controller-health", "node-pods", "node-status"];
+    all_have_plans(&shown, &loops);
+    let plans = |name| turns(&shown, name).iter().map(|turn| turn["plan"].to_string()).collect::<Vec<_>>();
+    assert!(plans("node-pods").iter().any(|plan| plan.contains("report Running")), "{shown:#}");
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pod_gc_and_the_loops_of_marked_pods_say_what_they_plan() {
+    let cluster = TestCluster::simulated(64).await;
+    let pod = json!({"metadata": {"name": "a"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "nginx"}]}});
+    let pod = cluster.post(PODS, pod).await.ok(201);
+    let at = object::time::format_seconds(cluster.env().now_seconds() as i64);
+    let disrupted = json!({"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "lastTransitionTime": at});
+    let conditions = json!([{"type": "Ready", "status": "True"}, disrupted]);
+    set_status(&cluster, &pod, json!({"phase": "Running", "conditions": conditions})).await;
+    cluster.post("/api/v1/nodes", json!({"metadata": {"name": "n1"}})).await.ok(201);
+
+    let loops = ["pod-garbage-collector-controller", "node-lifecycle-controller", "disruption-controller"];
+    let plane = plane(&cluster, &loops);
+    let shown = || as_json(&plane.context.board.to_value(&|_| None));
+    pass(&cluster, 10).await;
+    let first = turns(&shown(), "pod-garbage-collector-controller");
+    assert_eq!(first.len(), 1, "one turn in twenty seconds: {first:#?}");
+    assert_eq!(first[0]["plan"], "keep all 1 pods");
+    pass(&cluster, 120).await;
+    all_have_plans(&shown(), &["disruption-stale-pods", "node-lifecycle-controller-pods"]);
+
+    cluster.delete("/api/v1/nodes/n1").await.ok(200);
+    until(&cluster, PODS, "no pods", |list| list["items"].as_array().is_some_and(Vec::is_empty)).await;
+    let last = &turns(&shown(), "pod-garbage-collector-controller")[0];
+    assert_eq!(last["plan"], "delete 1 Orphaned", "{last:#}");
+    plane.stop().await;
+    cluster.shutdown().await;
+}
+
+/// Notes as whom somebody wants to act.
+struct Noting {
+    clients: Arc<dyn Clients>,
+    /// Guards the names asked for.
+    asked: Mutex<Vec<String>>,
+}
+
+impl Clients for Noting {
+    fn controller(&self, name: &str) -> Arc<dyn Client> {
+        self.asked.lock().push(format!("system:serviceaccount:kube-system:{name}"));
+        self.clients.controller(name)
+    }
+    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
+        self.asked.lock().push(name.to_owned());
+        self.clients.user(name, groups)
+    }
+}
+
+/// The service accounts kube-controller-manager's loops have; `None`: its own user.
+const ACCOUNTS: &[(&str, Option<&str>)] = &[
+    ("deployment-controller", Some("deployment-controller")),
+    ("endpoints-controller", Some("endpoint-controller")),
+    ("endpointslice-controller", Some("endpointslice-controller")),
+    ("endpointslice-mirroring-controller", Some("endpointslicemirroring-controller")),
+    ("garbage-collector-controller", Some("generic-garbage-collector")),
+    ("job-controller", Some("job-controller")),
+    ("namespace-controller", Some("namespace-controller")),
+    ("node-lifecycle-controller", Some("node-controller")),
+    ("disruption-controller", Some("disruption-controller")),
+    ("pod-garbage-collector-controller", Some("pod-garbage-collector")),
+    ("replicaset-controller", Some("replicaset-controller")),
+    ("replicationcontroller-controller", Some("replication-controller")),
+    ("root-ca-certificate-publisher-controller", Some("root-ca-cert-publisher")),
+    ("serviceaccount-controller", Some("service-account-controller")),
+    ("serviceaccount-token-controller", None),
+    ("taint-eviction-controller", Some("node-controller")),
+    ("ttl-after-finished-controller", Some("ttl-after-finished-controller")),
+];
+
+#[tokio::test(start_paused = true)]
+async fn every_loop_acts_as_upstreams_identity_and_as_nobody_else() {
+    let cluster = TestCluster::simulated(65).await;
+    let rows: Vec<&str> = controllers::ROWS.iter().map(|row| row.name).collect();
+    let known: Vec<&str> = ACCOUNTS.iter().map(|(row, _)| *row).collect();
+    assert_eq!(rows, known, "a loop without an identity in the table");
+    for (row, (name, account)) in controllers::ROWS.iter().zip(ACCOUNTS) {
+        let noting = Arc::new(Noting { clients: cluster.local_clients(), asked: Mutex::default() });
+        let mut plane = cluster.bare_control_plane(noting.clone());
+        // The informers read as the manager; whatever is asked for from now on is the loop's own.
+        assert_eq!(std::mem::take(&mut *noting.asked.lock()), [MANAGER]);
+        let tasks = (row.start)(&plane.context);
+        plane.own(tasks);
+        let wanted = account.map_or(MANAGER.to_owned(), |a| format!("system:serviceaccount:kube-system:{a}"));
+        assert_eq!(*noting.asked.lock(), [wanted], "{name}");
+        if let Some(account) = account {
+            let path =
+                format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:controller:{account}");
+            let binding = cluster.get(path).await.ok(200);
+            let subject = json!([{"kind": "ServiceAccount", "name": account, "namespace": "kube-system"}]);
+            assert_eq!(binding["subjects"], subject, "{name} has no role of its own");
+        }
+        plane.stop().await;
+    }
+    cluster.shutdown().await;
+}
