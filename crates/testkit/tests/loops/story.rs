@@ -241,6 +241,9 @@ async fn a_huge_job_does_not_starve_a_deployment() {
     let took = cluster.env().monotonic().saturating_duration_since(asked);
     assert!(took < Duration::from_secs(60), "the deployment was ready after {took:?} of virtual time");
     let at_that_time = active().await;
+    println!(
+        "the deployment was ready after {took:?} of virtual time, with {at_that_time} of {wanted} pods of the job there"
+    );
     assert!(
         at_that_time < wanted,
         "the deployment came last: {at_that_time} pods of the job were there before"
