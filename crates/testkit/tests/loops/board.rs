@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
+use apiserver::Inspect;
 use client::{Client, Clients};
+use controllers::Trust;
+use env::Env;
 use parking_lot::Mutex;
 use plane::{Plane, Settings};
 use serde_json::{Value as Json, json};
@@ -104,7 +107,7 @@ fn all_have_plans(shown: &Json, names: &[&str]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turns_of_nodes_and_of_pod_gc_say_what_they_plan() {
+async fn turns_of_nodes_and_their_pods_say_what_they_plan() {
     let cluster = TestCluster::simulated(63).await;
     let settings = Settings { nodes: Some(testkit::nodes(2)), ..Settings::default() };
     let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
@@ -168,43 +171,107 @@ impl Clients for Noting {
     }
 }
 
-/// The service accounts kube-controller-manager's loops have; `None`: its own user.
-const ACCOUNTS: &[(&str, Option<&str>)] = &[
-    ("deployment-controller", Some("deployment-controller")),
-    ("endpoints-controller", Some("endpoint-controller")),
-    ("endpointslice-controller", Some("endpointslice-controller")),
-    ("endpointslice-mirroring-controller", Some("endpointslicemirroring-controller")),
-    ("garbage-collector-controller", Some("generic-garbage-collector")),
-    ("job-controller", Some("job-controller")),
-    ("namespace-controller", Some("namespace-controller")),
-    ("node-lifecycle-controller", Some("node-controller")),
-    ("disruption-controller", Some("disruption-controller")),
-    ("pod-garbage-collector-controller", Some("pod-garbage-collector")),
-    ("replicaset-controller", Some("replicaset-controller")),
-    ("replicationcontroller-controller", Some("replication-controller")),
-    ("root-ca-certificate-publisher-controller", Some("root-ca-cert-publisher")),
-    ("serviceaccount-controller", Some("service-account-controller")),
-    ("serviceaccount-token-controller", None),
-    ("taint-eviction-controller", Some("node-controller")),
-    ("ttl-after-finished-controller", Some("ttl-after-finished-controller")),
+/// A loop's name for flags; the service account it has in kube-controller-manager, "" for that program's own user; the
+/// names it is shown under.
+type Known = (&'static str, &'static str, &'static [&'static str]);
+
+const KNOWN: &[Known] = &[
+    ("deployment-controller", "deployment-controller", &["deployment-controller"]),
+    ("endpoints-controller", "endpoint-controller", &["endpoints-controller"]),
+    ("endpointslice-controller", "endpointslice-controller", &["endpointslice-controller"]),
+    (
+        "endpointslice-mirroring-controller",
+        "endpointslicemirroring-controller",
+        &["endpointslice-mirroring-controller"],
+    ),
+    (
+        "garbage-collector-controller",
+        "generic-garbage-collector",
+        &["garbage_collector_attempt_to_delete", "garbage_collector_attempt_to_orphan"],
+    ),
+    ("job-controller", "job-controller", &["job", "job-orphan-pods"]),
+    ("namespace-controller", "namespace-controller", &["namespace"]),
+    (
+        "node-lifecycle-controller",
+        "node-controller",
+        &["node-lifecycle-controller", "node-lifecycle-controller-health", "node-lifecycle-controller-pods"],
+    ),
+    ("disruption-controller", "disruption-controller", &["disruption", "disruption-stale-pods"]),
+    ("pod-garbage-collector-controller", "pod-garbage-collector", &["pod-garbage-collector-controller"]),
+    ("replicaset-controller", "replicaset-controller", &["replicaset-controller"]),
+    ("replicationcontroller-controller", "replication-controller", &["replicationcontroller-controller"]),
+    ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher", &["root-ca-cert-publisher"]),
+    ("serviceaccount-controller", "service-account-controller", &["serviceaccount"]),
+    ("serviceaccount-token-controller", "", &["serviceaccount-token"]),
+    ("taint-eviction-controller", "node-controller", &["taint-eviction-controller"]),
+    ("ttl-after-finished-controller", "ttl-after-finished-controller", &["ttl-after-finished"]),
 ];
+
+/// Under which names loops are shown, sorted.
+fn names(shown: &Json) -> Vec<String> {
+    let all = shown["controllers"].as_array().expect("a list of loops");
+    let names = all.iter().map(|entry| entry["name"].as_str().expect("a name").to_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+/// The root certificate is only published where there is one.
+fn trust(cluster: &TestCluster) -> Trust {
+    Trust { root_ca: Some("a certificate".into()), ..cluster.trust() }
+}
+
+struct Shown(Arc<Plane>);
+
+impl Inspect for Shown {
+    fn controllers(&self) -> object::Value {
+        self.0.controllers()
+    }
+    fn metrics(&self, out: &mut String) {
+        self.0.metrics(out);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn debug_controllers_of_a_whole_cluster_shows_every_loop_and_the_scheduler() {
+    let cluster = TestCluster::bare(Env::simulated(66), |_| {}).await;
+    let settings = Settings { nodes: Some(testkit::nodes(1)), trust: trust(&cluster), ..Settings::default() };
+    let plane = Arc::new(Plane::start(cluster.env(), cluster.local_clients(), &settings));
+    cluster.api().inspect(Arc::new(Shown(plane.clone())));
+    until(&cluster, "/debug/controllers", "a scheduler", |shown| shown["scheduler"].is_object()).await;
+    until(&cluster, "/debug/controllers", "the loops", |shown| !names(shown).is_empty()).await;
+    let shown = cluster.get("/debug/controllers").await.ok(200);
+    let mut wanted = vec!["node-pods", "node-status"];
+    for row in controllers::ROWS {
+        let known = KNOWN.iter().find(|(name, ..)| *name == row.name);
+        let (.., shown_as) = known.unwrap_or_else(|| panic!("{} is not in the table", row.name));
+        wanted.extend(shown_as.iter());
+    }
+    wanted.sort();
+    assert_eq!(names(&shown), wanted);
+    plane.stop().await;
+    cluster.shutdown().await;
+}
 
 #[tokio::test(start_paused = true)]
 async fn every_loop_acts_as_upstreams_identity_and_as_nobody_else() {
     let cluster = TestCluster::simulated(65).await;
     let rows: Vec<&str> = controllers::ROWS.iter().map(|row| row.name).collect();
-    let known: Vec<&str> = ACCOUNTS.iter().map(|(row, _)| *row).collect();
+    let known: Vec<&str> = KNOWN.iter().map(|(row, ..)| *row).collect();
     assert_eq!(rows, known, "a loop without an identity in the table");
-    for (row, (name, account)) in controllers::ROWS.iter().zip(ACCOUNTS) {
+    for (row, (name, account, shown_as)) in controllers::ROWS.iter().zip(KNOWN) {
         let noting = Arc::new(Noting { clients: cluster.local_clients(), asked: Mutex::default() });
         let mut plane = cluster.bare_control_plane(noting.clone());
+        plane.context.trust = trust(&cluster);
         // The informers read as the manager; whatever is asked for from now on is the loop's own.
         assert_eq!(std::mem::take(&mut *noting.asked.lock()), [MANAGER]);
         let tasks = (row.start)(&plane.context);
         plane.own(tasks);
-        let wanted = account.map_or(MANAGER.to_owned(), |a| format!("system:serviceaccount:kube-system:{a}"));
+        assert_eq!(names(&as_json(&plane.context.board.to_value(&|_| None))), *shown_as, "{name}");
+        let user = format!("system:serviceaccount:kube-system:{account}");
+        let wanted = if account.is_empty() { MANAGER } else { &*user };
         assert_eq!(*noting.asked.lock(), [wanted], "{name}");
-        if let Some(account) = account {
+        if !account.is_empty() {
             let path =
                 format!("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:controller:{account}");
             let binding = cluster.get(path).await.ok(200);
