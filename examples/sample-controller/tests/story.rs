@@ -134,7 +134,8 @@ async fn a_foo_holds_its_deployment_beside_the_built_in_controllers() {
         let client = context.clients.user("kubernetes-admin", &["system:masters"]);
         sample_controller::start(&context.env, client, &context.board, context.stop.clone())
     });
-    let settings = plane::Settings { more: vec![sample], nodes: Some(testkit::nodes(2)), ..Default::default() };
+    let settings =
+        plane::Settings { more: vec![sample], nodes: Some(testkit::nodes(2)), ..Default::default() };
     let plane = plane::Plane::start(cluster.env(), cluster.local_clients(), &settings);
     let foo = json!({
         "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
