@@ -24,7 +24,8 @@ use tokio::task::JoinHandle;
 
 pub use self::plan::{Address, Port, Subset, repack};
 use self::plan::{CONTROLLER, Member, OVER_CAPACITY};
-use crate::endpointslice::{is_terminating, set_changed_at};
+use crate::endpointslice::set_changed_at;
+use crate::namespace_is_going;
 use crate::services::{ServiceView, TriggerTimes, service_view, services_to_update};
 use crate::{Context, pod_view};
 
@@ -158,7 +159,7 @@ impl EndpointsLoop {
                 Ok(())
             }
             // It will fail until the namespace is gone.
-            Err(status) if there.is_none() && is_terminating(&status) => Ok(()),
+            Err(status) if there.is_none() && namespace_is_going(&status) => Ok(()),
             Err(status) => {
                 self.tell(view, there.as_deref(), &status);
                 Err(status.into())

@@ -187,7 +187,7 @@ impl SlicesLoop {
             match self.client.create(ENDPOINT_SLICES.within(&view.namespace), body).await {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 // It will fail until the namespace is gone.
-                Err(status) if is_terminating(&status) => return Ok(()),
+                Err(status) if crate::namespace_is_going(&status) => return Ok(()),
                 Err(status) => return Err(failed("create", "", status)),
             }
         }
@@ -243,10 +243,4 @@ pub fn set_changed_at(body: &mut Value, changed_at: Option<i64>) {
             annotations.remove(LAST_CHANGE);
         }
     }
-}
-
-/// Was it refused because the namespace is going?
-pub fn is_terminating(status: &Status) -> bool {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
 }

@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use self::plan::{CONTROLLER, Draft, EndpointsView, MOST, Mirror, Plan, SKIP};
 use crate::Context;
-use crate::endpointslice::is_terminating;
+use crate::namespace_is_going;
 use crate::services::{Slices, service_view};
 
 pub const NAME: &str = "endpointslice-mirroring-controller";
@@ -149,7 +149,7 @@ impl MirrorLoop {
             match self.client.create(ENDPOINT_SLICES.within(endpoints.namespace()), body).await {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 // It will fail until the namespace is gone.
-                Err(status) if is_terminating(&status) => return Ok(()),
+                Err(status) if namespace_is_going(&status) => return Ok(()),
                 Err(status) => return Err(failed("create", status)),
             }
         }

@@ -69,17 +69,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         synced: AtomicBool::new(false),
     });
     for (kind, informer) in collector.informers.iter().enumerate() {
-        let (told, resource) = (Arc::downgrade(&collector), informer.scope().resource);
+        let (told, resource) = (collector.clone(), informer.scope().resource);
         let kind = kind as KindId;
-        // Weak: the informer is the collector's, not the other way round.
-        informer.add_handler(
-            None,
-            Box::new(move |notice| {
-                if let Some(collector) = told.upgrade() {
-                    collector.changed(kind, resource, notice);
-                }
-            }),
-        );
+        informer.add_handler(None, Box::new(move |notice| told.changed(kind, resource, notice)));
     }
     let mut tasks = vec![events];
     let stop = &context.stop;

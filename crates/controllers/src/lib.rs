@@ -110,6 +110,6 @@ pub fn start(context: &Context, wanted: &dyn Fn(&str) -> bool) -> Vec<JoinHandle
 
 /// Nothing new is made in a namespace that is being deleted: no failure, and nothing to try again.
 fn namespace_is_going(status: &Status) -> bool {
-    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
-    causes.iter().any(|cause| cause.reason == "NamespaceTerminating")
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    causes.any(|cause| cause.reason == "NamespaceTerminating")
 }

@@ -30,7 +30,6 @@ use crate::claim::{candidates, index_orphans, matches};
 use owners::Claimant;
 use rank::Pod;
 
-pub(crate) use manage::is_terminating;
 pub(crate) use set::{Set, TEMPLATE_HASH, strings, without_hash};
 pub(crate) use status::REPLICA_FAILURE;
 #[cfg(test)]

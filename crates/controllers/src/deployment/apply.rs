@@ -14,7 +14,8 @@ use super::plan::{Plan, Rollback, SetUpdate, Step};
 use super::revision::REVISION;
 use super::spec::Deployment;
 use super::status::{PROGRESSING, Status, condition, reason};
-use crate::replicaset::{Set, is_terminating};
+use crate::namespace_is_going;
+use crate::replicaset::Set;
 
 /// How a creation ended.
 enum Created {
@@ -102,7 +103,7 @@ impl Sync {
             }
             Err(refused) => refused,
         };
-        if is_terminating(&refused) {
+        if namespace_is_going(&refused) {
             return Ok(Created::Never);
         }
         let mut status = deployment.status.clone();

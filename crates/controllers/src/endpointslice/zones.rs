@@ -81,10 +81,8 @@ impl Zones {
 
     /// Nodes that come, go or change make work for services whose zones get too few endpoints by it.
     pub fn follow(self: &Arc<Zones>, queue: Arc<WorkQueue<Key>>) {
-        // Weak: the informer is the loop's, not the other way round.
-        let told = Arc::downgrade(self);
+        let zones = self.clone();
         let handler = move |notice: &Notice<'_>| {
-            let Some(zones) = told.upgrade() else { return };
             for service in zones.saw(notice) {
                 queue.add(service, NORMAL, None);
             }

@@ -141,8 +141,7 @@ impl Jobs {
                 let pod = template.pod(&new[at]);
                 let Err(status) = self.create_pod(job, key, pod).await else { return Ok(()) };
                 self.expectations.creation_seen(key);
-                let causes = status.details.iter().flat_map(|details| &details.causes);
-                if causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating") {
+                if crate::namespace_is_going(&status) {
                     // No pod will come of it, now or later; the Job goes with its namespace.
                     ignored.fetch_add(1, Relaxed);
                     return Ok(());

@@ -23,25 +23,10 @@ struct Handlers {
 }
 
 pub(super) fn add(state: &Arc<Jobs>, queue: Queue, orphans: Queue) {
-    // Weak: the informers are the loop's, not the other way round.
-    let told = Arc::downgrade(state);
-    let handlers = move || {
-        let (queue, orphans) = (queue.clone(), orphans.clone());
-        told.upgrade().map(|state| Handlers { state, queue, orphans })
-    };
+    let handlers = Arc::new(Handlers { state: state.clone(), queue, orphans });
     let for_pods = handlers.clone();
-    let job = move |notice: &Notice<'_>| {
-        if let Some(handlers) = handlers() {
-            handlers.job(notice);
-        }
-    };
-    let pod = move |notice: &Notice<'_>| {
-        if let Some(handlers) = for_pods() {
-            handlers.pod(notice);
-        }
-    };
-    state.jobs.add_handler(None, Box::new(job));
-    state.pods.add_handler(None, Box::new(pod));
+    state.jobs.add_handler(None, Box::new(move |notice| handlers.job(notice)));
+    state.pods.add_handler(None, Box::new(move |notice| for_pods.pod(notice)));
 }
 
 /// The Job an owner reference means, if it is the one there.

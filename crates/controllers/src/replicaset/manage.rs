@@ -54,7 +54,7 @@ impl Sync {
                         self.tell(set, Severity::Normal, "SuccessfulCreate", message);
                         Ok(())
                     }
-                    Err(refused) if is_terminating(&refused) => Err(Stopped::Terminating),
+                    Err(refused) if crate::namespace_is_going(&refused) => Err(Stopped::Terminating),
                     Err(refused) => {
                         let message = format!("Error creating: {}", refused.message);
                         self.tell(set, Severity::Warning, "FailedCreate", message);
@@ -113,10 +113,4 @@ impl Sync {
     fn tell(&self, set: &Obj, severity: Severity, reason: &str, message: String) {
         self.recorder.event(self.kind.resource, set, severity, reason, message);
     }
-}
-
-/// Refused because the namespace is going.
-pub(crate) fn is_terminating(refused: &Status) -> bool {
-    let causes = refused.details.iter().flat_map(|details| &details.causes);
-    causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }

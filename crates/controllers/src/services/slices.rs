@@ -46,10 +46,8 @@ impl Slices {
 
     /// Slices somebody else changed or took away make work, after `wait`; the loop's own writes do not.
     pub fn follow(self: &Arc<Slices>, queue: Arc<WorkQueue<Key>>, wait: Duration) {
-        // Weak: the informer is the loop's, not the other way round.
-        let told = Arc::downgrade(self);
+        let slices = self.clone();
         let handler = move |notice: &Notice<'_>| {
-            let Some(slices) = told.upgrade() else { return };
             let queue = |slice: &Obj| {
                 if let Some(service) = service_of(slice) {
                     queue.add_after(service, wait, None);
