@@ -138,10 +138,12 @@ async fn serve(
 ) -> Result<(), String> {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
-    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
-        .await
-        .map_err(|_| "the TLS handshake took too long".to_owned())?
-        .map_err(|e| format!("TLS handshake: {e}"))?;
+    let greeted = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Err(_) => Err("the TLS handshake took too long".to_owned()),
+        Ok(Err(error)) => Err(format!("TLS handshake: {error}")),
+        Ok(Ok(stream)) => Ok(stream),
+    };
+    let stream = greeted.inspect_err(|_| api.metrics.handshake_failed())?;
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
     // Checked once per connection; the certificate's end is looked at with every request.
@@ -160,7 +162,14 @@ async fn serve(
             }
         },
     };
-    serve_stream(api, stream, http2, move |now| identity.caller(now)).await
+    let metrics = api.metrics.clone();
+    let caller = move |now| {
+        if let Identity::Certificate { not_after, .. } = &identity {
+            metrics.identities().certificate(not_after.saturating_sub(now));
+        }
+        identity.caller(now)
+    };
+    serve_stream(api, stream, http2, caller).await
 }
 
 /// Serves what is a connection already: the inside of TLS, or a pipe inside a test. `caller` tells who is on the other end,

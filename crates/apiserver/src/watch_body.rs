@@ -201,7 +201,6 @@ impl WatchBody {
         }
         let events = std::mem::take(&mut self.events);
         out.reserve(events.iter().map(|e| e.obj.body().len() + 48).sum());
-        self.gauge.events(events.len());
         for event in &events {
             let kind = match event.kind {
                 EventKind::Added => "ADDED",
@@ -216,11 +215,15 @@ impl WatchBody {
     }
 
     fn event(&mut self, kind: &str, obj: &Obj, out: &mut Vec<u8>) {
+        let before = out.len();
         self.framing.event(kind, out, |out| (self.write_object)(obj, out));
+        self.gauge.event(out.len() - before);
     }
 
     fn bookmark_event(&mut self, revision: u64, end_of_initial: bool, out: &mut Vec<u8>) {
+        let before = out.len();
         self.framing.event("BOOKMARK", out, |out| (self.write_bookmark)(revision, end_of_initial, out));
+        self.gauge.event(out.len() - before);
     }
 }
 

@@ -17,6 +17,7 @@ mod golden_watches;
 mod identity;
 mod kinds;
 mod lists;
+mod metrics;
 mod namespace_objects;
 mod nodes;
 mod pod_security;
