@@ -24,6 +24,7 @@ mod pod_security;
 mod protobuf;
 mod quotas;
 mod rbac;
+mod renewal;
 mod services;
 mod signing_requests;
 mod subresources;
