@@ -324,7 +324,7 @@ impl Api {
         if long_running {
             return work.await;
         }
-        match tokio::time::timeout(DEADLINE, work).await {
+        match env.timeout(DEADLINE, work).await {
             Ok(answer) => answer,
             Err(_) => {
                 *stage = Stage::TimedOut;

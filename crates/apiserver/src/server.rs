@@ -155,7 +155,7 @@ async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let greeted = match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+    let greeted = match api.registry().env().timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Err(_) => Err("the TLS handshake took too long".to_owned()),
         Ok(Err(error)) => Err(format!("TLS handshake: {error}")),
         Ok(Ok(stream)) => Ok(stream),

@@ -113,7 +113,7 @@ impl WatchBody {
         let deadline = settings.env.monotonic() + settings.timeout;
         let bookmark = settings
             .bookmarks
-            .then(|| Box::pin(tokio::time::sleep_until(next_bookmark(&settings.env, deadline))));
+            .then(|| Box::pin(settings.env.sleep_until(next_bookmark(&settings.env, deadline))));
         WatchBody {
             initial,
             end_of_initial,
@@ -124,7 +124,7 @@ impl WatchBody {
             write_object,
             write_bookmark,
             bookmark,
-            timeout: Box::pin(tokio::time::sleep_until(deadline)),
+            timeout: Box::pin(settings.env.sleep_until(deadline)),
             deadline,
             env: settings.env,
             shutdown: settings.shutdown,

@@ -189,13 +189,12 @@ async fn serve(settings: Settings) -> Result<()> {
     let renewal = Renewal { pki, certificate, write_kubeconfig };
     let renewing = env.spawn("renewal", renewal.run(env.clone(), api.shutdown()));
 
-    let mut check_store = tokio::time::interval(CHECK_STORE);
     let stopped_by = loop {
         tokio::select! {
             biased;
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
-            _ = check_store.tick() => if settings.store.fails_for_good() && let Err(why) = engine.health() {
+            () = env.sleep(CHECK_STORE) => if settings.store.fails_for_good() && let Err(why) = engine.health() {
                 // What was acknowledged is on disk; whoever watches over us may start us again.
                 break Err(anyhow!("{why}"));
             },
@@ -204,7 +203,7 @@ async fn serve(settings: Settings) -> Result<()> {
     tracing::info!("stopping: loops and watches end, requests under way finish");
     let stopping = async {
         // First those who write without being asked, so that a lease is given back while that can still be done.
-        let _ = tokio::time::timeout(STOP_LOOPS, plane.stop()).await;
+        let _ = env.timeout(STOP_LOOPS, plane.stop()).await;
         api.begin_shutdown();
         let _ = serving.await;
         // It ends with the shutdown that has begun; a panic in it was already reported.
@@ -212,7 +211,7 @@ async fn serve(settings: Settings) -> Result<()> {
         engine.close().await;
     };
     // An etcd that does not answer must not keep us: nothing we acknowledged waits for it.
-    if tokio::time::timeout(STOP, stopping).await.is_err() {
+    if env.timeout(STOP, stopping).await.is_err() {
         tracing::warn!("the store did not close in time");
     }
     tracing::info!("stopped");

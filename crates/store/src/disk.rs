@@ -91,6 +91,7 @@ impl DiskEngine {
         Self::start(durable, state, None)
     }
 
+    #[allow(clippy::disallowed_methods, reason = "the durable layer's own thread, because an fsync blocks")]
     fn start(
         durable: Box<dyn Durable>,
         state: Arc<dyn State>,

@@ -16,6 +16,7 @@ mod golden_errors;
 mod golden_watches;
 mod identity;
 mod kinds;
+mod kubeconfigs;
 mod lists;
 mod metrics;
 mod namespace_objects;
