@@ -124,6 +124,20 @@ async fn up_returns_when_the_server_is_ready_and_down_when_it_has_stopped() {
 }
 
 #[test]
+fn the_number_of_a_process_that_is_not_ours_is_nothing_to_stop() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.run()).unwrap();
+    let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+    std::fs::write(home.run().join("pid"), other.id().to_string()).unwrap();
+    let down = home.script("down", "");
+    assert_eq!(said(&down), "Not running.\n");
+    assert!(other.try_wait().unwrap().is_none(), "it goes on");
+    other.kill().unwrap();
+    other.wait().unwrap();
+    home.assert_untouched();
+}
+
+#[test]
 fn a_server_that_cannot_start_says_why() {
     let home = Home::new();
     let up = home.script("up", "--listen nonsense");
