@@ -27,7 +27,7 @@ use crate::runtime_class::RuntimeClass;
 use crate::service_account::ServiceAccount;
 use crate::storage_object_in_use_protection::StorageObjectInUseProtection;
 use crate::taint_nodes_by_condition::TaintNodesByCondition;
-use crate::{Allotter, Attempt, Effects, Plugin, Refusal};
+use crate::{Allotter, Attempt, Effects, Observer, Phase, Plugin, Refusal};
 
 /// May they? For plugins that ask on someone's behalf.
 pub type Authorize = Arc<dyn Fn(&UserInfo, &Attributes<'_>) -> Decision + Send + Sync>;
@@ -51,6 +51,9 @@ pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
     /// By group and plural of the stored resource.
     allotters: Vec<(&'static str, &'static str, Box<dyn Allotter>)>,
+    observer: Option<Box<dyn Observer>>,
+    /// How many of `plugins` are upstream's; rules nobody can switch off follow.
+    named: usize,
 }
 
 /// One row a plugin: how it is made, and whether it runs unless a flag says otherwise.
@@ -122,8 +125,21 @@ impl Chain {
         let chosen = rows
             .into_iter()
             .filter(|row| named(&choice.enable, row) || (row.by_default && !named(&choice.disable, row)));
-        let plugins = chosen.map(|row| row.plugin).chain(always).collect();
-        Ok(Chain { plugins, allotters: Vec::new() })
+        let mut plugins: Vec<Box<dyn Plugin>> = chosen.map(|row| row.plugin).collect();
+        let named = plugins.len();
+        plugins.extend(always);
+        Ok(Chain { plugins, allotters: Vec::new(), observer: None, named })
+    }
+
+    /// The plugins in the order they run, without the rules nobody can switch off.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.plugins[..self.named].iter().map(|plugin| plugin.name()).collect()
+    }
+
+    /// Who is told how long everything takes.
+    pub fn observe(mut self, observer: impl Observer + 'static) -> Chain {
+        self.observer = Some(Box::new(observer));
+        self
     }
 
     /// Gives one stored resource its allotter.
@@ -138,7 +154,7 @@ impl Chain {
         new: &mut Value,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        self.plugins.iter().try_for_each(|plugin| plugin.mutate(attempt, new, effects))
+        self.each(Phase::Admit, attempt, effects, |plugin, effects| plugin.mutate(attempt, new, effects))
     }
 
     pub fn validate(
@@ -147,7 +163,37 @@ impl Chain {
         new: Option<&Value>,
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
-        self.plugins.iter().try_for_each(|plugin| plugin.validate(attempt, new, effects))
+        self.each(Phase::Validate, attempt, effects, |plugin, effects| plugin.validate(attempt, new, effects))
+    }
+
+    fn each(
+        &self,
+        phase: Phase,
+        attempt: &Attempt<'_>,
+        effects: &mut Effects,
+        mut ask: impl FnMut(&dyn Plugin, &mut Effects) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let Some(observer) = &self.observer else {
+            return self.plugins.iter().try_for_each(|plugin| ask(&**plugin, effects));
+        };
+        let begun = attempt.env.monotonic();
+        let mut last = begun;
+        let mut answer = Ok(());
+        for (at, plugin) in self.plugins.iter().enumerate() {
+            effects.passed_over = false;
+            answer = ask(&**plugin, effects);
+            // One look at the clock for each plugin that did something: the end of one is the start of the next.
+            if !effects.passed_over {
+                let now = attempt.env.monotonic();
+                observer.plugin(at, phase, attempt.operation, now - last, answer.is_err());
+                last = now;
+            }
+            if answer.is_err() {
+                break;
+            }
+        }
+        observer.step(phase, attempt.operation, last - begun, answer.is_err());
+        answer
     }
 
     /// Who allots something to objects of this resource.

@@ -23,6 +23,7 @@ mod limit_ranger;
 mod memo;
 mod namespace_lifecycle;
 mod node_restriction;
+mod observe;
 mod owner_references;
 mod persistent_volume_claim_resize;
 mod pod_resize;
@@ -40,6 +41,7 @@ mod tree;
 pub use attempt::{Attempt, Operation};
 pub use chain::{Authorize, Chain, Choice, UnknownPlugin};
 pub use memo::Memo;
+pub use observe::{Observer, Phase};
 
 use object::{Status, Value};
 use store::{Commit, Guard, Key, Op};
@@ -51,12 +53,8 @@ pub trait Plugin: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Completes or refuses a new object (in the storage version) before its strategy and validation see it.
-    fn mutate(
-        &self,
-        _attempt: &Attempt<'_>,
-        _new: &mut Value,
-        _effects: &mut Effects,
-    ) -> Result<(), Refusal> {
+    fn mutate(&self, _attempt: &Attempt<'_>, _new: &mut Value, effects: &mut Effects) -> Result<(), Refusal> {
+        effects.passed_over = true;
         Ok(())
     }
 
@@ -65,8 +63,9 @@ pub trait Plugin: Send + Sync {
         &self,
         _attempt: &Attempt<'_>,
         _new: Option<&Value>,
-        _effects: &mut Effects,
+        effects: &mut Effects,
     ) -> Result<(), Refusal> {
+        effects.passed_over = true;
         Ok(())
     }
 }
@@ -86,6 +85,8 @@ pub struct Effects {
     pub guards: Vec<(Key, Guard)>,
     pub ops: Vec<(Key, Op)>,
     pub warnings: Vec<String>,
+    /// The plugin asked last has nothing to do with this phase: no use in timing it.
+    pub(crate) passed_over: bool,
 }
 
 impl Effects {

@@ -9,24 +9,25 @@ use admission::service_addresses::{ServiceAddresses, ServiceRanges};
 use admission::{Chain, Choice, UnknownPlugin};
 use auth::pki::Issuer;
 use auth::{Attributes, ServiceAccounts, Tokens, UserInfo, groups, impersonation};
-use catalog::{Catalog, Resource};
+use catalog::{Catalog, Verbs};
 use env::Env;
 use futures_util::FutureExt;
 use http::Request;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use object::{Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 use store::Engine;
 use table::{Obj, Table};
+use tokio::time::Instant;
 
 use crate::authorize::{Authorizer, NoEscalation};
-use crate::body::RequestBody;
+use crate::body::{Body, RequestBody};
 use crate::health::Health;
 use crate::identity::Identity;
 use crate::info::{Place, Query, RequestInfo, parse};
 use crate::kubernetes_service::{self, Advertised};
-use crate::metrics::{Counted, Metrics};
+use crate::metrics::{Admissions, DryRun, Extent, InFlightSlot, Metered, Metrics, Verb};
 use crate::negotiate::{Wanted, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
@@ -87,6 +88,8 @@ pub struct Api {
     pub(crate) authorizer: Arc<Authorizer>,
     pub(crate) identity: Identity,
     pub(crate) metrics: Metrics,
+    /// The registry's engine, for what it counts.
+    store: Arc<Metered>,
     pub(crate) health: Health,
     pub(crate) documents: open_api::Documents,
     pub(crate) shutdown: Shutdown,
@@ -120,6 +123,10 @@ impl Api {
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
                 .allot("", "services", services)
         };
+        let admissions = Admissions::new(admission.names());
+        let admission = admission.observe(admissions.clone());
+        let metrics = Metrics::new(&config.catalog, &config.env, admissions);
+        let store = Metered::new(config.engine, config.catalog.clone(), config.env.clone());
         let identity = Identity::new(
             config.table.clone(),
             config.tokens,
@@ -129,10 +136,11 @@ impl Api {
         let started = config.env.now_nanos() as f64 / 1e9;
         let (trigger, shutdown) = Trigger::new();
         Ok(Arc::new(Api {
-            registry: Registry::new(config.catalog, config.table, config.engine, config.env, admission),
+            registry: Registry::new(config.catalog, config.table, store.clone(), config.env, admission),
             authorizer,
             identity,
-            metrics: Metrics::default(),
+            metrics,
+            store,
             health: Health::default(),
             documents: open_api::Documents::default(),
             shutdown,
@@ -233,21 +241,58 @@ impl Api {
         let query = Query::parse(parts.uri.query());
         // First of all: everything after depends on what the request is about.
         let place = parse(&parts.method, parts.uri.path(), &query);
-        let answer = match &place {
-            Place::Resource(info) => self.admitted(caller, &parts, body, &query, Some(info)).await,
-            Place::Other => self.admitted(caller, &parts, body, &query, None).await,
+        let info = match &place {
+            Place::Resource(info) => Some(info),
+            Place::Other => None,
         };
-        let answer = answer.unwrap_or_else(|status| {
+        let mut stage = Stage::Refused;
+        let answer = self.admitted(caller, &parts, body, &query, info, &mut stage).await;
+        let mut answer = answer.unwrap_or_else(|status| {
             let wanted = negotiate_error(&parts.headers, &query);
             respond::status(self.registry.catalog(), &status, wanted)
         });
-        if let Place::Resource(info) = &place
-            && let Some(resource) = info.find(self.registry.catalog())
-        {
-            let counted = counted(resource, info, &query);
-            self.metrics.request(&counted, answer.status().as_u16(), self.registry.env().monotonic() - begun);
-        }
+        self.count(&place, &parts, &query, stage, begun, &mut answer);
         answer
+    }
+
+    /// Counts as upstream does: what reached its verb, and what was turned away for want of room.
+    fn count(
+        &self,
+        place: &Place<'_>,
+        parts: &http::request::Parts,
+        query: &Query<'_>,
+        stage: Stage,
+        begun: Instant,
+        answer: &mut Answer,
+    ) {
+        let routes = self.metrics.routes();
+        let route = match place {
+            Place::Resource(info) => route(self, info, &parts.headers),
+            Place::Other => Some(routes.of_path(parts.uri.path())),
+        };
+        let Some(route) = route else { return };
+        let code = answer.status().as_u16();
+        match stage {
+            Stage::Refused => return,
+            Stage::Dropped => {
+                routes.dropped(route, dry_run(query), code);
+                return routes.terminated(route, code);
+            }
+            Stage::TimedOut => routes.terminated(route, code),
+            Stage::Served => {}
+        }
+        if routes.is_other(route) {
+            return;
+        }
+        let reads = route.is_read();
+        match answer.body_mut() {
+            // Counted when it ends.
+            Body::Watch(_) => return,
+            Body::Whole(bytes) if reads => routes.sent(route, bytes.as_ref().map_or(0, |b| b.len()) as u64),
+            Body::List(list) if reads => list.counted(self.metrics.sending(route)),
+            Body::Whole(_) | Body::List(_) => {}
+        }
+        routes.answered(route, dry_run(query), code, self.registry.env().monotonic() - begun);
     }
 
     async fn admitted(
@@ -257,7 +302,9 @@ impl Api {
         body: RequestBody,
         query: &Query<'_>,
         info: Option<&RequestInfo<'_>>,
+        stage: &mut Stage,
     ) -> Result<Answer, Status> {
+        let env = self.registry.env();
         // Who: before anything is looked at in their name.
         let user = self.authenticate(caller, parts).await?;
         // As whom: after we know who asks, before their rights are looked at; it is itself a right.
@@ -265,17 +312,24 @@ impl Api {
         let user = self.impersonated(user, parts, &wanted)?;
         // How many at once: after identity (administrators are exempt), before work is done for the request.
         let long_running = info.is_some_and(|i| i.verb == "watch");
-        let _slot = if long_running { None } else { Some(self.slot(&user, parts)?) };
+        let now = env.monotonic();
+        let _slot = if long_running { None } else { Some(self.slot(&user, parts, now, stage)?) };
         // May they: the last step before the verb, and the same for everyone, our own loops included.
-        self.authorizer.check(&user, &wanted)?;
+        let allowed = self.authorizer.check(&user, &wanted);
+        self.metrics.identities().authorized(allowed.is_ok(), env.monotonic() - now);
+        allowed?;
+        *stage = Stage::Served;
         // The verb, within a deadline. What is cut off here may still be committed: 504 says "unknown".
         let work = self.verb(&user, parts, body, query, info);
         if long_running {
             return work.await;
         }
-        match tokio::time::timeout(DEADLINE, work).await {
+        match env.timeout(DEADLINE, work).await {
             Ok(answer) => answer,
-            Err(_) => Err(Status::timeout("request did not complete within the allowed duration")),
+            Err(_) => {
+                *stage = Stage::TimedOut;
+                Err(Status::timeout("request did not complete within the allowed duration"))
+            }
         }
     }
 
@@ -308,17 +362,18 @@ impl Api {
         match path {
             "/version" => Ok(discovery::version()),
             "/metrics" => {
-                let objects: Vec<(String, usize)> = self
-                    .registry
-                    .catalog()
-                    .storages()
-                    .iter()
-                    .map(|s| (qualified(s), self.registry.table().count(s.id)))
-                    .collect();
-                let mut text = self.metrics.render(self.registry.catalog(), &objects, self.started);
+                let mut text = String::with_capacity(64 * 1024);
+                self.metrics.write(&mut text, self.registry.table(), &self.store, self.started);
                 if let Some(loops) = self.inspected.lock().clone() {
                     loops.metrics(&mut text);
                 }
+                let media = "text/plain; version=0.0.4; charset=utf-8";
+                Ok(respond::answer(200, media, text.into_bytes().into()))
+            }
+            "/metrics/slis" => {
+                let mut text = String::new();
+                self.health.write(&mut text);
+                crate::metrics::process(&mut text, self.started);
                 let media = "text/plain; version=0.0.4; charset=utf-8";
                 Ok(respond::answer(200, media, text.into_bytes().into()))
             }
@@ -331,13 +386,21 @@ impl Api {
         }
     }
 
-    /// A certificate if there is one, then the tokens; who brings nothing is nobody, who brings what proves
-    /// nothing is refused.
     async fn authenticate(
         &self,
         caller: &Caller,
         parts: &http::request::Parts,
     ) -> Result<Arc<UserInfo>, Status> {
+        let begun = self.registry.env().monotonic();
+        let proven = self.proven(caller, parts).await;
+        let took = self.registry.env().monotonic() - begun;
+        self.metrics.identities().authenticated(proven.as_ref().ok().map(|user| &*user.name), took);
+        proven
+    }
+
+    /// A certificate if there is one, then the tokens; who brings nothing is nobody, who brings what proves
+    /// nothing is refused.
+    async fn proven(&self, caller: &Caller, parts: &http::request::Parts) -> Result<Arc<UserInfo>, Status> {
         match caller {
             Caller::Known(user) => return Ok(user.clone()),
             Caller::Refused if !parts.headers.contains_key(AUTHORIZATION) => {
@@ -388,28 +451,33 @@ impl Api {
         Ok(Arc::new(impersonation::impersonate(&as_whom, &user, wanted, &authorize)?.user))
     }
 
-    fn slot(&self, user: &UserInfo, parts: &http::request::Parts) -> Result<Slot<'_>, Status> {
+    fn slot(
+        &self,
+        user: &UserInfo,
+        parts: &http::request::Parts,
+        now: Instant,
+        stage: &mut Stage,
+    ) -> Result<InFlightSlot<'_>, Status> {
         let writing = !matches!(parts.method.as_str(), "GET" | "HEAD");
-        let gauge = self.metrics.in_flight(writing);
-        let slot = Slot { gauge };
-        let under_way = gauge.fetch_add(1, Ordering::AcqRel) + 1;
+        let (slot, under_way) = self.metrics.enter(writing, now);
         let limit = if writing { MAX_WRITING } else { MAX_READING };
         if under_way > limit && !user.is_in(groups::MASTERS) {
+            *stage = Stage::Dropped;
             return Err(Status::too_many_requests("Too many requests, please try again later.", 1));
         }
         Ok(slot)
     }
 }
 
-/// A place among the requests under way.
-struct Slot<'a> {
-    gauge: &'a std::sync::atomic::AtomicI64,
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        self.gauge.fetch_sub(1, Ordering::AcqRel);
-    }
+/// How far a request came.
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Nobody, or not allowed.
+    Refused,
+    /// No room.
+    Dropped,
+    TimedOut,
+    Served,
 }
 
 /// What RBAC is asked.
@@ -456,36 +524,49 @@ fn attributes<'a>(
     }
 }
 
-pub(crate) fn counted<'a>(
-    resource: &'a Resource,
-    info: &'a RequestInfo<'_>,
-    query: &Query<'_>,
-) -> Counted<'a> {
-    let verb = match info.verb {
-        "get" => "GET",
-        "list" => "LIST",
-        "watch" => "WATCH",
-        "create" => "POST",
-        "update" => "PUT",
-        "patch" => "PATCH",
-        "delete" => "DELETE",
-        "deletecollection" => "DELETECOLLECTION",
-        _ => "other",
+/// Where a request is counted; `None` for what no route of the API leads to.
+pub(crate) fn route(
+    api: &Api,
+    info: &RequestInfo<'_>,
+    headers: &http::HeaderMap,
+) -> Option<crate::metrics::Route> {
+    let resource = info.find(api.registry.catalog())?;
+    let allowed = match &*info.subresource {
+        "" => resource.verbs,
+        name => resource.subresource(name)?.verbs,
     };
-    let scope = if !info.name.is_empty() || info.verb == "create" {
-        "resource"
+    let bit = info.verb_bit().filter(|verb| allowed.contains(*verb))?;
+    let applies = || headers.get(CONTENT_TYPE).is_some_and(|t| t == "application/apply-patch+yaml");
+    let verb = match bit {
+        _ if matches!(&*info.subresource, "log" | "exec" | "attach" | "portforward" | "proxy") => {
+            Verb::Connect
+        }
+        Verbs::GET => Verb::Get,
+        Verbs::LIST => Verb::List,
+        Verbs::WATCH => Verb::Watch,
+        Verbs::CREATE => Verb::Post,
+        Verbs::UPDATE => Verb::Put,
+        Verbs::PATCH if applies() => Verb::Apply,
+        Verbs::PATCH => Verb::Patch,
+        _ => Verb::Delete,
+    };
+    let extent = if !info.name.is_empty() || bit == Verbs::CREATE {
+        Extent::Resource
     } else if !info.namespace.is_empty() {
-        "namespace"
+        Extent::Namespace
     } else {
-        "cluster"
+        Extent::Cluster
     };
-    Counted { resource, subresource: &info.subresource, verb, scope, dry_run: query.find("dryRun").is_some() }
+    Some(api.metrics.routes().of(resource, &info.subresource, verb, extent))
 }
 
-fn qualified(storage: &catalog::Storage) -> String {
-    if storage.group.is_empty() {
-        storage.plural.to_string()
+fn dry_run(query: &Query<'_>) -> DryRun {
+    let mut values = query.all("dryRun").peekable();
+    if values.peek().is_none() {
+        DryRun::No
+    } else if values.all(|value| value == "All") {
+        DryRun::All
     } else {
-        format!("{}.{}", storage.plural, storage.group)
+        DryRun::Invalid
     }
 }

@@ -18,20 +18,30 @@ use crate::respond::{self, Answer};
 use crate::views;
 
 pub fn version() -> Answer {
-    let mut minor = KUBERNETES_VERSION.trim_start_matches('v').split('.');
     let mut map = Map::default();
-    map.set("major", minor.next().unwrap_or("1"));
-    map.set("minor", minor.next().unwrap_or(""));
-    map.set("gitVersion", format!("{KUBERNETES_VERSION}+setpoint-{}", env!("CARGO_PKG_VERSION")));
-    map.set("gitCommit", "");
-    map.set("gitTreeState", "");
-    map.set("buildDate", "");
-    map.set("goVersion", "");
-    map.set("compiler", "rustc");
-    map.set("platform", format!("linux/{}", if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" }));
+    for (field, value) in version_fields() {
+        map.set(field, value);
+    }
     let mut out = Vec::new();
     json::write_pretty(&Value::Map(map), &mut out);
     respond::json_bytes(200, out.into())
+}
+
+/// What was built, and for what.
+pub fn version_fields() -> [(&'static str, String); 9] {
+    let mut numbers = KUBERNETES_VERSION.trim_start_matches('v').split('.');
+    let platform = if cfg!(target_arch = "aarch64") { "linux/arm64" } else { "linux/amd64" };
+    [
+        ("major", numbers.next().unwrap_or("1").to_owned()),
+        ("minor", numbers.next().unwrap_or("").to_owned()),
+        ("gitVersion", format!("{KUBERNETES_VERSION}+setpoint-{}", env!("CARGO_PKG_VERSION"))),
+        ("gitCommit", String::new()),
+        ("gitTreeState", String::new()),
+        ("buildDate", String::new()),
+        ("goVersion", String::new()),
+        ("compiler", "rustc".to_owned()),
+        ("platform", platform.to_owned()),
+    ]
 }
 
 /// Documents below /api and /apis; anything else is 404.

@@ -1,16 +1,31 @@
 //! /healthz, /livez, /readyz: is the server well, alive, ready; each check by itself or all of them.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::chain::Api;
 use crate::info::Query;
+use crate::metrics::header;
 use crate::respond::{self, Answer};
 
 /// What becomes true once and stays so.
 #[derive(Default)]
 pub struct Health {
     bootstrapped: AtomicBool,
+    /// By endpoint and check.
+    results: [[Results; CHECKS.len()]; ENDPOINTS.len()],
 }
+
+/// How a check went, for `/metrics/slis`.
+#[derive(Default)]
+struct Results {
+    successes: AtomicU64,
+    errors: AtomicU64,
+    /// Of the last time.
+    well: AtomicBool,
+}
+
+const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 struct Check {
     name: &'static str,
@@ -49,15 +64,13 @@ impl Health {
             Some((endpoint, single)) => (endpoint, Some(single)),
             None => (path.trim_start_matches('/'), None),
         };
-        if !matches!(endpoint, "healthz" | "livez" | "readyz") {
-            return None;
-        }
-        let checks = CHECKS.iter().filter(|c| !c.ready_only || endpoint == "readyz");
+        let results = &self.results[ENDPOINTS.iter().position(|e| *e == endpoint)?];
+        let checks = CHECKS.iter().zip(results).filter(|(c, _)| !c.ready_only || endpoint == "readyz");
         if let Some(single) = single {
-            let Some(check) = checks.into_iter().find(|c| c.name == single) else {
+            let Some((check, results)) = checks.into_iter().find(|(c, _)| c.name == single) else {
                 return Some(respond::page_not_found());
             };
-            return Some(match (check.run)(api) {
+            return Some(match results.run(check, api) {
                 Ok(()) => respond::text(200, "ok"),
                 Err(why) => respond::text(500, format!("internal server error: {why}\n")),
             });
@@ -65,11 +78,11 @@ impl Health {
         let excluded: Vec<&str> = query.all("exclude").collect();
         let mut out = String::new();
         let mut failed = false;
-        for check in checks {
+        for (check, results) in checks {
             let verdict = if excluded.contains(&check.name) {
                 format!("[+]{} excluded: ok\n", check.name)
             } else {
-                match (check.run)(api) {
+                match results.run(check, api) {
                     Ok(()) => format!("[+]{} ok\n", check.name),
                     Err(why) => {
                         failed = true;
@@ -87,5 +100,48 @@ impl Health {
         } else {
             respond::text(200, "ok")
         })
+    }
+
+    /// How each check went, in Prometheus' text form.
+    pub fn write(&self, out: &mut String) {
+        let mut all: Vec<(&str, &str, &Results)> = Vec::new();
+        for (endpoint, results) in ENDPOINTS.iter().zip(&self.results) {
+            for (check, results) in CHECKS.iter().zip(results) {
+                all.push((check.name, *endpoint, results));
+            }
+        }
+        all.retain(|(_, _, results)| results.times() > 0);
+        all.sort_by_key(|(check, endpoint, _)| (*check, *endpoint));
+        let name = "kubernetes_healthcheck";
+        header(out, name, "gauge", "How the check went the last time: 1 is well.");
+        for (check, endpoint, results) in &all {
+            let well = u8::from(results.well.load(Ordering::Relaxed));
+            let _ = writeln!(out, "{name}{{name=\"{check}\",type=\"{endpoint}\"}} {well}");
+        }
+        let name = "kubernetes_healthchecks_total";
+        header(out, name, "counter", "How often the check was made, by how it went.");
+        for (check, endpoint, results) in &all {
+            for (status, count) in [("error", &results.errors), ("success", &results.successes)] {
+                let count = count.load(Ordering::Relaxed);
+                if count > 0 {
+                    let labels = format!("name=\"{check}\",status=\"{status}\",type=\"{endpoint}\"");
+                    let _ = writeln!(out, "{name}{{{labels}}} {count}");
+                }
+            }
+        }
+    }
+}
+
+impl Results {
+    fn run(&self, check: &Check, api: &Api) -> Result<(), String> {
+        let verdict = (check.run)(api);
+        let count = if verdict.is_ok() { &self.successes } else { &self.errors };
+        count.fetch_add(1, Ordering::Relaxed);
+        self.well.store(verdict.is_ok(), Ordering::Relaxed);
+        verdict
+    }
+
+    fn times(&self) -> u64 {
+        self.successes.load(Ordering::Relaxed) + self.errors.load(Ordering::Relaxed)
     }
 }

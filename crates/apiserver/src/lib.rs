@@ -26,6 +26,7 @@ mod open_api;
 mod openid;
 mod own;
 mod quotas;
+mod renewal;
 mod respond;
 mod reviews;
 mod server;
@@ -44,7 +45,8 @@ pub use body::{Body, RequestBody};
 pub use chain::{Api, ApiConfig, Caller, ClusterSettings, Inspect};
 pub use kubernetes_service::Advertised;
 pub use local::{LocalClient, LocalClients};
-pub use server::{Server, ServerError, Tls, serve_stream};
+pub use renewal::{Renewal, WriteKubeconfig};
+pub use server::{Door, Server, ServerError, Tls, serve_stream};
 
 /// What `/version` and `--version` say beside our own version: the API spoken here.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";

@@ -9,6 +9,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use table::Obj;
 
+use crate::metrics::Sending;
+
 /// How much is handed to the connection at a time.
 const CHUNK: usize = 128 * 1024;
 
@@ -36,6 +38,8 @@ pub struct ListBody {
     format: ListFormat,
     gzip: Option<GzEncoder<Vec<u8>>>,
     done: bool,
+    /// Counts what goes out.
+    sending: Option<Sending>,
 }
 
 impl ListBody {
@@ -49,10 +53,31 @@ impl ListBody {
     ) -> ListBody {
         // Speed, not size: upstream uses level 1 too.
         let gzip = gzip.then(|| GzEncoder::new(Vec::with_capacity(CHUNK), Compression::new(1)));
-        ListBody { head, items: items.into_iter(), write_item, first: true, format, gzip, done: false }
+        ListBody {
+            head,
+            items: items.into_iter(),
+            write_item,
+            first: true,
+            format,
+            gzip,
+            done: false,
+            sending: None,
+        }
+    }
+
+    pub fn counted(&mut self, sending: Sending) {
+        self.sending = Some(sending);
     }
 
     pub fn next_chunk(&mut self) -> Option<Bytes> {
+        let chunk = self.make_chunk()?;
+        if let Some(sending) = &mut self.sending {
+            sending.sent(chunk.len());
+        }
+        Some(chunk)
+    }
+
+    fn make_chunk(&mut self) -> Option<Bytes> {
         while !self.done {
             let chunk = self.plain_chunk();
             let Some(gzip) = &mut self.gzip else { return Some(chunk.into()) };

@@ -1,244 +1,230 @@
-//! Counters under the names people already have dashboards for, in Prometheus' text form.
+//! What this server counts, under the names people already have dashboards for, in Prometheus' text form.
+//!
+//! A request costs a few additions: its route's slot is found by position ([`routes`]), histograms are atomics, text is made by who
+//! scrapes. Names, types, labels and buckets are kube-apiserver's. A family is here only if its values are true: there is no
+//! priority and fairness, no aggregation and no request that is aborted half answered, so these families are not there.
+//! What this process' own loops ask in process is no HTTP request and is not counted as one.
 
-use std::collections::BTreeMap;
+mod admitted;
+mod histogram;
+mod identity;
+mod metered;
+mod routes;
+mod text;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
 
 use catalog::{Catalog, Resource, ResourceId};
-use parking_lot::Mutex;
+use env::Env;
+use table::Table;
+use tokio::time::Instant;
 
-/// Upper bounds of the latency histogram, in seconds: upstream's.
-const BUCKETS: [f64; 24] = [
-    0.005,
-    0.025,
-    0.05,
-    0.1,
-    0.2,
-    0.4,
-    0.6,
-    0.8,
-    1.0,
-    1.25,
-    1.5,
-    2.0,
-    3.0,
-    4.0,
-    5.0,
-    6.0,
-    8.0,
-    10.0,
-    15.0,
-    20.0,
-    30.0,
-    45.0,
-    60.0,
-    f64::INFINITY,
-];
+pub use admitted::Admissions;
+pub use identity::Identities;
+pub use metered::Metered;
+pub use routes::{DryRun, Extent, Route, Routes, Verb};
+pub use text::{header, process};
 
-/// What a series is kept under. Only what the catalogue serves is counted, so the number of series is bounded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct SeriesId {
-    resource: ResourceId,
-    /// Position among the resource's subresources, from 1; 0 is the resource itself.
-    subresource: u8,
-    verb: &'static str,
-    scope: &'static str,
-}
-
-#[derive(Default)]
-struct Series {
-    /// By status code.
-    codes: BTreeMap<(u16, bool), u64>,
-    buckets: [u64; BUCKETS.len()],
-    sum: f64,
-    /// Watches open now.
-    running: i64,
-}
+use text::single;
 
 /// All metrics of one server.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Metrics {
     inner: Arc<Inner>,
 }
 
-#[derive(Default)]
 struct Inner {
-    /// Guards the request series; held for one update or one scrape.
-    series: Mutex<BTreeMap<SeriesId, Series>>,
-    reading: AtomicI64,
-    writing: AtomicI64,
-    watch_events: AtomicU64,
+    routes: Routes,
+    identities: Identities,
+    admissions: Admissions,
+    reading: InFlight,
+    writing: InFlight,
+    handshake_errors: AtomicU64,
+    born: Instant,
+    env: Env,
 }
 
-/// What a request is counted under.
-pub struct Counted<'a> {
-    pub resource: &'a Resource,
-    pub subresource: &'a str,
-    pub verb: &'static str,
-    pub scope: &'static str,
-    pub dry_run: bool,
+impl Metrics {
+    pub fn new(catalog: &Catalog, env: &Env, admissions: Admissions) -> Metrics {
+        let inner = Inner {
+            routes: Routes::new(catalog),
+            identities: Identities::default(),
+            admissions,
+            reading: InFlight::default(),
+            writing: InFlight::default(),
+            handshake_errors: AtomicU64::new(0),
+            born: env.monotonic(),
+            env: env.clone(),
+        };
+        Metrics { inner: Arc::new(inner) }
+    }
+
+    pub fn routes(&self) -> &Routes {
+        &self.inner.routes
+    }
+    pub fn identities(&self) -> &Identities {
+        &self.inner.identities
+    }
+
+    /// A connection that came to nothing.
+    pub fn handshake_failed(&self) {
+        self.inner.handshake_errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a request that stays, until it is dropped.
+    pub fn long_running(&self, resource: &Resource, route: Route, begun: Instant) -> LongRunning {
+        self.routes().running(route, 1);
+        LongRunning { metrics: self.clone(), resource: resource.id, route, begun, bytes: 0 }
+    }
+
+    /// Counts the bytes of an answer that is made while it is sent.
+    pub fn sending(&self, route: Route) -> Sending {
+        Sending { metrics: self.clone(), route, bytes: 0 }
+    }
+
+    /// One more request of that sort, now; with how many there are.
+    pub fn enter(&self, writing: bool, now: Instant) -> (InFlightSlot<'_>, i64) {
+        let gauge = if writing { &self.inner.writing } else { &self.inner.reading };
+        let count = gauge.now.fetch_add(1, Ordering::AcqRel) + 1;
+        gauge.seen(self.second(now), count);
+        (InFlightSlot { gauge }, count)
+    }
+
+    fn second(&self, now: Instant) -> u32 {
+        (now - self.inner.born).as_secs() as u32
+    }
+
+    pub fn write(&self, out: &mut String, table: &Table, store: &Metered, started: f64) {
+        let catalog = table.catalog();
+        self.inner.routes.write(out, catalog);
+        let name = "apiserver_current_inflight_requests";
+        header(out, name, "gauge", "The most requests under way at once in the last second, by kind.");
+        let now = self.second(self.inner.env.monotonic());
+        for (kind, gauge) in [("mutating", &self.inner.writing), ("readOnly", &self.inner.reading)] {
+            let _ = writeln!(out, "{name}{{request_kind=\"{kind}\"}} {}", gauge.last_second(now));
+        }
+        self.inner.identities.write(out);
+        self.inner.admissions.write(out);
+        store.write(out);
+        let name = "apiserver_resource_objects";
+        header(out, name, "gauge", "Objects stored, by resource.");
+        let counts = || catalog.storages().iter().map(|s| (s, table.count(s.id)));
+        for (storage, count) in counts() {
+            let (group, plural) = (&storage.group, &storage.plural);
+            let _ = writeln!(out, "{name}{{group=\"{group}\",resource=\"{plural}\"}} {count}");
+        }
+        let name = "apiserver_storage_objects";
+        header(out, name, "gauge", "Objects stored, by resource; deprecated for apiserver_resource_objects.");
+        for (storage, count) in counts() {
+            let dot = if storage.group.is_empty() { "" } else { "." };
+            let _ = writeln!(out, "{name}{{resource=\"{}{dot}{}\"}} {count}", storage.plural, storage.group);
+        }
+        let name = "apiserver_tls_handshake_errors_total";
+        let errors = self.inner.handshake_errors.load(Ordering::Relaxed);
+        single(out, name, "counter", "Connections whose TLS handshake failed.", errors);
+        build_info(out);
+        process(out, started);
+    }
 }
 
-/// Counts one watch while it lives.
+/// What `/version` says, as labels.
+fn build_info(out: &mut String) {
+    let name = "kubernetes_build_info";
+    header(out, name, "gauge", "Always 1; the labels say what was built, and for what.");
+    let mut labels: Vec<(String, String)> = Vec::new();
+    for (field, value) in crate::discovery::version_fields() {
+        let mut label = String::new();
+        for c in field.chars() {
+            if c.is_ascii_uppercase() {
+                label.push('_');
+            }
+            label.push(c.to_ascii_lowercase());
+        }
+        labels.push((label, value));
+    }
+    labels.sort_unstable();
+    let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}=\"{value}\"")).collect();
+    let _ = writeln!(out, "{name}{{{}}} 1", labels.join(","));
+}
+
+/// Requests of one kind that are under way.
+#[derive(Default)]
+struct InFlight {
+    now: AtomicI64,
+    /// The second (above 32 bits) in which the most (below) were seen.
+    most: AtomicU64,
+}
+
+impl InFlight {
+    fn seen(&self, second: u32, count: i64) {
+        let new = (u64::from(second) << 32) | count.clamp(0, i64::from(u32::MAX)) as u64;
+        // A later second is larger whatever its count, and within one the larger count is.
+        self.most.fetch_max(new, Ordering::Relaxed);
+    }
+
+    fn last_second(&self, now: u32) -> u64 {
+        let most = self.most.load(Ordering::Relaxed);
+        let under_way = self.now.load(Ordering::Relaxed).max(0) as u64;
+        let recent = (most >> 32) as u32 + 1 >= now;
+        if recent { under_way.max(most & u64::from(u32::MAX)) } else { under_way }
+    }
+}
+
+/// A place among the requests under way.
+pub struct InFlightSlot<'a> {
+    gauge: &'a InFlight,
+}
+
+impl Drop for InFlightSlot<'_> {
+    fn drop(&mut self) {
+        self.gauge.now.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A watch while it lives: counted as open, and as answered when it ends.
 pub struct LongRunning {
     metrics: Metrics,
-    id: SeriesId,
+    resource: ResourceId,
+    route: Route,
+    begun: Instant,
+    bytes: u64,
 }
 
 impl LongRunning {
-    pub fn events(&self, count: usize) {
-        self.metrics.inner.watch_events.fetch_add(count as u64, Ordering::Relaxed);
+    /// One event went out.
+    pub fn event(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        self.metrics.routes().event(self.resource, bytes as u64);
     }
 }
 
 impl Drop for LongRunning {
     fn drop(&mut self) {
-        if let Some(series) = self.metrics.inner.series.lock().get_mut(&self.id) {
-            series.running -= 1;
-        }
+        let routes = self.metrics.routes();
+        routes.running(self.route, -1);
+        let took = self.metrics.inner.env.monotonic() - self.begun;
+        routes.answered(self.route, DryRun::No, 200, took);
+        routes.sent(self.route, self.bytes);
     }
 }
 
-impl Metrics {
-    pub fn request(&self, counted: &Counted<'_>, code: u16, took: Duration) {
-        let seconds = took.as_secs_f64();
-        let bucket = BUCKETS.iter().position(|b| seconds <= *b).unwrap_or(BUCKETS.len() - 1);
-        let mut all = self.inner.series.lock();
-        let series = all.entry(id(counted)).or_default();
-        *series.codes.entry((code, counted.dry_run)).or_default() += 1;
-        series.buckets[bucket] += 1;
-        series.sum += seconds;
-    }
+/// An answer on its way; its size is known when it ends.
+pub struct Sending {
+    metrics: Metrics,
+    route: Route,
+    bytes: u64,
+}
 
-    pub fn long_running(&self, counted: &Counted<'_>) -> LongRunning {
-        let id = id(counted);
-        self.inner.series.lock().entry(id).or_default().running += 1;
-        LongRunning { metrics: self.clone(), id }
-    }
-
-    /// How many requests of that sort are under way; the caller adds and takes away.
-    pub fn in_flight(&self, writing: bool) -> &AtomicI64 {
-        if writing { &self.inner.writing } else { &self.inner.reading }
-    }
-
-    /// `objects`: how many each resource holds.
-    pub fn render(&self, catalog: &Catalog, objects: &[(String, usize)], started: f64) -> String {
-        let mut out = String::with_capacity(16 * 1024);
-        let all = self.inner.series.lock();
-        let all: Vec<(String, &'static str, &Series)> =
-            all.iter().map(|(id, series)| (labels(catalog, id), id.verb, series)).collect();
-        header(
-            &mut out,
-            "apiserver_request_total",
-            "counter",
-            "Requests by verb, resource, scope and HTTP code.",
-        );
-        for (labels, _, series) in &all {
-            for ((code, dry_run), count) in &series.codes {
-                let dry_run = if *dry_run { "All" } else { "" };
-                let _ = writeln!(
-                    out,
-                    "apiserver_request_total{{code=\"{code}\",component=\"apiserver\",dry_run=\"{dry_run}\",{labels}}} {count}"
-                );
-            }
-        }
-        let name = "apiserver_request_duration_seconds";
-        header(&mut out, name, "histogram", "How long requests took, watches not counted.");
-        for (labels, _, series) in all.iter().filter(|(_, verb, _)| *verb != "WATCH") {
-            let mut sum = 0;
-            for (bound, count) in BUCKETS.iter().zip(series.buckets) {
-                sum += count;
-                let bound = if bound.is_infinite() { "+Inf".to_owned() } else { bound.to_string() };
-                let _ = writeln!(
-                    out,
-                    "{name}_bucket{{component=\"apiserver\",dry_run=\"\",{labels},le=\"{bound}\"}} {sum}"
-                );
-            }
-            let _ =
-                writeln!(out, "{name}_sum{{component=\"apiserver\",dry_run=\"\",{labels}}} {}", series.sum);
-            let _ = writeln!(out, "{name}_count{{component=\"apiserver\",dry_run=\"\",{labels}}} {sum}");
-        }
-        header(&mut out, "apiserver_longrunning_requests", "gauge", "Watches open now.");
-        for (labels, _, series) in all.iter().filter(|(_, verb, _)| *verb == "WATCH") {
-            let _ = writeln!(
-                out,
-                "apiserver_longrunning_requests{{component=\"apiserver\",{labels}}} {}",
-                series.running
-            );
-        }
-        header(
-            &mut out,
-            "apiserver_current_inflight_requests",
-            "gauge",
-            "Requests under way now, watches not counted.",
-        );
-        for (kind, gauge) in [("mutating", &self.inner.writing), ("readOnly", &self.inner.reading)] {
-            let _ = writeln!(
-                out,
-                "apiserver_current_inflight_requests{{request_kind=\"{kind}\"}} {}",
-                gauge.load(Ordering::Relaxed)
-            );
-        }
-        header(&mut out, "apiserver_watch_events_total", "counter", "Events sent to watchers.");
-        let _ =
-            writeln!(out, "apiserver_watch_events_total {}", self.inner.watch_events.load(Ordering::Relaxed));
-        header(&mut out, "apiserver_storage_objects", "gauge", "Objects held, by resource.");
-        for (resource, count) in objects {
-            let _ = writeln!(out, "apiserver_storage_objects{{resource=\"{resource}\"}} {count}");
-        }
-        process(&mut out, started);
-        out
+impl Sending {
+    pub fn sent(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
     }
 }
 
-fn id(counted: &Counted<'_>) -> SeriesId {
-    let at = counted.resource.subresources.iter().position(|s| s.name == *counted.subresource);
-    SeriesId {
-        resource: counted.resource.id,
-        subresource: at.map_or(0, |at| at as u8 + 1),
-        verb: counted.verb,
-        scope: counted.scope,
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.metrics.routes().sent(self.route, self.bytes);
     }
-}
-
-fn labels(catalog: &Catalog, id: &SeriesId) -> String {
-    let resource = catalog.resource(id.resource);
-    let subresource = id.subresource.checked_sub(1).and_then(|at| resource.subresources.get(at as usize));
-    format!(
-        "group=\"{}\",resource=\"{}\",scope=\"{}\",subresource=\"{}\",verb=\"{}\",version=\"{}\"",
-        resource.group,
-        resource.plural,
-        id.scope,
-        subresource.map_or("", |s| &s.name),
-        id.verb,
-        resource.version
-    )
-}
-
-fn header(out: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-/// What /proc says of this process.
-fn process(out: &mut String, started: f64) {
-    let page = 4096.0;
-    let memory = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let resident = memory.split(' ').nth(1).and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0) * page;
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let ticks: f64 = stat.rsplit(')').next().map_or(0.0, |rest| {
-        rest.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<f64>().ok()).sum()
-    });
-    header(out, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
-    let _ = writeln!(out, "process_resident_memory_bytes {resident}");
-    header(out, "process_cpu_seconds_total", "counter", "Total user and system CPU time spent in seconds.");
-    let _ = writeln!(out, "process_cpu_seconds_total {}", ticks / 100.0);
-    header(
-        out,
-        "process_start_time_seconds",
-        "gauge",
-        "Start time of the process since unix epoch in seconds.",
-    );
-    let _ = writeln!(out, "process_start_time_seconds {started}");
 }

@@ -40,20 +40,15 @@ pub struct Tls {
     pub client_ca: ClientCa,
 }
 
-/// A listening API server.
-pub struct Server {
-    api: Arc<Api>,
-    listener: TcpListener,
+/// Where connections come in: TLS, and who is on the other end.
+#[derive(Clone)]
+pub struct Door {
     acceptor: TlsAcceptor,
     client_ca: Arc<ClientCa>,
-    open: Arc<AtomicUsize>,
 }
 
-impl Server {
-    pub async fn bind(api: Arc<Api>, address: &str, tls: Tls) -> Result<Server, ServerError> {
-        let listener = TcpListener::bind(address)
-            .await
-            .map_err(|source| ServerError::Listen { address: address.to_owned(), source })?;
+impl Door {
+    pub fn new(tls: Tls) -> Result<Door, ServerError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = AcceptAnyClientCert::new(tls.client_ca.hints());
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -63,13 +58,32 @@ impl Server {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         // Fewer, larger writes when a list or a watch has much to say.
         config.send_tls13_tickets = 1;
-        Ok(Server {
-            api,
-            listener,
-            acceptor: TlsAcceptor::from(Arc::new(config)),
-            client_ca: Arc::new(tls.client_ca),
-            open: Arc::default(),
-        })
+        Ok(Door { acceptor: TlsAcceptor::from(Arc::new(config)), client_ca: Arc::new(tls.client_ca) })
+    }
+
+    /// Serves one connection to its end: a socket's, or a pipe inside a test.
+    pub async fn serve<S>(&self, api: Arc<Api>, stream: S) -> Result<(), String>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        serve(api, &self.acceptor, &self.client_ca, stream).await
+    }
+}
+
+/// A listening API server.
+pub struct Server {
+    api: Arc<Api>,
+    listener: TcpListener,
+    door: Door,
+    open: Arc<AtomicUsize>,
+}
+
+impl Server {
+    pub async fn bind(api: Arc<Api>, address: &str, tls: Tls) -> Result<Server, ServerError> {
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| ServerError::Listen { address: address.to_owned(), source })?;
+        Ok(Server { api, listener, door: Door::new(tls)?, open: Arc::default() })
     }
 
     pub fn address(&self) -> std::io::Result<SocketAddr> {
@@ -112,10 +126,12 @@ impl Server {
             return;
         }
         let guard = Open(self.open.clone());
-        let (api, acceptor, client_ca) = (self.api.clone(), self.acceptor.clone(), self.client_ca.clone());
+        // Small answers must not wait for more to come.
+        let _ = stream.set_nodelay(true);
+        let (api, door) = (self.api.clone(), self.door.clone());
         self.api.registry().env().spawn("connection", async move {
             let _guard = guard;
-            if let Err(error) = serve(api, acceptor, client_ca, stream).await {
+            if let Err(error) = door.serve(api, stream).await {
                 tracing::debug!(error, "a connection ended");
             }
         });
@@ -130,25 +146,28 @@ impl Drop for Open {
     }
 }
 
-async fn serve(
+async fn serve<S>(
     api: Arc<Api>,
-    acceptor: TlsAcceptor,
-    client_ca: Arc<ClientCa>,
-    stream: TcpStream,
-) -> Result<(), String> {
-    // Small answers must not wait for more to come.
-    let _ = stream.set_nodelay(true);
-    let stream = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream))
-        .await
-        .map_err(|_| "the TLS handshake took too long".to_owned())?
-        .map_err(|e| format!("TLS handshake: {e}"))?;
+    acceptor: &TlsAcceptor,
+    client_ca: &ClientCa,
+    stream: S,
+) -> Result<(), String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let greeted = match api.registry().env().timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        Err(_) => Err("the TLS handshake took too long".to_owned()),
+        Ok(Err(error)) => Err(format!("TLS handshake: {error}")),
+        Ok(Ok(stream)) => Ok(stream),
+    };
+    let stream = greeted.inspect_err(|_| api.metrics.handshake_failed())?;
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
     // Checked once per connection; the certificate's end is looked at with every request.
     let now = api.registry().env().now_seconds();
     let identity = match session.peer_certificates() {
         None | Some([]) => Identity::None,
-        Some(chain) => match x509::authenticate_until(chain, &client_ca, now) {
+        Some(chain) => match x509::authenticate_until(chain, client_ca, now) {
             Ok(who) => {
                 Identity::Certificate { user: Arc::new(who.user.authenticated()), not_after: who.not_after }
             }
@@ -160,7 +179,14 @@ async fn serve(
             }
         },
     };
-    serve_stream(api, stream, http2, move |now| identity.caller(now)).await
+    let metrics = api.metrics.clone();
+    let caller = move |now| {
+        if let Identity::Certificate { not_after, .. } = &identity {
+            metrics.identities().certificate(not_after.saturating_sub(now));
+        }
+        identity.caller(now)
+    };
+    serve_stream(api, stream, http2, caller).await
 }
 
 /// Serves what is a connection already: the inside of TLS, or a pipe inside a test. `caller` tells who is on the other end,

@@ -22,7 +22,7 @@ use registry::{
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
-use crate::chain::{Api, counted};
+use crate::chain::{Api, route};
 use crate::connect;
 use crate::info::{Query, RequestInfo};
 use crate::list_body::{ListBody, ListFormat, WriteItem};
@@ -343,8 +343,8 @@ impl Call<'_> {
             }
             Err(status) => return Err(status),
         };
-        let mut counted = counted(self.request.resource, self.info, self.query);
-        counted.verb = "WATCH";
+        let route = route(self.api, self.info, &self.parts.headers).ok_or_else(Status::method_not_allowed)?;
+        let begun = env.monotonic();
         let settings = WatchSettings {
             catalog: catalog.clone(),
             framing,
@@ -352,7 +352,7 @@ impl Call<'_> {
             timeout: Duration::from_secs(seconds),
             env,
             shutdown: self.api.shutdown(),
-            gauge: self.api.metrics.long_running(&counted),
+            gauge: self.api.metrics.long_running(self.request.resource, route, begun),
         };
         let resource = request.resource;
         let write_object: WriteObject = match wanted.view {

@@ -113,7 +113,7 @@ impl WatchBody {
         let deadline = settings.env.monotonic() + settings.timeout;
         let bookmark = settings
             .bookmarks
-            .then(|| Box::pin(tokio::time::sleep_until(next_bookmark(&settings.env, deadline))));
+            .then(|| Box::pin(settings.env.sleep_until(next_bookmark(&settings.env, deadline))));
         WatchBody {
             initial,
             end_of_initial,
@@ -124,7 +124,7 @@ impl WatchBody {
             write_object,
             write_bookmark,
             bookmark,
-            timeout: Box::pin(tokio::time::sleep_until(deadline)),
+            timeout: Box::pin(settings.env.sleep_until(deadline)),
             deadline,
             env: settings.env,
             shutdown: settings.shutdown,
@@ -201,7 +201,6 @@ impl WatchBody {
         }
         let events = std::mem::take(&mut self.events);
         out.reserve(events.iter().map(|e| e.obj.body().len() + 48).sum());
-        self.gauge.events(events.len());
         for event in &events {
             let kind = match event.kind {
                 EventKind::Added => "ADDED",
@@ -216,11 +215,15 @@ impl WatchBody {
     }
 
     fn event(&mut self, kind: &str, obj: &Obj, out: &mut Vec<u8>) {
+        let before = out.len();
         self.framing.event(kind, out, |out| (self.write_object)(obj, out));
+        self.gauge.event(out.len() - before);
     }
 
     fn bookmark_event(&mut self, revision: u64, end_of_initial: bool, out: &mut Vec<u8>) {
+        let before = out.len();
         self.framing.event("BOOKMARK", out, |out| (self.write_bookmark)(revision, end_of_initial, out));
+        self.gauge.event(out.len() - before);
     }
 }
 

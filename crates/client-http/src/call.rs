@@ -51,7 +51,7 @@ impl Caller {
     pub async fn call(&self, identity: &HeaderMap, said: Said) -> Result<Bytes, Status> {
         let (response, lease) = self.send(identity, said, Lasting::Call).await?;
         let body = response.into_body();
-        let read = tokio::time::timeout(CALL_LIMIT, read(body, MAX_ANSWER)).await;
+        let read = self.env.timeout(CALL_LIMIT, read(body, MAX_ANSWER)).await;
         let body = read.unwrap_or_else(|_| Err(too_slow()))?;
         lease.finish().await;
         Ok(body)
@@ -80,8 +80,11 @@ impl Caller {
         let mut request = Outgoing { method: said.method, path, headers, body: said.body };
         let (mut later, mut broken) = (0, 0);
         loop {
-            self.authorization.add_to(&mut request.headers)?;
-            let sent = tokio::time::timeout(CALL_LIMIT, self.pool.send(&request, lasting)).await;
+            self.authorization.add_to(&mut request.headers).await?;
+            if self.authorization.plugin().is_some_and(|plugin| plugin.rotated()) {
+                self.pool.forget();
+            }
+            let sent = self.env.timeout(CALL_LIMIT, self.pool.send(&request, lasting)).await;
             let (response, lease) = match sent {
                 Ok(Ok(answered)) => answered,
                 Ok(Err(SendError::NotSent(why))) => {
@@ -106,7 +109,7 @@ impl Caller {
             let wait = retry_after(response.headers());
             let safe = request.method == Method::GET && code >= 500;
             let body = read(response.into_body(), MAX_REFUSAL);
-            let body = tokio::time::timeout(CALL_LIMIT, body).await.unwrap_or_else(|_| Err(too_slow()))?;
+            let body = self.env.timeout(CALL_LIMIT, body).await.unwrap_or_else(|_| Err(too_slow()))?;
             lease.finish().await;
             // The token may just have been replaced.
             if code == 401 && later == 0 && self.authorization.refused() {

@@ -38,8 +38,9 @@ impl HttpClient {
     /// Connects with the first call, not here.
     pub fn new(env: Env, catalog: Arc<Catalog>, config: &Config) -> Result<HttpClient, ConfigError> {
         let url = Url::parse(&config.server)?;
-        let socket = Socket::new(config, &url)?;
-        HttpClient::over(env, catalog, config, Box::new(socket))
+        let authorization = Authorization::new(env.clone(), config.credentials.clone());
+        let socket = Socket::new(config, &url, authorization.plugin().cloned())?;
+        HttpClient::assemble(env, catalog, config, Box::new(socket), authorization)
     }
 
     /// The same through connections of the caller's own making.
@@ -49,10 +50,20 @@ impl HttpClient {
         config: &Config,
         dial: Box<dyn Dial>,
     ) -> Result<HttpClient, ConfigError> {
+        let authorization = Authorization::new(env.clone(), config.credentials.clone());
+        HttpClient::assemble(env, catalog, config, dial, authorization)
+    }
+
+    fn assemble(
+        env: Env,
+        catalog: Arc<Catalog>,
+        config: &Config,
+        dial: Box<dyn Dial>,
+        authorization: Authorization,
+    ) -> Result<HttpClient, ConfigError> {
         let url = Url::parse(&config.server)?;
         let prefix = Arc::from(url.prefix.as_str());
         let pool = Pool::new(env.clone(), dial, url);
-        let authorization = Authorization::new(env.clone(), config.credentials.clone());
         let caller = Arc::new(Caller { env, pool, authorization });
         let client = HttpClient { caller, catalog, prefix, identity: Ok(Arc::default()) };
         Ok(match &config.impersonate {

@@ -6,6 +6,7 @@ mod kubeconfig;
 use std::path::{Path, PathBuf};
 
 use crate::credentials::{Credentials, Impersonate};
+use crate::proxy::Proxy;
 
 /// How to reach one cluster as one user. Holds secrets, so it does not print itself.
 #[derive(Clone, Default)]
@@ -21,6 +22,8 @@ pub struct Config {
     /// Certificate chain and key, in PEM.
     pub certificate_pem: Option<(Vec<u8>, Vec<u8>)>,
     pub credentials: Credentials,
+    /// The proxy to go through.
+    pub proxy: Option<Proxy>,
     pub impersonate: Option<Impersonate>,
     /// The namespace of the context (or of the pod); `default` where none is said.
     pub namespace: String,

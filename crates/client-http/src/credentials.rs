@@ -1,6 +1,7 @@
 //! Who we say we are with each request: a token, a password, somebody else.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,8 +14,10 @@ use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tokio::time::Instant;
 
+use crate::exec::{Exec, Plugin};
+
 /// What goes into the Authorization header. A client certificate is shown by TLS instead.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq)]
 pub enum Credentials {
     #[default]
     None,
@@ -25,6 +28,8 @@ pub enum Credentials {
         user: String,
         password: String,
     },
+    /// A program gives a token, a client certificate, or both.
+    Plugin(Plugin),
 }
 
 /// Secrets are not for logs.
@@ -35,6 +40,7 @@ impl std::fmt::Debug for Credentials {
             Credentials::Token(_) => f.write_str("Token(..)"),
             Credentials::TokenFile(path) => write!(f, "TokenFile({})", path.display()),
             Credentials::Basic { user, .. } => write!(f, "Basic({user}, ..)"),
+            Credentials::Plugin(plugin) => plugin.fmt(f),
         }
     }
 }
@@ -118,14 +124,25 @@ pub(crate) struct Authorization {
     source: Credentials,
     /// Guards the header read last and when that was; the file is read while it is held, which is short.
     read: Mutex<Option<(Instant, HeaderValue)>>,
+    /// Where the credentials come from a plugin.
+    exec: Option<Arc<Exec>>,
 }
 
 impl Authorization {
     pub fn new(env: Env, source: Credentials) -> Authorization {
-        Authorization { env, source, read: Mutex::new(None) }
+        let exec = match &source {
+            Credentials::Plugin(plugin) => Some(Exec::new(env.clone(), plugin.clone())),
+            _ => None,
+        };
+        Authorization { env, source, read: Mutex::new(None), exec }
     }
 
-    pub fn add_to(&self, headers: &mut HeaderMap) -> Result<(), Status> {
+    /// The plugin, for who makes connections: it may give a certificate.
+    pub fn plugin(&self) -> Option<&Arc<Exec>> {
+        self.exec.as_ref()
+    }
+
+    pub async fn add_to(&self, headers: &mut HeaderMap) -> Result<(), Status> {
         let header = match &self.source {
             Credentials::None => return Ok(()),
             Credentials::Token(token) => bearer(token)?,
@@ -133,6 +150,13 @@ impl Authorization {
                 secret(&format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))?
             }
             Credentials::TokenFile(path) => self.read_file(path)?,
+            Credentials::Plugin(_) => match self.given().await? {
+                Some(header) => header,
+                None => {
+                    headers.remove(AUTHORIZATION);
+                    return Ok(());
+                }
+            },
         };
         headers.insert(AUTHORIZATION, header);
         Ok(())
@@ -140,7 +164,17 @@ impl Authorization {
 
     /// The server did not take the token; `true`: another may be had, so it is worth another try.
     pub fn refused(&self) -> bool {
+        if let Some(exec) = &self.exec {
+            return exec.refused();
+        }
         matches!(self.source, Credentials::TokenFile(_)) && self.read.lock().take().is_some()
+    }
+
+    async fn given(&self) -> Result<Option<HeaderValue>, Status> {
+        let Some(exec) = &self.exec else { return Ok(None) };
+        let given = exec.credentials().await;
+        let given = given.map_err(|why| Status::unavailable(format!("getting credentials: {why}")))?;
+        given.token.as_deref().map(bearer).transpose()
     }
 
     fn read_file(&self, path: &Path) -> Result<HeaderValue, Status> {
@@ -187,24 +221,25 @@ mod tests {
         let path = folder.path().join("token");
         let env = Env::simulated(1);
         let authorization = Authorization::new(env.clone(), Credentials::TokenFile(path.clone()));
-        let sent = || {
+        let sent = async || {
             let mut headers = HeaderMap::new();
-            authorization.add_to(&mut headers).map(|()| headers[AUTHORIZATION].to_str().unwrap().to_owned())
+            let added = authorization.add_to(&mut headers).await;
+            added.map(|()| headers[AUTHORIZATION].to_str().unwrap().to_owned())
         };
-        assert_eq!(sent().unwrap_err().code, 503);
+        assert_eq!(sent().await.unwrap_err().code, 503);
         std::fs::write(&path, "one\n").unwrap();
-        assert_eq!(sent().unwrap(), "Bearer one");
+        assert_eq!(sent().await.unwrap(), "Bearer one");
         std::fs::write(&path, "two\n").unwrap();
-        assert_eq!(sent().unwrap(), "Bearer one");
+        assert_eq!(sent().await.unwrap(), "Bearer one");
         env.sleep(Duration::from_secs(61)).await;
-        assert_eq!(sent().unwrap(), "Bearer two");
+        assert_eq!(sent().await.unwrap(), "Bearer two");
         std::fs::write(&path, "three\n").unwrap();
         assert!(authorization.refused());
-        assert_eq!(sent().unwrap(), "Bearer three");
+        assert_eq!(sent().await.unwrap(), "Bearer three");
         // Without the file the last token goes on.
         std::fs::remove_file(&path).unwrap();
         env.sleep(Duration::from_secs(61)).await;
-        assert_eq!(sent().unwrap(), "Bearer three");
+        assert_eq!(sent().await.unwrap(), "Bearer three");
     }
 
     #[test]

@@ -15,6 +15,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::config::{Config, ConfigError};
+use crate::exec::Exec;
+use crate::proxy::Proxy;
 use crate::tls;
 use crate::url::Url;
 
@@ -43,37 +45,68 @@ const PROBES: u32 = 3;
 const MACHINE_AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// TCP, with TLS for `https`.
+/// TCP, through a proxy if need be, with TLS for `https`.
 pub(crate) struct Socket {
     host: String,
     port: u16,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    proxy: Option<Proxy>,
+    tls: Option<Tls>,
+}
+
+struct Tls {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+    /// Gives the client's certificate; with what else it takes to make a connector of it.
+    plugin: Option<(Arc<Exec>, Config)>,
 }
 
 impl Socket {
-    pub fn new(config: &Config, url: &Url) -> Result<Socket, ConfigError> {
+    pub fn new(config: &Config, url: &Url, plugin: Option<Arc<Exec>>) -> Result<Socket, ConfigError> {
         let tls = if url.is_tls() {
             let name = config.tls_server_name.clone().unwrap_or_else(|| url.host.clone());
             let name = ServerName::try_from(name).map_err(|_| ConfigError::Server(config.server.clone()))?;
-            Some((TlsConnector::from(Arc::new(client_config(config)?)), name))
+            let connector = TlsConnector::from(Arc::new(client_config(config)?));
+            Some(Tls { connector, name, plugin: plugin.map(|plugin| (plugin, config.clone())) })
         } else {
             None
         };
-        Ok(Socket { host: url.host.clone(), port: url.port, tls })
+        Ok(Socket { host: url.host.clone(), port: url.port, proxy: config.proxy.clone(), tls })
+    }
+}
+
+impl Tls {
+    /// With the certificate the plugin gives, if it gives one.
+    async fn connector(&self) -> io::Result<TlsConnector> {
+        let Some((plugin, config)) = &self.plugin else { return Ok(self.connector.clone()) };
+        let given = plugin.credentials().await.map_err(io::Error::other)?;
+        if given.certificate.is_none() {
+            return Ok(self.connector.clone());
+        }
+        let config = Config { certificate_pem: given.certificate.clone(), ..config.clone() };
+        let tls =
+            client_config(&config).map_err(|error| io::Error::other(format!("exec plugin: {error}")))?;
+        Ok(TlsConnector::from(Arc::new(tls)))
     }
 }
 
 impl Dial for Socket {
     fn dial(&self) -> BoxFuture<'_, io::Result<Dialled>> {
         Box::pin(async move {
-            let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
+            let (host, port) = match &self.proxy {
+                Some(proxy) => (proxy.host.as_str(), proxy.port),
+                None => (self.host.as_str(), self.port),
+            };
+            let mut tcp = TcpStream::connect((host, port)).await?;
             // Small requests must not wait for more to come.
             tcp.set_nodelay(true)?;
             keep_alive(&tcp)?;
-            let Some((connector, name)) = &self.tls else {
+            if let Some(proxy) = &self.proxy {
+                proxy.lead(&mut tcp, &self.host, self.port).await?;
+            }
+            let Some(tls) = &self.tls else {
                 return Ok(Dialled { wire: Box::new(tcp), http2: false });
             };
-            let tls = connector.connect(name.clone(), tcp).await?;
+            let tls = tls.connector().await?.connect(tls.name.clone(), tcp).await?;
             let http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
             Ok(Dialled { wire: Box::new(tls), http2 })
         })

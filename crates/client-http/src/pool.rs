@@ -153,9 +153,14 @@ impl Pool {
         if let Some(sender) = self.pick() {
             return Ok((sender, false));
         }
-        let sender = tokio::time::timeout(DIAL_LIMIT, self.connect()).await;
+        let sender = self.env.timeout(DIAL_LIMIT, self.connect()).await;
         let sender = sender.unwrap_or_else(|_| Err(format!("no connection within {DIAL_LIMIT:?}")));
         sender.map(|sender| (sender, true)).map_err(|why| format!("{}: {why}", self.url.authority))
+    }
+
+    /// Connections made so far are for those who use them already.
+    pub fn forget(&self) {
+        *self.open.lock() = Open::default();
     }
 
     fn pick(&self) -> Option<Sender> {
@@ -248,7 +253,7 @@ impl Lease {
             Sender::Alone(sender) => sender,
             other => return self.sender = other,
         };
-        let ready = tokio::time::timeout(FINISH_LIMIT, sender.ready()).await;
+        let ready = self.pool.env.timeout(FINISH_LIMIT, sender.ready()).await;
         if matches!(ready, Ok(Ok(()))) {
             let mut open = self.pool.open.lock();
             if open.idle.len() < MAX_IDLE {

@@ -329,7 +329,7 @@ async fn a_watch_on_a_connection_that_fell_silent_ends() {
     let begun = env.monotonic();
     let mut events = Vec::new();
     let end = loop {
-        let pulled = tokio::time::timeout(Duration::from_secs(3600), watch.pull(&mut events)).await;
+        let pulled = env.timeout(Duration::from_secs(3600), watch.pull(&mut events)).await;
         if let Err(status) = pulled.expect("it is noticed within the hour") {
             break status;
         }

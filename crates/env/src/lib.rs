@@ -14,6 +14,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+pub use tokio::time::error::Elapsed;
+
 /// Cheap to clone; all clones are the same world.
 #[derive(Clone)]
 pub struct Env {
@@ -77,8 +79,21 @@ impl Env {
         Instant::now()
     }
 
+    #[allow(clippy::disallowed_methods)]
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await
+    }
+
+    /// A sleep until an instant of the monotonic clock, to be kept, polled and moved.
+    #[allow(clippy::disallowed_methods)]
+    pub fn sleep_until(&self, deadline: Instant) -> tokio::time::Sleep {
+        tokio::time::sleep_until(deadline)
+    }
+
+    /// What `work` gives, if it ends within that time; otherwise it is dropped.
+    #[allow(clippy::disallowed_methods)]
+    pub async fn timeout<F: Future>(&self, limit: Duration, work: F) -> Result<F::Output, Elapsed> {
+        tokio::time::timeout(limit, work).await
     }
 
     /// Starts a task of this world. The caller owns the handle: join or abort it.

@@ -120,7 +120,7 @@ impl Registry {
         if self.table().revision() >= revision {
             return Ok(());
         }
-        let waited = tokio::time::timeout(WAIT_FOR_REVISION, self.table().wait_for(revision)).await;
+        let waited = self.env().timeout(WAIT_FOR_REVISION, self.table().wait_for(revision)).await;
         waited.map_err(|_| Status::too_large_resource_version(revision.0, self.table().revision().0))
     }
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
-    Advertised, Api, ApiConfig, ClusterSettings, PortRange, Server, ServerError, ServiceRanges, Tls,
+    Advertised, Api, ApiConfig, ClusterSettings, PortRange, Renewal, Server, ServerError, ServiceRanges, Tls,
+    WriteKubeconfig,
 };
 use auth::pki::ServingCertificate;
 use auth::{Pki, Tokens};
@@ -21,8 +22,6 @@ use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
 use crate::{advertise, cli, kubeconfig, loops};
 
-/// How often certificates are looked at; they are renewed months before they end.
-const CHECK_CERTIFICATES: Duration = Duration::from_secs(3600);
 /// How often the store is asked whether it still can commit.
 const CHECK_STORE: Duration = Duration::from_secs(1);
 /// How long a stop may take in all; the server's own drain has four of these seconds.
@@ -141,7 +140,7 @@ async fn serve(settings: Settings) -> Result<()> {
     let mut names = certificate_names(address.ip());
     names.extend([advertised.to_string(), settings.services.first_address().to_string()]);
     let pki_dir = settings.data_dir.join("pki");
-    let mut pki = Pki::open_or_create(&pki_dir, env.now_seconds(), &names)?;
+    let pki = Pki::open_or_create(&pki_dir, env.now_seconds(), &names)?;
     let service_accounts = settings.identity.service_accounts(&pki_dir)?;
     let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
 
@@ -183,42 +182,36 @@ async fn serve(settings: Settings) -> Result<()> {
     let plane = loops::start(&env, &api, &settings.loops, settings.store.is_shared(), &host_name());
     announce(&settings, &url);
 
-    let mut check = tokio::time::interval(CHECK_CERTIFICATES);
-    let mut check_store = tokio::time::interval(CHECK_STORE);
+    let path = settings.kubeconfig.clone();
+    let write_kubeconfig: WriteKubeconfig = Box::new(move |pki| {
+        kubeconfig::write(&path, &pki.admin_kubeconfig(&url)).map_err(|error| format!("{error:#}"))
+    });
+    let renewal = Renewal { pki, certificate, write_kubeconfig };
+    let renewing = env.spawn("renewal", renewal.run(env.clone(), api.shutdown()));
+
     let stopped_by = loop {
         tokio::select! {
             biased;
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
-            _ = check_store.tick() => if settings.store.fails_for_good() && let Err(why) = engine.health() {
+            () = env.sleep(CHECK_STORE) => if settings.store.fails_for_good() && let Err(why) = engine.health() {
                 // What was acknowledged is on disk; whoever watches over us may start us again.
                 break Err(anyhow!("{why}"));
-            },
-            _ = check.tick() => match pki.renew_if_due(env.now_seconds()) {
-                Ok(renewed) => {
-                    if renewed.serving && let Err(error) = certificate.swap(pki.serving()) {
-                        tracing::error!(%error, "the renewed serving certificate cannot be used");
-                    }
-                    if renewed.admin
-                        && let Err(error) = kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))
-                    {
-                        tracing::error!("{error:#}");
-                    }
-                }
-                Err(error) => tracing::error!(%error, "certificates could not be renewed"),
             },
         }
     };
     tracing::info!("stopping: loops and watches end, requests under way finish");
     let stopping = async {
         // First those who write without being asked, so that a lease is given back while that can still be done.
-        let _ = tokio::time::timeout(STOP_LOOPS, plane.stop()).await;
+        let _ = env.timeout(STOP_LOOPS, plane.stop()).await;
         api.begin_shutdown();
         let _ = serving.await;
+        // It ends with the shutdown that has begun; a panic in it was already reported.
+        let _ = renewing.await;
         engine.close().await;
     };
     // An etcd that does not answer must not keep us: nothing we acknowledged waits for it.
-    if tokio::time::timeout(STOP, stopping).await.is_err() {
+    if env.timeout(STOP, stopping).await.is_err() {
         tracing::warn!("the store did not close in time");
     }
     tracing::info!("stopped");

@@ -12,7 +12,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use env::Env;
 use store::{Change, Revision, State};
-use tokio::time::timeout;
 
 use crate::assemble::{Assembler, Batch};
 use crate::channel::Channel;
@@ -119,7 +118,9 @@ impl Feed {
     /// A cluster restored from a backup, or another one at the same address, has another log.
     async fn same_log(&self, connection: &Connection, cluster: u64) -> Result<(), End> {
         let request = head_request();
-        let answer: RangeResponse = timeout(STALLED_AFTER, connection.unary(RANGE, &request))
+        let answer: RangeResponse = self
+            .env
+            .timeout(STALLED_AFTER, connection.unary(RANGE, &request))
             .await
             .map_err(|_| End::Lost(format!("no answer within {STALLED_AFTER:?}")))??;
         let (is_cluster, revision) = header(answer.header)?;
@@ -145,11 +146,11 @@ impl Feed {
         let silent = |_| End::Lost(format!("the watch says nothing for {STALLED_AFTER:?}"));
         let request = WatchRequest { create: Some(create) };
         let mut answers =
-            timeout(STALLED_AFTER, connection.stream(WATCH, &request)).await.map_err(silent)??;
+            self.env.timeout(STALLED_AFTER, connection.stream(WATCH, &request)).await.map_err(silent)??;
         let mut assembler = Assembler::new(seen);
         let mut created = false;
         loop {
-            let answer = match timeout(STALLED_AFTER, answers.next::<WatchResponse>()).await {
+            let answer = match self.env.timeout(STALLED_AFTER, answers.next::<WatchResponse>()).await {
                 Ok(Ok(Some(answer))) => answer,
                 Ok(Ok(None)) => return Err(End::Lost("etcd ended the watch".into())),
                 Ok(Err(error)) => return Err(error.into()),

@@ -37,7 +37,6 @@ use parking_lot::Mutex;
 use store::{BoxFuture, Commit, CommitError, Engine, Op, Revision, State};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 pub use channel::EndpointError;
 use channel::{CALL_LIMIT, Channel, Cluster};
@@ -82,6 +81,7 @@ pub enum ConnectError {
 
 /// An etcd cluster as the store. Its tasks end with [`Engine::close`] or when it is dropped.
 pub struct EtcdEngine {
+    env: Env,
     client: Arc<Client>,
     leases: Arc<Leases>,
     shared: Arc<Shared>,
@@ -136,6 +136,7 @@ impl EtcdEngine {
             env.spawn("etcd-probe", probe(env.clone(), client.clone(), shared.clone())),
         ];
         Ok(Arc::new(EtcdEngine {
+            env,
             client,
             leases,
             shared,
@@ -149,7 +150,9 @@ impl EtcdEngine {
     async fn send(&self, commit: &Commit) -> Result<Outcome, CommitError> {
         let mut leases_forgotten = false;
         loop {
-            let leases = timeout(CALL_LIMIT, self.leases_for(commit))
+            let leases = self
+                .env
+                .timeout(CALL_LIMIT, self.leases_for(commit))
                 .await
                 .unwrap_or(Err(CallError::Timeout(CALL_LIMIT)))
                 .map_err(|e| stopped("nothing was written: no lease for a key that expires", &e))?;
@@ -198,7 +201,7 @@ impl EtcdEngine {
 
     async fn barrier_now(&self) -> Result<Revision, CommitError> {
         let _turn = self.turn().await?;
-        let asked = timeout(CALL_LIMIT, self.barrier.pass(|| self.client.revision())).await;
+        let asked = self.env.timeout(CALL_LIMIT, self.barrier.pass(|| self.client.revision())).await;
         let revision = match asked {
             Ok(revision) => revision.map_err(|e| stopped("etcd's revision cannot be read", &e))?,
             Err(_) => return Err(stopped("etcd's revision cannot be read", &CallError::Timeout(CALL_LIMIT))),
@@ -224,7 +227,7 @@ impl EtcdEngine {
         if self.shared.is_closed() {
             return Err(CommitError::Stopped("the engine is closed".into()));
         }
-        match timeout(CALL_LIMIT, self.in_flight.acquire()).await {
+        match self.env.timeout(CALL_LIMIT, self.in_flight.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
             Ok(Err(_)) => Err(CommitError::Stopped("the engine is closed".into())),
             Err(_) => Err(CommitError::Stopped(format!(
@@ -234,7 +237,8 @@ impl EtcdEngine {
     }
 
     async fn seen(&self, revision: u64) -> Result<(), String> {
-        timeout(SEEN_LIMIT, self.shared.wait_for(revision))
+        self.env
+            .timeout(SEEN_LIMIT, self.shared.wait_for(revision))
             .await
             .map_err(|_| format!("the watch on etcd has not shown revision {revision} within {SEEN_LIMIT:?}"))
     }
@@ -269,7 +273,7 @@ impl Engine for EtcdEngine {
             }
             // All turns at once: whoever has one is through then. Each is limited in time, and so is this.
             let longest = 2 * CALL_LIMIT + SEEN_LIMIT;
-            let _ = timeout(longest, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await;
+            let _ = self.env.timeout(longest, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await;
             self.in_flight.close();
             let tasks = std::mem::take(&mut *self.tasks.lock());
             for task in tasks {

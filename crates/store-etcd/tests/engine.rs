@@ -3,7 +3,8 @@
 //! One etcd serves all tests that only need a prefix of their own; those that kill or compact it start another.
 
 // All of this crate is a test, also what clippy does not recognise as one.
-#![allow(clippy::unwrap_used)]
+// A real etcd has a real clock.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 #[path = "engine/foreign.rs"]
 mod foreign;

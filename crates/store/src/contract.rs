@@ -116,6 +116,10 @@ pub trait Engine: Send + Sync {
     fn expire(&self, now: u64) -> BoxFuture<'_, Result<(), CommitError>>;
     /// `Err` with the reason once the engine can no longer commit; for health checks.
     fn health(&self) -> Result<(), String>;
+    /// How much room its files take; `None` for engines without files of their own.
+    fn size_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Stops accepting, finishes what was accepted, releases files and locks.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

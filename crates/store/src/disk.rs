@@ -8,7 +8,7 @@
 //! together last time, it waits a moment for as many more.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -54,6 +54,8 @@ pub struct DiskEngine {
     worker: Arc<Mutex<Worker>>,
     /// Guards the handle, taken by whoever joins the thread.
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Where its files are, if it has any.
+    dir: Option<PathBuf>,
 }
 
 /// What the thread tells those who do not ask through the queue.
@@ -80,11 +82,21 @@ impl DiskEngine {
         options: DiskOptions,
     ) -> Result<Arc<dyn Engine>, OpenError> {
         let files = Files::open(dir, options.snapshot_log_bytes)?;
-        Self::over(Box::new(files), state).map_err(|source| OpenError::Io { path: dir.to_owned(), source })
+        let engine = Self::start(Box::new(files), state, Some(dir.to_owned()));
+        engine.map_err(|source| OpenError::Io { path: dir.to_owned(), source })
     }
 
     /// The same engine over any durable layer.
     pub fn over(durable: Box<dyn Durable>, state: Arc<dyn State>) -> std::io::Result<Arc<dyn Engine>> {
+        Self::start(durable, state, None)
+    }
+
+    #[allow(clippy::disallowed_methods, reason = "the durable layer's own thread, because an fsync blocks")]
+    fn start(
+        durable: Box<dyn Durable>,
+        state: Arc<dyn State>,
+        dir: Option<PathBuf>,
+    ) -> std::io::Result<Arc<dyn Engine>> {
         let sequencer = Sequencer::start(durable, state).map_err(std::io::Error::other)?;
         let shared = Shared {
             revision: AtomicU64::new(sequencer.revision().0),
@@ -98,7 +110,7 @@ impl DiskEngine {
         // The durable layer's own thread, because an fsync blocks; nothing of a virtual world runs on it.
         let thread =
             std::thread::Builder::new().name("store-disk".into()).spawn(move || run(&owner, requests))?;
-        Ok(Arc::new(DiskEngine { queue, shared, worker, thread: Mutex::new(Some(thread)) }))
+        Ok(Arc::new(DiskEngine { queue, shared, worker, thread: Mutex::new(Some(thread)), dir }))
     }
 
     async fn ask<T>(
@@ -167,6 +179,12 @@ impl Engine for DiskEngine {
             None if self.queue.is_closed() => Err("its thread ended".to_owned()),
             None => Ok(()),
         }
+    }
+
+    fn size_bytes(&self) -> Option<u64> {
+        let entries = std::fs::read_dir(self.dir.as_ref()?).ok()?;
+        // A file that is folded away meanwhile has no size any more.
+        Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum())
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -136,6 +136,10 @@ impl Files {
     }
 
     /// Goes on in a new segment, and has everything before it folded into a snapshot meanwhile.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the durable layer's own thread: it only reads and writes files"
+    )]
     fn begin_snapshot(&mut self) -> io::Result<()> {
         // The last one has ended; this only looks whether by a panic.
         self.finish_snapshot();

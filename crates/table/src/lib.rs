@@ -15,6 +15,7 @@
 
 mod cursor;
 mod history;
+mod index;
 mod obj;
 mod scan;
 mod select;

@@ -106,6 +106,14 @@ impl Selection {
         self.exact(Which::Field(at))
     }
 
+    /// Selectable fields, by their position, and the values they must have.
+    pub(crate) fn exact_fields(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.fields.iter().filter(|test| test.equal).filter_map(|test| match test.which {
+            Which::Field(at) => Some((at, test.value.as_str())),
+            Which::Name | Which::Namespace => None,
+        })
+    }
+
     /// Nothing is asked of the storage's indexed field, or the object has it so.
     pub fn matches_index(&self, storage: &Storage, obj: &Obj) -> bool {
         let at =

@@ -2,14 +2,15 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use catalog::Storage;
 use store::Revision;
 
-use crate::{Obj, Scope};
+use crate::index::Indexes;
+use crate::{Obj, Scope, Selection};
 
 /// One change, as watchers read it. Small, because a fresh cluster's history is mostly creations.
 pub(crate) struct Event {
@@ -47,7 +48,7 @@ impl Past {
 }
 
 /// The versions of one key that a reader may still ask for.
-enum Chain {
+pub(crate) enum Chain {
     /// The usual case: alive, nothing superseded.
     One(Arc<Obj>),
     /// Oldest first; `None` is a deletion. Boxed, because `One` is by far the most frequent.
@@ -66,7 +67,7 @@ impl Chain {
             }
         }
     }
-    fn newest(&self) -> Option<&Arc<Obj>> {
+    pub(crate) fn newest(&self) -> Option<&Arc<Obj>> {
         match self {
             Chain::One(obj) => Some(obj),
             Chain::Many(versions) => versions.last().and_then(|(_, obj)| obj.as_ref()),
@@ -139,9 +140,22 @@ pub(crate) struct Shard {
     live: usize,
     /// When anything here changed last.
     changed: Revision,
-    /// The newest states by value of the storage's indexed field; each is a chain of one.
-    index: HashMap<Box<str>, BTreeSet<Chain>>,
-    indexed: Option<usize>,
+    indexes: Indexes,
+}
+
+/// More objects than this are scanned, a stretch at a time, rather than read from an index in one go.
+const FEW: usize = 16 * 1024;
+/// So many changes are looked through to read an index at an older revision.
+const FEW_CHANGES: usize = 4096;
+/// So many objects tell which field of a selection is the one to index.
+const SAMPLE: usize = 1024;
+/// How many objects an index being made takes in before it lets others in.
+const BUILD_STRETCH: usize = 2048;
+
+/// Part of a list, found by an index.
+pub(crate) struct Found {
+    pub items: Vec<Arc<Obj>>,
+    pub more: bool,
 }
 
 impl Shard {
@@ -154,8 +168,7 @@ impl Shard {
             first: 0,
             live: 0,
             changed: Revision(0),
-            index: HashMap::new(),
-            indexed,
+            indexes: Indexes::new(indexed),
         }
     }
 
@@ -257,9 +270,130 @@ impl Shard {
         self.chains_in(storage, scope, after).filter_map(move |chain| chain.at(revision))
     }
 
-    /// Keys with that value of the indexed field now; only right for reads of the newest state.
-    pub fn indexed(&self, value: &str) -> impl Iterator<Item = &Arc<Obj>> {
-        self.index.get(value).into_iter().flatten().filter_map(Chain::newest)
+    /// What [`range`](Shard::range) and the selection would give, at most `limit` of it, by an index; `None` when there is none
+    /// that helps.
+    ///
+    /// An index knows the newest state. At an older revision an object either did not change since, and is found by the index, or
+    /// it did, and the log says so.
+    pub fn find(
+        &self,
+        storage: &Storage,
+        selection: &Selection,
+        after: Option<&str>,
+        revision: Revision,
+        limit: usize,
+        now: u32,
+    ) -> Option<Found> {
+        let wanted =
+            selection.exact_fields().filter_map(|(at, value)| Some((self.indexes.of(at, now)?, value)));
+        let (index, value) = wanted.min_by_key(|(index, value)| (!index.is_fixed(), index.len_of(value)))?;
+        if !index.is_fixed() && index.len_of(value) > FEW {
+            return None;
+        }
+        let prefix = prefix(storage, &selection.scope);
+        let start = start(&prefix, after);
+        let in_scope = |obj: &&Arc<Obj>| obj.key_bytes().starts_with(prefix.as_bytes());
+        let changes =
+            (self.log.len() as u64 + self.first).saturating_sub(self.number_after(revision)) as usize;
+        let mut found: Vec<Arc<Obj>> = Vec::new();
+        let mut more = false;
+        let mut take = |obj: &Arc<Obj>| {
+            if found.len() == limit {
+                // As in a scan: what follows counts if it has the value of the catalogue's index, selected or not.
+                more = selection.matches_index(storage, obj);
+                return !more;
+            }
+            if selection.matches_selectors(obj) {
+                found.push(obj.clone());
+            }
+            true
+        };
+        if changes == 0 {
+            // Not one `filter`: the first that is out of scope ends the walk.
+            for obj in index.candidates(value, start).take_while(in_scope) {
+                if !take(obj) {
+                    break;
+                }
+            }
+        } else if changes <= FEW_CHANGES {
+            let changed = self.log.range((self.log.len() - changes)..).map(|event| event.obj.key_bytes());
+            let behind = |key: &&[u8]| match start {
+                Bound::Excluded(after) => *key > after,
+                _ => true,
+            };
+            let mut keys: Vec<&[u8]> =
+                index.candidates(value, start).take_while(in_scope).map(|obj| obj.key_bytes()).collect();
+            keys.extend(changed.filter(behind).filter(|key| key.starts_with(prefix.as_bytes())));
+            keys.sort_unstable();
+            keys.dedup();
+            let states = keys.iter().filter_map(|key| self.chains.get(*key)?.at(revision));
+            for obj in states {
+                if !take(obj) {
+                    break;
+                }
+            }
+        } else {
+            return None;
+        }
+        // Without an index of the catalogue, a page that is full has more behind it if anything is.
+        if found.len() == limit && !index.is_fixed() {
+            let last = found.last().map(|obj| obj.key());
+            let mut behind = self.range(storage, &selection.scope, last, revision);
+            more = behind.any(|obj| selection.matches_index(storage, obj));
+        }
+        Some(Found { items: found, more })
+    }
+
+    /// The field of the selection that the fewest of the first objects have as it is wanted; `None` when all are had by more
+    /// than `most`: an index of these would not help.
+    pub fn narrowest(&self, storage: &Storage, selection: &Selection, most: usize) -> Option<usize> {
+        let matching = |(field, value): (usize, &str)| {
+            let sample = self.range(storage, &selection.scope, None, self.changed).take(SAMPLE);
+            (sample.filter(|obj| obj.field(field) == value).count(), field)
+        };
+        selection
+            .exact_fields()
+            .map(matching)
+            .min()
+            .filter(|(count, _)| *count <= most)
+            .map(|(_, field)| field)
+    }
+
+    /// Makes an index of a field, one stretch a call; false when there is nothing left to do.
+    pub fn build_index(&mut self, storage: &Storage, field: usize, now: u32) -> bool {
+        if !self.indexes.begin(field, now) {
+            return false;
+        }
+        let Some(upto) = self.indexes.unfinished(field) else { return false };
+        let after = std::str::from_utf8(&upto).ok().filter(|after| !after.is_empty());
+        let chains = self.chains_in(storage, &Scope::All, after);
+        let mut next: Vec<Arc<Obj>> = Vec::with_capacity(BUILD_STRETCH);
+        let mut upto: Option<Box<[u8]>> = None;
+        for (visited, chain) in chains.enumerate() {
+            next.extend(chain.newest().cloned());
+            // Deleted ones count, too: their keys stay for a while.
+            if visited + 1 == BUILD_STRETCH {
+                upto = Some(chain.key().into());
+                break;
+            }
+        }
+        let goes_on = upto.is_some();
+        self.indexes.extend(field, &next, upto);
+        goes_on
+    }
+
+    #[cfg(test)]
+    pub fn has_index(&self, field: usize) -> bool {
+        self.indexes.of(field, 0).is_some()
+    }
+
+    /// Indexes made on demand.
+    pub fn indexes_made(&self) -> usize {
+        self.indexes.made()
+    }
+
+    pub fn drop_idle_indexes(&mut self, now: u32) {
+        self.indexes.drop_idle(now);
     }
 
     fn chains_in<'a>(
@@ -268,33 +402,33 @@ impl Shard {
         scope: &Scope,
         after: Option<&str>,
     ) -> impl Iterator<Item = &'a Chain> + use<'a> {
-        let prefix: String = match scope {
-            Scope::All => storage.prefix.to_string(),
-            Scope::Namespace(namespace) => format!("{}{namespace}/", storage.prefix),
-        };
-        let start = match after {
-            Some(after) if after >= prefix.as_str() => Bound::Excluded(after.as_bytes()),
-            _ => Bound::Included(prefix.as_bytes()),
-        };
+        let prefix = prefix(storage, scope);
         self.chains
-            .range::<[u8], _>((start, Bound::Unbounded))
+            .range::<[u8], _>((start(&prefix, after), Bound::Unbounded))
             .take_while(move |chain| chain.key().starts_with(prefix.as_bytes()))
     }
 
     fn index_add(&mut self, obj: &Arc<Obj>) {
-        if let Some(field) = self.indexed {
-            self.index.entry(obj.field(field).into()).or_default().insert(Chain::One(obj.clone()));
-        }
+        self.indexes.each().for_each(|index| index.add(obj));
     }
 
     fn index_remove(&mut self, obj: &Arc<Obj>) {
-        let Some(field) = self.indexed else { return };
-        let value = obj.field(field);
-        if let Some(newest) = self.index.get_mut(value) {
-            newest.remove(obj.key_bytes());
-            if newest.is_empty() {
-                self.index.remove(value);
-            }
-        }
+        self.indexes.each().for_each(|index| index.remove(obj));
+    }
+}
+
+/// What all keys of a scope begin with.
+fn prefix(storage: &Storage, scope: &Scope) -> String {
+    match scope {
+        Scope::All => storage.prefix.to_string(),
+        Scope::Namespace(namespace) => format!("{}{namespace}/", storage.prefix),
+    }
+}
+
+/// Where a walk through a scope begins.
+fn start<'a>(prefix: &'a str, after: Option<&'a str>) -> Bound<&'a [u8]> {
+    match after {
+        Some(after) if after >= prefix => Bound::Excluded(after.as_bytes()),
+        _ => Bound::Included(prefix.as_bytes()),
     }
 }

@@ -1,7 +1,7 @@
 //! The table itself: shards, the revision, reads.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use catalog::{Catalog, StorageId};
 use env::Env;
@@ -16,6 +16,10 @@ use crate::{Cursor, Obj, Scope, Selection};
 
 /// How many keys a read visits before it lets the writer in.
 const STRETCH: usize = 4096;
+/// A selection that looked at fewer objects than this is quick enough without an index.
+const MANY: usize = 1024;
+/// An index helps who takes at most one of so many objects.
+const WORTH: usize = 8;
 
 /// Every object of a cluster. See the crate document.
 pub struct Table {
@@ -31,6 +35,8 @@ pub struct Table {
     /// Guards the order in which history is forgotten; taken after no shard lock.
     history: Mutex<History>,
     history_bytes: usize,
+    /// There may be indexes made on demand.
+    indexed: AtomicBool,
     /// Tells those who wait for a revision that has not come yet.
     news: watch::Sender<u64>,
 }
@@ -89,6 +95,7 @@ impl Table {
             epoch: AtomicU64::new(0),
             history: Mutex::default(),
             history_bytes,
+            indexed: AtomicBool::new(false),
             news: watch::Sender::new(0),
         })
     }
@@ -145,6 +152,7 @@ impl Table {
         let mut items: Vec<Arc<Obj>> = Vec::new();
         let mut after: Option<Key> = after.map(Key::from);
         let mut at = at;
+        let mut visited_before = 0;
         loop {
             let shard = self.shard(storage).read();
             let seen = self.revision();
@@ -155,18 +163,25 @@ impl Table {
             if revision < self.floor() {
                 return Err(ReadError::Expired { floor: self.floor() });
             }
-            if let (Some(value), true, None) = (selection.exact_indexed(row), revision == seen, &after)
-                && limit == usize::MAX
-            {
-                let items = shard.indexed(value).filter(|o| selection.matches(o)).cloned().collect();
-                return Ok(Page { items, revision, more: false, remaining: None });
-            }
             if let (Scope::Namespace(namespace), Some(name)) = (&selection.scope, selection.exact_name()) {
                 let key = format!("{}{namespace}/{name}", row.prefix);
                 let found = shard.get_at(&key, revision).filter(|o| selection.matches(o)).cloned();
                 let items =
                     found.into_iter().filter(|o| after.as_ref().is_none_or(|a| o.key() > &**a)).collect();
                 return Ok(Page { items, revision, more: false, remaining: None });
+            }
+            // Not in the middle of a scan: that goes on where it was.
+            if visited_before == 0
+                && let Some(found) = shard.find(
+                    row,
+                    selection,
+                    after.as_deref(),
+                    revision,
+                    limit,
+                    self.env.now_seconds() as u32,
+                )
+            {
+                return Ok(Page { items: found.items, revision, more: found.more, remaining: None });
             }
             if items.is_empty()
                 && limit == usize::MAX
@@ -176,6 +191,8 @@ impl Table {
                 items.reserve(shard.live());
             }
             let mut last = None;
+            let mut here = 0;
+            let mut full = None;
             for (visited, obj) in shard.range(row, &selection.scope, after.as_deref(), revision).enumerate() {
                 if visited == STRETCH {
                     break;
@@ -185,22 +202,66 @@ impl Table {
                     let remaining = selection.is_whole_scope().then(|| {
                         shard.range(row, &selection.scope, items.last().map(|o| o.key()), revision).count()
                     });
-                    return Ok(Page { items, revision, more: true, remaining });
+                    full = Some(remaining);
+                    last = None;
+                    here = visited;
+                    break;
                 }
                 if items.len() < limit && selection.matches_selectors(obj) {
                     items.push(obj.clone());
                 }
                 last = (visited + 1 == STRETCH).then(|| Key::from(obj.key()));
+                here = visited + 1;
             }
+            drop(shard);
             match last {
-                None => return Ok(Page { items, revision, more: false, remaining: None }),
+                None => {
+                    self.index_if_worth_it(storage, selection, visited_before + here, items.len());
+                    let (more, remaining) = (full.is_some(), full.flatten());
+                    return Ok(Page { items, revision, more, remaining });
+                }
                 Some(last) => {
+                    visited_before += here;
                     // Let the writer in, then go on at the same revision.
                     after = Some(last);
                     at = Some(revision);
                 }
             }
         }
+    }
+
+    /// Makes an index where a selection looked at many objects for few, so that the next one need not.
+    fn index_if_worth_it(&self, storage: StorageId, selection: &Selection, visited: usize, found: usize) {
+        if visited < MANY || found * WORTH > visited {
+            return;
+        }
+        let (row, now) = (self.catalog.storage(storage), self.env.now_seconds() as u32);
+        let Some(field) = self.shard(storage).read().narrowest(row, selection, MANY / WORTH) else { return };
+        // A stretch at a time, with the writer in between.
+        while self.shard(storage).write().build_index(row, field, now) {}
+        self.indexed.store(true, Ordering::Relaxed);
+    }
+
+    /// Drops indexes that nobody asked for in a while.
+    fn drop_idle_indexes(&self) {
+        if !self.indexed.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = self.env.now_seconds() as u32;
+        let mut left = 0;
+        for cell in self.shards.iter().filter(|cell| cell.shard.read().indexes_made() > 0) {
+            let mut shard = cell.shard.write();
+            shard.drop_idle_indexes(now);
+            left += shard.indexes_made();
+        }
+        if left == 0 {
+            self.indexed.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// How many indexes were made on demand and are still there.
+    pub fn indexes(&self) -> usize {
+        self.shards.iter().map(|cell| cell.shard.read().indexes_made()).sum()
     }
 
     /// A cursor right after `from`, which may lie in the future.
@@ -223,6 +284,7 @@ impl Table {
     /// Forgets what became too old; call about once a second. `publish` keeps the size bound by itself.
     pub fn forget_old(&self) {
         while self.forget_some(1024) {}
+        self.drop_idle_indexes();
     }
 
     /// Forgets all history up to `upto`: what the store did, or a test of 410.

@@ -11,6 +11,8 @@ use store::{Change, Entry, Key, Revision, State};
 
 use crate::*;
 
+mod indexes;
+
 struct Fixture {
     table: Arc<Table>,
     catalog: Arc<Catalog>,
@@ -44,6 +46,18 @@ impl Fixture {
             .collect();
         self.table.publish(changes, revision);
         self.revision
+    }
+    /// One commit of full keys.
+    fn commit_keys(&mut self, changes: Vec<(Key, Option<String>)>) {
+        self.revision += 1;
+        let revision = Revision(self.revision);
+        let change = |(key, value): (Key, Option<String>)| Change {
+            revision,
+            key,
+            value: value.map(Bytes::from),
+            expires_at: None,
+        };
+        self.table.publish(changes.into_iter().map(change).collect(), revision);
     }
     fn put(&mut self, path: &str, label: &str, data: &str) -> u64 {
         let value = config_map(path, label, data);

@@ -8,6 +8,8 @@ use object::Value;
 
 use super::{Config, ConfigError};
 use crate::credentials::{Credentials, Impersonate};
+use crate::exec::{Plugin, cluster_info};
+use crate::proxy::Proxy;
 
 /// Larger than any kubeconfig, so that a wrong path does not fill the memory.
 const MAX_BYTES: u64 = 4 << 20;
@@ -38,17 +40,19 @@ pub fn read(text: &[u8], folder: &Path) -> Result<Config, Problem> {
         Some(name) => named(&root, "users", name, "user")?,
         None => &nobody,
     };
-    for plugin in ["exec", "auth-provider"] {
-        if user.get(plugin).is_some_and(|plugin| !plugin.is_null()) {
-            return Err(format!(
-                "its user gets credentials from a plugin ({plugin}), which is not supported; \
-                 use a user with a client certificate or a token"
-            ));
-        }
+    if let Some(provider) = user.get("auth-provider").filter(|provider| !provider.is_null()) {
+        let name = text_of(provider, "name").unwrap_or("");
+        return Err(format!(
+            "no Auth Provider found for name {name:?}: auth-provider was removed from clients in Kubernetes 1.26; use an exec \
+             credential plugin instead{}",
+            match name {
+                "gcp" => " (gke-gcloud-auth-plugin)",
+                "azure" => " (https://github.com/Azure/kubelogin)",
+                _ => "",
+            }
+        ));
     }
-    if text_of(cluster, "proxy-url").is_some() {
-        return Err("its cluster is behind a proxy (proxy-url), which is not supported".to_owned());
-    }
+    let proxy = text_of(cluster, "proxy-url").map(Proxy::parse).transpose()?;
     let authority_pem = pem(cluster, "certificate-authority", folder)?;
     let skip_verify = cluster.get("insecure-skip-tls-verify").and_then(Value::as_bool).unwrap_or(false);
     if skip_verify && authority_pem.is_some() {
@@ -63,16 +67,22 @@ pub fn read(text: &[u8], folder: &Path) -> Result<Config, Problem> {
     Ok(Config {
         server: text_of(cluster, "server").ok_or("its cluster has no server")?.to_owned(),
         tls_server_name: text_of(cluster, "tls-server-name").map(str::to_owned),
-        authority_pem,
         skip_verify,
         certificate_pem,
-        credentials: credentials(user, folder)?,
+        credentials: credentials(user, cluster, authority_pem.as_deref(), folder)?,
+        authority_pem,
+        proxy,
         impersonate: impersonate(user)?,
         namespace: text_of(context, "namespace").unwrap_or("default").to_owned(),
     })
 }
 
-fn credentials(user: &Value, folder: &Path) -> Result<Credentials, Problem> {
+fn credentials(
+    user: &Value,
+    cluster: &Value,
+    authority_pem: Option<&[u8]>,
+    folder: &Path,
+) -> Result<Credentials, Problem> {
     // The file goes first, as in client-go: it is the one that is kept fresh.
     if let Some(path) = text_of(user, "tokenFile") {
         let path = folder.join(path);
@@ -90,7 +100,17 @@ fn credentials(user: &Value, folder: &Path) -> Result<Credentials, Problem> {
             user: name.to_owned(),
             password: text_of(user, "password").unwrap_or("").to_owned(),
         }),
-        None => Ok(Credentials::None),
+        // Last, as in client-go: what is written down goes before what a plugin would give.
+        None => match user.get("exec").filter(|exec| !exec.is_null()) {
+            None => Ok(Credentials::None),
+            Some(exec) => {
+                let mut plugin = Plugin::parse(exec, folder)?;
+                if exec.get("provideClusterInfo").and_then(Value::as_bool).unwrap_or(false) {
+                    plugin.cluster = Some(cluster_info(cluster, authority_pem));
+                }
+                Ok(Credentials::Plugin(plugin))
+            }
+        },
     }
 }
 

@@ -50,16 +50,51 @@ fn files_are_looked_for_beside_the_kubeconfig() {
 }
 
 #[test]
+fn a_plugin_with_a_path_is_looked_for_beside_the_kubeconfig_and_one_without_is_not() {
+    let read = |exec: &str| {
+        let user = format!("{{exec: {exec}}}");
+        let text = text("{server: 'https://h', certificate-authority-data: YQ==}", &user);
+        match kubeconfig::read(text.as_bytes(), Path::new("/etc/kube")).unwrap().credentials {
+            Credentials::Plugin(plugin) => plugin,
+            other => panic!("{other:?}"),
+        }
+    };
+    let beta = "apiVersion: client.authentication.k8s.io/v1beta1";
+    let plugin = read(&format!("{{{beta}, command: ./login, args: [a, b], env: [{{name: X, value: y}}]}}"));
+    assert_eq!(plugin.command, "/etc/kube/./login");
+    assert_eq!(plugin.args, ["a", "b"]);
+    assert_eq!(plugin.env, [("X".to_owned(), "y".to_owned())]);
+    assert!(plugin.cluster.is_none());
+    let plugin = read(&format!("{{{beta}, command: login, provideClusterInfo: true}}"));
+    assert_eq!(plugin.command, "login");
+    let cluster = plugin.cluster.unwrap();
+    assert_eq!(cluster.str_at(&["server"]), Some("https://h"));
+    assert_eq!(cluster.str_at(&["certificate-authority-data"]), Some("YQ=="));
+}
+
+#[test]
 fn what_cannot_be_used_is_refused_with_a_way_out() {
     let server = "{server: 'https://h'}";
     for (text, part) in [
-        (text(server, "{exec: {command: x}}"), "from a plugin (exec)"),
+        (text(server, "{exec: {command: x}}"), "exec plugin: invalid apiVersion"),
+        (
+            text(server, "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1}}"),
+            "interactiveMode must be specified for x",
+        ),
+        (
+            text(
+                server,
+                "{exec: {command: x, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Always}}",
+            ),
+            "cannot support interactive mode",
+        ),
+        (text(server, "{auth-provider: {name: gcp}}"), "gke-gcloud-auth-plugin"),
         (text(server, "{client-key-data: a2V5}"), "but not both"),
         (text(server, "{as-groups: [a]}"), "add `as: NAME`"),
         (text(server, "{tokenFile: /no/such/file}"), "cannot read /no/such/file"),
         (text("{}", "{}"), "its cluster has no server"),
         (text("{server: 'https://h', certificate-authority-data: '*'}", "{}"), "is not base64"),
-        (text("{server: 'https://h', proxy-url: 'http://p'}", "{}"), "proxy-url"),
+        (text("{server: 'https://h', proxy-url: 'ftp://p'}", "{}"), "proxy-url"),
         ("kind: Config\n".to_owned(), "no current-context"),
         ("current-context: x\n".to_owned(), "no list of contexts"),
         ("a: [".to_owned(), "neither YAML nor JSON"),

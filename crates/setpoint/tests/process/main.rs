@@ -19,6 +19,7 @@ mod kube_rs;
 mod kubectl;
 mod kubectl_apps;
 mod leaders;
+mod make_up;
 mod other_clients;
 mod quotas;
 mod restart;

@@ -61,6 +61,7 @@ impl MapState {
     }
 
     /// Waits until `holds` does, looking again after every publish; `false` after `timeout`.
+    #[allow(clippy::disallowed_methods, reason = "the suite knows engines, no worlds")]
     pub async fn wait_until(&self, timeout: Duration, holds: impl Fn(&MapState) -> bool) -> bool {
         let mut told = self.told.subscribe();
         let wait = async {

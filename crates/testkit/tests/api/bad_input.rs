@@ -236,7 +236,7 @@ async fn storm(seed: u64, requests: usize) {
             ask = ask.accept(media);
         }
         // Watches without a timeout last for hours of virtual time; a few seconds of any are enough.
-        let Ok(reply) = tokio::time::timeout(Duration::from_secs(5), ask.send()).await else { continue };
+        let Ok(reply) = cluster.env().timeout(Duration::from_secs(5), ask.send()).await else { continue };
         if reply.status < 300 {
             succeeded += 1;
         }

@@ -116,6 +116,7 @@ async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
     cluster.shutdown().await;
 }
 
+#[allow(clippy::disallowed_methods, reason = "the test's own patience, in whatever world it runs")]
 async fn any(stream: &mut Stream) -> (String, Value) {
     let event = tokio::time::timeout(Duration::from_secs(300), stream.next()).await;
     let event = event.expect("nothing happened for five minutes").expect("the watch goes on");

@@ -1,0 +1,80 @@
+//! How long admission took: each plugin, and each of the two steps.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use admission::{Observer, Operation, Phase};
+
+use super::histogram::{ADMISSION, Histogram};
+use super::text::header;
+
+const PHASES: [&str; 2] = ["admit", "validate"];
+const OPERATIONS: [Operation; 3] = [Operation::Create, Operation::Update, Operation::Delete];
+const PLACES: usize = PHASES.len() * OPERATIONS.len() * 2;
+
+/// By phase, operation and whether it was refused.
+type Places = [OnceLock<Box<Histogram<6>>>; PLACES];
+
+fn places() -> Places {
+    std::array::from_fn(|_| OnceLock::new())
+}
+
+/// Shared by the admission chain, which fills it, and the scrape.
+#[derive(Clone)]
+pub struct Admissions {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    steps: Places,
+    plugins: Vec<(&'static str, OnceLock<Box<Places>>)>,
+}
+
+impl Admissions {
+    /// `names`: the plugins, in the order the chain has them.
+    pub fn new(names: Vec<&'static str>) -> Admissions {
+        let plugins = names.into_iter().map(|name| (name, OnceLock::new())).collect();
+        Admissions { inner: Arc::new(Inner { steps: places(), plugins }) }
+    }
+
+    pub fn write(&self, out: &mut String) {
+        let name = "apiserver_admission_controller_admission_duration_seconds";
+        header(out, name, "histogram", "How long each admission plugin took, by phase and operation.");
+        for (plugin, places) in &self.inner.plugins {
+            let Some(places) = places.get() else { continue };
+            write(out, name, &format!("name=\"{plugin}\","), places);
+        }
+        let name = "apiserver_admission_step_admission_duration_seconds";
+        header(out, name, "histogram", "How long all admission plugins took, by phase and operation.");
+        write(out, name, "", &self.inner.steps);
+    }
+}
+
+fn write(out: &mut String, name: &str, labels: &str, places: &Places) {
+    for (at, histogram) in places.iter().enumerate() {
+        let Some(histogram) = histogram.get() else { continue };
+        let (rejected, operation) = (at % 2 == 1, OPERATIONS[at / 2 % OPERATIONS.len()].name());
+        let phase = PHASES[at / 2 / OPERATIONS.len()];
+        let labels = format!("{labels}operation=\"{operation}\",rejected=\"{rejected}\",type=\"{phase}\"");
+        histogram.write(out, name, &labels, &ADMISSION, 0);
+    }
+}
+
+fn observe(places: &Places, phase: Phase, operation: Operation, took: Duration, refused: bool) {
+    let at = (phase as usize * OPERATIONS.len() + operation as usize) * 2 + usize::from(refused);
+    places[at].get_or_init(Box::default).took(&ADMISSION, took);
+}
+
+impl Observer for Admissions {
+    fn plugin(&self, at: usize, phase: Phase, operation: Operation, took: Duration, refused: bool) {
+        // Rules that nobody can switch off stand behind the plugins; they are no plugins upstream.
+        if let Some((_, places)) = self.inner.plugins.get(at) {
+            let places = places.get_or_init(|| Box::new(self::places()));
+            observe(places, phase, operation, took, refused);
+        }
+    }
+
+    fn step(&self, phase: Phase, operation: Operation, took: Duration, refused: bool) {
+        observe(&self.inner.steps, phase, operation, took, refused);
+    }
+}

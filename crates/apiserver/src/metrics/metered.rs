@@ -1,0 +1,121 @@
+//! The store with a stopwatch: what it is asked to commit, by resource, and how long that takes.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use catalog::{Catalog, StorageId};
+use env::Env;
+use store::{BoxFuture, Commit, CommitError, Engine, Guard, Op, Revision};
+
+use super::histogram::{Histogram, LATENCY};
+use super::text::header;
+
+/// Upstream's words for what a transaction does to the object it is about.
+const OPERATIONS: [&str; 3] = ["create", "update", "delete"];
+
+#[derive(Default)]
+struct Series {
+    latency: Histogram<23>,
+    errors: AtomicU64,
+}
+
+/// Counts what passes through to the engine behind it.
+pub struct Metered {
+    engine: Arc<dyn Engine>,
+    catalog: Arc<Catalog>,
+    env: Env,
+    /// By storage.
+    series: Box<[[OnceLock<Box<Series>>; OPERATIONS.len()]]>,
+}
+
+impl Metered {
+    pub fn new(engine: Arc<dyn Engine>, catalog: Arc<Catalog>, env: Env) -> Arc<Metered> {
+        let series = catalog.storages().iter().map(|_| Default::default()).collect();
+        Arc::new(Metered { engine, catalog, env, series })
+    }
+
+    /// What the commit does to its first key: the object it is about stands before its side effects.
+    fn of(&self, commit: &Commit) -> Option<(StorageId, usize)> {
+        let (key, op) = commit.ops.first()?;
+        let (storage, _) = self.catalog.storage_of_key(key)?;
+        let absent = commit.guards.iter().any(|(k, guard)| k == key && *guard == Guard::Absent);
+        let operation = match op {
+            Op::Put { .. } if absent => 0,
+            Op::Put { .. } => 1,
+            Op::Delete => 2,
+        };
+        Some((storage, operation))
+    }
+
+    pub fn write(&self, out: &mut String) {
+        let mut all: Vec<(String, &Series)> = Vec::new();
+        for (storage, operations) in self.catalog.storages().iter().zip(&self.series) {
+            for (operation, series) in OPERATIONS.iter().zip(operations) {
+                let Some(series) = series.get() else { continue };
+                let (group, resource) = (&storage.group, &storage.plural);
+                let labels = format!("group=\"{group}\",operation=\"{operation}\",resource=\"{resource}\"");
+                all.push((labels, series));
+            }
+        }
+        let name = "etcd_request_duration_seconds";
+        header(out, name, "histogram", "How long the store took, by operation and resource.");
+        for (labels, series) in &all {
+            series.latency.write(out, name, labels, &LATENCY, 0);
+        }
+        let name = "etcd_requests_total";
+        header(out, name, "counter", "What the store was asked, by operation and resource.");
+        for (labels, series) in &all {
+            let _ = writeln!(out, "{name}{{{labels}}} {}", series.latency.count());
+        }
+        let name = "etcd_request_errors_total";
+        header(out, name, "counter", "What the store failed at, by operation and resource.");
+        for (labels, series) in &all {
+            let errors = series.errors.load(Ordering::Relaxed);
+            if errors > 0 {
+                let _ = writeln!(out, "{name}{{{labels}}} {errors}");
+            }
+        }
+        if let Some(bytes) = self.engine.size_bytes() {
+            let name = "apiserver_storage_size_bytes";
+            header(out, name, "gauge", "Size of the files of the store.");
+            let _ = writeln!(out, "{name}{{storage_cluster_id=\"store-0\"}} {bytes}");
+        }
+    }
+}
+
+impl Engine for Metered {
+    fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        let Some((storage, operation)) = self.of(&commit) else { return self.engine.commit(commit) };
+        let series = self.series[storage.0 as usize][operation].get_or_init(Box::default);
+        let committing = self.engine.commit(commit);
+        Box::pin(async move {
+            let begun = self.env.monotonic();
+            let answer = committing.await;
+            series.latency.took(&LATENCY, self.env.monotonic() - begun);
+            // A guard that did not hold is an answer, no failure.
+            if matches!(&answer, Err(error) if !matches!(error, CommitError::Conflict { .. })) {
+                series.errors.fetch_add(1, Ordering::Relaxed);
+            }
+            answer
+        })
+    }
+    fn barrier(&self) -> BoxFuture<'_, Result<Revision, CommitError>> {
+        self.engine.barrier()
+    }
+    fn compact(&self, upto: Revision) -> BoxFuture<'_, Result<(), CommitError>> {
+        self.engine.compact(upto)
+    }
+    fn expire(&self, now: u64) -> BoxFuture<'_, Result<(), CommitError>> {
+        self.engine.expire(now)
+    }
+    fn health(&self) -> Result<(), String> {
+        self.engine.health()
+    }
+    fn size_bytes(&self) -> Option<u64> {
+        self.engine.size_bytes()
+    }
+    fn close(&self) -> BoxFuture<'_, ()> {
+        self.engine.close()
+    }
+}
