@@ -1,6 +1,7 @@
 //! Bodies: read with a bound, decoded by content type; answers whole or as a stream.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
@@ -10,6 +11,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body::{Body as _, Frame, SizeHint};
 use object::{Status, Value};
+use parking_lot::Mutex;
 
 use crate::list_body::ListBody;
 use crate::watch_body::WatchBody;
@@ -20,7 +22,44 @@ pub const MAX_BODY: usize = 3 * 1024 * 1024;
 /// A request's body: from a socket, or handed over in process.
 pub enum RequestBody {
     Socket(hyper::body::Incoming),
+    /// From a socket, whose owner wants back what is left of it.
+    Lent(Lent),
     Whole(Bytes),
+}
+
+/// A body that goes back to its lender when it is dropped unread.
+pub struct Lent {
+    body: Option<hyper::body::Incoming>,
+    left: Arc<Mutex<Option<hyper::body::Incoming>>>,
+}
+
+/// Where what is left of a lent body comes back.
+pub struct Lender(Arc<Mutex<Option<hyper::body::Incoming>>>);
+
+impl Lender {
+    pub fn lend(body: hyper::body::Incoming) -> (Lender, RequestBody) {
+        let left = Arc::new(Mutex::new(None));
+        (Lender(left.clone()), RequestBody::Lent(Lent { body: Some(body), left }))
+    }
+
+    /// Reads what is left to its end, or to the bound of a body, and forgets it.
+    pub async fn drain(self) {
+        let Some(mut body) = self.0.lock().take() else { return };
+        let mut read = 0;
+        while read <= MAX_BODY {
+            let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+            let Some(Ok(frame)) = frame else { return };
+            read += frame.data_ref().map_or(0, Bytes::len);
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
+            *self.left.lock() = Some(body);
+        }
+    }
 }
 
 impl RequestBody {
@@ -30,6 +69,10 @@ impl RequestBody {
             RequestBody::Whole(bytes) if bytes.len() > MAX_BODY => return Err(too_large()),
             RequestBody::Whole(bytes) => return Ok(bytes),
             RequestBody::Socket(incoming) => incoming,
+            RequestBody::Lent(mut lent) => match &mut lent.body {
+                Some(incoming) if incoming.size_hint().lower() > MAX_BODY as u64 => return Err(too_large()),
+                body => body.take().expect("a body is lent once and read once"),
+            },
         };
         if incoming.size_hint().lower() > MAX_BODY as u64 {
             return Err(too_large());

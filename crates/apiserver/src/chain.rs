@@ -305,13 +305,14 @@ impl Api {
         stage: &mut Stage,
     ) -> Result<Answer, Status> {
         let env = self.registry.env();
+        let long_running = info.is_some_and(|i| i.verb == "watch");
+        let deadline = if long_running { DEADLINE } else { deadline(query)? };
         // Who: before anything is looked at in their name.
         let user = self.authenticate(caller, parts).await?;
         // As whom: after we know who asks, before their rights are looked at; it is itself a right.
         let wanted = attributes(parts, query, info);
         let user = self.impersonated(user, parts, &wanted)?;
         // How many at once: after identity (administrators are exempt), before work is done for the request.
-        let long_running = info.is_some_and(|i| i.verb == "watch");
         let now = env.monotonic();
         let _slot = if long_running { None } else { Some(self.slot(&user, parts, now, stage)?) };
         // May they: the last step before the verb, and the same for everyone, our own loops included.
@@ -324,7 +325,7 @@ impl Api {
         if long_running {
             return work.await;
         }
-        match env.timeout(DEADLINE, work).await {
+        match env.timeout(deadline, work).await {
             Ok(answer) => answer,
             Err(_) => {
                 *stage = Stage::TimedOut;
@@ -401,24 +402,14 @@ impl Api {
     /// A certificate if there is one, then the tokens; who brings nothing is nobody, who brings what proves
     /// nothing is refused.
     async fn proven(&self, caller: &Caller, parts: &http::request::Parts) -> Result<Arc<UserInfo>, Status> {
-        match caller {
-            Caller::Known(user) => return Ok(user.clone()),
-            Caller::Refused if !parts.headers.contains_key(AUTHORIZATION) => {
-                return Err(Status::unauthorized());
-            }
-            Caller::Refused | Caller::Unknown => {}
-        }
-        let Some(header) = parts.headers.get(AUTHORIZATION) else {
-            return Ok(Arc::new(UserInfo::anonymous()));
+        let token = match (caller, bearer_token(&parts.headers)) {
+            (Caller::Known(user), _) => return Ok(user.clone()),
+            (Caller::Refused, None) => return Err(Status::unauthorized()),
+            (Caller::Unknown, None) => return Ok(Arc::new(UserInfo::anonymous())),
+            (Caller::Refused | Caller::Unknown, Some(token)) => token,
         };
-        let bearer = header
-            .to_str()
-            .ok()
-            .and_then(|h| h.split_once(' '))
-            .filter(|(s, _)| s.eq_ignore_ascii_case("bearer"));
-        let (_, token) = bearer.ok_or_else(Status::unauthorized)?;
         let audiences = self.identity.service_accounts().audiences();
-        match self.identity.authenticate(&self.registry, token.trim(), audiences).await {
+        match self.identity.authenticate(&self.registry, token, audiences).await {
             Ok(bearer) => Ok(bearer.user),
             Err(why) => {
                 tracing::debug!(why, "a token was refused");
@@ -478,6 +469,31 @@ enum Stage {
     Dropped,
     TimedOut,
     Served,
+}
+
+/// The token of an `Authorization: Bearer` header; any other content of that header proves nothing and harms nobody.
+fn bearer_token(headers: &http::HeaderMap) -> Option<&str> {
+    // Bytes above ASCII are in no token, but make a bad one of it rather than none.
+    let text = headers.get(AUTHORIZATION)?;
+    let text = std::str::from_utf8(text.as_bytes()).unwrap_or("bearer ?").trim();
+    let mut words = text.splitn(3, ' ');
+    let scheme = words.next().unwrap_or("");
+    words.next().filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
+}
+
+/// How long the request may take: as long as its client says, within what the server allows.
+fn deadline(query: &Query<'_>) -> Result<Duration, Status> {
+    let text = query.get("timeout");
+    if text.is_empty() {
+        return Ok(DEADLINE);
+    }
+    let nanos = object::time::parse_duration(text).map_err(|error| {
+        Status::bad_request(format!("invalid timeout specified in the request URL - {error}"))
+    })?;
+    Ok(match u64::try_from(nanos) {
+        Ok(0) | Err(_) => DEADLINE,
+        Ok(nanos) => DEADLINE.min(Duration::from_nanos(nanos)),
+    })
 }
 
 /// What RBAC is asked.

@@ -17,6 +17,8 @@ pub struct RequestInfo<'a> {
     pub name: Cow<'a, str>,
     /// `/api/v1/watch/...`: the old form of a watch.
     pub old_watch: bool,
+    /// The path leads into a namespace; a Namespace itself is authorised in one without lying in it.
+    pub inside: bool,
 }
 
 /// A path below /api or /apis that names a resource, or anything else.
@@ -92,6 +94,7 @@ fn own<'a>(info: RequestInfo<'_>) -> RequestInfo<'a> {
         subresource: o(info.subresource),
         name: o(info.name),
         old_watch: info.old_watch,
+        inside: info.inside,
     }
 }
 
@@ -133,7 +136,8 @@ fn split<'p, 'a>(
     let mut name = next().unwrap_or("");
     let mut subresource = next().unwrap_or("");
     // `namespaces/x/pods` is inside x; `namespaces`, `namespaces/x` and its subresources are the resource itself.
-    if resource == "namespaces" && !matches!(subresource, "" | "status" | "finalize") {
+    let inside = resource == "namespaces" && !matches!(subresource, "" | "status" | "finalize");
+    if inside {
         namespace = name;
         resource = subresource;
         name = next().unwrap_or("");
@@ -143,16 +147,11 @@ fn split<'p, 'a>(
     if next().is_some() && subresource != "proxy" {
         return Place::Other;
     }
-    let watching = old_watch || query.flag("watch");
     let verb = match (method.as_str(), name.is_empty()) {
-        ("GET" | "HEAD", true) => {
-            if watching {
-                "watch"
-            } else {
-                "list"
-            }
-        }
-        ("GET" | "HEAD", false) if old_watch => "watch",
+        // Whatever the method: that is the right asked for, and only GET is served there.
+        _ if old_watch => "watch",
+        ("GET" | "HEAD", true) if query.flag("watch") => "watch",
+        ("GET" | "HEAD", true) => "list",
         ("GET" | "HEAD", false) => "get",
         ("POST", _) => "create",
         ("PUT", _) => "update",
@@ -162,7 +161,7 @@ fn split<'p, 'a>(
         _ => "",
     };
     // A resource in its own namespace: upstream authorises access to a Namespace object there.
-    let namespace = if resource == "namespaces" && namespace.is_empty() { name } else { namespace };
+    let namespace = if resource == "namespaces" && !inside { name } else { namespace };
     Place::Resource(RequestInfo {
         verb,
         group: keep(group),
@@ -172,6 +171,7 @@ fn split<'p, 'a>(
         subresource: keep(subresource),
         name: keep(name),
         old_watch,
+        inside,
     })
 }
 
@@ -179,13 +179,14 @@ impl RequestInfo<'_> {
     /// The catalogue's row, when path and scope fit it.
     pub fn find<'c>(&self, catalog: &'c Catalog) -> Option<&'c Resource> {
         let resource = catalog.find(&self.group, &self.version, &self.resource)?;
-        let at_cluster = self.namespace.is_empty() || !resource.namespaced;
-        match (resource.namespaced, at_cluster, self.name.is_empty()) {
-            // One object of a namespaced resource needs its namespace.
-            (true, true, false) => None,
-            (false, _, _) if !self.namespace.is_empty() && resource.plural != "namespaces" => None,
-            _ => Some(resource),
-        }
+        let exists = match (resource.namespaced, self.inside) {
+            // What lies in no namespace is not found in one: rights there must not reach it.
+            (scoped, inside) if scoped == inside => true,
+            // Of what lies in namespaces only lists go across all of them.
+            (true, false) => self.name.is_empty() && resource.verbs.contains(Verbs::LIST),
+            _ => false,
+        };
+        exists.then_some(resource)
     }
 
     /// The verb as the catalogue counts it.

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use auth::pki::ServingCertificate;
 use auth::x509::{self, AcceptAnyClientCert, ClientCa, X509Error};
-use http::Request;
+use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
+use http::{Method, Request, Version};
+use http_body::Body as _;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::ServerConfig;
@@ -15,14 +17,24 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::body::RequestBody;
+use crate::body::{Body, Lender, RequestBody};
 use crate::chain::{Api, Caller};
+use crate::respond::Answer;
 use crate::shutdown::Shutdown;
 
 /// A client that does not finish its handshake in time is let go.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Connections at once; above that new ones are closed right away.
 const MAX_CONNECTIONS: usize = 20_000;
+/// Upstream's bounds on a connection: requests at once, and bytes of headers of one of them.
+const MAX_STREAMS: u32 = 1000;
+const MAX_HEADER_BYTES: usize = 1 << 20;
+/// Over HTTP/1.1 their number counts too; people of many groups come with a header for each.
+const MAX_HEADERS: usize = 1024;
+/// How long an answer waits for the rest of a request it does not need.
+const LINGER: Duration = Duration::from_secs(1);
+/// Goes back as it came, so that a client finds its request in a log; made up where none came.
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// How long requests under way may take once a shutdown has begun.
 const DRAIN: Duration = Duration::from_secs(4);
 
@@ -204,30 +216,58 @@ where
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let api = service_api.clone();
         let caller = caller(api.registry().env().now_seconds());
-        async move {
-            Ok::<_, std::convert::Infallible>(api.handle(&caller, request.map(RequestBody::Socket)).await)
-        }
+        async move { Ok::<_, std::convert::Infallible>(answer(&api, &caller, request).await) }
     });
     let io = TokioIo::new(stream);
     let mut shutdown = api.shutdown();
     if http2 {
         let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
-            .max_concurrent_streams(100)
+            .max_concurrent_streams(MAX_STREAMS)
             .initial_stream_window_size(256 * 1024)
             .initial_connection_window_size(1024 * 1024)
             .keep_alive_interval(Some(Duration::from_secs(30)))
-            .max_header_list_size(64 * 1024)
+            .max_header_list_size(MAX_HEADER_BYTES as u32)
             .serve_connection(io, service);
         drive(std::pin::pin!(connection), &mut shutdown, |c| c.graceful_shutdown()).await
     } else {
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
-            .max_buf_size(512 * 1024)
+            .max_buf_size(MAX_HEADER_BYTES)
+            .max_headers(MAX_HEADERS)
             .serve_connection(io, service);
         drive(std::pin::pin!(connection), &mut shutdown, |c| c.graceful_shutdown()).await
     }
+}
+
+/// One request of a connection, and what belongs to every answer that leaves by a socket.
+async fn answer(api: &Arc<Api>, caller: &Caller, request: Request<hyper::body::Incoming>) -> Answer {
+    let env = api.registry().env();
+    let id = request.headers().get(&AUDIT_ID).filter(|id| !id.is_empty()).cloned();
+    let head = request.method() == Method::HEAD;
+    // Only HTTP/2: over HTTP/1.1 hyper finishes or closes by itself, and to read would invite a client that waits to be asked.
+    let lent = request.version() == Version::HTTP_2 && !request.body().is_end_stream();
+    let mut answer = if lent {
+        let (parts, body) = request.into_parts();
+        let (lender, body) = Lender::lend(body);
+        let answer = api.handle(caller, Request::from_parts(parts, body)).await;
+        // An answer before the end of the request's body resets the stream, and some clients then lose the answer.
+        let _ = env.timeout(LINGER, lender.drain()).await;
+        answer
+    } else {
+        api.handle(caller, request.map(RequestBody::Socket)).await
+    };
+    let id = id.or_else(|| HeaderValue::try_from(env.uuid()).ok());
+    answer.headers_mut().extend(id.map(|id| (AUDIT_ID, id)));
+    if head {
+        // hyper leaves the body away over HTTP/1.1 only.
+        if let Some(length) = answer.body().size_hint().exact() {
+            answer.headers_mut().insert(CONTENT_LENGTH, length.into());
+        }
+        *answer.body_mut() = Body::empty();
+    }
+    answer
 }
 
 /// Runs a connection to its end; told to finish what is under way once a shutdown begins.

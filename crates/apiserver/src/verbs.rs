@@ -9,6 +9,7 @@ use auth::UserInfo;
 use bytes::Bytes;
 use catalog::{Resource, Verbs};
 use codec::{json, protobuf};
+use http::Method;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use http::request::Parts;
 use kinds::{DeleteOptions, Operation, columns};
@@ -80,6 +81,8 @@ async fn serve_resource(
     };
     let allowed = sub.map_or(resource.verbs, |s| s.verbs);
     let fits_path = match verb {
+        _ if parts.method == Method::HEAD || info.old_watch && parts.method != Method::GET => false,
+        Verbs::CREATE | Verbs::DELETE_COLLECTION if resource.namespaced && !info.inside => false,
         Verbs::CREATE => info.name.is_empty() != sub.is_some(),
         Verbs::UPDATE | Verbs::PATCH => !info.name.is_empty(),
         _ => true,

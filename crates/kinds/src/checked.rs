@@ -16,11 +16,12 @@ pub(crate) struct Checked {
     /// What the kind drops or keeps when an object, not its status, changes.
     update: Option<fn(&mut Value, &Value)>,
     create: Option<fn(&mut Value)>,
+    undeletable: Option<fn(&str) -> Option<&'static str>>,
 }
 
 impl Checked {
     pub(crate) const fn new(rules: Rules, check: fn(&Write<'_>, &mut Errors)) -> Checked {
-        Checked { rules, scale: None, check, update: None, create: None }
+        Checked { rules, scale: None, check, update: None, create: None, undeletable: None }
     }
     pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> Checked {
         self.scale = Some(scale);
@@ -28,6 +29,10 @@ impl Checked {
     }
     pub(crate) const fn with_create(mut self, create: fn(&mut Value)) -> Checked {
         self.create = Some(create);
+        self
+    }
+    pub(crate) const fn with_undeletable(mut self, why: fn(&str) -> Option<&'static str>) -> Checked {
+        self.undeletable = Some(why);
         self
     }
     pub(crate) const fn with_update(mut self, update: fn(&mut Value, &Value)) -> Checked {
@@ -42,6 +47,9 @@ impl Kind for Checked {
     }
     fn scale(&self) -> Option<&'static ScalePaths> {
         self.scale
+    }
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        self.undeletable.and_then(|why| why(name))
     }
     fn prepare_create(&self, new: &mut Value, _: &Context<'_>) {
         if let Some(create) = self.create {

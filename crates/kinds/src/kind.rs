@@ -98,6 +98,11 @@ pub trait Kind: Send + Sync {
         None
     }
 
+    /// Why an object of that name may not be deleted by name, whatever becomes of its collection.
+    fn undeletable(&self, _name: &str) -> Option<&'static str> {
+        None
+    }
+
     /// Something beside `metadata.finalizers` keeps a deleted object.
     fn holds_deletion(&self, _object: &Value) -> bool {
         false

@@ -6,4 +6,10 @@ use crate::checked::Checked;
 use crate::rules::{Generation, Rules};
 
 pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::Once), validation::check);
+    Checked::new(Rules::PLAIN.with_generation(Generation::Once), validation::check)
+        .with_undeletable(undeletable);
+
+fn undeletable(name: &str) -> Option<&'static str> {
+    matches!(name, "system-cluster-critical" | "system-node-critical")
+        .then_some("this is a system priority class and cannot be deleted")
+}

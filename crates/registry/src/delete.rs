@@ -24,6 +24,18 @@ pub struct Deleted {
 impl Registry {
     pub async fn delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
         let storage = self.storage_of(request.resource)?;
+        if let Some(why) = kinds::kind_of(storage).undeletable(request.name) {
+            return Err(Status::forbidden(request.about(), request.name, why));
+        }
+        self.remove(request, storage, options).await
+    }
+
+    async fn remove(
+        &self,
+        request: &Request<'_>,
+        storage: &Storage,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
         let key: Key = storage.key(request.namespace, request.name).into();
         let mut options = options.clone();
         let mut fresh = false;
@@ -124,10 +136,11 @@ impl Registry {
         options: &DeleteOptions,
         list: &ListOptions,
     ) -> Result<crate::List, Status> {
+        let storage = self.storage_of(request.resource)?;
         let selected = self.list(request, list).await?;
         for obj in &selected.items {
             let one = Request { name: obj.name(), namespace: obj.namespace(), ..*request };
-            match self.delete(&one, options).await {
+            match self.remove(&one, storage, options).await {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
                 Err(status) => return Err(status),

@@ -531,20 +531,6 @@ impl Registry {
             Some(Value::Str(text)) => text,
             _ => String::new(),
         };
-        if version.is_empty() || version == "0" {
-            if rules.needs_version && !storage.unconditional_update {
-                let broken =
-                    FieldError::invalid("metadata.resourceVersion", "0", "must be specified for an update");
-                // Upstream names the resource here where other refusals name the kind.
-                let (group, plural) = (&request.resource.group, &request.resource.plural);
-                return Err(Status::invalid(group, plural, request.name, vec![broken]));
-            }
-        } else if version.parse::<u64>().is_err() {
-            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(&version));
-            return Err(Status::unknown(why));
-        } else if version != old.revision().to_string() {
-            return Err(Status::modified(request.about(), request.name));
-        }
         let uid = metadata.get("uid").and_then(Value::as_str).unwrap_or("");
         // Only a PUT makes it a precondition; a patch is left to validation, which calls the field immutable.
         if rules.needs_version && !uid.is_empty() && uid != old.uid() {
@@ -558,6 +544,20 @@ impl Registry {
                     old.uid()
                 ),
             ));
+        }
+        if version.is_empty() || version == "0" {
+            if rules.needs_version && !storage.unconditional_update {
+                let broken =
+                    FieldError::invalid("metadata.resourceVersion", "0", "must be specified for an update");
+                // Upstream names the resource here where other refusals name the kind.
+                let (group, plural) = (&request.resource.group, &request.resource.plural);
+                return Err(Status::invalid(group, plural, request.name, vec![broken]));
+            }
+        } else if version.parse::<u64>().is_err() {
+            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(&version));
+            return Err(Status::unknown(why));
+        } else if version != old.revision().to_string() {
+            return Err(Status::modified(request.about(), request.name));
         }
         // What the server owns stays as it was when the client leaves it out; managedFields are not kept yet.
         metadata.remove("managedFields");

@@ -57,7 +57,10 @@ impl Selection {
         for requirement in fields.iter().flat_map(|f| f.requirements()) {
             let which = match requirement.field.as_str() {
                 "metadata.name" => Which::Name,
-                "metadata.namespace" => Which::Namespace,
+                // Kinds outside namespaces that list their fields leave it out.
+                "metadata.namespace" if resource.namespaced || resource.unknown_field.is_empty() => {
+                    Which::Namespace
+                }
                 other => {
                     let found = catalog.selectable(resource, other);
                     let at = found.and_then(|f| selectable.iter().position(|s| std::ptr::eq(s, f)));

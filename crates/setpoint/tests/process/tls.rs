@@ -137,3 +137,55 @@ async fn certificates_and_objects_survive_a_restart() {
     let (_, again) = call(&server.client().await, "GET", "/api/v1/namespaces/kube-system", None).await;
     assert_eq!(again, system);
 }
+
+/// What curl got: the code, and all it printed. `--fail-early` is not used: a refusal is an answer.
+fn curl(server: &Proc, args: &[&str], path: &str) -> (String, String) {
+    let output = run(Command::new("curl")
+        .args(["-s", "-S", "-w", "|%{http_code}", "--cacert"])
+        .arg(server.pki("ca.crt"))
+        .arg("--cert")
+        .arg(server.pki("admin.crt"))
+        .arg("--key")
+        .arg(server.pki("admin.key"))
+        .args(args)
+        .arg(format!("{}{path}", server.url())));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "curl {args:?} {path}: {}", String::from_utf8_lossy(&output.stderr));
+    let (body, code) = text.rsplit_once('|').unwrap();
+    (code.to_owned(), body.to_owned())
+}
+
+#[test]
+fn answers_arrive_whole_whatever_the_request_was() {
+    if !available("curl") {
+        return;
+    }
+    let folder = folder();
+    let server = Proc::start(&folder.path().join("data"));
+    let maps = "/api/v1/namespaces/default/configmaps";
+    // A body of several frames, so that there is something left to come when the answer is ready.
+    let large = folder.path().join("large");
+    std::fs::write(&large, format!("{{\"x\":\"{}\"}}", "x".repeat(1 << 20))).unwrap();
+    let large = format!("@{}", large.display());
+    for version in ["--http1.1", "--http2"] {
+        let (code, head) = curl(&server, &[version, "-I"], "/healthz");
+        assert_eq!(code, "200");
+        assert!(head.to_ascii_lowercase().contains("content-length: 2\r\n"), "{head}");
+        assert!(head.to_ascii_lowercase().contains("audit-id: "), "{head}");
+        assert_eq!(curl(&server, &[version, "-I"], maps).0, "405");
+        // Refused before the body is read: the refusal must reach the client all the same.
+        for body in ["{}", &large] {
+            let post = [version, "-X", "POST", "-H", "content-type: application/json", "--data-binary", body];
+            for _ in 0..5 {
+                assert_eq!(curl(&server, &post, &format!("{maps}/a")).0, "405", "{version}");
+            }
+            assert_eq!(curl(&server, &post, "/apis/no.such/v1/x").0, "404", "{version}");
+        }
+        let (_, head) = curl(&server, &[version, "-i", "-H", "audit-id: mine"], "/version");
+        assert!(head.to_ascii_lowercase().contains("audit-id: mine\r\n"), "{head}");
+        let groups: Vec<String> = (0..500).map(|n| format!("impersonate-group: g{n}")).collect();
+        let mut args = vec![version, "-H", "impersonate-user: jane"];
+        args.extend(groups.iter().flat_map(|g| ["-H", g]));
+        assert_eq!(curl(&server, &args, maps).0, "403", "{version}");
+    }
+}

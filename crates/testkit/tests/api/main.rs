@@ -30,6 +30,7 @@ mod services;
 mod signing_requests;
 mod subresources;
 mod surface;
+mod routes;
 mod sweep;
 mod text;
 mod upstream_quirks;
