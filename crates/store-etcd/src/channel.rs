@@ -10,7 +10,7 @@ use prost::Message;
 use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
 
@@ -140,17 +140,19 @@ impl Channel {
         message: &impl Message,
         repeat: Repeat,
     ) -> Result<A, CallError> {
-        let deadline = self.cluster.env.monotonic() + CALL_LIMIT;
+        let env = &self.cluster.env;
+        let left = |until: Instant| until.saturating_duration_since(env.monotonic());
+        let deadline = env.monotonic() + CALL_LIMIT;
         let mut attempts_left = self.cluster.endpoints.len() + 1;
         loop {
-            let connection = timeout_at(deadline, self.connection()).await.unwrap_or_else(|_| {
+            let connection = env.timeout(left(deadline), self.connection()).await.unwrap_or_else(|_| {
                 Err(CallError::NotSent(format!("no connection within {CALL_LIMIT:?}")))
             })?;
             let limit = match repeat {
-                Repeat::Allowed => deadline.min(self.cluster.env.monotonic() + ATTEMPT_LIMIT),
+                Repeat::Allowed => deadline.min(env.monotonic() + ATTEMPT_LIMIT),
                 Repeat::Never => deadline,
             };
-            let error = match timeout_at(limit, connection.unary(path, message)).await {
+            let error = match env.timeout(left(limit), connection.unary(path, message)).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => error,
                 Err(_) => CallError::Timeout(CALL_LIMIT),
@@ -161,7 +163,7 @@ impl Channel {
             self.forget(&connection).await;
             attempts_left -= 1;
             let again = matches!(error, CallError::NotSent(_)) || repeat == Repeat::Allowed;
-            if !again || attempts_left == 0 || self.cluster.env.monotonic() >= deadline {
+            if !again || attempts_left == 0 || env.monotonic() >= deadline {
                 return Err(error);
             }
         }
@@ -174,7 +176,7 @@ impl Channel {
         for i in 0..self.cluster.endpoints.len() {
             let at = (first + i) % self.cluster.endpoints.len();
             let endpoint = &self.cluster.endpoints[at];
-            match timeout(DIAL_LIMIT, self.cluster.dial(endpoint)).await {
+            match self.cluster.env.timeout(DIAL_LIMIT, self.cluster.dial(endpoint)).await {
                 Ok(Ok(connection)) => {
                     self.next.store(at, Ordering::Relaxed);
                     return Ok(connection);

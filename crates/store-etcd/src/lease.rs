@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use env::Env;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::client::Client;
 use crate::grpc::CallError;
@@ -102,7 +102,7 @@ impl Leases {
                 return None;
             }
         }
-        let answer = timeout(ASK_LIMIT, self.client.lease_seconds_left(id)).await;
+        let answer = self.env.timeout(ASK_LIMIT, self.client.lease_seconds_left(id)).await;
         let now = self.env.now_seconds();
         let mut foreign = self.foreign.lock();
         let Ok(Ok(left)) = answer else {

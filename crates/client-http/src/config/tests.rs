@@ -60,10 +60,10 @@ fn a_plugin_with_a_path_is_looked_for_beside_the_kubeconfig_and_one_without_is_n
         }
     };
     let beta = "apiVersion: client.authentication.k8s.io/v1beta1";
-    let plugin = read(&format!("{{{beta}, command: ./login, args: [a, b], env: [{{name: X, value: y}}]}}"));
+    let plugin = read(&format!("{{{beta}, command: ./login, args: [a, b], env: [{{name: X, value: why}}]}}"));
     assert_eq!(plugin.command, "/etc/kube/./login");
     assert_eq!(plugin.args, ["a", "b"]);
-    assert_eq!(plugin.env, [("X".to_owned(), "y".to_owned())]);
+    assert_eq!(plugin.env, [("X".to_owned(), "why".to_owned())]);
     assert!(plugin.cluster.is_none());
     let plugin = read(&format!("{{{beta}, command: login, provideClusterInfo: true}}"));
     assert_eq!(plugin.command, "login");
