@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{advertise, cli, kubeconfig, loops};
+use crate::{advertise, backup, cli, kubeconfig, loops};
 
 /// How often certificates are looked at; they are renewed months before they end.
 const CHECK_CERTIFICATES: Duration = Duration::from_secs(3600);
@@ -124,6 +124,8 @@ async fn serve(settings: Settings) -> Result<()> {
         )
     })?;
 
+    backup::check_restored(&settings.data_dir)?;
+
     // The store before anything is written: its lock keeps a second server away.
     let catalog = Arc::new(Catalog::builtin());
     let table = Table::new(catalog.clone(), env.clone());
@@ -190,7 +192,7 @@ async fn serve(settings: Settings) -> Result<()> {
             biased;
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
-            _ = check_store.tick() => if settings.store.fails_for_good() && let Err(why) = engine.health() {
+            _ = check_store.tick() => if let Some(why) = engine.failed() {
                 // What was acknowledged is on disk; whoever watches over us may start us again.
                 break Err(anyhow!("{why}"));
             },

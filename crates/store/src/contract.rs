@@ -116,6 +116,10 @@ pub trait Engine: Send + Sync {
     fn expire(&self, now: u64) -> BoxFuture<'_, Result<(), CommitError>>;
     /// `Err` with the reason once the engine can no longer commit; for health checks.
     fn health(&self) -> Result<(), String>;
+    /// Why it can never commit again, if so: whoever runs it may as well end.
+    fn failed(&self) -> Option<String> {
+        self.health().err()
+    }
     /// Stops accepting, finishes what was accepted, releases files and locks.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

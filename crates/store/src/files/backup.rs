@@ -139,8 +139,12 @@ impl Backup {
                     backup.entries.extend(change.to_entry(payload, revision));
                     count += 1;
                 }
-                Some(SnapshotFrame::Last(said)) if said != count => return Err(damaged("part of it is missing")),
-                Some(SnapshotFrame::Last(_)) if end != length => return Err(damaged("something follows the end")),
+                Some(SnapshotFrame::Last(said)) if said != count => {
+                    return Err(damaged("part of it is missing"));
+                }
+                Some(SnapshotFrame::Last(_)) if end != length => {
+                    return Err(damaged("something follows the end"));
+                }
                 Some(SnapshotFrame::Last(_)) => return Ok(backup),
                 None => return Err(damaged("an entry has an unknown form")),
             }

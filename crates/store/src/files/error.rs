@@ -63,9 +63,8 @@ impl OpenError {
     pub(super) fn can_be_cut(self, kept: u64) -> OpenError {
         match self {
             OpenError::Damaged { path, offset, what, .. } => {
-                let mend = format!(
-                    "{MEND}, or give up everything after revision {kept} with `setpoint repair`"
-                );
+                let mend =
+                    format!("{MEND}, or give up everything after revision {kept} with `setpoint repair`");
                 OpenError::Damaged { path, offset, what, mend }
             }
             other => other,

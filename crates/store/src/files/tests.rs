@@ -22,7 +22,12 @@ fn contents(dir: &Path) -> Contents {
     let read = |path: PathBuf| {
         (path.file_name().unwrap().to_str().unwrap().to_owned(), std::fs::read(path).unwrap())
     };
-    std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|p| !is_place(p)).map(read).collect()
+    std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|p| !is_place(p))
+        .map(read)
+        .collect()
 }
 
 fn is_place(path: &Path) -> bool {

@@ -32,3 +32,4 @@ mod text;
 mod upstream_quirks;
 mod warnings;
 mod watches;
+mod watches_compacted;

@@ -6,7 +6,8 @@ use super::*;
 
 fn backup() -> Backup {
     let Loaded { revision, entries, .. } = expected(LAST);
-    let file = |name: &str, content: &[u8]| BackupFile { name: name.into(), mode: 0o600, content: content.into() };
+    let file =
+        |name: &str, content: &[u8]| BackupFile { name: name.into(), mode: 0o600, content: content.into() };
     Backup { revision, entries, files: vec![file("pki/ca.key", b"secret"), file("pki/empty", b"")] }
 }
 
