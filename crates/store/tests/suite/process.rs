@@ -91,6 +91,8 @@ async fn check(dir: &Path, said: &Said, context: &str) {
     let engine = DiskEngine::open(dir, state.clone(), DiskOptions::default())
         .unwrap_or_else(|error| panic!("{context}: {error}"));
     assert!(state.revision().0 >= said.revision, "{context}: revision went back");
+    // A crash is no copy: only that moves the revision on by a thousand million.
+    assert!(state.revision().0 < said.revision + 1_000_000, "{context}: taken for a copy");
     for (task, acked) in &said.acked {
         let latest =
             state.get(&format!("{task}/latest")).unwrap_or_else(|| panic!("{context}: task {task} lost"));
