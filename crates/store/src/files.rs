@@ -135,11 +135,8 @@ impl Files {
         let manifest = Manifest::read(dir)?;
         let mut chain = read::chain(dir, &manifest, purpose == Purpose::Repair)?;
         let found = chain.loaded.revision;
-        let mut goal = step::announced(dir)?;
-        if goal.is_none() && (place.copied || purpose == Purpose::Repair) {
-            goal = Some(step::goal(found));
-            step::announce(dir, step::goal(found))?;
-        }
+        let must_move = place.copied || purpose == Purpose::Repair;
+        let goal = step::decide(dir, found, must_move, purpose == Purpose::Repair)?;
         remove_leftovers(dir, &manifest, found, goal)?;
         let first = *manifest.segments.last().expect("Manifest::read refuses an empty one");
         let tail_path = directory::segment(dir, first);
@@ -153,7 +150,7 @@ impl Files {
             rewrite(&tail_path, chain.tail_bytes).map_err(|e| OpenError::io(&tail_path, e))?;
         }
         let (mut manifest, mut tail_path) = (manifest, tail_path);
-        // Not so after a move that was only kept from deleting its announcement.
+        // Not so after a move that was only kept from saying that it is finished.
         if let Some(goal) = goal.filter(|goal| *goal > found) {
             (manifest, tail_path) = chain.move_on(dir, &manifest, goal)?;
             if purpose == Purpose::Use {
@@ -168,7 +165,7 @@ impl Files {
             && let Some(place) = unmarked.take()
         {
             place.renew(dir)?;
-            step::finished(dir)?;
+            step::finish(dir)?;
         }
         let tail = Tail::open(tail_path.clone()).map_err(|e| OpenError::io(&tail_path, e))?;
         let shared = Shared { manifest, snapshot_bytes: chain.snapshot_bytes, failure: None };

@@ -40,8 +40,33 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("MOVE")
 }
 
+/// To which revision the store at `found` has to move, if at all; announced from now on. The revision itself: a move
+/// that is done, but for its end. `again`: even then.
+pub(super) fn decide(
+    dir: &Path,
+    found: Revision,
+    must_move: bool,
+    again: bool,
+) -> Result<Option<Revision>, OpenError> {
+    match announced(dir)? {
+        Some(to) if to > found || (to == found && !again) => Ok(Some(to)),
+        announced => {
+            // Written to since: what is left of it says nothing.
+            if announced.is_some() {
+                finish(dir)?;
+            }
+            if !must_move {
+                return Ok(None);
+            }
+            let to = goal(found);
+            announce(dir, to)?;
+            Ok(Some(to))
+        }
+    }
+}
+
 /// The goal of a move that was announced and may not be finished.
-pub(super) fn announced(dir: &Path) -> Result<Option<Revision>, OpenError> {
+fn announced(dir: &Path) -> Result<Option<Revision>, OpenError> {
     let path = path(dir);
     let said = match std::fs::read_to_string(&path) {
         Ok(said) => said,
@@ -61,8 +86,8 @@ pub(super) fn announce(dir: &Path, goal: Revision) -> Result<(), OpenError> {
     directory::write_whole(&path, content(goal).as_bytes()).map_err(|e| OpenError::io(&path, e))
 }
 
-/// Should the deletion be lost, the next start finds a store that is past the goal, and deletes it again.
-pub(super) fn finished(dir: &Path) -> Result<(), OpenError> {
+/// Should the deletion be lost, the next start finds a store that has reached the goal, and deletes it again.
+pub(super) fn finish(dir: &Path) -> Result<(), OpenError> {
     let path = path(dir);
     std::fs::remove_file(&path).map_err(|e| OpenError::io(&path, e))
 }

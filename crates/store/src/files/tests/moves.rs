@@ -178,6 +178,23 @@ fn an_interrupted_move_is_finished() {
     }
 }
 
+/// A power cut right after a move may bring its announcement back; a copy of such a directory is still a copy.
+#[test]
+fn an_announcement_that_came_back_neither_moves_again_nor_hides_a_copy() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, other) = (home.path().join("store"), home.path().join("copy"));
+    store(&dir);
+    step::announce(&dir, Revision(LAST - 1)).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    copy(&dir, &other);
+    assert_eq!(revision(&dir), LAST);
+    assert!(!dir.join("MOVE").exists());
+    moved(open(&other).unwrap());
+    // Whoever asks for it gets it, also where one has just ended.
+    let (first, second) = (repair(&dir).unwrap(), repair(&dir).unwrap());
+    assert!(second.revision.0 >= first.revision.0 + step::STEP, "{first:?} {second:?}");
+}
+
 #[test]
 fn a_repair_gives_up_the_damaged_end_and_moves_on() {
     let home = tempfile::tempdir().unwrap();
