@@ -20,13 +20,13 @@ use crate::contract::{Entry, Revision};
 pub(super) const STEP: u64 = 1_000_000_000;
 
 /// The same copy may be put back twice, and the revision must not be the same both times. So it is at
-/// least what a store would have that commits this often since that day.
-const COMMITS_PER_SECOND: u64 = 10_000;
+/// least what a store would have that commits 10,000 times a second since that day.
+const COMMIT_MICROS: u128 = 100;
 const DAY: Duration = Duration::from_secs(1_577_836_800); // 2020-01-01
 
 /// Where a store goes on that is put back at `revision`.
 pub(super) fn goal(revision: Revision) -> Revision {
-    let by_clock = since(DAY).as_secs().saturating_mul(COMMITS_PER_SECOND);
+    let by_clock = u64::try_from(since(DAY).as_micros() / COMMIT_MICROS).unwrap_or_default();
     Revision(revision.0.saturating_add(STEP).max(by_clock))
 }
 
