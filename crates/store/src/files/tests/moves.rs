@@ -140,12 +140,15 @@ fn a_damaged_mark_moves_on_and_a_damaged_announcement_is_refused() {
     assert!(open(home.path()).unwrap_err().to_string().contains("MOVE is damaged"));
 }
 
+/// What a power cut leaves, and how it came so far.
+type Stage<'a> = (&'a str, &'a dyn Fn(&Path));
+
 /// A power cut after any of the steps of a move: the next start finishes it.
 #[test]
 fn an_interrupted_move_is_finished() {
     let home = tempfile::tempdir().unwrap();
     let goal = Revision(LAST + 5 * step::STEP);
-    let stages: [(&str, &dyn Fn(&Path)); 5] = [
+    let stages: [Stage<'_>; 5] = [
         ("announced", &|_| {}),
         ("half a snapshot", &|dir| {
             std::fs::write(directory::temporary_name(&directory::snapshot(dir, goal)), "half").unwrap()
