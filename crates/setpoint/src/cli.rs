@@ -33,6 +33,7 @@ pub fn command() -> Command {
                 .arg(data_dir())
                 .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask")),
         )
+        .subcommands(crate::backup::commands(data_dir))
         .subcommand(bench::command())
         .subcommand(diff::command())
         .subcommand(Command::new("version").about("Print the versions of setpoint and of the API it speaks"))

@@ -1,6 +1,7 @@
 //! `setpoint`: the Kubernetes control plane as one program. Parse, wire, run, drain.
 
 mod advertise;
+mod backup;
 mod cli;
 mod identity;
 mod kubeconfig;
@@ -23,6 +24,9 @@ fn main() -> ExitCode {
     let done = match matches.subcommand() {
         Some(("up" | "server", matches)) => run::Settings::from_matches(matches).and_then(run::run),
         Some(("kubeconfig", matches)) => kubeconfig::print(matches),
+        Some(("backup", matches)) => backup::backup(matches),
+        Some(("restore", matches)) => backup::restore(matches),
+        Some(("repair", matches)) => backup::repair(matches),
         Some(("reset", matches)) => reset::reset(matches),
         Some(("bench", matches)) => bench::run(matches).map_err(anyhow::Error::from),
         Some(("diff", matches)) => diff::run(matches).map_err(anyhow::Error::from),

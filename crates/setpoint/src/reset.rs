@@ -5,11 +5,10 @@ use std::io::{IsTerminal, Write};
 use anyhow::{Context, Result, bail};
 use clap::ArgMatches;
 
-use crate::cli;
-use crate::store_choice;
+use crate::{backup, cli, store_choice};
 
 /// What setpoint keeps in a data directory; anything else in it is not ours to delete.
-const OURS: [&str; 3] = ["store", "pki", "admin.kubeconfig"];
+const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", store_choice::ETCD_MARK, backup::RESTORING];
 
 pub fn reset(matches: &ArgMatches) -> Result<()> {
     let dir = cli::data_dir_of(matches);

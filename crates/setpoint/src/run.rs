@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{advertise, cli, kubeconfig, loops};
+use crate::{advertise, backup, cli, kubeconfig, loops};
 
 /// How often the store is asked whether it still can commit.
 const CHECK_STORE: Duration = Duration::from_secs(1);
@@ -123,6 +123,8 @@ async fn serve(settings: Settings) -> Result<()> {
         )
     })?;
 
+    backup::check_restored(&settings.data_dir)?;
+
     // The store before anything is written: its lock keeps a second server away.
     let catalog = Arc::new(Catalog::builtin());
     let table = Table::new(catalog.clone(), env.clone());
@@ -194,7 +196,7 @@ async fn serve(settings: Settings) -> Result<()> {
             biased;
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
-            () = env.sleep(CHECK_STORE) => if settings.store.fails_for_good() && let Err(why) = engine.health() {
+            () = env.sleep(CHECK_STORE) => if let Some(why) = engine.failed() {
                 // What was acknowledged is on disk; whoever watches over us may start us again.
                 break Err(anyhow!("{why}"));
             },

@@ -6,8 +6,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use env::Env;
 use store::{DiskEngine, DiskOptions, Engine, MemoryEngine};
-use store_etcd::TlsFiles;
+use store_etcd::{ConnectError, TlsFiles};
 use table::Table;
+
+/// In the data directory: how far etcd was.
+pub const ETCD_MARK: &str = "etcd-revision";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreChoice {
@@ -92,8 +95,12 @@ impl StoreChoice {
                 let config = tls.as_ref().map(TlsFiles::load).transpose().context(
                     "TLS to etcd cannot be set up; mend --etcd-cafile, --etcd-certfile or --etcd-keyfile",
                 )?;
-                let options =
-                    store_etcd::Options { endpoints: urls.clone(), prefix: "/registry/".into(), tls: config };
+                let options = store_etcd::Options {
+                    endpoints: urls.clone(),
+                    prefix: "/registry/".into(),
+                    tls: config,
+                    mark: Some(data_dir.join(ETCD_MARK)),
+                };
                 let hint = match tls {
                     None => "start it there, or name another address with --store etcd:URL",
                     Some(_) => {
@@ -101,17 +108,16 @@ impl StoreChoice {
                          trusts the one in --etcd-certfile"
                     }
                 };
-                let engine = store_etcd::EtcdEngine::connect_with(options, env.clone(), table.clone())
-                    .await
-                    .with_context(|| format!("cannot use etcd at {}; {hint}", urls.join(",")))?;
-                Ok(engine)
+                let engine = store_etcd::EtcdEngine::connect_with(options, env.clone(), table.clone()).await;
+                let at = urls.join(",");
+                match engine {
+                    Ok(engine) => Ok(engine),
+                    // It says itself how to mend it.
+                    Err(error @ ConnectError::WentBack(_)) => bail!("cannot use etcd at {at}: {error}"),
+                    Err(error) => Err(error).with_context(|| format!("cannot use etcd at {at}; {hint}")),
+                }
             }
         }
-    }
-
-    /// Whether a store that cannot commit any more stays so: a failed disk does, an etcd may come back.
-    pub fn fails_for_good(&self) -> bool {
-        !matches!(self, StoreChoice::Etcd { .. })
     }
 
     pub fn describe(&self, data_dir: &Path) -> String {

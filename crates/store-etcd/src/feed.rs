@@ -4,6 +4,7 @@
 //!  load ──> Following ──lost──> (pause) ──> Following at seen+1
 //!   ^          │ compacted, a gap, another log
 //!   └──────────┘ reset: cursors of the table end with 410
+//!   an older state than was served ──> the end: the store has failed
 //! ```
 
 use std::sync::Arc;
@@ -18,9 +19,10 @@ use crate::channel::Channel;
 use crate::client::{Client, RANGE, WATCH, head_request, header};
 use crate::grpc::{CallError, Connection};
 use crate::lease::Leases;
-use crate::load::{key_of, load};
+use crate::load::{Loaded, key_of, load};
+use crate::mark::Mark;
 use crate::proto::{RangeResponse, WatchCreateRequest, WatchRequest, WatchResponse};
-use crate::shared::Shared;
+use crate::shared::{Shared, went_back};
 
 /// The pause after the second failure in a row; the first is followed by none.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
@@ -39,6 +41,8 @@ pub struct Feed {
     pub shared: Arc<Shared>,
     pub state: Arc<dyn State>,
     pub prefix: String,
+    /// What was served before this process began.
+    pub mark: Option<Arc<Mark>>,
 }
 
 /// Why a watch ended.
@@ -47,6 +51,21 @@ enum End {
     Lost(String),
     /// What is missing cannot be had any more.
     Reload(String),
+    /// etcd holds an older state than was served: the end, and it has been told.
+    Refused,
+}
+
+/// Why nothing was loaded.
+pub enum LoadError {
+    Call(CallError),
+    /// etcd holds an older state than was served.
+    Refused(String),
+}
+
+impl From<CallError> for LoadError {
+    fn from(error: CallError) -> LoadError {
+        LoadError::Call(error)
+    }
 }
 
 impl From<CallError> for End {
@@ -57,16 +76,40 @@ impl From<CallError> for End {
 
 impl Feed {
     /// Loads everything into the state. Answers the id of the cluster it came from.
-    pub async fn load(&self) -> Result<u64, CallError> {
+    pub async fn load(&self) -> Result<u64, LoadError> {
         let loaded = load(&self.client, &self.leases, &self.prefix).await?;
+        self.check(&loaded)?;
         tracing::info!(revision = loaded.revision, keys = loaded.entries.len(), "loaded from etcd");
         self.state.reset(Revision(loaded.revision), loaded.entries);
         self.shared.forget_wanted();
+        self.shared.set_cluster(loaded.cluster);
         self.shared.set_seen(loaded.revision);
         Ok(loaded.cluster)
     }
 
-    /// Follows the log for ever; the owner aborts it.
+    /// A reading of etcd's leader (not of a member that lags) with less than was served is one of another past.
+    fn check(&self, loaded: &Loaded) -> Result<(), LoadError> {
+        let (now, seen) = (loaded.revision, self.shared.seen());
+        if now < seen {
+            return Err(LoadError::Refused(self.shared.refuse(seen, now)));
+        }
+        let Some(served) = self.mark.as_ref().and_then(|mark| mark.said()).filter(|s| now < s.revision)
+        else {
+            return Ok(());
+        };
+        // Nobody restores a snapshot of nothing: this is another etcd, for a cluster that begins anew.
+        if served.cluster != loaded.cluster && loaded.entries.is_empty() {
+            tracing::warn!(
+                now,
+                was = served.revision,
+                "another etcd with nothing in it: revisions begin anew"
+            );
+            return Ok(());
+        }
+        Err(LoadError::Refused(went_back(served.revision, now)))
+    }
+
+    /// Follows the log for ever, unless it goes back; the owner aborts it.
     pub async fn run(self, mut cluster: u64) {
         let mut failures = 0;
         loop {
@@ -76,6 +119,7 @@ impl Feed {
                 failures = 0;
             }
             let reason = match end {
+                End::Refused => return,
                 End::Lost(reason) => {
                     tracing::warn!(reason, seen = self.shared.seen(), "lost the watch on etcd");
                     reason
@@ -91,7 +135,8 @@ impl Feed {
                             cluster = loaded;
                             reason
                         }
-                        Err(error) => format!("loading from etcd failed: {error}"),
+                        Err(LoadError::Refused(_)) => return,
+                        Err(LoadError::Call(error)) => format!("loading from etcd failed: {error}"),
                     }
                 }
             };
@@ -126,10 +171,12 @@ impl Feed {
         let (is_cluster, revision) = header(answer.header)?;
         let seen = self.shared.seen();
         if is_cluster != cluster {
+            // It may have moved on past us, as a restored one should.
             return Err(End::Reload(format!("cluster {is_cluster:x} answers in place of {cluster:x}")));
         }
         if revision < seen {
-            return Err(End::Reload(format!("etcd is at revision {revision}, but has been at {seen}")));
+            self.shared.refuse(seen, revision);
+            return Err(End::Refused);
         }
         Ok(())
     }

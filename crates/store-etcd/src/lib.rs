@@ -21,6 +21,7 @@ mod feed;
 mod grpc;
 mod lease;
 mod load;
+mod mark;
 mod proto;
 mod shared;
 mod tls;
@@ -28,6 +29,7 @@ mod txn;
 
 use std::fmt::Display;
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -41,9 +43,10 @@ use tokio::task::JoinHandle;
 pub use channel::EndpointError;
 use channel::{CALL_LIMIT, Channel, Cluster};
 use client::Client;
-use feed::Feed;
+use feed::{Feed, LoadError};
 use grpc::CallError;
 use lease::Leases;
+use mark::{Mark, Served};
 use shared::Shared;
 pub use tls::{TlsFileError, TlsFiles};
 pub use tokio_rustls::rustls::ClientConfig as TlsConfig;
@@ -55,6 +58,8 @@ const MAX_IN_FLIGHT: u32 = 256;
 const SEEN_LIMIT: Duration = Duration::from_secs(10);
 /// How often a call is tried while calls fail, to notice that etcd is back.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
+/// How often the highest revision is noted in a file, if it has changed.
+const MARK_EVERY: Duration = Duration::from_secs(10);
 /// Loads that a compaction overtook, before `connect` gives up.
 const LOAD_ATTEMPTS: usize = 3;
 
@@ -67,6 +72,8 @@ pub struct Options {
     pub prefix: String,
     /// Roots and, where etcd asks for one, a client certificate. Needed for `https` endpoints.
     pub tls: Option<Arc<TlsConfig>>,
+    /// Where to note the highest revision served, so that an etcd that has gone back is refused after a restart too.
+    pub mark: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +84,11 @@ pub enum ConnectError {
     NoPrefix,
     #[error("loading from etcd failed: {0}")]
     Load(String),
+    /// It holds an older state than was served.
+    #[error("{0}")]
+    WentBack(String),
+    #[error("{}: {source}", path.display())]
+    Mark { path: PathBuf, source: std::io::Error },
 }
 
 /// An etcd cluster as the store. Its tasks end with [`Engine::close`] or when it is dropped.
@@ -87,6 +99,7 @@ pub struct EtcdEngine {
     shared: Arc<Shared>,
     in_flight: Semaphore,
     barrier: Barrier,
+    mark: Option<Arc<Mark>>,
     /// The feed and the probe. Held for a few instructions.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -99,7 +112,7 @@ impl EtcdEngine {
         env: Env,
         state: Arc<dyn State>,
     ) -> Result<Arc<EtcdEngine>, ConnectError> {
-        EtcdEngine::connect_with(Options { endpoints, prefix, tls: None }, env, state).await
+        EtcdEngine::connect_with(Options { endpoints, prefix, tls: None, mark: None }, env, state).await
     }
 
     pub async fn connect_with(
@@ -111,6 +124,10 @@ impl EtcdEngine {
         if options.prefix.is_empty() {
             return Err(ConnectError::NoPrefix);
         }
+        let mark = |path: PathBuf| {
+            Mark::read(path.clone()).map(Arc::new).map_err(|source| ConnectError::Mark { path, source })
+        };
+        let mark = options.mark.map(mark).transpose()?;
         let shared = Arc::new(Shared::new(env.clone()));
         let client = Arc::new(Client::new(Channel::new(cluster.clone()), shared.clone()));
         let leases = Arc::new(Leases::new(env.clone(), client.clone()));
@@ -122,19 +139,27 @@ impl EtcdEngine {
             shared: shared.clone(),
             state,
             prefix: options.prefix,
+            mark: mark.clone(),
         };
         let mut loaded = feed.load().await;
         for _ in 1..LOAD_ATTEMPTS {
-            if !matches!(&loaded, Err(e) if e.is_compacted()) {
+            if !matches!(&loaded, Err(LoadError::Call(e)) if e.is_compacted()) {
                 break;
             }
             loaded = feed.load().await;
         }
-        let loaded = loaded.map_err(|e| ConnectError::Load(e.to_string()))?;
-        let tasks = vec![
+        let loaded = loaded.map_err(|e| match e {
+            LoadError::Call(error) => ConnectError::Load(error.to_string()),
+            LoadError::Refused(why) => ConnectError::WentBack(why),
+        })?;
+        let mut tasks = vec![
             env.spawn("etcd-feed", feed.run(loaded)),
             env.spawn("etcd-probe", probe(env.clone(), client.clone(), shared.clone())),
         ];
+        if let Some(mark) = &mark {
+            note(mark, &shared);
+            tasks.push(env.spawn("etcd-mark", keep_noting(env.clone(), mark.clone(), shared.clone())));
+        }
         Ok(Arc::new(EtcdEngine {
             env,
             client,
@@ -142,6 +167,7 @@ impl EtcdEngine {
             shared,
             in_flight: Semaphore::new(MAX_IN_FLIGHT as usize),
             barrier: Barrier::default(),
+            mark,
             tasks: Mutex::new(tasks),
         }))
     }
@@ -181,7 +207,17 @@ impl EtcdEngine {
 
     async fn commit_now(&self, commit: Commit) -> Result<Revision, CommitError> {
         let _turn = self.turn().await?;
+        let before = self.shared.seen();
+        // A put always takes a new revision.
+        let puts = commit.ops.iter().any(|(_, op)| matches!(op, Op::Put { .. }));
         match self.send(&commit).await? {
+            // Written into another past, where our guards may have held by chance.
+            Outcome::Committed { revision } if revision < before + u64::from(puts) => {
+                Err(CommitError::Unknown(self.shared.refuse(before, revision)))
+            }
+            Outcome::Refused { revision, .. } if revision < before => {
+                Err(CommitError::Stopped(self.shared.refuse(before, revision)))
+            }
             Outcome::Committed { revision } => {
                 self.seen(revision).await.map_err(|late| {
                     CommitError::Unknown(format!("committed at revision {revision}, but {late}"))
@@ -201,11 +237,15 @@ impl EtcdEngine {
 
     async fn barrier_now(&self) -> Result<Revision, CommitError> {
         let _turn = self.turn().await?;
+        let before = self.shared.seen();
         let asked = self.env.timeout(CALL_LIMIT, self.barrier.pass(|| self.client.revision())).await;
         let revision = match asked {
             Ok(revision) => revision.map_err(|e| stopped("etcd's revision cannot be read", &e))?,
             Err(_) => return Err(stopped("etcd's revision cannot be read", &CallError::Timeout(CALL_LIMIT))),
         };
+        if revision < before {
+            return Err(CommitError::Stopped(self.shared.refuse(before, revision)));
+        }
         self.seen(revision).await.map_err(|late| stopped("the state is not fresh", &late))?;
         Ok(Revision(revision))
     }
@@ -226,6 +266,9 @@ impl EtcdEngine {
     async fn turn(&self) -> Result<SemaphorePermit<'_>, CommitError> {
         if self.shared.is_closed() {
             return Err(CommitError::Stopped("the engine is closed".into()));
+        }
+        if let Some(why) = self.shared.refused() {
+            return Err(CommitError::Stopped(why));
         }
         match self.env.timeout(CALL_LIMIT, self.in_flight.acquire()).await {
             Ok(Ok(turn)) => Ok(turn),
@@ -266,6 +309,11 @@ impl Engine for EtcdEngine {
         self.shared.health()
     }
 
+    /// An etcd that cannot be reached may come back; one that went back stays so.
+    fn failed(&self) -> Option<String> {
+        self.shared.refused()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             if !self.shared.close() {
@@ -279,6 +327,9 @@ impl Engine for EtcdEngine {
             for task in tasks {
                 task.abort();
                 let _ = task.await;
+            }
+            if let Some(mark) = &self.mark {
+                note(mark, &self.shared);
             }
             self.client.close().await;
         })
@@ -318,6 +369,18 @@ impl Barrier {
         let revision = read().await?;
         *last = (covers, revision);
         Ok(revision)
+    }
+}
+
+fn note(mark: &Mark, shared: &Shared) {
+    mark.note(Served { cluster: shared.cluster(), revision: shared.seen() });
+}
+
+/// Seldom: each takes an fsync of the data directory's disk.
+async fn keep_noting(env: Env, mark: Arc<Mark>, shared: Arc<Shared>) {
+    loop {
+        env.sleep(MARK_EVERY).await;
+        note(&mark, &shared);
     }
 }
 

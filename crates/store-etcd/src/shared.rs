@@ -17,7 +17,11 @@ pub struct Shared {
     seen: watch::Sender<u64>,
     /// Highest revision that any answer has told of: the watch has to come this far.
     wanted: AtomicU64,
+    /// Whose log it is: the id of the etcd cluster.
+    cluster: AtomicU64,
     closed: AtomicBool,
+    /// Guards why nothing will be served any more.
+    refused: Mutex<Option<String>>,
     /// Guards what is broken now; held for a few instructions.
     trouble: Mutex<Trouble>,
     /// Wakes the probe: calls have begun to fail.
@@ -38,7 +42,9 @@ impl Shared {
             env,
             seen: watch::Sender::new(0),
             wanted: AtomicU64::new(0),
+            cluster: AtomicU64::new(0),
             closed: AtomicBool::new(false),
+            refused: Mutex::default(),
             trouble: Mutex::default(),
             calls_fail: Notify::new(),
             answered: Notify::new(),
@@ -52,6 +58,30 @@ impl Shared {
     /// The feed alone calls this, after the state has it.
     pub fn set_seen(&self, revision: u64) {
         self.seen.send_replace(revision);
+    }
+
+    pub fn cluster(&self) -> u64 {
+        self.cluster.load(Ordering::Relaxed)
+    }
+
+    pub fn set_cluster(&self, cluster: u64) {
+        self.cluster.store(cluster, Ordering::Relaxed);
+    }
+
+    /// etcd answered with `now` though it has been at `was`. Nobody is shown an older state than they have seen, so this
+    /// is the end; the answer says how to mend it.
+    pub fn refuse(&self, was: u64, now: u64) -> String {
+        let why = went_back(was, now);
+        let mut refused = self.refused.lock();
+        if refused.is_none() {
+            tracing::error!(was, now, "etcd went back: the store stops");
+        }
+        refused.get_or_insert(why).clone()
+    }
+
+    /// Why nothing will be served any more.
+    pub fn refused(&self) -> Option<String> {
+        self.refused.lock().clone()
     }
 
     /// Waits until the state has this revision. The caller limits the time.
@@ -115,6 +145,9 @@ impl Shared {
         if self.is_closed() {
             return Err("the engine is closed".into());
         }
+        if let Some(why) = self.refused() {
+            return Err(why);
+        }
         let now = self.env.monotonic();
         let trouble = self.trouble.lock();
         let lasting = |part: &Option<(Instant, String)>| {
@@ -130,4 +163,13 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// What to tell of it.
+pub fn went_back(was: u64, now: u64) -> String {
+    format!(
+        "etcd is at revision {now}, but this server has served revision {was}: a revision never goes back. Restore etcd's \
+         snapshot again with `etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted` and start again; \
+         to begin anew with what etcd holds now, run `setpoint reset` or choose another --data-dir first"
+    )
 }

@@ -10,6 +10,8 @@
 mod foreign;
 #[path = "engine/losses.rs"]
 mod losses;
+#[path = "engine/rewinds.rs"]
+mod rewinds;
 #[path = "engine/server.rs"]
 mod server;
 #[path = "engine/sharing.rs"]

@@ -120,6 +120,10 @@ pub trait Engine: Send + Sync {
     fn size_bytes(&self) -> Option<u64> {
         None
     }
+    /// Why it can never commit again, if so: whoever runs it may as well end.
+    fn failed(&self) -> Option<String> {
+        self.health().err()
+    }
     /// Stops accepting, finishes what was accepted, releases files and locks.
     fn close(&self) -> BoxFuture<'_, ()>;
 }

@@ -6,6 +6,8 @@
 //!  MANIFEST    which of the files below make up the store, with a checksum
 //!  snapshot-R  all entries as of revision R, in key order
 //!  log-F       commits from revision F on; only the last one is written to
+//!  place-N     which inode it was written to: another one in a copy
+//!  MOVE        to which revision the store has to move on before it is used
 //! ```
 //!
 //! Opening either gives every acknowledged commit or refuses and says what is wrong with which file. The one
@@ -24,19 +26,25 @@ use crate::contract::{Change, Revision};
 use crate::durable::{Durable, DurableError, FIRST_REVISION, Loaded};
 use directory::{Lock, Name};
 use manifest::Manifest;
+use place::Place;
 use tail::Tail;
 
+mod backup;
 mod directory;
 mod error;
 mod fold;
 mod frame;
 mod manifest;
+mod out;
+mod place;
 mod read;
 mod record;
+mod step;
 mod tail;
 #[cfg(test)]
 mod tests;
 
+pub use backup::{Backup, BackupFile, read_unlocked};
 pub use error::OpenError;
 
 /// The layout this program writes, and the only one it reads.
@@ -50,6 +58,8 @@ pub struct Files {
     loaded: Option<Loaded>,
     /// The segment that is written to.
     tail: Tail,
+    /// Until the first write: only a store that writes has something that a copy lacks.
+    unmarked: Option<Place>,
     /// Of the last record.
     revision: Revision,
     /// Log bytes since the last snapshot was begun.
@@ -78,17 +88,56 @@ pub fn check_unused(dir: &Path) -> Result<(), OpenError> {
     Lock::take(dir).map(drop)
 }
 
+/// What [`repair`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repaired {
+    /// The last revision that could be read.
+    pub kept: Revision,
+    /// Where the store goes on.
+    pub revision: Revision,
+}
+
+/// Gives up what cannot be read at the end of the log, and moves the revision on past everything that may have stood
+/// there. For whoever decides to; also for a directory that was put back in a way that leaves no trace (a volume's snapshot).
+pub fn repair(dir: &Path) -> Result<Repaired, OpenError> {
+    if !directory::check_format(dir)? {
+        let path = dir.join(directory::FORMAT_FILE);
+        return Err(OpenError::Missing { path });
+    }
+    let (files, kept) = Files::open_for(dir, u64::MAX, Purpose::Repair)?;
+    Ok(Repaired { kept, revision: files.revision })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Use,
+    Repair,
+}
+
 impl Files {
     /// Opens or creates a data directory and reads all of it.
     pub fn open(dir: &Path, snapshot_log_bytes: u64) -> Result<Files, OpenError> {
+        Self::open_for(dir, snapshot_log_bytes, Purpose::Use).map(|(files, _)| files)
+    }
+
+    /// Also the last revision that was found.
+    fn open_for(
+        dir: &Path,
+        snapshot_log_bytes: u64,
+        purpose: Purpose,
+    ) -> Result<(Files, Revision), OpenError> {
         directory::create(dir)?;
         let lock = Lock::take(dir)?;
         if !directory::check_format(dir)? {
             create(dir)?;
         }
+        let place = Place::read(dir)?;
         let manifest = Manifest::read(dir)?;
-        let chain = read::chain(dir, &manifest)?;
-        remove_leftovers(dir, &manifest, chain.loaded.revision)?;
+        let mut chain = read::chain(dir, &manifest, purpose == Purpose::Repair)?;
+        let found = chain.loaded.revision;
+        let must_move = place.copied || purpose == Purpose::Repair;
+        let goal = step::decide(dir, found, must_move, purpose == Purpose::Repair)?;
+        remove_leftovers(dir, &manifest, found, goal)?;
         let first = *manifest.segments.last().expect("Manifest::read refuses an empty one");
         let tail_path = directory::segment(dir, first);
         if chain.torn_bytes > 0 {
@@ -100,14 +149,33 @@ impl Files {
         if chain.torn_bytes > 0 || !whole || !lock.closed {
             rewrite(&tail_path, chain.tail_bytes).map_err(|e| OpenError::io(&tail_path, e))?;
         }
+        let (mut manifest, mut tail_path) = (manifest, tail_path);
+        // Not so after a move that was only kept from saying that it is finished.
+        if let Some(goal) = goal.filter(|goal| *goal > found) {
+            (manifest, tail_path) = chain.move_on(dir, &manifest, goal)?;
+            if purpose == Purpose::Use {
+                tracing::warn!(
+                    dir = %dir.display(), found = found.0, now = goal.0,
+                    "the data directory was copied or put back: its revision moves on, and watches begin anew"
+                );
+            }
+        }
+        let mut unmarked = Some(place);
+        if goal.is_some()
+            && let Some(place) = unmarked.take()
+        {
+            place.renew(dir)?;
+            step::finish(dir)?;
+        }
         let tail = Tail::open(tail_path.clone()).map_err(|e| OpenError::io(&tail_path, e))?;
         let shared = Shared { manifest, snapshot_bytes: chain.snapshot_bytes, failure: None };
-        Ok(Files {
+        let files = Files {
             dir: dir.to_owned(),
             lock: Some(lock),
             revision: chain.loaded.revision,
             loaded: Some(chain.loaded),
             tail,
+            unmarked,
             since_snapshot: chain.log_bytes,
             snapshot_log_bytes,
             buffer: Vec::new(),
@@ -115,7 +183,8 @@ impl Files {
             shared: Arc::new(Mutex::new(shared)),
             folding: None,
             cancelled: Arc::default(),
-        })
+        };
+        Ok((files, found))
     }
 
     fn write(&mut self, batch: &[Change]) -> io::Result<()> {
@@ -200,6 +269,12 @@ impl Durable for Files {
             return Err(DurableError::NotWritten(why.clone()));
         }
         let Some(last) = batch.last() else { return Ok(()) };
+        if let Some(place) = self.unmarked.take()
+            && let Err(error) = place.renew(&self.dir)
+        {
+            self.failed = true;
+            return Err(DurableError::NotWritten(error.to_string()));
+        }
         if let Err(error) = self.write(batch) {
             self.failed = true;
             return Err(DurableError::Unknown(self.explain(&error)));
@@ -242,7 +317,7 @@ fn create(dir: &Path) -> Result<(), OpenError> {
             Name::Temporary => true,
             // Left by a creation that was interrupted: it holds no record yet.
             Name::Segment(_) => std::fs::metadata(&path).is_ok_and(|m| m.len() <= empty_segment_bytes()),
-            Name::Snapshot(_) => false,
+            Name::Snapshot(_) | Name::Place(_) => false,
             Name::Other => [directory::LOCK_FILE, "MANIFEST", "lost+found"].contains(&file_name),
         };
         if !harmless {
@@ -291,11 +366,42 @@ fn rewrite(path: &Path, bytes: u64) -> io::Result<()> {
     directory::replace(&file, &temporary, path)
 }
 
-/// Deletes what an interrupted snapshot left, and refuses what no crash of ours can have left.
-fn remove_leftovers(dir: &Path, manifest: &Manifest, revision: Revision) -> Result<(), OpenError> {
+impl read::Chain {
+    /// Writes what was read as a store that goes on after `goal`, and deletes what it replaces.
+    fn move_on(
+        &mut self,
+        dir: &Path,
+        old: &Manifest,
+        goal: Revision,
+    ) -> Result<(Manifest, PathBuf), OpenError> {
+        self.loaded = Loaded { revision: goal, ..std::mem::take(&mut self.loaded).whole() };
+        let (manifest, bytes) = step::write(dir, goal, &self.loaded.entries)?;
+        (self.snapshot_bytes, self.log_bytes) = (bytes, 0);
+        let segments = old.segments.iter().map(|first| directory::segment(dir, *first));
+        for path in segments.chain(old.snapshot.map(|at| directory::snapshot(dir, at))) {
+            std::fs::remove_file(&path).map_err(|e| OpenError::io(&path, e))?;
+        }
+        Ok((manifest, directory::segment(dir, Revision(goal.0 + 1))))
+    }
+}
+
+/// A small text with its checksum as the last line.
+fn checked(mut text: String) -> String {
+    let checksum = crc32c::crc32c(text.as_bytes());
+    text.push_str(&format!("crc32c {checksum:08x}\n"));
+    text
+}
+
+/// Deletes what an interrupted snapshot or move left, and refuses what no crash of ours can have left.
+fn remove_leftovers(
+    dir: &Path,
+    manifest: &Manifest,
+    revision: Revision,
+    goal: Option<Revision>,
+) -> Result<(), OpenError> {
     for (path, name) in directory::list(dir)? {
         let removable = match name {
-            Name::Other => continue,
+            Name::Other | Name::Place(_) => continue,
             Name::Temporary => true,
             Name::Segment(first) if manifest.segments.contains(&first) => continue,
             Name::Snapshot(at) if manifest.snapshot == Some(at) => continue,
@@ -306,7 +412,7 @@ fn remove_leftovers(dir: &Path, manifest: &Manifest, revision: Revision) -> Resu
                     || length <= empty_segment_bytes()
             }
             // Older than the one in use, or finished but never put to use.
-            Name::Snapshot(at) => at <= revision,
+            Name::Snapshot(at) => at <= revision || goal == Some(at),
         };
         if !removable {
             let what = "it is not listed in MANIFEST, though it is newer than what is";

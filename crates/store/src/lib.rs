@@ -24,6 +24,6 @@ pub mod testing;
 pub use contract::*;
 pub use disk::{DiskEngine, DiskOptions};
 pub use durable::{Durable, DurableError, Loaded, Nothing};
-pub use files::{Files, OpenError, check_unused};
+pub use files::{Backup, BackupFile, Files, OpenError, Repaired, check_unused, read_unlocked, repair};
 pub use memory::MemoryEngine;
 pub use sequencer::{MAX_COMMIT_BYTES, MAX_COMMIT_OPS, Sequencer};

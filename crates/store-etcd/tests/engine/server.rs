@@ -111,6 +111,24 @@ impl EtcdServer {
         std::fs::remove_dir_all(self.dir.path().join("data")).unwrap();
     }
 
+    /// Kills it, and keeps what it has on disk as a backup.
+    pub fn save_data(&self) {
+        self.kill();
+        self.copy("data", "saved");
+    }
+
+    /// Kills it, and gives it what `save_data` kept.
+    pub fn put_data_back(&self) {
+        self.lose_data();
+        self.copy("saved", "data");
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        let dir = self.dir.path();
+        let done = Command::new("cp").arg("-a").arg(dir.join(from)).arg(dir.join(to)).status().unwrap();
+        assert!(done.success());
+    }
+
     /// Starts it (again) on its data directory and waits until it answers.
     pub async fn run(&self) {
         self.spawn();

@@ -49,8 +49,12 @@ async fn commits_pass_through_tls_and_need_the_right_certificates() {
         .unwrap();
     let state = Arc::new(MapState::default());
     let connect = |tls: ClientConfig| {
-        let options =
-            Options { endpoints: vec![etcd.endpoint()], prefix: "/tls/".into(), tls: Some(Arc::new(tls)) };
+        let options = Options {
+            endpoints: vec![etcd.endpoint()],
+            prefix: "/tls/".into(),
+            tls: Some(Arc::new(tls)),
+            mark: None,
+        };
         EtcdEngine::connect_with(options, Env::machine(), state.clone())
     };
     let (env, mut last) = (Env::machine(), None);

@@ -17,6 +17,8 @@ const CLOSED: &str = "closed";
 pub(super) enum Name {
     Segment(Revision),
     Snapshot(Revision),
+    /// Says where the directory lies.
+    Place(u64),
     /// Left by an interrupted write.
     Temporary,
     Other,
@@ -28,6 +30,10 @@ pub(super) fn segment(dir: &Path, first: Revision) -> PathBuf {
 
 pub(super) fn snapshot(dir: &Path, revision: Revision) -> PathBuf {
     dir.join(format!("snapshot-{:020}", revision.0))
+}
+
+pub(super) fn place(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("place-{number:020}"))
 }
 
 /// Creates it if it is missing, for its owner only.
@@ -66,26 +72,34 @@ pub(super) fn list(dir: &Path) -> Result<Vec<(PathBuf, Name)>, OpenError> {
 }
 
 fn classify(name: &str) -> Name {
-    let revision = |digits: &str| match digits.len() {
-        20 if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok().map(Revision),
+    let number = |digits: &str| match digits.len() {
+        20 if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok(),
         _ => None,
     };
+    let revision = |digits: &str| number(digits).map(Revision);
     if name.ends_with(".tmp") {
         return Name::Temporary;
     }
     if let Some(first) = name.strip_prefix("log-").and_then(revision) {
         return Name::Segment(first);
     }
+    if let Some(number) = name.strip_prefix("place-").and_then(number) {
+        return Name::Place(number);
+    }
     name.strip_prefix("snapshot-").and_then(revision).map_or(Name::Other, Name::Snapshot)
 }
 
 /// A new, empty file beside `path`, to be filled and then put in its place with [`replace`].
 pub(super) fn temporary(path: &Path) -> io::Result<(File, PathBuf)> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    let temporary = PathBuf::from(name);
+    let temporary = temporary_name(path);
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     Ok((file, temporary))
+}
+
+pub(super) fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    PathBuf::from(name)
 }
 
 /// Makes a temporary file durable, then gives it its name, durably.

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::FORMAT;
 
+/// Into an empty directory, for what is left of the old one must not be mixed with it.
+const MEND: &str = "restore a backup into an empty data directory with `setpoint restore`";
+
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("no permission for {}: run as the user who owns it, or change its owner", path.display())]
@@ -23,11 +26,13 @@ pub enum OpenError {
     )]
     OtherFormat { path: PathBuf, found: String },
     #[error(
-        "{} holds {what} but no FORMAT file: it is not a data directory, or part of it was lost. Choose an empty directory, or restore a backup",
+        "{} holds {what} but no FORMAT file: it is not a data directory, or part of it was lost. Choose an empty directory, or restore a backup into one with `setpoint restore`",
         path.display()
     )]
     NotOurs { path: PathBuf, what: String },
-    #[error("{} is missing: restore the data directory from a backup", path.display())]
+    #[error("{} holds {what}: choose an empty directory", path.display())]
+    NotEmpty { path: PathBuf, what: String },
+    #[error("{} is missing: {MEND}", path.display())]
     Missing { path: PathBuf },
     #[error("{} is damaged at byte {offset} ({what}): {mend}", path.display())]
     Damaged { path: PathBuf, offset: u64, what: String, mend: String },
@@ -50,19 +55,16 @@ impl OpenError {
     }
 
     pub(super) fn damaged(path: &Path, offset: u64, what: impl Into<String>) -> OpenError {
-        let mend = "restore the data directory from a backup".to_owned();
-        OpenError::Damaged { path: path.to_owned(), offset, what: what.into(), mend }
+        OpenError::Damaged { path: path.to_owned(), offset, what: what.into(), mend: MEND.to_owned() }
     }
 
-    /// Damage in the last log segment can also be cut away, by somebody who decides to.
+    /// Damage in the last log segment can also be cut away, by somebody who decides to. Not by hand: the revisions cut
+    /// off were handed out, so the store has to move on past them.
     pub(super) fn can_be_cut(self, kept: u64) -> OpenError {
         match self {
             OpenError::Damaged { path, offset, what, .. } => {
-                let mend = format!(
-                    "restore the data directory from a backup, or give up everything after revision {kept} with: \
-                     truncate -s {offset} {}",
-                    path.display()
-                );
+                let mend =
+                    format!("{MEND}, or give up everything after revision {kept} with `setpoint repair`");
                 OpenError::Damaged { path, offset, what, mend }
             }
             other => other,

@@ -13,23 +13,17 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::out::Out;
 use super::read::{SegmentReader, SnapshotReader, explain};
 use super::{OpenError, Shared, directory, record};
 use crate::contract::{Key, Revision};
-
-/// Written in pieces of this size.
-const CHUNK: usize = 1 << 20;
-/// And made durable each time this much was written, so that the log's own fsync never has to wait for a
-/// hundred megabytes of ours.
-const SYNC_EVERY: usize = 4 << 20;
 
 pub(super) struct Fold {
     pub dir: PathBuf,
@@ -98,10 +92,10 @@ impl Fold {
             while let Some((revision, change, payload)) = reader.next()? {
                 self.check_cancelled()?;
                 while let Some((key, place)) = newest.next_if(|(key, _)| **key < *change.key) {
-                    out.put_place(&key, place, &files, &mut value)?;
+                    put_place(&mut out, &key, place, &files, &mut value)?;
                 }
                 match newest.next_if(|(key, _)| **key == *change.key) {
-                    Some((key, place)) => out.put_place(&key, place, &files, &mut value)?,
+                    Some((key, place)) => put_place(&mut out, &key, place, &files, &mut value)?,
                     None => {
                         let bytes = &payload[change.value.clone().unwrap_or(0..0)];
                         out.put(change.key, bytes, revision, change.expires_at)?;
@@ -111,7 +105,7 @@ impl Fold {
         }
         for (key, place) in newest {
             self.check_cancelled()?;
-            out.put_place(&key, place, &files, &mut value)?;
+            put_place(&mut out, &key, place, &files, &mut value)?;
         }
         let count = out.count;
         let bytes = out.finish()?;
@@ -179,80 +173,26 @@ impl Fold {
     }
 
     fn discard(&self) {
-        let mut path = directory::snapshot(&self.dir, self.target).into_os_string();
-        path.push(".tmp");
+        let path = directory::temporary_name(&directory::snapshot(&self.dir, self.target));
         // Whatever stays behind is deleted at the next start.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// The snapshot being written.
-struct Out {
-    file: File,
-    temporary: PathBuf,
-    path: PathBuf,
-    buffer: Vec<u8>,
-    unsynced: usize,
-    bytes: u64,
-    count: u64,
-}
-
-impl Out {
-    fn create(path: &Path) -> io::Result<Out> {
-        let (file, temporary) = directory::temporary(path)?;
-        let buffer = Vec::with_capacity(CHUNK + (64 << 10));
-        Ok(Out { file, temporary, path: path.to_owned(), buffer, unsynced: 0, bytes: 0, count: 0 })
+/// Copies the value from the segment it stands in.
+fn put_place(
+    out: &mut Out,
+    key: &str,
+    place: Option<Place>,
+    files: &[(File, PathBuf)],
+    value: &mut Vec<u8>,
+) -> Result<(), OpenError> {
+    let Some(place) = place else { return Ok(()) };
+    let (file, path) = &files[place.segment];
+    value.resize(place.length, 0);
+    file.read_exact_at(value, place.offset).map_err(|e| OpenError::io(path, e))?;
+    if crc32c::crc32c(value) != place.checksum {
+        return Err(OpenError::damaged(path, place.offset, "a value changed while it was read"));
     }
-
-    fn put_place(
-        &mut self,
-        key: &str,
-        place: Option<Place>,
-        files: &[(File, PathBuf)],
-        value: &mut Vec<u8>,
-    ) -> Result<(), OpenError> {
-        let Some(place) = place else { return Ok(()) };
-        let (file, path) = &files[place.segment];
-        value.resize(place.length, 0);
-        file.read_exact_at(value, place.offset).map_err(|e| OpenError::io(path, e))?;
-        if crc32c::crc32c(value) != place.checksum {
-            return Err(OpenError::damaged(path, place.offset, "a value changed while it was read"));
-        }
-        self.put(key, value, place.revision, place.expires_at)
-    }
-
-    fn put(
-        &mut self,
-        key: &str,
-        value: &[u8],
-        revision: Revision,
-        expires: Option<u64>,
-    ) -> Result<(), OpenError> {
-        record::encode_entry(&mut self.buffer, key, value, revision, expires);
-        self.count += 1;
-        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
-    }
-
-    fn flush(&mut self) -> Result<(), OpenError> {
-        let written = self.file.write_all(&self.buffer).and_then(|()| {
-            self.unsynced += self.buffer.len();
-            if self.unsynced < SYNC_EVERY {
-                return Ok(());
-            }
-            self.unsynced = 0;
-            self.file.sync_data()
-        });
-        written.map_err(|e| OpenError::io(&self.temporary, e))?;
-        self.bytes += self.buffer.len() as u64;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<u64, OpenError> {
-        record::encode_last(&mut self.buffer, self.count);
-        self.flush()?;
-        directory::replace(&self.file, &self.temporary, &self.path)
-            .map_err(|e| OpenError::io(&self.path, e))?;
-        Ok(self.bytes)
-    }
+    out.put(key, value, place.revision, place.expires_at)
 }

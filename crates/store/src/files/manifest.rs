@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{OpenError, directory};
+use super::{OpenError, checked, directory};
 use crate::contract::Revision;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +41,7 @@ impl Manifest {
         for first in &self.segments {
             text.push_str(&format!("log {first}\n"));
         }
-        let checksum = crc32c::crc32c(text.as_bytes());
-        text.push_str(&format!("crc32c {checksum:08x}\n"));
-        text
+        checked(text)
     }
 }
 

@@ -24,7 +24,8 @@ pub(super) struct Chain {
     pub torn_bytes: u64,
 }
 
-pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError> {
+/// `cut`: whatever follows damage in the last segment is given up, as if it had never been written.
+pub(super) fn chain(dir: &Path, manifest: &Manifest, cut: bool) -> Result<Chain, OpenError> {
     let mut entries = Vec::new();
     let mut revision = FIRST_REVISION;
     let mut snapshot_bytes = 0;
@@ -51,7 +52,11 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest) -> Result<Chain, OpenError>
             match read {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(fault) if last && matches!(fault.kind, FaultKind::Torn) => {
+                Err(fault)
+                    if last
+                        && (matches!(fault.kind, FaultKind::Torn)
+                            || cut && matches!(fault.kind, FaultKind::Damaged(_))) =>
+                {
                     torn_bytes = reader.frames.length() - fault.offset;
                     break;
                 }

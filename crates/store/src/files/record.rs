@@ -7,13 +7,14 @@
 //!  file start      16 bytes of magic │ revision u64
 //!  snapshot entry  1 u8 │ revision u64 │ change (a put)
 //!  snapshot end    2 u8 │ number of entries u64
+//!  backup's file   3 u8 │ mode u32 │ name length u32 │ name │ content
 //! ```
 
 use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::frame;
+use super::{BackupFile, frame};
 use crate::contract::{Change, Entry, Key, Revision};
 
 /// What a log segment begins with; the revision is its first record's.
@@ -27,6 +28,7 @@ const PUT_EXPIRING: u8 = 2;
 
 const ENTRY: u8 = 1;
 const LAST: u8 = 2;
+const FILE: u8 = 3;
 
 pub(super) fn encode_start(buffer: &mut Vec<u8>, magic: &[u8; 16], revision: Revision) {
     let start = frame::begin(buffer);
@@ -75,6 +77,26 @@ pub(super) fn encode_last(buffer: &mut Vec<u8>, count: u64) {
     buffer.push(LAST);
     buffer.extend_from_slice(&count.to_le_bytes());
     frame::finish(buffer, start);
+}
+
+pub(super) fn encode_file(buffer: &mut Vec<u8>, file: &BackupFile) {
+    let start = frame::begin(buffer);
+    buffer.push(FILE);
+    buffer.extend_from_slice(&file.mode.to_le_bytes());
+    buffer.extend_from_slice(&length(file.name.len()));
+    buffer.extend_from_slice(file.name.as_bytes());
+    buffer.extend_from_slice(&file.content);
+    frame::finish(buffer, start);
+}
+
+/// `None` for any other frame.
+pub(super) fn decode_file(payload: &[u8]) -> Option<BackupFile> {
+    let mut reader = Reader { payload, at: 0 };
+    (reader.u8()? == FILE).then_some(())?;
+    let mode = reader.u32()?;
+    let name_length = reader.u32()? as usize;
+    let name = std::str::from_utf8(reader.take(name_length)?).ok()?.to_owned();
+    Some(BackupFile { name, mode, content: payload[reader.at..].to_vec() })
 }
 
 /// One change as it stands in a payload.

@@ -85,12 +85,18 @@ fn writer(dir: &Path, writers: u64, snapshot_log_bytes: u64) -> Task {
     Task { dir: dir.to_owned(), writers, snapshot_log_bytes, commits: 0 }
 }
 
+/// The context of a directory that was copied with its files.
+const COPIED: &str = "full disk";
+
 /// Opens what is left and compares it with what was acknowledged. Gives the store back to the next round.
 async fn check(dir: &Path, said: &Said, context: &str) {
     let state = Arc::new(MapState::default());
     let engine = DiskEngine::open(dir, state.clone(), DiskOptions::default())
         .unwrap_or_else(|error| panic!("{context}: {error}"));
     assert!(state.revision().0 >= said.revision, "{context}: revision went back");
+    // A crash is no copy: only that moves the revision on by a thousand million.
+    let moved_on = state.revision().0 > said.revision + 1_000_000;
+    assert_eq!(moved_on, context == COPIED, "{context}: at {} after {}", state.revision(), said.revision);
     for (task, acked) in &said.acked {
         let latest =
             state.get(&format!("{task}/latest")).unwrap_or_else(|| panic!("{context}: task {task} lost"));
@@ -309,7 +315,7 @@ async fn a_full_disk_stops_the_store_and_more_space_mends_it() {
     assert!(message.contains("is full: free some space"), "{message}");
     let bigger = root.path().join("bigger");
     assert!(Command::new("cp").arg("-r").arg(&data).arg(&bigger).status().unwrap().success());
-    check(&bigger, &said, "full disk").await;
+    check(&bigger, &said, COPIED).await;
 }
 
 #[tokio::test]

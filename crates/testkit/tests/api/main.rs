@@ -36,3 +36,4 @@ mod text;
 mod upstream_quirks;
 mod warnings;
 mod watches;
+mod watches_compacted;

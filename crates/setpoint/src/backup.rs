@@ -1,0 +1,220 @@
+//! `setpoint backup`, `setpoint restore` and `setpoint repair`: a data directory in one file, and back at a higher revision.
+//!
+//! ```text
+//!  DATA-DIR/store + DATA-DIR/pki ── backup ──> FILE ── restore ──> RESTORING ─ pki ─ store ─ (RESTORING is deleted)
+//! ```
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::{Arg, ArgMatches, Command, value_parser};
+use store::{Backup, BackupFile};
+
+use crate::cli;
+
+/// In a data directory that is being restored: what is in it is not whole yet.
+pub const RESTORING: &str = "RESTORING";
+/// Nobody's keys are larger.
+const MAX_FILE: u64 = 1 << 20;
+
+pub fn commands(data_dir: impl Fn() -> Arg) -> [Command; 3] {
+    let file = |help: &'static str| {
+        Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help(help)
+    };
+    [
+        Command::new("backup")
+            .about("Write all objects, keys and certificates of a data directory into one file")
+            .long_about(
+                "Write all objects, keys and certificates of a data directory into one file, also while a server runs on it.\n\n\
+                 The file holds every write that was answered before the command began. It holds secrets and private keys, so \
+                 only its owner may read it; keep it on another disk. For a cluster on etcd use `etcdctl snapshot save` and \
+                 keep a copy of DATA-DIR/pki.",
+            )
+            .arg(data_dir())
+            .arg(file("Where to write it; a file that is there is replaced once the new one is whole")),
+        Command::new("restore")
+            .about("Make a data directory from a file that `setpoint backup` wrote")
+            .long_about(
+                "Make a data directory from a file that `setpoint backup` wrote. The directory must be empty or missing.\n\n\
+                 The restored cluster goes on at a resourceVersion far past everything the lost one may have handed out, so \
+                 clients that remember newer objects are told to list anew (410) or that they conflict (409); none mistakes the \
+                 old state for the new one. A damaged file is refused as a whole.",
+            )
+            .arg(file("What `setpoint backup` wrote"))
+            .arg(data_dir()),
+        Command::new("repair")
+            .about("Give up the damaged end of a data directory's log, and move its revision on")
+            .long_about(
+                "Give up the damaged end of a data directory's log: everything from the damage on is lost. Restore a backup \
+                 instead if you have a recent one.\n\nThe revision moves on past everything that may have been lost, as after \
+                 `setpoint restore`. Run it also after a whole disk or virtual machine was put back from a snapshot, which \
+                 leaves no trace in the directory.",
+            )
+            .arg(data_dir()),
+    ]
+}
+
+pub fn backup(matches: &ArgMatches) -> Result<()> {
+    let (dir, file) = (cli::data_dir_of(matches), file_of(matches));
+    let store = dir.join("store");
+    check_restored(&dir)?;
+    if !store.is_dir() {
+        bail!(
+            "{} holds no objects: name the right directory with --data-dir; a cluster on etcd is saved with `etcdctl snapshot save`",
+            dir.display()
+        );
+    }
+    let loaded = store::read_unlocked(&store)?;
+    let files = keys(&dir)?;
+    let backup = Backup { revision: loaded.revision, entries: loaded.entries, files };
+    let bytes = backup.write(&file)?;
+    println!(
+        "Saved {} objects and {} keys and certificates at revision {} in {} ({bytes} bytes).",
+        backup.entries.len(),
+        backup.files.len(),
+        backup.revision,
+        file.display()
+    );
+    Ok(())
+}
+
+pub fn restore(matches: &ArgMatches) -> Result<()> {
+    let (dir, file) = (cli::data_dir_of(matches), file_of(matches));
+    // All of it before anything is written.
+    let backup = read(&file)?;
+    prepare(&dir)?;
+    let marker = dir.join(RESTORING);
+    let failed = |path: &Path| format!("cannot write {}", path.display());
+    write_new(&marker, b"", 0o600).and_then(|()| sync(&dir)).with_context(|| failed(&marker))?;
+    let pki = dir.join("pki");
+    DirBuilder::new().mode(0o700).create(&pki).with_context(|| failed(&pki))?;
+    for file in &backup.files {
+        let path = dir.join(&file.name);
+        write_new(&path, &file.content, file.mode).with_context(|| failed(&path))?;
+    }
+    sync(&pki).and_then(|()| sync(&dir)).with_context(|| failed(&pki))?;
+    let revision = backup.restore(&dir.join("store"))?;
+    std::fs::remove_file(&marker)
+        .and_then(|()| sync(&dir))
+        .with_context(|| format!("cannot delete {}", marker.display()))?;
+    println!(
+        "Restored {} objects of revision {} into {}; the cluster goes on at revision {revision}.",
+        backup.entries.len(),
+        backup.revision,
+        dir.display()
+    );
+    println!("Next: setpoint up --data-dir {}", dir.display());
+    Ok(())
+}
+
+pub fn repair(matches: &ArgMatches) -> Result<()> {
+    let dir = cli::data_dir_of(matches);
+    check_restored(&dir)?;
+    let store::Repaired { kept, revision } = store::repair(&dir.join("store"))?;
+    println!("Kept everything up to revision {kept}; the cluster goes on at revision {revision}.");
+    Ok(())
+}
+
+/// `Err` if the directory was left in the middle of a restore.
+pub fn check_restored(dir: &Path) -> Result<()> {
+    if dir.join(RESTORING).exists() {
+        bail!(
+            "a restore into {} was interrupted: run the same `setpoint restore` again, or `setpoint reset` to give it up",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+fn file_of(matches: &ArgMatches) -> PathBuf {
+    matches.get_one::<PathBuf>("file").cloned().unwrap_or_default()
+}
+
+/// Checked, and with nothing in it that would be written anywhere but into `pki`.
+fn read(file: &Path) -> Result<Backup> {
+    if !file.is_file() {
+        bail!("{} is no file: name what `setpoint backup` wrote", file.display());
+    }
+    let backup = Backup::read(file)?;
+    for BackupFile { name, .. } in &backup.files {
+        let parts: Vec<Component<'_>> = Path::new(name).components().collect();
+        if !matches!(parts[..], [Component::Normal(dir), Component::Normal(_)] if dir == "pki") {
+            bail!(
+                "{} holds a file {name:?}, which is none of setpoint's: nothing was restored",
+                file.display()
+            );
+        }
+    }
+    Ok(backup)
+}
+
+/// Everything in `pki`, in name order.
+fn keys(dir: &Path) -> Result<Vec<BackupFile>> {
+    let pki = dir.join("pki");
+    let cannot = || format!("cannot read {}", pki.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&pki).with_context(cannot)? {
+        let path = entry.with_context(cannot)?.path();
+        let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
+        // A certificate that is being renewed is written beside its place first, and may be gone by now.
+        if name.ends_with(".tmp") {
+            continue;
+        }
+        let metadata = std::fs::metadata(&path).with_context(cannot)?;
+        if !metadata.is_file() || metadata.len() > MAX_FILE {
+            continue;
+        }
+        let content = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        files.push(BackupFile { name: format!("pki/{name}"), mode: metadata.mode() & 0o777, content });
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
+}
+
+/// An empty directory, but for what an interrupted restore left, which is deleted.
+fn prepare(dir: &Path) -> Result<()> {
+    let again = dir.join(RESTORING).exists();
+    if again {
+        crate::store_choice::check_unused(dir)?;
+        for name in ["store", "pki"] {
+            match std::fs::remove_dir_all(dir.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot delete {}", dir.join(name).display()));
+                }
+                _ => {}
+            }
+        }
+    } else if !dir.exists() {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir).and_then(|()| sync_parent(dir));
+        made.with_context(|| format!("cannot make {}; choose another with --data-dir", dir.display()))?;
+    }
+    let cannot = || format!("cannot read {}; choose another with --data-dir", dir.display());
+    for entry in std::fs::read_dir(dir).with_context(cannot)? {
+        let name = entry.with_context(cannot)?.file_name();
+        if name != RESTORING && name != "lost+found" {
+            bail!(
+                "{} is not empty, it holds {}: choose another --data-dir, or delete what is there with `setpoint reset`",
+                dir.display(),
+                name.to_string_lossy()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+fn sync_parent(dir: &Path) -> io::Result<()> {
+    std::path::absolute(dir)?.parent().map_or(Ok(()), sync)
+}
+
+fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}

@@ -1,0 +1,178 @@
+//! Backups: everything a store holds in one checksummed file, made also while a server runs, and a new store from it.
+//!
+//! ```text
+//!  backup  start (magic, revision) │ files beside the store │ entries in key order │ end (number of frames)
+//! ```
+//! Frames are those of a snapshot, so a flipped byte anywhere refuses the whole of it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::directory::{self, Lock};
+use super::frame::Frames;
+use super::manifest::Manifest;
+use super::out::Out;
+use super::record::{self, SnapshotFrame};
+use super::{OpenError, read, step};
+use crate::contract::{Entry, Revision};
+use crate::durable::Loaded;
+
+const MAGIC: &[u8; 16] = b"setpoint backup1";
+/// Of a running server's directory: each attempt meets other files, so a few are enough.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Everything a cluster is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Backup {
+    /// The store's when it was made.
+    pub revision: Revision,
+    /// In key order.
+    pub entries: Vec<Entry>,
+    /// What else belongs to it: keys and certificates.
+    pub files: Vec<BackupFile>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct BackupFile {
+    pub name: String,
+    pub mode: u32,
+    pub content: Vec<u8>,
+}
+
+/// The content is a key.
+impl std::fmt::Debug for BackupFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} bytes)", self.name, self.content.len())
+    }
+}
+
+/// Reads a store without its lock, also while a server writes to it: everything up to the last record that is
+/// whole. Changes nothing in the directory.
+///
+/// The log only grows, and what it grows by is checked as after a crash. Files can go away meanwhile (they were
+/// folded), and a record can be met half written: then all is read once more.
+pub fn read_unlocked(dir: &Path) -> Result<Loaded, OpenError> {
+    if !directory::check_format(dir)? {
+        return Err(OpenError::Missing { path: dir.join(directory::FORMAT_FILE) });
+    }
+    let mut attempt = 1;
+    loop {
+        let read = Manifest::read(dir).and_then(|manifest| read::chain(dir, &manifest, false));
+        match read {
+            Ok(chain) => return Ok(chain.loaded.whole()),
+            Err(error) if attempt == ATTEMPTS => return Err(error),
+            Err(_) => pause(),
+        }
+        attempt += 1;
+    }
+}
+
+// Another process is waited for, and no world's time shows in it.
+#[allow(clippy::disallowed_methods)]
+fn pause() {
+    std::thread::sleep(PAUSE);
+}
+
+impl Backup {
+    /// Puts it into a file that only its owner may read; it is there whole and durable, or not at all. Its size.
+    pub fn write(&self, path: &Path) -> Result<u64, OpenError> {
+        // So that it has a parent, whose names can be made durable.
+        let path = std::path::absolute(path).map_err(|e| OpenError::io(path, e))?;
+        // An interrupted one may lie there with anybody's rights.
+        match std::fs::remove_file(directory::temporary_name(&path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(OpenError::io(&path, error)),
+            _ => {}
+        }
+        let mut out = Out::create(&path).map_err(|e| OpenError::io(&path, e))?;
+        record::encode_start(&mut out.buffer, MAGIC, self.revision);
+        for file in &self.files {
+            record::encode_file(&mut out.buffer, file);
+            out.count += 1;
+        }
+        for entry in &self.entries {
+            out.put(&entry.key, &entry.value, entry.revision, entry.expires_at)?;
+        }
+        out.finish()
+    }
+
+    /// All of it, checked, or an error.
+    pub fn read(path: &Path) -> Result<Backup, OpenError> {
+        let mut frames = Frames::open(path).map_err(|e| OpenError::io(path, e))?;
+        let mut backup = Backup::default();
+        let mut count = 0;
+        let mut started = false;
+        loop {
+            let offset = frames.offset();
+            let damaged = |what: &str| damaged(path, offset, what);
+            let length = frames.length();
+            let (at, payload) = match frames.next() {
+                Ok(Some(frame)) => frame,
+                Ok(None) if !started => return Err(damaged("it is no backup of setpoint")),
+                Ok(None) => return Err(damaged("it ends too early")),
+                Err(fault) => match read::explain(path, fault) {
+                    OpenError::Damaged { what, .. } => return Err(damaged(&what)),
+                    other => return Err(other),
+                },
+            };
+            if !started {
+                let start = record::decode_start(payload, MAGIC);
+                backup.revision = start.ok_or_else(|| damaged("it is no backup of setpoint"))?;
+                started = true;
+                continue;
+            }
+            let end = at + (payload.len() + super::frame::END.len()) as u64;
+            if let Some(file) = record::decode_file(payload) {
+                backup.files.push(file);
+                count += 1;
+                continue;
+            }
+            match record::decode_snapshot_frame(payload) {
+                Some(SnapshotFrame::Entry(revision, change)) => {
+                    if backup.entries.last().is_some_and(|last| *change.key <= *last.key) {
+                        return Err(damaged("the keys are out of order"));
+                    }
+                    if revision > backup.revision {
+                        return Err(damaged("an entry is newer than the backup"));
+                    }
+                    backup.entries.extend(change.to_entry(payload, revision));
+                    count += 1;
+                }
+                Some(SnapshotFrame::Last(said)) if said != count => {
+                    return Err(damaged("part of it is missing"));
+                }
+                Some(SnapshotFrame::Last(_)) if end != length => {
+                    return Err(damaged("something follows the end"));
+                }
+                Some(SnapshotFrame::Last(_)) => return Ok(backup),
+                None => return Err(damaged("an entry has an unknown form")),
+            }
+        }
+    }
+
+    /// Makes a store of the entries in an empty (or missing) directory. It goes on at the revision answered: far past
+    /// whatever was handed out after the backup was made. FORMAT comes last, so an unfinished one is not opened.
+    pub fn restore(&self, dir: &Path) -> Result<Revision, OpenError> {
+        directory::create(dir)?;
+        let lock = Lock::take(dir)?;
+        for (path, _) in directory::list(dir)? {
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            if ![directory::LOCK_FILE, "lost+found"].contains(&name.as_str()) {
+                return Err(OpenError::NotEmpty { path: dir.to_owned(), what: name });
+            }
+        }
+        let goal = step::goal(self.revision);
+        step::write(dir, goal, &self.entries)?;
+        let format: PathBuf = dir.join(directory::FORMAT_FILE);
+        directory::write_whole(&format, directory::format_content().as_bytes())
+            .map_err(|e| OpenError::io(&format, e))?;
+        lock.mark_closed();
+        Ok(goal)
+    }
+}
+
+fn damaged(path: &Path, offset: u64, what: &str) -> OpenError {
+    let mend = "take another backup; nothing of this one was used".to_owned();
+    OpenError::Damaged { path: path.to_owned(), offset, what: what.to_owned(), mend }
+}

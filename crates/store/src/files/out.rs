@@ -1,0 +1,70 @@
+//! A snapshot (or a backup) being written: in pieces, beside its place, and put there when it is whole and durable.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::{OpenError, directory, record};
+use crate::contract::Revision;
+
+/// Written in pieces of this size.
+const CHUNK: usize = 1 << 20;
+/// And made durable each time this much was written, so that the log's own fsync never has to wait for a
+/// hundred megabytes of ours.
+const SYNC_EVERY: usize = 4 << 20;
+
+pub(super) struct Out {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+    /// What is encoded here is written with the next piece.
+    pub buffer: Vec<u8>,
+    unsynced: usize,
+    bytes: u64,
+    /// Entries so far.
+    pub count: u64,
+}
+
+impl Out {
+    pub(super) fn create(path: &Path) -> io::Result<Out> {
+        let (file, temporary) = directory::temporary(path)?;
+        let buffer = Vec::with_capacity(CHUNK + (64 << 10));
+        Ok(Out { file, temporary, path: path.to_owned(), buffer, unsynced: 0, bytes: 0, count: 0 })
+    }
+
+    pub(super) fn put(
+        &mut self,
+        key: &str,
+        value: &[u8],
+        revision: Revision,
+        expires: Option<u64>,
+    ) -> Result<(), OpenError> {
+        record::encode_entry(&mut self.buffer, key, value, revision, expires);
+        self.count += 1;
+        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), OpenError> {
+        let written = self.file.write_all(&self.buffer).and_then(|()| {
+            self.unsynced += self.buffer.len();
+            if self.unsynced < SYNC_EVERY {
+                return Ok(());
+            }
+            self.unsynced = 0;
+            self.file.sync_data()
+        });
+        written.map_err(|e| OpenError::io(&self.temporary, e))?;
+        self.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Its size.
+    pub(super) fn finish(mut self) -> Result<u64, OpenError> {
+        record::encode_last(&mut self.buffer, self.count);
+        self.flush()?;
+        directory::replace(&self.file, &self.temporary, &self.path)
+            .map_err(|e| OpenError::io(&self.path, e))?;
+        Ok(self.bytes)
+    }
+}

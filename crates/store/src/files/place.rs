@@ -1,0 +1,80 @@
+//! Where the directory's files lie: how a copy of a data directory is told from the directory itself.
+//!
+//! A directory that was put back by hand (`cp -a`, `rsync`, `tar`) holds an older state, whose next revisions were
+//! handed out before. So there is a file `place-N` that names its own inode and the moment that was made: what
+//! no tool copies. A copy of it says something else than what it is. A directory that is only renamed keeps
+//! both. Each process that writes leaves a new one, so an older copy laid over the directory brings another file.
+
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use super::directory::{self, Name};
+use super::{OpenError, checked};
+
+/// What `place-N` files say.
+pub(super) struct Place {
+    pub found: Vec<PathBuf>,
+    pub next: u64,
+    /// One of them is not where it was written.
+    pub copied: bool,
+}
+
+impl Place {
+    /// A directory without any (made before there were such files) is taken as it is.
+    pub(super) fn read(dir: &Path) -> Result<Place, OpenError> {
+        let mut place = Place { found: Vec::new(), next: 1, copied: false };
+        for (path, name) in directory::list(dir)? {
+            let Name::Place(number) = name else { continue };
+            place.next = place.next.max(number.saturating_add(1));
+            place.copied |= !is_in_place(&path).map_err(|e| OpenError::io(&path, e))?;
+            place.found.push(path);
+        }
+        Ok(place)
+    }
+
+    /// From now on the directory belongs here.
+    pub(super) fn renew(&self, dir: &Path) -> Result<(), OpenError> {
+        let path = directory::place(dir, self.next);
+        match write(&path) {
+            Ok(()) => {}
+            // The old one still holds, and a full disk must not keep a store from being read.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && !self.copied => {
+                let _ = std::fs::remove_file(directory::temporary_name(&path));
+                return Ok(());
+            }
+            Err(error) => return Err(OpenError::io(&path, error)),
+        }
+        for old in &self.found {
+            std::fs::remove_file(old).map_err(|e| OpenError::io(old, e))?;
+        }
+        Ok(())
+    }
+}
+
+fn write(path: &Path) -> io::Result<()> {
+    let (mut file, temporary) = directory::temporary(path)?;
+    let (inode, born) = identity(&file.metadata()?);
+    file.write_all(checked(format!("inode {inode}\nborn {born}\n")).as_bytes())?;
+    directory::replace(&file, &temporary, path)
+}
+
+/// One that cannot be read is as good as a copy: moving on is always safe.
+fn is_in_place(path: &Path) -> io::Result<bool> {
+    let said = std::fs::read(path)?;
+    let (inode, born) = identity(&std::fs::metadata(path)?);
+    let same = |born: u128| checked(format!("inode {inode}\nborn {born}\n")).as_bytes() == said;
+    // 0: a file system, or a kernel, that does not tell.
+    Ok(same(born) || same(0) || (born == 0 && says_inode(&said, inode)))
+}
+
+fn says_inode(said: &[u8], inode: u64) -> bool {
+    std::str::from_utf8(said).is_ok_and(|text| text.starts_with(&format!("inode {inode}\n")))
+}
+
+/// Not the device: its number may be another after each boot.
+fn identity(metadata: &std::fs::Metadata) -> (u64, u128) {
+    let born = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    (metadata.ino(), born.map_or(0, |since| since.as_nanos()))
+}

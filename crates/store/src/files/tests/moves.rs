@@ -1,0 +1,233 @@
+//! A directory that was copied, put back, or cut moves its revision on; one that was not does not.
+
+use std::process::Command;
+
+use super::*;
+
+/// Everything of a directory as `cp -a` copies it.
+fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().unwrap();
+    assert!(done.success());
+}
+
+/// A store with revisions up to `LAST`, closed properly.
+fn store(dir: &Path) {
+    let mut files = Files::open(dir, 1 << 30).unwrap();
+    files.append(&(2..=LAST).flat_map(record).collect::<Vec<_>>()).unwrap();
+}
+
+fn revision(dir: &Path) -> u64 {
+    Files::open(dir, 1 << 30).unwrap().revision.0
+}
+
+/// The same entries at another revision.
+fn moved(loaded: Loaded) {
+    assert!(loaded.revision.0 >= LAST + step::STEP, "{}", loaded.revision);
+    assert_eq!(Loaded { revision: Revision(LAST), ..loaded }, expected(LAST));
+}
+
+#[test]
+fn a_copy_moves_on_once_and_has_no_log_before() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, other) = (home.path().join("store"), home.path().join("copy"));
+    store(&dir);
+    std::fs::create_dir(&other).unwrap();
+    copy(&dir, &other);
+    let mut files = Files::open(&other, 1 << 30).unwrap();
+    let loaded = files.load().unwrap();
+    assert_eq!(loaded.changes, vec![], "who watches from before is told to begin anew");
+    let at = loaded.revision;
+    moved(loaded);
+    // It goes on from there, over a restart and a snapshot too.
+    files.append(&record(at.0 + 1)).unwrap();
+    files.begin_snapshot().unwrap();
+    files.append(&record(at.0 + 2)).unwrap();
+    drop(files);
+    assert_eq!(revision(&other), at.0 + 2);
+    assert_eq!(revision(&other), at.0 + 2);
+    assert_eq!(revision(&dir), LAST, "the original did not move");
+}
+
+#[test]
+fn a_renamed_directory_stays_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, other) = (home.path().join("store"), home.path().join("renamed"));
+    store(&dir);
+    std::fs::rename(&dir, &other).unwrap();
+    assert_eq!(revision(&other), LAST);
+}
+
+#[test]
+fn a_copy_in_the_same_place_is_noticed_even_with_the_same_inodes() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, backup) = (home.path().join("store"), home.path().join("backup"));
+    store(&dir);
+    std::fs::create_dir(&backup).unwrap();
+    copy(&dir, &backup);
+    let mut highest = 0;
+    // File systems give the inodes of deleted files to the next ones. Each time it must be higher, though the
+    // copy is the same.
+    for _ in 0..3 {
+        std::fs::remove_dir_all(&dir).unwrap();
+        std::fs::create_dir(&dir).unwrap();
+        copy(&backup, &dir);
+        let at = revision(&dir);
+        assert!(at >= LAST + step::STEP && at >= highest, "{at} after {highest}");
+        highest = at;
+    }
+}
+
+#[test]
+fn an_older_copy_laid_over_the_directory_is_noticed() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, backup) = (home.path().join("store"), home.path().join("backup"));
+    store(&dir);
+    std::fs::create_dir(&backup).unwrap();
+    copy(&dir, &backup);
+    let mut files = Files::open(&dir, 1 << 30).unwrap();
+    files.append(&record(LAST + 1)).unwrap();
+    drop(files);
+    // Into the files that are there: they keep their inodes.
+    copy(&backup, &dir);
+    moved(open(&dir).unwrap());
+}
+
+#[test]
+fn a_directory_of_an_earlier_program_is_taken_as_it_is_and_marked() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path();
+    store(dir);
+    for (path, name) in directory::list(dir).unwrap() {
+        if matches!(name, Name::Place(_)) {
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+    assert_eq!(revision(dir), LAST);
+    assert!(Place::read(dir).unwrap().found.is_empty(), "nothing was written yet");
+    Files::open(dir, 1 << 30).unwrap().append(&record(LAST + 1)).unwrap();
+    assert_eq!(Place::read(dir).unwrap().found.len(), 1);
+    assert_eq!(revision(dir), LAST + 1);
+    assert_eq!(FORMAT, 2, "it is read because the layout has not changed");
+}
+
+#[test]
+fn a_start_that_dies_between_two_marks_is_no_copy() {
+    let home = tempfile::tempdir().unwrap();
+    store(home.path());
+    // The new one is there, the old one is not deleted yet.
+    let place = Place::read(home.path()).unwrap();
+    Place { found: vec![], ..place }.renew(home.path()).unwrap();
+    std::fs::write(home.path().join("place-00000000000000000009.tmp"), "half").unwrap();
+    assert_eq!(Place::read(home.path()).unwrap().found.len(), 2);
+    assert_eq!(revision(home.path()), LAST);
+    Files::open(home.path(), 1 << 30).unwrap().append(&record(LAST + 1)).unwrap();
+    assert_eq!(Place::read(home.path()).unwrap().found.len(), 1);
+    assert_eq!(revision(home.path()), LAST + 1);
+}
+
+#[test]
+fn a_damaged_mark_moves_on_and_a_damaged_announcement_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    store(home.path());
+    let place = Place::read(home.path()).unwrap();
+    std::fs::write(&place.found[0], "inode 1\n").unwrap();
+    moved(open(home.path()).unwrap());
+    step::announce(home.path(), Revision(7)).unwrap();
+    let path = home.path().join("MOVE");
+    let mut said = std::fs::read(&path).unwrap();
+    said[3] ^= 1;
+    std::fs::write(&path, said).unwrap();
+    assert!(open(home.path()).unwrap_err().to_string().contains("MOVE is damaged"));
+}
+
+/// What a power cut leaves, and how it came so far.
+type Stage<'a> = (&'a str, &'a dyn Fn(&Path));
+
+/// A power cut after any of the steps of a move: the next start finishes it.
+#[test]
+fn an_interrupted_move_is_finished() {
+    let home = tempfile::tempdir().unwrap();
+    let goal = Revision(LAST + 5 * step::STEP);
+    let stages: [Stage<'_>; 5] = [
+        ("announced", &|_| {}),
+        ("half a snapshot", &|dir| {
+            std::fs::write(directory::temporary_name(&directory::snapshot(dir, goal)), "half").unwrap()
+        }),
+        ("a snapshot", &|dir| {
+            let manifest = Manifest::read(dir).unwrap();
+            step::write(dir, goal, &expected(LAST).entries).unwrap();
+            std::fs::remove_file(directory::segment(dir, Revision(goal.0 + 1))).unwrap();
+            manifest.write(dir).unwrap();
+        }),
+        ("a segment", &|dir| {
+            let manifest = Manifest::read(dir).unwrap();
+            step::write(dir, goal, &expected(LAST).entries).unwrap();
+            manifest.write(dir).unwrap();
+        }),
+        ("a manifest", &|dir| drop(step::write(dir, goal, &expected(LAST).entries).unwrap())),
+    ];
+    for (name, interrupted) in stages {
+        let dir = home.path().join(name);
+        store(&dir);
+        step::announce(&dir, goal).unwrap();
+        interrupted(&dir);
+        let loaded = open(&dir).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(loaded.revision, goal, "{name}");
+        moved(loaded);
+        assert_eq!(revision(&dir), goal.0, "{name}: twice");
+        assert!(!dir.join("MOVE").exists(), "{name}");
+        let files: Vec<_> = directory::list(&dir).unwrap().into_iter().map(|(_, name)| name).collect();
+        assert_eq!(files.iter().filter(|n| matches!(n, Name::Segment(_) | Name::Snapshot(_))).count(), 2);
+    }
+}
+
+/// A power cut right after a move may bring its announcement back; a copy of such a directory is still a copy.
+#[test]
+fn an_announcement_that_came_back_neither_moves_again_nor_hides_a_copy() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, other) = (home.path().join("store"), home.path().join("copy"));
+    store(&dir);
+    step::announce(&dir, Revision(LAST - 1)).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    copy(&dir, &other);
+    assert_eq!(revision(&dir), LAST);
+    assert!(!dir.join("MOVE").exists());
+    moved(open(&other).unwrap());
+    // Whoever asks for it gets it, also where one has just ended.
+    let (first, second) = (repair(&dir).unwrap(), repair(&dir).unwrap());
+    assert!(second.revision.0 >= first.revision.0 + step::STEP, "{first:?} {second:?}");
+}
+
+#[test]
+fn a_repair_gives_up_the_damaged_end_and_moves_on() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path();
+    let good = small_store(dir);
+    let mut damaged = good.clone();
+    // Inside the batch before the last.
+    let end = good[&segment(15)].len();
+    damaged.get_mut(&segment(15)).unwrap()[end - 2 * frame::SECTOR + 20] ^= 4;
+    lay_out(dir, &damaged);
+    let message = open(dir).unwrap_err().to_string();
+    assert!(message.contains("setpoint repair") && !message.contains("truncate"), "{message}");
+    let repaired = repair(dir).unwrap();
+    assert_eq!(repaired.kept, Revision(LAST - 2));
+    assert!(repaired.revision.0 >= repaired.kept.0 + step::STEP);
+    let loaded = open(dir).unwrap();
+    assert_eq!(loaded.revision, repaired.revision);
+    assert_eq!(loaded.entries, expected(LAST - 2).entries);
+}
+
+#[test]
+fn a_repair_refuses_damage_elsewhere_and_what_is_no_store() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path();
+    let good = small_store(dir);
+    for file in [segment(10), format!("snapshot-{:020}", 9), "MANIFEST".to_owned()] {
+        let mut damaged = good.clone();
+        damaged.get_mut(&file).unwrap()[30] ^= 4;
+        lay_out(dir, &damaged);
+        assert!(repair(dir).unwrap_err().to_string().contains("setpoint restore"), "{file}");
+    }
+    assert!(repair(&dir.join("none")).unwrap_err().to_string().contains("FORMAT is missing"));
+}
