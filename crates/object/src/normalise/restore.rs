@@ -6,7 +6,6 @@ use catalog::{Schema, Shape, TypeId};
 use super::error::{Place, Step, go_type};
 use super::{MAX_DEPTH, Pass, Strict, base64, go_names};
 use crate::Value;
-use crate::normalise::FieldMemo;
 
 /// What upstream says of the first value that does not fit, in the order its types declare their fields; `None` when all fit.
 pub fn restore_error(schema: &Schema, ty: TypeId, value: &Value) -> Option<String> {
