@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 
 use crate::body::Body;
 use crate::chain::Api;
-use crate::negotiate::ranges;
 use crate::info::Query;
+use crate::negotiate::ranges;
 use crate::respond::{self, Answer};
 
 const JSON: &str = "application/json";

@@ -11,7 +11,7 @@
 //! | names made from `generateName` | their random end is `RANDOM` | random |
 //! | `kube-api-access-xxxxx` | `kube-api-access-RANDOM` | random |
 //! | `clusterIP`, `clusterIPs` and such cells, in 10.96.0.0/16 or 192.0.2.0/24, that the request did not send | `ALLOTTED` | a free address is any free address |
-//! | `nodePort`, `healthCheckNodePort` that the request did not send | `30000` | a free port is any free port |
+//! | `nodePort`, `healthCheckNodePort` and such cells that the request did not send | `30000` | a free port is any free port |
 //! | `continue` tokens, tokens of service accounts | `TOKEN` | opaque |
 //! | cells of a Table whose column is an age, or behind the last column | `AGE` | now; upstream gives IPAddresses one cell more than columns |
 //! | `serverAddress` | `ADDRESS` | two servers have two addresses |
@@ -101,6 +101,18 @@ impl<'a> Normaliser<'a> {
         if in_range && !self.sent(&text) { "ALLOTTED".into() } else { Value::Str(text) }
     }
 
+    /// `80:31217/TCP,81:30001/TCP`: node ports are any free port.
+    fn ports(&self, text: &str) -> String {
+        let port = |entry: &str| match entry
+            .split_once(':')
+            .and_then(|(port, rest)| Some((port, rest.split_once('/')?)))
+        {
+            Some((port, (node, protocol))) if !self.sent(node) => format!("{port}:30000/{protocol}"),
+            _ => entry.to_owned(),
+        };
+        text.split(',').map(port).collect::<Vec<_>>().join(",")
+    }
+
     fn sent(&self, text: &str) -> bool {
         self.request.body.as_ref().is_some_and(|body| body.contains(text))
     }
@@ -147,6 +159,7 @@ impl Normaliser<'_> {
                 let Some(text) = cell.as_str() else { continue };
                 match names.get(at).map(String::as_str) {
                     Some("Cluster-IP") => *cell = self.address(text.to_owned()),
+                    Some("Port(s)") => *cell = self.ports(text).into(),
                     Some(name) if !AGES.contains(&name) => {}
                     _ if matches!(text, "<none>" | "<unknown>" | "") => {}
                     _ => *cell = "AGE".into(),
@@ -235,6 +248,7 @@ fn version_after(before: &str, rest: &str) -> Option<usize> {
         "in record (",
         "in precondition: ",
         "in the precondition (",
+        "ResourceVersion in object meta: ",
         "resourceVersion\":\"",
         "resourceVersion\\\":\\\"",
     ];

@@ -123,7 +123,13 @@ impl<'a> Player<'a> {
         }
         let path = request.path.split('?').next().unwrap_or_default();
         let path = path.strip_suffix("/status").unwrap_or(path).to_owned();
-        Some(Request { method: "GET", path, accept: "application/json".to_owned(), content_type: None, body: None })
+        Some(Request {
+            method: "GET",
+            path,
+            accept: "application/json".to_owned(),
+            content_type: None,
+            body: None,
+        })
     }
 
     pub fn refreshed(&mut self, answer: &Answer) {

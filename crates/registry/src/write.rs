@@ -589,8 +589,7 @@ impl Registry {
     ) -> Result<Vec<u8>, Status> {
         let schema = self.catalog().schema();
         let unfit = |e| Status::internal(format!("the object no longer fits its type: {e}"));
-        let has_empty =
-            normalise_decoded(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
+        let has_empty = normalise_decoded(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         let kind = kinds::kind_of(storage);
         let errors = match old {
             None => kinds::validate_create(kind, storage, new, context),
@@ -600,8 +599,11 @@ impl Registry {
             let name = new.str_at(&["metadata", "name"]).unwrap_or("");
             return Err(kinds::invalid(storage, name, errors));
         }
-        // Rules tell an empty list from an absent one; what is stored and answered does not.
+        // Rules tell an empty list from an absent one; what is stored and answered does not. Upstream fills in defaults
+        // when it reads what it stored: an empty value that stood in the way of one is gone by then.
         if has_empty {
+            normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
+            kinds::defaults::apply_kind(&storage.group, &storage.version, &storage.kind, new);
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);

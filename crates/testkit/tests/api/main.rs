@@ -19,6 +19,7 @@ mod kinds;
 mod lists;
 mod namespace_objects;
 mod nodes;
+mod openapi;
 mod pod_security;
 mod protobuf;
 mod quotas;
