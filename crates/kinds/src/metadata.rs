@@ -150,7 +150,7 @@ fn without_empty(value: &Value) -> Cow<'_, Value> {
         match value {
             Value::List(items) => items.is_empty(),
             // Elsewhere an empty map may be a struct, which stays.
-            Value::Map(map) => map.is_empty() && name == "matchLabels",
+            Value::Map(map) => map.is_empty() && ["matchLabels", "labels", "annotations"].contains(&name),
             _ => false,
         }
     }

@@ -32,7 +32,7 @@ const NOT_JUDGED: [(&str, &str); 12] = [
 const BODIES: [(&str, &str, &str); 4] = [
     ("Binding", "testkit/tests/api/subresources.rs", "/binding"),
     ("Eviction", "testkit/tests/api/subresources.rs", "/eviction"),
-    ("Scale", "testkit/tests/api/subresources.rs", "/scale"),
+    ("Scale", "testkit/tests/api/sweep.rs", "/scale"),
     ("TokenRequest", "testkit/tests/api/identity.rs", "TokenRequest"),
 ];
 

@@ -253,7 +253,8 @@ fn add(doc: &mut Value, pointer: &Pointer, value: Value) -> Result<(), Failed> {
     if pointer.parts.len() + 1 + depth(&value) > MAX_DEPTH {
         return Err(Failed);
     }
-    match pointer.parent(doc)? {
+    let parent = pointer.parent(doc)?;
+    match parent {
         Value::Map(map) => map.set(Name::from(pointer.last.clone()), value),
         Value::List(list) if pointer.last == "-" => list.push(value),
         Value::List(list) => {
@@ -263,6 +264,7 @@ fn add(doc: &mut Value, pointer: &Pointer, value: Value) -> Result<(), Failed> {
         }
         _ => return Err(Failed),
     }
+    sort(parent);
     Ok(())
 }
 
