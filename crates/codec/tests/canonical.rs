@@ -51,7 +51,8 @@ fn normalising_twice_changes_nothing_and_bytes_read_back() {
             let mut text = Vec::new();
             yaml::write(&once, &mut text);
             let read = yaml::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
-            assert_eq!(read, once, "{name}");
+            // YAML is written by name, for people.
+            assert_eq!(sorted(&read), sorted(&once), "{name}");
         }
     });
 }

@@ -147,7 +147,7 @@ async fn paths_too_deep_for_the_api_are_refused_with_a_status() {
 async fn what_is_sent_empty_is_seen_by_rules_and_not_stored() {
     let cluster = TestCluster::simulated(45).await;
     let scaler = |policies: serde_json::Value| {
-        json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "D", "name": "d"},
+        json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "D", "name": "d", "apiVersion": "apps/v1"},
             "behavior": {"scaleUp": {"policies": policies}}}})
     };
     let scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers?dryRun=All";
