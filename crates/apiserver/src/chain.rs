@@ -354,7 +354,7 @@ impl Api {
         if let Some(answer) = self.health.serve(self, path, query) {
             return Ok(answer);
         }
-        if let Some(answer) = open_api::serve(self, path, &parts.headers) {
+        if let Some(answer) = open_api::serve(self, path, &parts.headers, query) {
             return Ok(answer);
         }
         if let Some(answer) = openid::serve(self, path, &parts.method) {

@@ -147,8 +147,23 @@ const PARTIAL_METADATA: &[u8] =
 /// PartialObjectMetadata.
 pub fn metadata_of(obj: &Obj, out: &mut Vec<u8>) {
     out.extend_from_slice(PARTIAL_METADATA);
-    out.extend_from_slice(obj.metadata());
+    match kinds::field_annotation(obj.key()).and_then(|hidden| without_annotation(obj, hidden)) {
+        Some(metadata) => json::write(&metadata, out),
+        None => out.extend_from_slice(obj.metadata()),
+    }
     out.push(b'}');
+}
+
+/// `None` when the metadata has no such annotation.
+fn without_annotation(obj: &Obj, hidden: &str) -> Option<Value> {
+    let mut metadata = json::parse(obj.metadata(), None).ok()?;
+    let map = metadata.as_map_mut()?;
+    let annotations = map.get_mut("annotations")?.as_map_mut()?;
+    annotations.remove(hidden)?;
+    if annotations.is_empty() {
+        map.remove("annotations");
+    }
+    Some(metadata)
 }
 
 /// PartialObjectMetadata of an object that is made for the answer.

@@ -4,10 +4,10 @@
 mod generate;
 
 use catalog::{Catalog, TypeId};
-use codec::json;
+use codec::{json, yaml};
 use generate::{Mess, Rng};
 use object::Value;
-use object::normalise::{Strict, normalise};
+use object::normalise::{Strict, normalise, normalise_decoded};
 
 const TIDY: Mess = Mess { strangers: 5, wrong: 0, nulls: 3 };
 const WRONG: Mess = Mess { strangers: 5, wrong: 3, nulls: 3 };
@@ -48,8 +48,44 @@ fn normalising_twice_changes_nothing_and_bytes_read_back() {
             let mut pretty = Vec::new();
             json::write_pretty(&once, &mut pretty);
             assert_eq!(json::parse(&pretty, None).as_ref(), Ok(&once), "{name}");
+            let mut text = Vec::new();
+            yaml::write(&once, &mut text);
+            let read = yaml::parse(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+            // YAML is written by name, for people.
+            assert_eq!(sorted(&read), sorted(&once), "{name}");
         }
     });
+}
+
+#[test]
+fn what_is_kept_empty_for_validation_leaves_no_trace() {
+    let catalog = Catalog::builtin();
+    let schema = catalog.schema();
+    let mut kept = 0;
+    with_seeds(8, |rng| {
+        for ty in types(&catalog) {
+            let name = &schema.get(ty).name;
+            let sent = generate::document(schema, ty, TIDY, rng);
+            let (mut once, mut decoded) = (sent.clone(), sent);
+            let (mut said, mut said_decoded) = (Strict::on(), Strict::on());
+            normalise(schema, ty, &mut once, &mut said).expect("generated values fit");
+            let has_empty = normalise_decoded(schema, ty, &mut decoded, &mut said_decoded).expect("as above");
+            assert_eq!(said.messages(), said_decoded.messages(), "{name}");
+            let mut again = decoded.clone();
+            normalise_decoded(schema, ty, &mut again, &mut Strict::off()).expect("canonical values fit");
+            assert_eq!(again, decoded, "{name}: twice is once");
+            assert!(has_empty || decoded == once, "{name}: only what is empty may differ");
+            normalise(schema, ty, &mut decoded, &mut Strict::off()).expect("canonical values fit");
+            assert_eq!(decoded, once, "{name}");
+        }
+    });
+    for (sent, empty) in [(r#"{"items":[]}"#, true), (r#"{"items":null}"#, false), ("{}", false)] {
+        let ty = schema.find("core.v1.ConfigMapVolumeSource").expect("the catalogue has it");
+        let mut value = json::parse(sent.as_bytes(), None).expect("JSON");
+        assert_eq!(normalise_decoded(schema, ty, &mut value, &mut Strict::off()), Ok(empty), "{sent}");
+        kept += usize::from(value.get("items").is_some());
+    }
+    assert_eq!(kept, 1, "an empty list is kept, null is not");
 }
 
 #[test]

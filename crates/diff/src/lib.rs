@@ -6,7 +6,7 @@
 //!                    Player (one a server, no I/O): next request <─┴─> answer ── normalise ──> Outcome
 //!                                                                                               │
 //!                   setpoint diff: ours ── compare ── theirs ── explained.tsv ── report         │
-//!                   the testkit:   ours ── compare ── golden/answers.jsonl ── known.tsv <───────┘
+//!                   the testkit:   ours ── compare ── golden/answers.jsonl ── known.tsv <───────┘   (each explained too)
 //! ```
 //!
 //! What kube-apiserver answered is recorded with `--record` and kept in `golden/`, so that a test can hold Setpoint against it
@@ -37,6 +37,7 @@ pub use case::{Scenario, Step};
 pub use cli::command;
 pub use compare::{Difference, compare};
 pub use error::DiffError;
+pub use explained::Explained;
 pub use generate::all as scenarios;
 pub use golden::{Recorded, is_kept as golden_keeps, read as read_golden};
 pub use play::{Answer, Outcome, Player, Request};

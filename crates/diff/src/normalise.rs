@@ -10,10 +10,12 @@
 //! | times of 2025 and later | `TIME` | now; cases send only older ones |
 //! | names made from `generateName` | their random end is `RANDOM` | random |
 //! | `kube-api-access-xxxxx` | `kube-api-access-RANDOM` | random |
-//! | `clusterIP`, `clusterIPs` in 10.96.0.0/16 that the request did not send | `ALLOTTED` | a free address is any free address |
-//! | `nodePort`, `healthCheckNodePort` that the request did not send | `30000` | a free port is any free port |
-//! | `continue` tokens | `TOKEN` | opaque |
-//! | cells of a Table whose column is an age | `AGE` | now |
+//! | `clusterIP`, `clusterIPs` and such cells, in 10.96.0.0/16 or 192.0.2.0/24, that the request did not send | `ALLOTTED` | a free address is any free address |
+//! | `nodePort`, `healthCheckNodePort` and such cells that the request did not send | `30000` | a free port is any free port |
+//! | `continue` tokens, tokens of service accounts | `TOKEN` | opaque |
+//! | cells of a Table whose column is an age, or behind the last column | `AGE` | now; upstream gives IPAddresses one cell more than columns |
+//! | `serverAddress` | `ADDRESS` | two servers have two addresses |
+//! | `buildDate` | dropped | two builds |
 //! | `description` of Table columns | dropped | prose of upstream, which Setpoint does not repeat |
 
 use std::borrow::Cow;
@@ -52,9 +54,8 @@ impl<'a> Normaliser<'a> {
     }
 
     fn map(&self, mut map: Map) -> Value {
-        let ages = age_columns(&map);
-        if !ages.is_empty() {
-            hide_ages(&mut map, &ages);
+        if map.contains("columnDefinitions") {
+            self.hide_cells(&mut map);
         }
         // Objects read later: the request does not say what their names were made from.
         if let (Some(Value::Str(base)), Some(Value::Str(name))) = (map.get("generateName"), map.get("name"))
@@ -69,6 +70,9 @@ impl<'a> Normaliser<'a> {
                 ("managedFields", Value::List(_)) => continue,
                 ("resourceVersion", Value::Str(text)) if is_number(&text) => "VERSION".into(),
                 ("continue", Value::Str(text)) if !text.is_empty() => "TOKEN".into(),
+                ("token", Value::Str(text)) if text.starts_with("eyJ") => "TOKEN".into(),
+                ("serverAddress", Value::Str(_)) => "ADDRESS".into(),
+                ("buildDate", Value::Str(_)) => continue,
                 ("clusterIP", Value::Str(text)) => self.address(text),
                 ("clusterIPs", Value::List(items)) => items
                     .into_iter()
@@ -93,7 +97,20 @@ impl<'a> Normaliser<'a> {
     }
 
     fn address(&self, text: String) -> Value {
-        if text.starts_with("10.96.") && !self.sent(&text) { "ALLOTTED".into() } else { Value::Str(text) }
+        let in_range = text.starts_with("10.96.") || text.starts_with("192.0.2.");
+        if in_range && !self.sent(&text) { "ALLOTTED".into() } else { Value::Str(text) }
+    }
+
+    /// `80:31217/TCP,81:30001/TCP`: node ports are any free port.
+    fn ports(&self, text: &str) -> String {
+        let port = |entry: &str| match entry
+            .split_once(':')
+            .and_then(|(port, rest)| Some((port, rest.split_once('/')?)))
+        {
+            Some((port, (node, protocol))) if !self.sent(node) => format!("{port}:30000/{protocol}"),
+            _ => entry.to_owned(),
+        };
+        text.split(',').map(port).collect::<Vec<_>>().join(",")
     }
 
     fn sent(&self, text: &str) -> bool {
@@ -128,6 +145,29 @@ impl<'a> Normaliser<'a> {
 }
 
 impl Normaliser<'_> {
+    /// Cells that are ages or allotted addresses.
+    fn hide_cells(&self, table: &mut Map) {
+        let columns = table.get("columnDefinitions").and_then(Value::as_list).unwrap_or_default();
+        let names: Vec<String> =
+            columns.iter().map(|c| c.str_at(&["name"]).unwrap_or_default().to_owned()).collect();
+        let Some(Value::List(rows)) = table.get_mut("rows") else { return };
+        for row in rows {
+            let Some(Value::List(cells)) = row.as_map_mut().and_then(|row| row.get_mut("cells")) else {
+                continue;
+            };
+            for (at, cell) in cells.iter_mut().enumerate() {
+                let Some(text) = cell.as_str() else { continue };
+                match names.get(at).map(String::as_str) {
+                    Some("Cluster-IP") => *cell = self.address(text.to_owned()),
+                    Some("Port(s)") => *cell = self.ports(text).into(),
+                    Some(name) if !AGES.contains(&name) => {}
+                    _ if matches!(text, "<none>" | "<unknown>" | "") => {}
+                    _ => *cell = "AGE".into(),
+                }
+            }
+        }
+    }
+
     /// Whether five letters and digits follow that the server made up.
     fn is_random(&self, before: &str, rest: &str) -> bool {
         let known = before.ends_with("kube-api-access-")
@@ -160,29 +200,6 @@ fn without_managed_fields(text: &str) -> Cow<'_, str> {
         (None, None) => format!("{before}{after}"),
     };
     Cow::Owned(without_managed_fields(&joined).into_owned())
-}
-
-/// Positions of the cells that are ages, when the map is a Table.
-fn age_columns(map: &Map) -> Vec<usize> {
-    let Some(Value::List(columns)) = map.get("columnDefinitions") else { return Vec::new() };
-    let is_age = |column: &Value| column.str_at(&["name"]).is_some_and(|name| AGES.contains(&name));
-    columns.iter().enumerate().filter(|(_, c)| is_age(c)).map(|(i, _)| i).collect()
-}
-
-fn hide_ages(table: &mut Map, ages: &[usize]) {
-    let Some(Value::List(rows)) = table.get_mut("rows") else { return };
-    for row in rows {
-        let Some(Value::List(cells)) = row.as_map_mut().and_then(|row| row.get_mut("cells")) else {
-            continue;
-        };
-        for at in ages {
-            if let Some(cell @ Value::Str(_)) = cells.get_mut(*at)
-                && !matches!(cell.as_str(), Some("<none>" | "<unknown>" | ""))
-            {
-                *cell = "AGE".into();
-            }
-        }
-    }
 }
 
 fn without_descriptions(mut columns: Vec<Value>) -> Value {
@@ -231,6 +248,7 @@ fn version_after(before: &str, rest: &str) -> Option<usize> {
         "in record (",
         "in precondition: ",
         "in the precondition (",
+        "ResourceVersion in object meta: ",
         "resourceVersion\":\"",
         "resourceVersion\\\":\\\"",
     ];

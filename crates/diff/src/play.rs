@@ -33,6 +33,13 @@ pub struct Outcome {
     pub body: Value,
 }
 
+/// Resources whose status loops inside kube-apiserver write.
+const WRITTEN_BY_LOOPS: [&str; 3] = [
+    "apiextensions.k8s.io/v1 customresourcedefinitions",
+    "apiregistration.k8s.io/v1 apiservices",
+    "flowcontrol.apiserver.k8s.io/v1 flowschemas",
+];
+
 /// One scenario on one server.
 pub struct Player<'a> {
     scenario: &'a Scenario,
@@ -104,6 +111,38 @@ impl<'a> Player<'a> {
             body: step.body.as_ref().map(|body| self.filled(body)),
         };
         Some((step, request))
+    }
+
+    /// What to ask before the next request, its answer for [`Player::refreshed`]: loops inside kube-apiserver write
+    /// the status of some objects, and an update is to meet the version they left, not the one it read before.
+    pub fn refresh(&self) -> Option<Request> {
+        let (step, request) = self.next()?;
+        let body = step.body.as_ref().filter(|body| body.contains("$RV\""))?;
+        if step.method != "PUT" || body.contains("$RV1") || !self.is_written_by_loops() {
+            return None;
+        }
+        let path = request.path.split('?').next().unwrap_or_default();
+        let path = path.strip_suffix("/status").unwrap_or(path).to_owned();
+        Some(Request {
+            method: "GET",
+            path,
+            accept: "application/json".to_owned(),
+            content_type: None,
+            body: None,
+        })
+    }
+
+    pub fn refreshed(&mut self, answer: &Answer) {
+        let body = parse(&String::from_utf8_lossy(&answer.body)).unwrap_or(Value::Null);
+        let version = body.str_at(&["metadata", "resourceVersion"]).filter(|version| !version.is_empty());
+        if let (200, Some(version)) = (answer.status, version) {
+            self.version = version.to_owned();
+        }
+    }
+
+    /// Whether kube-apiserver's own loops write such objects: a recording waits for them after each write.
+    pub fn is_written_by_loops(&self) -> bool {
+        WRITTEN_BY_LOOPS.contains(&self.scenario.resource.as_str())
     }
 
     /// Takes the answer to the request `next` gave, and moves on.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use catalog::Catalog;
 use clap::ArgMatches;
@@ -22,6 +22,9 @@ use crate::report::Report;
 
 /// So many scenarios one server may be ahead of the other.
 const AHEAD: usize = 4096;
+
+/// So long kube-apiserver's own loops have for the status of an object.
+const SETTLED: Duration = Duration::from_millis(400);
 
 type Played = Result<Vec<Outcome>, DiffError>;
 
@@ -133,9 +136,18 @@ fn speak(server: &mut Server, scenario: &Scenario, run: &str, keep: bool) -> Pla
         server.ask(&request)?;
     }
     let mut outcomes = Vec::with_capacity(scenario.steps.len());
-    while let Some((_, request)) = player.next() {
+    while player.next().is_some() {
+        if let Some(look) = player.refresh() {
+            let answer = server.ask(&look)?;
+            player.refreshed(&answer);
+        }
+        let Some((_, request)) = player.next() else { break };
         let answer = server.ask(&request)?;
         outcomes.push(player.answer(&request, &answer));
+        let writes = request.method != "GET" && !request.path.contains("dryRun") && answer.status < 300;
+        if writes && player.is_written_by_loops() {
+            std::thread::sleep(SETTLED);
+        }
     }
     if !keep {
         server.ask(&player.clean_up())?;

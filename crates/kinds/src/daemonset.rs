@@ -14,7 +14,8 @@ pub(crate) struct DaemonSet;
 pub(crate) static KIND: DaemonSet = DaemonSet;
 
 const RULES: Rules = Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free);
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+/// A field of upstream's internal form, which only the versioned object shows as an annotation.
+pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 impl Kind for DaemonSet {
     fn rules(&self) -> &Rules {

@@ -88,6 +88,7 @@ static ROWS: &[(&str, &str, Row)] = &[
         "statefulsets",
         row("MaxUnavailableStatefulSet", &["spec.updateStrategy.rollingUpdate.maxUnavailable"]),
     ),
+    ("", "nodes", row("DynamicKubeletConfig", &["spec.configSource"])),
     ("coordination.k8s.io", "leases", row("CoordinatedLeaderElection", &["spec.strategy"])),
     ("coordination.k8s.io", "leases", row("CoordinatedLeaderElection", &["spec.preferredHolder"])),
     (

@@ -96,7 +96,7 @@ pub use equal::same;
 pub use gates::drop_disabled;
 pub use kind::{Context, Kind, Requester};
 pub use list::kind_of;
-pub use metadata::{dedup_owner_references, finalizer_warnings};
+pub use metadata::{dedup_owner_references, field_annotation, finalizer_warnings};
 pub use namespace::is_immortal_namespace;
 pub use object::FieldError;
 pub use options::{DeleteOptions, Operation, Preconditions, Propagation, WriteOptions};

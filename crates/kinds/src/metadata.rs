@@ -9,6 +9,8 @@ mod owners;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use catalog::Storage;
 use object::{FieldError, Value, quote, validate_text};
 
@@ -122,14 +124,59 @@ pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     warnings
 }
 
+/// An annotation that stands for a field of upstream's internal form: the object shows it, a view of the metadata alone
+/// does not. By the key an object is stored under.
+pub fn field_annotation(key: &str) -> Option<&'static str> {
+    const ROWS: [(&str, &str); 1] = [("/registry/daemonsets/", crate::daemonset::TEMPLATE_GENERATION)];
+    ROWS.iter().find(|(prefix, _)| key.starts_with(prefix)).map(|(_, annotation)| *annotation)
+}
+
 /// A value as error messages show it.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Str(text) => quote(text),
         Value::Int(i) => i.to_string(),
         Value::Bool(b) => b.to_string(),
-        other => String::from_utf8(codec::json::to_vec(other)).unwrap_or_default(),
+        other => {
+            let text = codec::json::to_vec(&without_empty(other));
+            String::from_utf8(text).unwrap_or_default()
+        }
     }
+}
+
+/// A struct is shown as its JSON, which leaves out empty lists; the value itself may be one.
+fn without_empty(value: &Value) -> Cow<'_, Value> {
+    fn goes(name: &str, value: &Value) -> bool {
+        match value {
+            Value::List(items) => items.is_empty(),
+            // Elsewhere an empty map may be a struct, which stays.
+            Value::Map(map) => map.is_empty() && ["matchLabels", "labels", "annotations"].contains(&name),
+            _ => false,
+        }
+    }
+    fn has(value: &Value) -> bool {
+        match value {
+            Value::List(items) => items.iter().any(has),
+            Value::Map(map) => map.iter().any(|(name, v)| goes(name, v) || has(v)),
+            _ => false,
+        }
+    }
+    fn take(value: &mut Value) {
+        match value {
+            Value::List(items) => items.iter_mut().for_each(take),
+            Value::Map(map) => {
+                map.retain(|name, v| !goes(name, v));
+                map.iter_mut().for_each(|(_, v)| take(v));
+            }
+            _ => {}
+        }
+    }
+    if !has(value) {
+        return Cow::Borrowed(value);
+    }
+    let mut copy = value.clone();
+    take(&mut copy);
+    Cow::Owned(copy)
 }
 
 /// A member of the metadata that is there and not zero.

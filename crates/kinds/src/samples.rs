@@ -2,7 +2,7 @@
 
 use catalog::Storage;
 use object::Value;
-use object::normalise::{Strict, normalise};
+use object::normalise::{Strict, normalise_decoded};
 
 use crate::tests::{NOW, NOW_TEXT, json, lines};
 use crate::{Context, defaults, kind_of, prepare_create, prepare_update, validate_create, validate_update};
@@ -113,7 +113,7 @@ pub(crate) fn object(storage: &Storage, name: &str, members: &str) -> Value {
     ))
 }
 
-/// As the server has it when it is judged: normalised, defaulted, prepared.
+/// As the server has it when it is judged: normalised with what was sent empty, defaulted, prepared.
 pub(crate) fn ready(catalog: &catalog::Catalog, storage: &Storage, mut value: Value) -> Value {
     let ctx = Context::plain(storage, NOW);
     tidy(catalog, storage, &mut value);
@@ -124,7 +124,7 @@ pub(crate) fn ready(catalog: &catalog::Catalog, storage: &Storage, mut value: Va
 }
 
 fn tidy(catalog: &catalog::Catalog, storage: &Storage, value: &mut Value) {
-    normalise(catalog.schema(), storage.ty, value, &mut Strict::default())
+    normalise_decoded(catalog.schema(), storage.ty, value, &mut Strict::default())
         .unwrap_or_else(|e| panic!("{}: {e:?}", storage.kind));
 }
 

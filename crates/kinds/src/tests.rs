@@ -1,5 +1,7 @@
 //! Sweeps over every storage of the catalogue, and the tables of the generic strategy.
 
+mod documented;
+
 use catalog::{Catalog, Storage};
 use object::normalise::{Strict, normalise};
 use object::{FieldError, Value};

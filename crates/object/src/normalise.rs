@@ -42,15 +42,37 @@ pub fn normalise(
     value: &mut Value,
     strict: &mut Strict,
 ) -> Result<(), TypeError> {
+    run(schema, ty, value, strict, false).map(|_| ())
+}
+
+/// As [`normalise`], but what was written as an empty list or map stays: Go's decoder makes it an empty value, not
+/// nil, which defaulting and validation tell apart. Says whether there is one, for then [`normalise`] must still
+/// run before the object is encoded: storage keeps no difference.
+pub fn normalise_decoded(
+    schema: &Schema,
+    ty: TypeId,
+    value: &mut Value,
+    strict: &mut Strict,
+) -> Result<bool, TypeError> {
+    run(schema, ty, value, strict, true)
+}
+
+fn run(
+    schema: &Schema,
+    ty: TypeId,
+    value: &mut Value,
+    strict: &mut Strict,
+    keep_empty: bool,
+) -> Result<bool, TypeError> {
     if value.is_null() {
         *value = Value::map();
     }
-    let mut pass =
-        Pass { schema, strict, first_mismatch: None, order: Vec::new(), memo: FieldMemo::new(), depth: 0 };
+    let mut pass = Pass::new(schema, strict);
+    pass.keep_empty = keep_empty;
     pass.value(&Shape::Struct(ty), value, &Place::ROOT)?;
     match pass.first_mismatch {
         Some(error) => Err(error),
-        None => Ok(()),
+        None => Ok(pass.kept_empty),
     }
 }
 
@@ -69,9 +91,25 @@ struct Pass<'s> {
     order: Vec<u16>,
     memo: FieldMemo,
     depth: u32,
+    /// Empty lists and maps stay, and whether one did.
+    keep_empty: bool,
+    kept_empty: bool,
 }
 
 impl<'s> Pass<'s> {
+    fn new(schema: &'s Schema, strict: &'s mut Strict) -> Pass<'s> {
+        Pass {
+            schema,
+            strict,
+            first_mismatch: None,
+            order: Vec::new(),
+            memo: FieldMemo::new(),
+            depth: 0,
+            keep_empty: false,
+            kept_empty: false,
+        }
+    }
+
     /// Makes one value canonical. Nulls are the caller's: they mean different things in fields, lists and maps.
     fn value(&mut self, shape: &'_ Shape, value: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
         match shape {

@@ -1,9 +1,9 @@
-//! OpenAPI documents of the catalogue: v3 per group version, v2 as JSON and as protobuf. Pure.
+//! OpenAPI documents of the catalogue: v3 per group version, v2 of everything, both as JSON and as protobuf. Pure.
 //!
 //! ```text
-//!             ┌─ paths    PathItem, Operation ─┐   ┌─ v3   JSON, one group version
-//! Catalog ────┤                                ├───┼─ v2   JSON, everything
-//!             └─ schemas  Definition, Node  ───┘   └─ wire protobuf of v2 (older kubectl asks for it)
+//!             ┌─ paths    PathItem, Operation ─┐   ┌─ v3, wire3   JSON and protobuf, one group version
+//! Catalog ────┤                                ├───┤
+//!             └─ schemas  Definition, Node  ───┘   └─ v2, wire    JSON and protobuf, everything
 //! ```
 //!
 //! Routes, discovery and these documents are read from the same rows, so they cannot disagree. Keys are written in
@@ -16,20 +16,38 @@ mod schemas;
 mod v2;
 mod v3;
 mod wire;
+mod wire3;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use catalog::Catalog;
 
-/// The document at `/openapi/v3`: where the document of each group version is, `hash` being its version for caches.
-pub fn v3_index(catalog: &Catalog, hash: &str) -> Vec<u8> {
-    v3::index(catalog, hash)
+/// The version of each document for caches: equal documents have equal hashes. Makes them all, one after the other.
+pub fn v3_hashes(catalog: &Catalog) -> BTreeMap<String, String> {
+    let hash = |path: String| {
+        let document = v3::document(catalog, &path)?;
+        Some((path, fingerprint(&document)))
+    };
+    v3::entries(catalog).into_iter().filter_map(hash).collect()
+}
+
+/// The document at `/openapi/v3`: where the document of each group version is.
+pub fn v3_index(hashes: &BTreeMap<String, String>) -> Vec<u8> {
+    v3::index(hashes)
 }
 
 /// The OpenAPI 3.0 document of one entry of the index (`api/v1`, `apis/apps/v1`, `apis/apps`); `None` when there is none.
 pub fn v3_group(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
     v3::document(catalog, path)
+}
+
+/// The same as protobuf (gnostic's `openapi.v3.Document`), for
+/// `application/com.github.proto-openapi.spec.v3@v1.0+protobuf`.
+pub fn v3_group_protobuf(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
+    wire3::document(catalog, path)
 }
 
 /// The Swagger 2.0 document of everything, as JSON.

@@ -10,7 +10,7 @@ use crate::names;
 use parse::{Value, parse};
 
 fn documents(c: &Catalog) -> BTreeMap<String, Value> {
-    let index = parse(&crate::v3_index(c, "H"));
+    let index = parse(&crate::v3_index(&crate::v3_hashes(c)));
     let paths = index.get("paths").members().into_iter().map(|(path, _)| path.to_owned());
     paths.map(|p| (p.clone(), parse(&crate::v3_group(c, &p).expect("listed, so it is there")))).collect()
 }
@@ -22,10 +22,12 @@ fn gvk(v: &Value) -> (String, String, String) {
 #[test]
 fn the_index_lists_every_group_version() {
     let c = Catalog::builtin();
-    let index = parse(&crate::v3_index(&c, "H"));
+    let hashes = crate::v3_hashes(&c);
+    let index = parse(&crate::v3_index(&hashes));
     let url = |path: &str| index.get("paths").get(path).get("serverRelativeURL").text().to_owned();
-    assert_eq!(url("api/v1"), "/openapi/v3/api/v1?hash=H");
-    assert_eq!(url("apis/autoscaling/v2"), "/openapi/v3/apis/autoscaling/v2?hash=H");
+    assert_eq!(url("api/v1"), format!("/openapi/v3/api/v1?hash={}", hashes["api/v1"]));
+    let different: BTreeSet<&String> = hashes.values().collect();
+    assert_eq!(different.len(), hashes.len(), "each document has a hash of its own");
     for g in c.groups() {
         for v in &g.versions {
             assert!(!url(&names::path(&g.name, v)).is_empty(), "{} {v}", g.name);
@@ -173,7 +175,7 @@ fn the_same_catalogue_gives_the_same_bytes() {
     assert_ne!(crate::fingerprint(b"a"), crate::fingerprint(b"b"));
 }
 
-/// Fields of a protobuf message: number and bytes; numbers only, since the document has no others.
+/// Fields of a protobuf message that have a length: number and bytes.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     let varint = |bytes: &mut &[u8]| {
         let (mut value, mut shift) = (0u64, 0);
@@ -199,6 +201,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
                 all.push((tag >> 3, &bytes[..length]));
                 bytes = &bytes[length..];
             }
+            1 => bytes = &bytes[8..],
             other => panic!("wire type {other}"),
         }
     }
@@ -231,4 +234,50 @@ fn protobuf_and_json_name_the_same_definitions_and_paths() {
     let (_, extension) = schema.iter().find(|(n, _)| *n == 31).unwrap();
     let any = fields(fields(extension)[1].1);
     assert_eq!(any, [(2, br#"[{"group":"apps","kind":"Deployment","version":"v1"}]"#.as_slice())]);
+}
+
+#[test]
+fn protobuf_and_json_of_v3_name_the_same_definitions_and_paths() {
+    let c = Catalog::builtin();
+    for (path, json) in documents(&c) {
+        let document = crate::v3_group_protobuf(&c, &path).unwrap();
+        let top = fields(&document);
+        assert_eq!(top[0], (1, b"3.0.0".as_slice()));
+        let inside = |body: &[u8], number: u64| -> Vec<u8> {
+            fields(body).into_iter().find(|(n, _)| *n == number).map(|(_, b)| b.to_vec()).unwrap_or_default()
+        };
+        let names = |body: &[u8]| -> Vec<String> {
+            let entries = fields(body).into_iter().filter(|(n, _)| *n == 1);
+            entries.map(|(_, e)| String::from_utf8(fields(e)[0].1.to_vec()).unwrap()).collect()
+        };
+        let keys = |v: &Value| v.members().into_iter().map(|(k, _)| k.to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&inside(&document, 4)), keys(json.get("paths")), "{path}");
+        let schemas = inside(&inside(&document, 5), 1);
+        assert_eq!(names(&schemas), keys(json.get("components").get("schemas")), "{path}");
+    }
+}
+
+/// One schema through and through: what stands beside a reference, and a default.
+#[test]
+fn protobuf_of_v3_says_what_json_says_of_a_field() {
+    let c = Catalog::builtin();
+    let document = crate::v3_group_protobuf(&c, "apis/apps/v1").unwrap();
+    let find = |body: &[u8], number: u64| -> Vec<u8> {
+        fields(body).into_iter().find(|(n, _)| *n == number).expect("it is there").1.to_vec()
+    };
+    let named = |body: &[u8], name: &str| -> Vec<u8> {
+        let entries = fields(body).into_iter().filter(|(n, _)| *n == 1);
+        let mut found = entries.filter(|(_, e)| fields(e)[0].1 == name.as_bytes());
+        fields(found.next().expect("it is there").1)[1].1.to_vec()
+    };
+    let schemas = find(&find(&document, 5), 1);
+    let deployment = find(&named(&schemas, "io.k8s.api.apps.v1.Deployment"), 1);
+    assert_eq!(find(&deployment, 25), b"object");
+    let spec = named(&find(&deployment, 31), "spec");
+    // The reference has a default beside it, so it stands in an allOf.
+    let reference = find(&find(&find(&find(&spec, 1), 26), 2), 1);
+    assert_eq!(reference, b"#/components/schemas/io.k8s.api.apps.v1.DeploymentSpec");
+    let port = find(&named(&schemas, "io.k8s.api.core.v1.ContainerPort"), 1);
+    let protocol = find(&named(&find(&port, 31), "protocol"), 1);
+    assert_eq!(find(&find(&protocol, 33), 3), b"TCP");
 }

@@ -1,5 +1,7 @@
 //! OpenAPI 3.0 documents as JSON.
 
+use std::collections::BTreeMap;
+
 use catalog::Catalog;
 
 use crate::json::Json;
@@ -7,7 +9,8 @@ use crate::names;
 use crate::paths::{self, Answer, Body, Operation, Param, PathItem, Place, phrase};
 use crate::schemas::{self, Kind, Node, Target};
 
-pub(crate) fn index(catalog: &Catalog, hash: &str) -> Vec<u8> {
+/// What the documents are of: `api/v1`, `apis/apps`, `apis/apps/v1`, in alphabetical order.
+pub(crate) fn entries(catalog: &Catalog) -> Vec<String> {
     let mut all = vec!["api".to_owned(), "apis".to_owned()];
     for g in catalog.groups() {
         if !g.name.is_empty() {
@@ -16,10 +19,14 @@ pub(crate) fn index(catalog: &Catalog, hash: &str) -> Vec<u8> {
         all.extend(g.versions.iter().map(|v| names::path(&g.name, v)));
     }
     all.sort();
+    all
+}
+
+pub(crate) fn index(hashes: &BTreeMap<String, String>) -> Vec<u8> {
     let mut w = Json::new();
     w.object(|w| {
         w.key("paths").object(|w| {
-            for path in &all {
+            for (path, hash) in hashes {
                 w.key(path).object(|w| {
                     w.key("serverRelativeURL").string(&format!("/openapi/v3/{path}?hash={hash}"));
                 });
@@ -29,7 +36,13 @@ pub(crate) fn index(catalog: &Catalog, hash: &str) -> Vec<u8> {
     w.finish()
 }
 
-pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
+/// What a document says, before it is written down.
+pub(crate) struct Parts {
+    pub items: Vec<PathItem>,
+    pub definitions: BTreeMap<String, Node>,
+}
+
+pub(crate) fn parts(catalog: &Catalog, path: &str) -> Option<Parts> {
     let (group, items) = match group_version(catalog, path) {
         Some((group, version)) => {
             ((group.to_owned(), version.to_owned()), paths::of_group_version(catalog, group, version))
@@ -44,7 +57,11 @@ pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
         .flat_map(|(_, op)| op.targets().collect::<Vec<_>>())
         .collect();
     let definitions = schemas::reachable(catalog, targets, &groups);
+    Some(Parts { items, definitions })
+}
 
+pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
+    let Parts { items, definitions } = parts(catalog, path)?;
     let writer = Writer { catalog };
     let mut w = Json::new();
     w.object(|w| {

@@ -2,7 +2,7 @@
 //!
 //! The numbers are those of OpenAPIv2.proto; each function says which of its messages it writes.
 
-mod message;
+pub(crate) mod message;
 
 use catalog::Catalog;
 
@@ -193,7 +193,7 @@ fn parameter(m: &mut Message, p: &Param) {
 }
 
 /// An entry of a map: `Named...`, its name and value.
-fn named(m: &mut Message, number: u32, name: &str, value: impl FnOnce(&mut Message)) {
+pub(crate) fn named(m: &mut Message, number: u32, name: &str, value: impl FnOnce(&mut Message)) {
     m.message(number, |entry| {
         entry.string(1, name);
         entry.message(2, value);
@@ -201,6 +201,6 @@ fn named(m: &mut Message, number: u32, name: &str, value: impl FnOnce(&mut Messa
 }
 
 /// `NamedAny` with the value as YAML text; JSON is YAML.
-fn extension(m: &mut Message, number: u32, name: &str, json: &str) {
+pub(crate) fn extension(m: &mut Message, number: u32, name: &str, json: &str) {
     named(m, number, name, |any| any.string(2, json));
 }

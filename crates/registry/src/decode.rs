@@ -1,7 +1,7 @@
 //! From a body's raw tree to a canonical object of the request's version.
 
 use catalog::{Catalog, Resource, TypeId};
-use object::normalise::{Strict, normalise};
+use object::normalise::{Strict, normalise_decoded};
 use object::{Status, Value};
 
 use crate::{FieldValidation, Request};
@@ -19,7 +19,7 @@ pub(crate) fn object(
     Ok((body, warnings))
 }
 
-/// Normalises a body of any type; `kind` and `version` are for the words of a refusal.
+/// Normalises a body of any type, with the empty lists and maps in it; `kind` and `version` are for the words of a refusal.
 pub(crate) fn canonical(
     catalog: &Catalog,
     ty: TypeId,
@@ -32,7 +32,7 @@ pub(crate) fn canonical(
     let refuse = |why: String| {
         Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
     };
-    normalise(catalog.schema(), ty, body, &mut strict).map_err(|e| refuse(e.to_string()))?;
+    normalise_decoded(catalog.schema(), ty, body, &mut strict).map_err(|e| refuse(e.to_string()))?;
     let messages = strict.into_messages();
     if validation == FieldValidation::Strict && !messages.is_empty() {
         return Err(refuse(format!("strict decoding error: {}", messages.join(", "))));

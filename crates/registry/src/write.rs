@@ -15,7 +15,7 @@ use admission::{Effects, Operation, Refusal};
 use catalog::{Schema, Storage, TypeId};
 use codec::json;
 use kinds::{Context, Requester};
-use object::normalise::{Strict, normalise, restore_error};
+use object::normalise::{Strict, normalise, normalise_decoded, restore_error};
 use object::patch::{self, json::JsonPatch};
 use object::{FieldError, Status, Value, quote, time};
 use store::{CommitError, Guard, Key, Op, Revision};
@@ -210,7 +210,7 @@ impl Registry {
         }
         let mut strict =
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
-        if let Err(error) = normalise(self.catalog().schema(), resource.ty, &mut new, &mut strict) {
+        if let Err(error) = normalise_decoded(self.catalog().schema(), resource.ty, &mut new, &mut strict) {
             // The pass left half a tree; the refusal shows the whole patched object.
             return match patch {
                 Patch::Json(_) | Patch::Merge(_) => refused(error.to_string()),
@@ -587,8 +587,9 @@ impl Registry {
         old: Option<&Value>,
         context: &Context<'_>,
     ) -> Result<Vec<u8>, Status> {
-        normalise(self.catalog().schema(), storage.ty, new, &mut Strict::off())
-            .map_err(|e| Status::internal(format!("the object no longer fits its type: {e}")))?;
+        let schema = self.catalog().schema();
+        let unfit = |e| Status::internal(format!("the object no longer fits its type: {e}"));
+        let has_empty = normalise_decoded(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         let kind = kinds::kind_of(storage);
         let errors = match old {
             None => kinds::validate_create(kind, storage, new, context),
@@ -597,6 +598,13 @@ impl Registry {
         if !errors.is_empty() {
             let name = new.str_at(&["metadata", "name"]).unwrap_or("");
             return Err(kinds::invalid(storage, name, errors));
+        }
+        // Rules tell an empty list from an absent one; what is stored and answered does not. Upstream fills in defaults
+        // when it reads what it stored: an empty value that stood in the way of one is gone by then.
+        if has_empty {
+            normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
+            kinds::defaults::apply_kind(&storage.group, &storage.version, &storage.kind, new);
+            normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);
         let encoded = json::to_vec(new);

@@ -114,11 +114,7 @@ fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
         check_version(version, &hoisted, &lenience, &list.index(i), errors);
     }
     let shown = member(spec, "versions").map(|_| Value::List(hoisted.versions.clone()));
-    // Canonical trees do not tell an empty list from none; who wrote a spec at all wrote the former.
-    let shown = match shown.as_ref().filter(|v| !v.is_null()) {
-        None if !text(spec, "group").is_empty() => "[]".to_owned(),
-        shown => VERSIONS.show(shown),
-    };
+    let shown = VERSIONS.show(shown.as_ref());
     let names: Vec<&str> = items(spec, "versions").iter().map(|v| text(v, "name")).collect();
     if names.iter().enumerate().any(|(i, name)| names[..i].contains(name)) {
         errors.invalid(&list, Raw(&shown), "must contain unique version names");
@@ -366,9 +362,11 @@ fn check_stored(spec: &Value, status: &Value, errors: &mut Errors) {
         return errors.invalid(&at, shown, "must have at least one stored version");
     }
     let versions = items(spec, "versions");
-    for version in versions.iter().filter(|v| flag(v, "storage")) {
+    for (i, version) in versions.iter().enumerate().filter(|(_, v)| flag(v, "storage")) {
         let name = text(version, "name");
-        if !stored.contains(&name) {
+        // Each version counts once: another of the same name finds it taken.
+        let taken = versions[..i].iter().any(|v| text(v, "name") == name);
+        if taken || !stored.contains(&name) {
             errors.invalid(&at, shown, format!("must have the storage version {name}"));
         }
     }

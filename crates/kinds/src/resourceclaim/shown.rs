@@ -13,7 +13,14 @@ pub(super) fn spec(spec: &Value) -> String {
 pub(super) fn template(template: &Value) -> String {
     let mut out = String::from("{");
     let metadata = template.get("metadata").and_then(Value::as_map).into_iter().flat_map(|m| m.iter());
-    for (name, value) in metadata.filter(|(_, value)| !value.is_null()) {
+    // As JSON: what is empty is left out.
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::List(list) => list.is_empty(),
+        Value::Map(map) => map.is_empty(),
+        _ => false,
+    };
+    for (name, value) in metadata.filter(|(_, value)| !is_empty(value)) {
         out.push_str(&format!("\"{}\":{},", &**name, metadata::shown(value)));
     }
     let inner = internal(template.get("spec"), &SPEC);

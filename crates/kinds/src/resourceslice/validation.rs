@@ -99,9 +99,7 @@ fn check_nodes(spec: &Value, errors: &mut Errors) {
         let at = SPEC.child("nodeSelector");
         node_selector(selector, false, &at, errors);
         if items(selector, "nodeSelectorTerms").len() != 1 {
-            // Canonical trees do not tell an empty list from none; clients send the former.
-            let empty = Value::List(Vec::new());
-            let shown = selector.get("nodeSelectorTerms").filter(|v| !v.is_null()).unwrap_or(&empty);
+            let shown = selector.get("nodeSelectorTerms");
             errors.invalid(&at.child("nodeSelectorTerms"), shown, "must have exactly one node selector term");
         }
     }

@@ -72,7 +72,6 @@ const CREATES: &[(&str, &str, &[&str])] = &[
         "nodes",
         r#"{"spec":{"configSource":{"configMap":{"name":"c","namespace":"n","kubeletConfigKey":"k"}},"externalID":"old","podCIDRs":["2001:DB8::/64"],"podCIDR":"2001:DB8::/64"}}"#,
         &[
-            "spec.configSource: the feature is removed",
             "spec.externalID: this field is deprecated, and is unused by Kubernetes",
             r#"spec.podCIDRs[0]: IPv6 CIDR value "2001:DB8::/64" should be in RFC 5952 canonical format ("2001:db8::/64")"#,
         ],

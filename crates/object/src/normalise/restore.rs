@@ -6,7 +6,6 @@ use catalog::{Schema, Shape, TypeId};
 use super::error::{Place, Step, go_type};
 use super::{MAX_DEPTH, Pass, Strict, base64, go_names};
 use crate::Value;
-use crate::normalise::FieldMemo;
 
 /// What upstream says of the first value that does not fit, in the order its types declare their fields; `None` when all fit.
 pub fn restore_error(schema: &Schema, ty: TypeId, value: &Value) -> Option<String> {
@@ -71,8 +70,7 @@ fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth:
 /// Types that read JSON themselves are given the value as JSON, and know no place.
 fn by_its_own_reader(schema: &Schema, shape: &Shape, value: &Value) -> Result<(), String> {
     let strict = &mut Strict::off();
-    let mut pass =
-        Pass { schema, strict, first_mismatch: None, order: Vec::new(), memo: FieldMemo::new(), depth: 0 };
+    let mut pass = Pass::new(schema, strict);
     let read = pass.scalar(shape, &mut value.clone(), &Place::ROOT);
     match (read, pass.first_mismatch) {
         (Err(error), _) | (Ok(()), Some(error)) => Err(error.to_string()),

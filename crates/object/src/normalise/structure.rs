@@ -89,10 +89,16 @@ impl<'s> Pass<'s> {
             return null_member(field, value);
         }
         self.value(&field.shape, value, here)?;
-        // Upstream's storage keeps no difference between empty and absent, and answers with what it would read back.
         let collection = matches!(field.shape, Shape::List(_) | Shape::Map(_));
-        if collection && !field.pointer && !field.omit_empty && is_empty(&field.shape, value) {
-            *value = Value::Null;
+        if collection && !field.pointer && is_empty(&field.shape, value) {
+            if self.keep_empty {
+                self.kept_empty = true;
+                return Ok(Fate::Keep);
+            }
+            // Upstream's storage keeps no difference between empty and absent, and answers with what it would read back.
+            if !field.omit_empty {
+                *value = Value::Null;
+            }
         }
         let omit = if field.pointer {
             // A zero time turned into null.

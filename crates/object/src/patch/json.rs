@@ -170,6 +170,12 @@ impl Operation {
     }
 }
 
+fn sort(value: &mut Value) {
+    if let Value::Map(map) = value {
+        map.entries_mut().sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+    }
+}
+
 /// A path, split: where the container lies, and which of its members is meant.
 struct Pointer {
     parts: Vec<String>,
@@ -184,9 +190,11 @@ impl Pointer {
         Ok(Pointer { parts, last })
     }
 
+    /// Go writes every map it opened by name; refusals show it so.
     fn parent<'a>(&self, doc: &'a mut Value) -> Result<&'a mut Value, Failed> {
         let mut here = doc;
         for part in &self.parts {
+            sort(here);
             here = match here {
                 Value::Map(map) => map.get_mut(part).ok_or(Failed)?,
                 Value::List(list) => {
@@ -196,6 +204,7 @@ impl Pointer {
                 _ => return Err(Failed),
             };
         }
+        sort(here);
         match here {
             Value::Map(_) | Value::List(_) => Ok(here),
             _ => Err(Failed),
@@ -244,7 +253,8 @@ fn add(doc: &mut Value, pointer: &Pointer, value: Value) -> Result<(), Failed> {
     if pointer.parts.len() + 1 + depth(&value) > MAX_DEPTH {
         return Err(Failed);
     }
-    match pointer.parent(doc)? {
+    let parent = pointer.parent(doc)?;
+    match parent {
         Value::Map(map) => map.set(Name::from(pointer.last.clone()), value),
         Value::List(list) if pointer.last == "-" => list.push(value),
         Value::List(list) => {
@@ -254,6 +264,7 @@ fn add(doc: &mut Value, pointer: &Pointer, value: Value) -> Result<(), Failed> {
         }
         _ => return Err(Failed),
     }
+    sort(parent);
     Ok(())
 }
 

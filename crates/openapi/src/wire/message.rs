@@ -1,33 +1,44 @@
-//! Protobuf's wire form, as far as documents need it: strings, booleans, messages.
+//! Protobuf's wire form, as far as documents need it: strings, booleans, numbers, messages.
 
-pub(super) struct Message {
+pub(crate) struct Message {
     out: Vec<u8>,
 }
 
 impl Message {
-    pub(super) fn with_capacity(bytes: usize) -> Message {
+    pub(crate) fn with_capacity(bytes: usize) -> Message {
         Message { out: Vec::with_capacity(bytes) }
     }
 
-    pub(super) fn finish(self) -> Vec<u8> {
+    pub(crate) fn finish(self) -> Vec<u8> {
         self.out
     }
 
-    pub(super) fn string(&mut self, number: u32, text: &str) {
+    pub(crate) fn string(&mut self, number: u32, text: &str) {
         self.varint(u64::from(number) << 3 | 2);
         self.varint(text.len() as u64);
         self.out.extend_from_slice(text.as_bytes());
     }
 
     /// Absent is false.
-    pub(super) fn bool(&mut self, number: u32, value: bool) {
+    pub(crate) fn bool(&mut self, number: u32, value: bool) {
         if value {
             self.varint(u64::from(number) << 3);
             self.out.push(1);
         }
     }
 
-    pub(super) fn message(&mut self, number: u32, body: impl FnOnce(&mut Message)) {
+    /// Written also when false: for a member of a oneof.
+    pub(crate) fn present_bool(&mut self, number: u32, value: bool) {
+        self.varint(u64::from(number) << 3);
+        self.out.push(u8::from(value));
+    }
+
+    pub(crate) fn double(&mut self, number: u32, value: f64) {
+        self.varint(u64::from(number) << 3 | 1);
+        self.out.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn message(&mut self, number: u32, body: impl FnOnce(&mut Message)) {
         self.varint(u64::from(number) << 3 | 2);
         // The length is known only afterwards: most bodies take one or two bytes for it, so the body is
         // written in place and moved by what its length needs.

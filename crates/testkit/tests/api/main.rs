@@ -21,6 +21,7 @@ mod lists;
 mod metrics;
 mod namespace_objects;
 mod nodes;
+mod openapi;
 mod pod_security;
 mod protobuf;
 mod quotas;

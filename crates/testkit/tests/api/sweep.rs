@@ -476,10 +476,15 @@ async fn every_object_has_its_views() {
         }
         let one = view(&here, "PartialObjectMetadata").await.json();
         same!(one["kind"], json!("PartialObjectMetadata"), "kind of the metadata");
-        same!(one["metadata"], made["metadata"], "metadata");
+        let mut metadata = made["metadata"].clone();
+        if resource.plural == "daemonsets" {
+            // The annotation is a field of upstream's internal form: only the object itself shows it.
+            metadata.as_object_mut().expect("a map").remove("annotations");
+        }
+        same!(one["metadata"], metadata, "metadata");
         let list = view(&named, "PartialObjectMetadataList").await.json();
         same!(list["kind"], json!("PartialObjectMetadataList"), "kind of the metadata's list");
-        same!(list["items"][0]["metadata"], made["metadata"], "metadata in a list");
+        same!(list["items"][0]["metadata"], metadata, "metadata in a list");
 
         // YAML out, and in again.
         let yaml = cluster.request("GET", here.clone()).accept("application/yaml").send().await;

@@ -141,3 +141,43 @@ async fn paths_too_deep_for_the_api_are_refused_with_a_status() {
     assert_eq!(cluster.post("/api/v1", json!({})).await.status, 405);
     cluster.shutdown().await;
 }
+
+/// Go's decoder makes `[]` an empty list and leaves what is absent nil; rules and defaults tell the two apart, storage does not.
+#[tokio::test(start_paused = true)]
+async fn what_is_sent_empty_is_seen_by_rules_and_not_stored() {
+    let cluster = TestCluster::simulated(45).await;
+    let scaler = |policies: serde_json::Value| {
+        json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "D", "name": "d", "apiVersion": "apps/v1"},
+            "behavior": {"scaleUp": {"policies": policies}}}})
+    };
+    let scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers?dryRun=All";
+    let refused = cluster.post(scalers, scaler(json!([]))).await.ok(422);
+    assert_eq!(
+        refused["details"]["causes"][0]["message"],
+        "Required value: must specify at least one Policy"
+    );
+    cluster.post(scalers, scaler(json!(null))).await.ok(201);
+
+    let pod = json!({"metadata": {"name": "p", "labels": {}}, "spec": {"containers": [{"name": "c", "image": "i"}],
+        "resources": {"claims": [], "requests": {"cpu": "1"}}}});
+    let refused = cluster.post(format!("{PODS}?dryRun=All"), pod).await.ok(422);
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.resources.claims");
+
+    let map = cluster
+        .post(MAPS, json!({"metadata": {"name": "e", "labels": {}, "finalizers": []}, "data": {}}))
+        .await;
+    let map = map.ok(201);
+    assert_eq!((map.get("data"), map["metadata"].get("labels")), (None, None));
+    // A patch that empties what is there leaves nothing, and one that empties nothing changes nothing.
+    let again = cluster
+        .merge(format!("{MAPS}/e"), json!({"data": {}, "metadata": {"annotations": {}}}))
+        .await
+        .ok(200);
+    assert_eq!(again["metadata"]["resourceVersion"], map["metadata"]["resourceVersion"]);
+
+    // Read back from storage the empty map is none, and is filled in then.
+    let node = json!({"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "1"}, "allocatable": {}}});
+    let node = cluster.post("/api/v1/nodes?dryRun=All", node).await.ok(201);
+    assert_eq!(node["status"]["allocatable"], json!({"cpu": "1"}));
+    cluster.shutdown().await;
+}

@@ -167,7 +167,7 @@ const WINDOWS_SECURITY_CONTEXT_OPTIONS: &[Field] = &[
     ("runAsUserName", "RunAsUserName", NULL), ("hostProcess", "HostProcess", NULL),
 ];
 #[rustfmt::skip]
-const SECCOMP_PROFILE: &[Field] = &[
+pub(crate) const SECCOMP_PROFILE: &[Field] = &[
     ("type", "Type", TEXT), ("localhostProfile", "LocalhostProfile", NULL),
 ];
 #[rustfmt::skip]
@@ -175,7 +175,7 @@ const APP_ARMOR_PROFILE: &[Field] = &[
     ("type", "Type", TEXT), ("localhostProfile", "LocalhostProfile", NULL),
 ];
 #[rustfmt::skip]
-const SECURITY_CONTEXT: &[Field] = &[
+pub(crate) const SECURITY_CONTEXT: &[Field] = &[
     ("capabilities", "Capabilities", Pointer(CAPABILITIES)), ("privileged", "Privileged", NULL),
     ("seLinuxOptions", "SELinuxOptions", Pointer(SE_LINUX_OPTIONS)),
     ("windowsOptions", "WindowsOptions", Pointer(WINDOWS_SECURITY_CONTEXT_OPTIONS)),
@@ -303,7 +303,7 @@ const TOPOLOGY_SPREAD_CONSTRAINT: &[Field] = &[
 const POD_OS: &[Field] = &[("name", "Name", TEXT)];
 const POD_SCHEDULING_GATE: &[Field] = &[("name", "Name", TEXT)];
 #[rustfmt::skip]
-const POD_RESOURCE_CLAIM: &[Field] = &[
+pub(crate) const POD_RESOURCE_CLAIM: &[Field] = &[
     ("name", "Name", TEXT), ("resourceClaimName", "ResourceClaimName", NULL),
     ("resourceClaimTemplateName", "ResourceClaimTemplateName", NULL),
 ];

@@ -1,6 +1,6 @@
 //! Seeded random trees along the schema, with the words that make defaulting decide.
 
-use catalog::{Name, Resource, Schema, Shape, TypeId};
+use catalog::{Name, Schema, Shape, TypeId};
 use object::{Map, Value};
 
 pub(super) struct Trees {
@@ -42,10 +42,10 @@ impl Trees {
     }
 
     /// An object with about half of its fields, and always a spec.
-    pub(super) fn object(&mut self, schema: &Schema, resource: &Resource) -> Value {
+    pub(super) fn object(&mut self, schema: &Schema, ty: TypeId) -> Value {
         // Thin trees and full ones, so that deep fields are reached without all trees being huge.
         let density = 20 + self.below(70);
-        self.structure(schema, resource.ty, 0, density)
+        self.structure(schema, ty, 0, density)
     }
 
     /// Puts values of other types in some places.

@@ -4,7 +4,9 @@ use object::quantity::Quantity;
 use object::{Value, validate_text};
 
 use super::Options;
-use crate::check::{Errors, NEGATIVE, Path, entries, items, member, quantity, quantity_text, text};
+use crate::check::internal::internal;
+use crate::check::internal::pod::POD_RESOURCE_CLAIM;
+use crate::check::{Errors, NEGATIVE, Path, Raw, entries, items, member, quantity, quantity_text, text};
 
 /// Resources without a domain, other than huge pages.
 pub(crate) const STANDARD: [&str; 20] = [
@@ -279,15 +281,16 @@ pub(super) fn pod_claims(metadata: Option<&Value>, claims: &[Value], at: &Path<'
         }
         let (direct, template) =
             (member(claim, "resourceClaimName"), member(claim, "resourceClaimTemplateName"));
+        let shown = || internal(Some(claim), POD_RESOURCE_CLAIM);
         match (direct, template) {
             (Some(_), Some(_)) => {
                 let detail =
                     "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified";
-                errors.invalid(&at, claim, detail);
+                errors.invalid(&at, Raw(&shown()), detail);
             }
             (None, None) => {
                 let detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
-                errors.invalid(&at, claim, detail);
+                errors.invalid(&at, Raw(&shown()), detail);
             }
             _ => {}
         }

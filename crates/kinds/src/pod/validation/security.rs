@@ -4,7 +4,9 @@ use object::{Value, validate_text};
 
 use super::Options;
 use super::volume_sources::descending_path;
-use crate::check::{Errors, Path, flag, int, items, member, text, texts};
+use crate::check::internal::internal;
+use crate::check::internal::pod::{SECCOMP_PROFILE, SECURITY_CONTEXT};
+use crate::check::{Errors, Path, Raw, flag, int, items, member, text, texts};
 
 const LOCALHOST_PROFILE_MAX_BYTES: usize = 4095;
 const SYSCTL_MAX_BYTES: usize = 253;
@@ -54,13 +56,13 @@ pub(super) fn check_container(container: &Value, host_users: bool, at: &Path<'_>
     if member(context, "allowPrivilegeEscalation").and_then(Value::as_bool) == Some(false) {
         if flag(context, "privileged") {
             let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-            errors.invalid(at, context, detail);
+            errors.invalid(at, Raw(&internal(Some(context), SECURITY_CONTEXT)), detail);
         }
         let added = member(context, "capabilities").map(|c| texts(c, "add")).into_iter().flatten();
         for _ in added.filter(|c| *c == "CAP_SYS_ADMIN") {
             let detail =
                 "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-            errors.invalid(at, context, detail);
+            errors.invalid(at, Raw(&internal(Some(context), SECURITY_CONTEXT)), detail);
         }
     }
     check_windows(context, &at.child("windowsOptions"), errors);
@@ -86,7 +88,10 @@ fn check_seccomp(context: &Value, at: &Path<'_>, errors: &mut Errors) {
     match (kind, member(profile, "localhostProfile").and_then(Value::as_str)) {
         ("Localhost", None) => errors.required(&at, "must be set when seccomp type is Localhost"),
         ("Localhost", Some(path)) => descending_path(path, &at, errors),
-        (_, Some(_)) => errors.invalid(&at, profile, "can only be set when seccomp type is Localhost"),
+        (_, Some(_)) => {
+            let shown = internal(Some(profile), SECCOMP_PROFILE);
+            errors.invalid(&at, Raw(&shown), "can only be set when seccomp type is Localhost");
+        }
         (_, None) => {}
     }
 }

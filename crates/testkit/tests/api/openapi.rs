@@ -1,0 +1,82 @@
+//! /openapi/v3 and /openapi/v2: a hash a document, what may be kept for ever, and which encodings there are.
+
+use std::collections::BTreeSet;
+
+use testkit::{Reply, TestCluster};
+
+const PROTOBUF_V3: &str = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+
+fn header<'r>(reply: &'r Reply, name: &str) -> &'r str {
+    reply.headers.get(name).map_or("", |v| v.to_str().unwrap())
+}
+
+/// Where the index says a document is.
+async fn place_of(cluster: &TestCluster, document: &str) -> String {
+    let index = cluster.get("/openapi/v3").await.json();
+    index["paths"][document]["serverRelativeURL"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn every_document_has_a_hash_of_its_own_which_is_its_tag() {
+    let cluster = TestCluster::start().await;
+    let index = cluster.get("/openapi/v3").await.json();
+    let paths = index["paths"].as_object().unwrap();
+    let hashes: BTreeSet<&str> = paths
+        .values()
+        .map(|p| p["serverRelativeURL"].as_str().unwrap().split_once("?hash=").unwrap().1)
+        .collect();
+    assert_eq!(hashes.len(), paths.len());
+    for document in ["api/v1", "apis/apps", "apis/apps/v1"] {
+        let place = place_of(&cluster, document).await;
+        let reply = cluster.get(&place).await;
+        assert_eq!(reply.status, 200, "{document}");
+        assert_eq!(header(&reply, "etag"), format!("\"{}\"", place.split_once("?hash=").unwrap().1));
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_document_may_be_kept_for_ever_when_asked_for_by_its_hash() {
+    let cluster = TestCluster::start().await;
+    let place = place_of(&cluster, "apis/apps/v1").await;
+    let reply = cluster.get(&place).await;
+    assert_eq!(header(&reply, "cache-control"), "public, immutable");
+    assert!(header(&reply, "expires").ends_with(" UTC"), "{}", header(&reply, "expires"));
+    assert_eq!(header(&reply, "vary"), "Accept");
+
+    let plain = cluster.get("/openapi/v3/apis/apps/v1").await;
+    assert_eq!(header(&plain, "cache-control"), "no-cache, private");
+    assert_eq!(plain.bytes, reply.bytes);
+
+    let wrong = cluster.get("/openapi/v3/apis/apps/v1?hash=AB").await;
+    assert_eq!((wrong.status, header(&wrong, "location")), (301, place.as_str()));
+
+    let tag = header(&reply, "etag").to_owned();
+    let again = cluster.request("GET", place).header("If-None-Match", &tag).send().await;
+    assert_eq!((again.status, again.bytes.len()), (304, 0));
+    cluster.shutdown().await;
+}
+
+#[tokio::test]
+async fn encodings_are_negotiated_as_upstream_does() {
+    let cluster = TestCluster::start().await;
+    let v3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
+    let v2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    for (path, accept, status, content_type) in [
+        ("/openapi/v3/apis/apps/v1", PROTOBUF_V3, 200, v3),
+        ("/openapi/v3/apis/apps/v1", v3, 200, v3),
+        ("/openapi/v3/apis/apps/v1", "*/*", 200, "application/json"),
+        ("/openapi/v3/apis/apps/v1", "text/html, application/json;q=0.5", 200, "application/json"),
+        ("/openapi/v3/apis/apps/v1", "text/html", 406, ""),
+        ("/openapi/v3/apis/apps/v1", "application/yaml", 406, ""),
+        ("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", 200, v2),
+        ("/openapi/v2", "application/json", 200, "application/json"),
+        ("/openapi/v2", PROTOBUF_V3, 406, ""),
+        ("/openapi/v3", "text/html", 200, "application/json"),
+    ] {
+        let reply = cluster.request("GET", path).accept(accept).send().await;
+        assert_eq!((reply.status, header(&reply, "content-type")), (status, content_type), "{path} {accept}");
+        assert_eq!(reply.bytes.is_empty(), status == 406, "{path} {accept}");
+    }
+    cluster.shutdown().await;
+}
