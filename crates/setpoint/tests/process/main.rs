@@ -7,6 +7,7 @@
 
 mod certificates;
 mod cli;
+mod debug;
 mod disk;
 mod drain;
 mod durability;

@@ -1,13 +1,31 @@
 //! For each controller and each n: it dies after its n-th write, comes back, and the end is the same. The same with conflicts,
-//! lost answers, a stale cache and lost history.
+//! lost answers, a stale cache, lost history, connections that break, and changes its handlers never hear of.
+//!
+//! What can be lost, and what makes up for it:
+//!
+//! ```text
+//! server ── watch ──> store of the informer ── notice ──> handler ──> queue ──> turn
+//!          A                                    B
+//! ```
+//! A: a watch is cut, or its history is gone (410). The reflector goes on where it was, or reads the state again; what
+//!    went meanwhile is told as deleted. A server that leaves an event out without a word breaks the promise all of this
+//!    stands on: the store is wrong then, and a resync, which tells the store again, cannot know it.
+//! B: the store is right, but a handler was not told. A resync tells everything in the store again, and a turn looks at
+//!    the state. Only what is not there any more cannot be told again: of a lost deletion a loop learns if its turn is
+//!    about something that is still there (a ReplicaSet whose pod went), not if it was about the very thing that went.
+//!    The scheduler has no resync, neither here nor upstream, so it is not among the loops of these tests.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use env::Env;
 use plane::{Plane, Settings};
+use runtime::{Informers, Loss, Notice};
 use serde_json::json;
-use testkit::TestCluster;
 use testkit::faults::{Faults, Plan};
+use testkit::requests::Requests;
+use testkit::{ControlPlane, TestCluster};
 
 const SEED: u64 = 5;
 
@@ -35,6 +53,10 @@ async fn hour(cluster: &TestCluster) {
     let service =
         json!({"metadata": {"name": "web"}, "spec": {"selector": labels("web"), "ports": [{"port": 80}]}});
     cluster.post(core("default", "services"), service).await.ok(201);
+    // Each of its endpoints is said to be for its own zone.
+    let near = json!({"metadata": {"name": "near"}, "spec": {"selector": labels("web"), "ports": [{"port": 81}],
+        "trafficDistribution": "PreferSameZone"}});
+    cluster.post(core("default", "services"), near).await.ok(201);
     let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": labels("web")}}});
     cluster.post("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget).await.ok(201);
     let rc = json!({"metadata": {"name": "old"}, "spec": {"replicas": 2, "selector": labels("old"), "template": template("old", "one")}});
@@ -110,14 +132,27 @@ async fn cluster() -> TestCluster {
     TestCluster::bare(Env::simulated(SEED), |config| config.cluster.root_ca = Some("PEM".to_owned())).await
 }
 
+/// Each in a zone of its own.
+fn nodes() -> Option<node::simulated::Settings> {
+    Some(node::simulated::Settings { zones: 3, ..testkit::nodes(3) })
+}
+
 /// The end, without any fault.
 async fn reference() -> String {
     let cluster = cluster().await;
-    let settings = Settings { nodes: Some(testkit::nodes(3)), trust: cluster.trust(), ..Settings::default() };
+    let settings = Settings { nodes: nodes(), trust: cluster.trust(), ..Settings::default() };
     let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
     hour(&cluster).await;
     cluster.quiet(Duration::from_secs(120)).await;
     let state = cluster.state();
+    check(&state);
+    plane.stop().await;
+    cluster.shutdown().await;
+    state
+}
+
+/// What the hour has to come to; all others are compared with this one.
+fn check(state: &str) {
     assert!(!state.contains("gone/"), "the namespace is gone:\n{state}");
     assert!(!state.contains("lost-with-its-node"), "and the pod without a node:\n{state}");
     let mirrors = state.lines().filter(|line| line.starts_with("endpointslices default/db-"));
@@ -130,27 +165,31 @@ async fn reference() -> String {
         assert!(state.contains(there), "{there} is not there:\n{state}");
     }
     assert!(!state.contains("default/leaves"), "a token went with its account:\n{state}");
-    plane.stop().await;
-    cluster.shutdown().await;
-    state
+    let hints = state.lines().find(|line| line.starts_with("endpointslices default/near-"));
+    assert_eq!(hints.map(|line| line.matches("\"forZones\"").count()), Some(3), "hints:\n{state}");
+    // Whoever observes generations has observed the last one, and every pod has a node.
+    assert!(!state.contains("\"observedGeneration\":\"old\""), "something is behind:\n{state}");
+    let pods: Vec<&str> = state.lines().filter(|line| line.starts_with("pods default/")).collect();
+    assert_eq!(pods.len(), 3, "{pods:#?}");
+    assert!(pods.iter().all(|pod| pod.contains("\"nodeName\":\"*\"")), "{pods:#?}");
 }
 
-/// The end when one loop meets with faults; `None` if it died and was started again: then also how it ended.
+/// Everybody but the one that meets with faults.
+fn all_but(name: &str, cluster: &TestCluster) -> Plane {
+    let choice = plane::Choice::new(vec!["*".to_owned(), format!("-{name}")]).expect("it is a row's name");
+    let settings = Settings { choice, nodes: nodes(), trust: cluster.trust(), ..Settings::default() };
+    Plane::start(cluster.env(), cluster.local_clients(), &settings)
+}
+
+/// The end when one loop meets with faults; also whether it died and was started again, and how many writes it tried.
 async fn with_faults(name: &str, faults: Plan) -> (bool, usize, String) {
     let cluster = cluster().await;
-    let trust = cluster.trust();
-    let others = Settings {
-        choice: plane::Choice::new(vec!["*".to_owned(), format!("-{name}")]).expect("it is a row's name"),
-        nodes: Some(testkit::nodes(3)),
-        trust: trust.clone(),
-        ..Settings::default()
-    };
     let alone = Settings {
         choice: plane::Choice::new(vec![name.to_owned()]).expect("it is a row's name"),
-        trust,
+        trust: cluster.trust(),
         ..Settings::default()
     };
-    let plane = Plane::start(cluster.env(), cluster.local_clients(), &others);
+    let plane = all_but(name, &cluster);
     let clients = Faults::new(cluster.env(), cluster.local_clients(), faults);
     let mut victim = Plane::start(cluster.env(), clients.clone(), &alone);
     let mut died = false;
@@ -178,6 +217,35 @@ async fn with_faults(name: &str, faults: Plan) -> (bool, usize, String) {
     (died, clients.writes(), state)
 }
 
+/// Every third change is not told to the handlers of a loop, which resync twice a minute instead of twice a day.
+/// The end, and how many changes were lost.
+async fn with_lost_notices(name: &str, may_be_lost: fn(&Notice<'_>) -> bool) -> (usize, String) {
+    let cluster = cluster().await;
+    let plane = all_but(name, &cluster);
+    let mut victim: ControlPlane = cluster.bare_control_plane(cluster.local_clients());
+    let (changes, losses) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let counted = losses.clone();
+    let lost = move |notice: &Notice<'_>| {
+        let lost = may_be_lost(notice) && changes.fetch_add(1, Ordering::Relaxed) % 3 == 0;
+        counted.fetch_add(usize::from(lost), Ordering::Relaxed);
+        lost
+    };
+    let context = &mut victim.context;
+    let reader = context.clients.user("system:kube-controller-manager", &[]);
+    let loss = Loss { lost: Box::new(lost), sooner: 1440 };
+    context.informers = Informers::losing(context.env.clone(), reader, context.stop.clone(), loss);
+    let tasks = controllers::start(context, &|row| row == name);
+    victim.own(tasks);
+    hour(&cluster).await;
+    // What is expected and never seen is expected for five minutes.
+    cluster.quiet(Duration::from_secs(400)).await;
+    let state = cluster.state();
+    victim.stop().await;
+    plane.stop().await;
+    cluster.shutdown().await;
+    (losses.load(Ordering::Relaxed), state)
+}
+
 /// Dies after its n-th write, for every n there is; in `make test` every third.
 async fn survives(names: &[&str]) {
     let reference = reference().await;
@@ -196,7 +264,7 @@ async fn survives(names: &[&str]) {
     }
 }
 
-fn assert_same(expected: &str, state: &str, what: &str) {
+pub fn assert_same(expected: &str, state: &str, what: &str) {
     if expected == state {
         return;
     }
@@ -247,11 +315,58 @@ async fn conflicts_lost_answers_and_old_news_change_nothing_in_the_end() {
         ("lost answers", Plan { lose_answer_every: Some(3), ..Plan::default() }),
         ("a stale cache", Plan { stale: Duration::from_secs(3), ..Plan::default() }),
         ("lost history", Plan { lose_event_every: Some(5), ..Plan::default() }),
+        ("cut connections", Plan { cut_every: Some(3), ..Plan::default() }),
     ];
-    for row in controllers::ROWS {
+    for name in controllers::ROWS.iter().map(|row| row.name).chain(["scheduler"]) {
         for (what, plan) in &plans {
-            let (_, _, state) = with_faults(row.name, plan.clone()).await;
-            assert_same(&reference, &state, &format!("{} with {what}", row.name));
+            let (_, _, state) = with_faults(name, plan.clone()).await;
+            assert_same(&reference, &state, &format!("{name} with {what}"));
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_no_handler_hears_of_are_made_up_for_by_a_resync() {
+    let reference = reference().await;
+    let mut differ = Vec::new();
+    for row in controllers::ROWS {
+        let began = std::time::Instant::now();
+        let (lost, state) = with_lost_notices(row.name, |_| true).await;
+        println!("{}: lost {lost} in {:?}", row.name, began.elapsed());
+        if state != reference {
+            differ.push(row.name);
+            println!("{}", std::panic::catch_unwind(|| assert_same(&reference, &state, row.name)).is_err());
+        }
+    }
+    panic!("{differ:?}");
+}
+
+/// Every request of every loop, the scheduler and the nodes: a status goes through the subresource, and only if it changed.
+#[tokio::test(start_paused = true)]
+async fn a_status_is_written_only_through_its_subresource_and_only_when_it_changed() {
+    let cluster = cluster().await;
+    let requests = Requests::new(&cluster, cluster.local_clients());
+    let settings = Settings { nodes: nodes(), trust: cluster.trust(), ..Settings::default() };
+    let plane = Plane::start(cluster.env(), requests.clone(), &settings);
+    hour(&cluster).await;
+    cluster.quiet(Duration::from_secs(120)).await;
+    let seen = requests.seen();
+    assert!(seen.wrongs.is_empty(), "{:#?}", seen.wrongs);
+    for (who, what) in [
+        ("deployment-controller", "deployments/status"),
+        ("replicaset-controller", "replicasets/status"),
+        ("replication-controller", "replicationcontrollers/status"),
+        ("job-controller", "jobs/status"),
+        ("disruption-controller", "poddisruptionbudgets/status"),
+        ("namespace-controller", "namespaces/status"),
+        ("node-controller", "nodes/status"),
+        ("node-controller", "pods/status"),
+        ("pod-garbage-collector", "pods/status"),
+        ("system:node:sim-0", "nodes/status"),
+        ("system:node:sim-0", "pods/status"),
+    ] {
+        assert!(seen.count(who, what) > 0, "{who} never wrote {what}: {:#?}", seen.writes);
+    }
+    plane.stop().await;
+    cluster.shutdown().await;
 }
