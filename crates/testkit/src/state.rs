@@ -63,13 +63,13 @@ impl TestCluster {
     }
 }
 
-/// How often these are scaled on the way depends on when their loop looks.
-const SCALED_BY_LOOPS: [&str; 1] = ["replicasets"];
+/// How often loops change the specs of these on the way depends on when they look.
+const WRITTEN_BY_LOOPS: [&str; 2] = ["replicasets", "endpointslices"];
 
 /// What was observed, in words: `current` is of the present generation.
 fn generations(plural: &str, value: &mut Value) {
     let now = value["metadata"]["generation"].clone();
-    if SCALED_BY_LOOPS.contains(&plural) {
+    if WRITTEN_BY_LOOPS.contains(&plural) {
         value["metadata"]["generation"] = Value::from("*");
     }
     if let Some(status) = value.get_mut("status") {
@@ -141,6 +141,8 @@ fn blur(value: &mut Value) {
         }
         Value::Array(items) => {
             items.iter_mut().for_each(blur);
+            // Said and taken back: who was chosen to make room, and then another was.
+            items.retain(|item| item["type"] != "DisruptionTarget" || item["status"] != "False");
             // Conditions stand in the order they came.
             if items.iter().all(|item| item["type"].is_string() && item["status"].is_string()) {
                 items.sort_by_key(|item| item["type"].to_string());

@@ -34,6 +34,7 @@ mod schedulers;
 mod scheduling;
 mod seeds;
 mod selectors;
+mod status_writes;
 mod story;
 mod terms;
 mod triggers;
