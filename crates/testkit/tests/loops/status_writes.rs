@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::resources::DEPLOYMENTS;
-use client::{Client, Clients, Patch};
+use client::{Clients, Patch};
 use object::Value;
 use plane::{Plane, Settings};
 use serde_json::json;
