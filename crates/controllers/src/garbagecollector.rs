@@ -71,7 +71,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     for (kind, informer) in collector.informers.iter().enumerate() {
         let (told, resource) = (collector.clone(), informer.scope().resource);
         let kind = kind as KindId;
-        informer.add_handler(None, Box::new(move |notice| told.changed(kind, resource, notice)));
+        informer.add_resyncing_handler(Box::new(move |notice| told.changed(kind, resource, notice)));
     }
     let mut tasks = vec![events];
     let stop = &context.stop;
@@ -163,13 +163,13 @@ impl Collector {
                     graph.seen(kind, obj, &mut wanted);
                     ("added", if *initial { LOW } else { NORMAL })
                 }
-                Notice::Updated { old, new, .. } => {
+                Notice::Updated { old, new, sync } => {
                     // Another object of the same name: the first one is gone, though nobody saw it go.
                     if old.uid() != new.uid() {
                         graph.gone(kind, old, &mut wanted);
                     }
                     graph.seen(kind, new, &mut wanted);
-                    ("updated", NORMAL)
+                    if *sync { ("resync", LOW) } else { ("updated", NORMAL) }
                 }
                 Notice::Deleted { obj, .. } => {
                     graph.gone(kind, obj, &mut wanted);

@@ -68,23 +68,17 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     });
     let (for_pods, queue, stale_queue) = (state.clone(), main.queue(), stale.queue());
     let env = context.env.clone();
-    pods.add_handler(
-        None,
-        Box::new(move |notice| {
-            if matches!(notice, Notice::Updated { sync: true, .. }) {
-                return;
-            }
-            let pod = notice.obj();
-            for budget in for_pods.budgets_of(pod) {
-                queue.add(budget, runtime::queue::NORMAL, Some(Cause::new(PODS, pod, "changed")));
-            }
-            if !matches!(notice, Notice::Deleted { .. })
-                && let Some(wait) = stale::clean_in(pod, env.now_seconds() as i64)
-            {
-                stale_queue.add_after(Key::of(pod), Duration::from_secs(wait), None);
-            }
-        }),
-    );
+    pods.add_resyncing_handler(Box::new(move |notice| {
+        let pod = notice.obj();
+        for budget in for_pods.budgets_of(pod) {
+            queue.add(budget, runtime::queue::NORMAL, Some(Cause::new(PODS, pod, "changed")));
+        }
+        if !matches!(notice, Notice::Deleted { .. })
+            && let Some(wait) = stale::clean_in(pod, env.now_seconds() as i64)
+        {
+            stale_queue.add_after(Key::of(pod), Duration::from_secs(wait), None);
+        }
+    }));
     tasks.extend(main.start(&context.board, state, context.stop.clone()));
     let cleaner = Arc::new(stale::Cleaner { env: context.env.clone(), client, pods });
     tasks.extend(stale.start(&context.board, cleaner, context.stop.clone()));

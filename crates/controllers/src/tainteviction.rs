@@ -101,7 +101,7 @@ fn follow_nodes(
             }
         }
     };
-    nodes.add_handler(None, Box::new(handler));
+    nodes.add_resyncing_handler(Box::new(handler));
 }
 
 /// Pods on tainted nodes, and those something was decided about.
@@ -116,7 +116,7 @@ fn follow_pods(pods: &Informer, queue: Arc<WorkQueue<Key>>, state: Arc<Mutex<Sta
             queue.add(key, runtime::queue::NORMAL, None);
         }
     };
-    pods.add_handler(None, Box::new(handler));
+    pods.add_resyncing_handler(Box::new(handler));
 }
 
 struct Eviction {

@@ -57,21 +57,18 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (queue, gone) = (controller.queue(), Arc::<Gone>::default());
     let (told, remembered) = (queue, gone.clone());
     // By hand: what is remembered of a Secret must be there before its turn.
-    secrets.add_handler(
-        None,
-        Box::new(move |notice| {
-            let key = Key::of(notice.obj());
-            let lost = match notice {
-                Notice::Deleted { obj, .. } => Some(obj),
-                Notice::Updated { old, new, .. } if old.uid() != new.uid() => Some(old),
-                _ => None,
-            };
-            if let Some(of) = lost.and_then(|secret| TokenOf::read(&tree(secret))) {
-                remembered.lock().entry(key.clone()).or_default().push(of);
-            }
-            told.add(key, NORMAL, Some(Cause::new(SECRETS, notice.obj(), "changed")));
-        }),
-    );
+    secrets.add_resyncing_handler(Box::new(move |notice| {
+        let key = Key::of(notice.obj());
+        let lost = match notice {
+            Notice::Deleted { obj, .. } => Some(obj),
+            Notice::Updated { old, new, .. } if old.uid() != new.uid() => Some(old),
+            _ => None,
+        };
+        if let Some(of) = lost.and_then(|secret| TokenOf::read(&tree(secret))) {
+            remembered.lock().entry(key.clone()).or_default().push(of);
+        }
+        told.add(key, NORMAL, Some(Cause::new(SECRETS, notice.obj(), "changed")));
+    }));
     let held = secrets.clone();
     let controller = controller.reads(&secrets).watches(&accounts, move |notice| {
         let lost = match notice {

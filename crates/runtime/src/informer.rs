@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::fifo::{Delta, DeltaFifo, Fifo, RealFifo};
 use crate::reflector::{Reflector, Scope};
-use crate::{Indexer, Stop};
+use crate::{Indexer, Stop, Trigger};
 
 /// What a handler is told.
 pub enum Notice<'a> {
@@ -44,6 +44,14 @@ impl<'a> Notice<'a> {
 }
 
 pub type Handler = Box<dyn Fn(&Notice<'_>) + Send + Sync>;
+
+/// What a test makes go wrong between the store of an informer and its handlers.
+pub struct Loss {
+    /// No handler ever hears of a change this is true of. First states and resyncs are not asked about.
+    pub lost: Box<dyn Fn(&Notice<'_>) -> bool + Send + Sync>,
+    /// Handlers that resync do so this many times as often: half a day is long to wait.
+    pub sooner: u32,
+}
 
 /// Shorter periods are raised to this.
 const LEAST_RESYNC: Duration = Duration::from_secs(1);
@@ -88,6 +96,7 @@ pub struct Informer {
     progress: watch::Sender<u64>,
     /// Somebody asked for resyncs.
     asked: Notify,
+    loss: Option<Arc<Loss>>,
 }
 
 struct Registered {
@@ -100,6 +109,16 @@ struct Registered {
 
 impl Informer {
     pub fn new(env: Env, client: Arc<dyn Client>, scope: Scope, queue: QueueKind) -> Arc<Informer> {
+        Informer::losing(env, client, scope, queue, None)
+    }
+
+    pub(crate) fn losing(
+        env: Env,
+        client: Arc<dyn Client>,
+        scope: Scope,
+        queue: QueueKind,
+        loss: Option<Arc<Loss>>,
+    ) -> Arc<Informer> {
         let fifo: Box<dyn Fifo> = match queue {
             QueueKind::Real => Box::<RealFifo>::default(),
             QueueKind::Delta => Box::<DeltaFifo>::default(),
@@ -115,6 +134,7 @@ impl Informer {
             synced: watch::Sender::new(false),
             progress: watch::Sender::new(0),
             asked: Notify::new(),
+            loss,
         })
     }
 
@@ -145,8 +165,9 @@ impl Informer {
         for obj in self.store.list() {
             handler(&Notice::Added { obj: &obj, initial: true });
         }
+        let sooner = self.loss.as_ref().map_or(1, |loss| loss.sooner);
         let resync = resync.filter(|period| !period.is_zero()).map(|period| {
-            let period = period.max(LEAST_RESYNC);
+            let period = (period / sooner).max(LEAST_RESYNC);
             (period, self.env.monotonic() + period)
         });
         handlers.push(Registered { id, handler, resync, syncing: false });
@@ -155,6 +176,11 @@ impl Informer {
             self.asked.notify_one();
         }
         Registration { id, synced: self.synced.subscribe() }
+    }
+
+    /// A handler of a loop that adds it by hand: it resyncs as often as those a controller adds.
+    pub fn add_resyncing_handler(&self, handler: Handler) -> Registration {
+        self.add_handler(Trigger::default().resync(&self.env), handler)
     }
 
     /// After this the handler is not called any more; `false`: it was not there. Not for handlers to call: they run under
@@ -256,6 +282,9 @@ impl Informer {
                 (None, None) => continue,
             };
             let sync = matches!(notice, Notice::Updated { sync: true, .. });
+            if !initial && !sync && self.loss.as_ref().is_some_and(|loss| (loss.lost)(&notice)) {
+                continue;
+            }
             for Registered { handler, resync, syncing, .. } in handlers.iter() {
                 // A resync is for those whose time has come; a relist that finds nothing new, for all who resync.
                 let wanted = if *again { *syncing } else { !sync || resync.is_some() };

@@ -7,7 +7,7 @@ use env::Env;
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
-use crate::informer::{Informer, QueueKind};
+use crate::informer::{Informer, Loss, QueueKind};
 use crate::reflector::Scope;
 use crate::{Stop, owners};
 
@@ -20,6 +20,7 @@ pub struct Informers {
     stop: Stop,
     /// Guards the list; few, and asked for at start only.
     started: Mutex<Started>,
+    loss: Option<Arc<Loss>>,
 }
 
 #[derive(Default)]
@@ -31,7 +32,12 @@ struct Started {
 impl Informers {
     /// `client` is who lists and watches; it must be allowed to.
     pub fn new(env: Env, client: Arc<dyn Client>, stop: Stop) -> Arc<Informers> {
-        Arc::new(Informers { env, client, stop, started: Mutex::default() })
+        Arc::new(Informers { env, client, stop, started: Mutex::default(), loss: None })
+    }
+
+    /// For tests: informers whose handlers do not hear of everything.
+    pub fn losing(env: Env, client: Arc<dyn Client>, stop: Stop, loss: Loss) -> Arc<Informers> {
+        Arc::new(Informers { env, client, stop, started: Mutex::default(), loss: Some(Arc::new(loss)) })
     }
 
     /// The informer of all objects of a resource, running.
@@ -44,7 +50,8 @@ impl Informers {
         if let Some(there) = started.informers.iter().find(|i| *i.scope() == scope) {
             return there.clone();
         }
-        let informer = Informer::new(self.env.clone(), self.client.clone(), scope, QueueKind::default());
+        let (env, client, loss) = (self.env.clone(), self.client.clone(), self.loss.clone());
+        let informer = Informer::losing(env, client, scope, QueueKind::default(), loss);
         informer
             .store()
             .add_index(BY_CONTROLLER, |obj| owners::controller_of(obj).into_iter().map(|o| o.uid).collect());

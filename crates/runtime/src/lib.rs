@@ -209,7 +209,7 @@ pub use controller::{Controller, Failure, Next, Reconcile, Turn};
 pub use election::Elector;
 pub use expectations::Expectations;
 pub use indexer::{IndexBy, Indexer};
-pub use informer::{Handler, Informer, Notice, QueueKind, Registration};
+pub use informer::{Handler, Informer, Loss, Notice, QueueKind, Registration};
 pub use informers::{BY_CONTROLLER, Informers};
 pub use key::Key;
 pub use metrics::Histogram;

@@ -121,9 +121,11 @@ impl Hands {
         condition.set("lastTransitionTime", self.now());
         let mut status = Map::default();
         status.set("conditions", vec![Value::Map(condition)]);
-        gone_is_fine(self.patch(namespace, name, metadata(&victim.uid), status).await)?;
+        // A conflict may be with somebody else's write, and the victim still there: it is not taken for gone.
+        let gone = |answer: Result<(), Status>| if is_missing(&answer) { Ok(()) } else { answer };
+        gone(self.patch(namespace, name, metadata(&victim.uid), status).await)?;
         let options = DeleteOptions { uid: Some(victim.uid.to_string()), ..DeleteOptions::default() };
-        gone_is_fine(self.bounded(self.client.delete(PODS.at(namespace, name), options)).await)?;
+        gone(self.bounded(self.client.delete(PODS.at(namespace, name), options)).await)?;
         let message = format!("Preempted by pod {} on node {node}", for_pod.uid);
         let about = reference(namespace, name, &victim.uid);
         self.recorder.event_on(about, Severity::Normal, "Preempted", message);
@@ -197,6 +199,10 @@ fn reference(namespace: &str, name: &str, uid: &str) -> ObjectRef {
         resource_version: String::new(),
         field_path: String::new(),
     }
+}
+
+fn is_missing(answer: &Result<(), Status>) -> bool {
+    matches!(answer, Err(status) if status.code == 404)
 }
 
 /// What is gone, or another of the same name, needs nothing done to it.

@@ -3,7 +3,8 @@
 //! ```text
 //! loop ── Faulty ── client          writes: the n-th is the last one the loop ever makes (its answer never comes)
 //!                                           one in n is refused as a conflict, or done and answered "timeout"
-//!                                   watches: everything is seen late; every n-th event is lost, and 410 comes after it
+//!                                   watches: everything is seen late; every n-th event is lost, and 410 comes after it;
+//!                                            every n-th batch of events is lost with its connection
 //! ```
 
 use std::sync::Arc;
@@ -33,6 +34,8 @@ pub struct Plan {
     pub slow_reads: Duration,
     /// Every n-th event never arrives; the watch ends with 410 some events later.
     pub lose_event_every: Option<usize>,
+    /// Every n-th time that something is seen, the connection breaks instead; it can be had again.
+    pub cut_every: Option<usize>,
 }
 
 /// Hands out clients that share one plan, and counts their writes.
@@ -46,6 +49,7 @@ pub struct Faults {
 struct Counted {
     writes: AtomicUsize,
     events: AtomicUsize,
+    pulls: AtomicUsize,
     dead: watch::Sender<bool>,
 }
 
@@ -54,6 +58,7 @@ impl Faults {
         let counted = Counted {
             writes: AtomicUsize::new(0),
             events: AtomicUsize::new(0),
+            pulls: AtomicUsize::new(0),
             dead: watch::Sender::new(false),
         };
         Arc::new(Faults { plan, env: env.clone(), inner, counted: Arc::new(counted) })
@@ -184,9 +189,16 @@ impl Watch for FaultyWatch {
             if self.lost {
                 return Err(Status::expired("too old resource version: on purpose"));
             }
+            let known = into.len();
             let goes_on = self.inner.pull(into).await?;
             if std::mem::take(&mut self.initial) {
                 return Ok(goes_on);
+            }
+            if let Some(every) = self.plan.cut_every
+                && (self.counted.pulls.fetch_add(1, Ordering::AcqRel) + 1).is_multiple_of(every)
+            {
+                into.truncate(known);
+                return Err(Status::unavailable("the connection was cut on purpose"));
             }
             if !self.plan.stale.is_zero() {
                 self.env.sleep(self.plan.stale).await;

@@ -18,6 +18,9 @@ pub trait Forward: Send + Sync {
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         self.inner().watch(target, options)
     }
+    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+        self.write(Verb::Update, target, self.inner().update(target, body))
+    }
     fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
         self.write(Verb::Patch, target, self.inner().patch(target, patch))
     }
@@ -63,7 +66,7 @@ impl<F: Forward> Client for Forwarding<F> {
         self.0.write(Verb::Create, target, self.0.inner().create(target, body))
     }
     fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.0.write(Verb::Update, target, self.0.inner().update(target, body))
+        self.0.update(target, body)
     }
     fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
         self.0.patch(target, patch)

@@ -14,8 +14,10 @@
 mod control;
 pub mod faults;
 pub mod forward;
+pub mod journal;
 mod pipe;
 mod raw;
+pub mod requests;
 mod service;
 mod socket;
 mod state;

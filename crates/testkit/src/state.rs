@@ -13,7 +13,8 @@ const IGNORED: [&str; 2] = ["events", "leases"];
 const DRAWN: &str = "ipaddresses";
 
 impl TestCluster {
-    /// One line an object, sorted; generated names, uids, times, versions, addresses and places are left out.
+    /// One line an object, sorted. Of generated names, uids, times, versions, addresses and places only that they are there;
+    /// of generations what they are, and whether the last one was observed.
     pub fn state(&self) -> String {
         let table = self.api().registry().table();
         let mut lines = Vec::new();
@@ -27,6 +28,7 @@ impl TestCluster {
                 let mut value: Value = serde_json::from_slice(obj.body()).expect("stored objects are JSON");
                 let generated = value["metadata"]["generateName"].as_str().map(|base| format!("{base}*"));
                 let name = generated.unwrap_or_else(|| obj.name().to_owned());
+                generations(&storage.plural, &mut value);
                 blur(&mut value);
                 let mut line = String::new();
                 let _ = write!(line, "{} {}/{name} {value}", storage.plural, obj.namespace());
@@ -61,32 +63,71 @@ impl TestCluster {
     }
 }
 
-/// Takes out what differs between two runs that came to the same end.
+/// How often loops change the specs of these on the way depends on when they look.
+const WRITTEN_BY_LOOPS: [&str; 2] = ["replicasets", "endpointslices"];
+
+/// What was observed, in words: `current` is of the present generation.
+fn generations(plural: &str, value: &mut Value) {
+    let now = value["metadata"]["generation"].clone();
+    if WRITTEN_BY_LOOPS.contains(&plural) {
+        value["metadata"]["generation"] = Value::from("*");
+    }
+    if let Some(status) = value.get_mut("status") {
+        observed(&now, status);
+    }
+}
+
+fn observed(now: &Value, value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (name, value) in map {
+                if name == "observedGeneration" {
+                    *value = Value::from(if value == now { "current" } else { "old" });
+                } else {
+                    observed(now, value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| observed(now, item)),
+        _ => {}
+    }
+}
+
+/// Differ between two runs that came to the same end; that they are there does not.
+const CHANCE: [&str; 10] = [
+    "uid",
+    "zone",
+    "resourceVersion",
+    "containerID",
+    "nodeName",
+    "nominatedNodeName",
+    "batch.kubernetes.io/controller-uid",
+    "controller-uid",
+    "kubernetes.io/service-account.uid",
+    "token",
+];
+
+/// Blurs what differs between two runs that came to the same end.
 fn blur(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            map.retain(|name, _| {
-                let moment = name.ends_with("Time")
-                    || name.ends_with("Timestamp")
-                    || name.ends_with("edAt")
-                    || name.ends_with("-time");
-                let chance = matches!(
-                    name.as_str(),
-                    "uid"
-                        | "resourceVersion"
-                        | "generation"
-                        | "observedGeneration"
-                        | "containerID"
-                        | "nodeName"
-                        | "targetRef"
-                        | "managedFields"
-                        | "batch.kubernetes.io/controller-uid"
-                        | "controller-uid"
-                        | "kubernetes.io/service-account.uid"
-                        | "token"
-                );
-                !moment && !chance
-            });
+            // The time of what made an object change: there or not, depending on what changed it last.
+            map.retain(|name, _| !name.ends_with("-time"));
+            for (name, value) in map.iter_mut() {
+                let moment = name.ends_with("Time") || name.ends_with("Timestamp") || name.ends_with("edAt");
+                if !value.is_null() && (moment || CHANCE.contains(&name.as_str())) {
+                    *value = Value::from("*");
+                }
+                if name == "managedFields" {
+                    managers(value);
+                }
+                // Whose address it is: a pod whose name was generated.
+                if name == "targetRef"
+                    && let Some((base, _)) = value["name"].as_str().and_then(|name| name.rsplit_once('-'))
+                {
+                    value["name"] = Value::from(format!("{base}-*"));
+                }
+            }
             // A pod's name in a list of pods, a replica set's own name: only what generated it counts.
             if let Some(base) = map.get("generateName").and_then(Value::as_str).map(|base| format!("{base}*"))
                 && let Some(name) = map.get_mut("name")
@@ -100,6 +141,8 @@ fn blur(value: &mut Value) {
         }
         Value::Array(items) => {
             items.iter_mut().for_each(blur);
+            // Said and taken back: who was chosen to make room, and then another was.
+            items.retain(|item| item["type"] != "DisruptionTarget" || item["status"] != "False");
             // Conditions stand in the order they came.
             if items.iter().all(|item| item["type"].is_string() && item["status"].is_string()) {
                 items.sort_by_key(|item| item["type"].to_string());
@@ -107,8 +150,24 @@ fn blur(value: &mut Value) {
         }
         // The volume of a pod's token, and its mount.
         Value::String(text) if text.starts_with("kube-api-access-") => "kube-api-access-*".clone_into(text),
+        Value::String(text) if text.strip_prefix("zone-").is_some_and(|n| n.parse::<u8>().is_ok()) => {
+            "a zone".clone_into(text);
+        }
         // Which one is chance; how many there are is not.
         Value::String(text) if text.parse::<std::net::IpAddr>().is_ok() => "an address".clone_into(text),
         _ => {}
     }
+}
+
+/// Who wrote, in order of their names; not when, and not which of them wrote a field last.
+fn managers(entries: &mut Value) {
+    let Some(items) = entries.as_array() else { return };
+    let text = |item: &Value, field: &str| item[field].as_str().unwrap_or_default().to_owned();
+    let named = items.iter().map(|item| {
+        let parts = ["manager", "operation", "subresource"].map(|field| text(item, field));
+        Value::from(parts.join("/"))
+    });
+    let mut named: Vec<Value> = named.collect();
+    named.sort_by_key(Value::to_string);
+    *entries = Value::Array(named);
 }

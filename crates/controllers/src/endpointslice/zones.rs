@@ -87,7 +87,7 @@ impl Zones {
                 queue.add(service, NORMAL, None);
             }
         };
-        self.nodes.add_handler(None, Box::new(handler));
+        self.nodes.add_resyncing_handler(Box::new(handler));
     }
 
     /// For a turn: the ratios now, and what the service got last time. `asks`: it wants hints by zone.

@@ -25,7 +25,7 @@ struct Handlers {
 pub(super) fn add(state: &Arc<Jobs>, queue: Queue, orphans: Queue) {
     let handlers = Arc::new(Handlers { state: state.clone(), queue, orphans });
     let for_pods = handlers.clone();
-    state.jobs.add_handler(None, Box::new(move |notice| handlers.job(notice)));
+    state.jobs.add_resyncing_handler(Box::new(move |notice| handlers.job(notice)));
     state.pods.add_handler(None, Box::new(move |notice| for_pods.pod(notice)));
 }
 
@@ -44,7 +44,6 @@ impl Handlers {
                 let priority = if *initial { LOW } else { NORMAL };
                 self.queue.add(Key::of(obj), priority, Some(Cause::new(JOBS, obj, "added")));
             }
-            Notice::Updated { sync: true, .. } => {}
             Notice::Updated { old, new, .. } => {
                 let view = job_view(new);
                 if view.is_finished() {

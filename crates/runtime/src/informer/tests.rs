@@ -220,3 +220,32 @@ async fn a_handler_that_was_removed_hears_nothing_more_and_the_others_do() {
         rig.stopper.stop();
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_lost_on_the_way_to_the_handlers_is_in_the_store_and_told_by_the_next_resync() {
+    for queue in both() {
+        let env = Env::simulated(1);
+        let pulls = vec![
+            state(vec![map("a", 1)], 1),
+            Ok((
+                vec![Event::Modified(map("a", 2)), Event::Added(map("b", 3)), Event::Deleted(map("b", 4))],
+                true,
+            )),
+        ];
+        let client = Scripted::new(vec![Say::Watch(Ok(pulls))]);
+        let (stopper, stop) = Stopper::new();
+        let lost = |notice: &Notice<'_>| !matches!(notice, Notice::Deleted { .. });
+        let loss = Arc::new(Loss { lost: Box::new(lost), sooner: 10 });
+        let informer = Informer::losing(env.clone(), client, Scope::all(CONFIG_MAPS), queue, Some(loss));
+        let rig = Rig { env, informer, stopper, stop };
+        let (heard, resyncing) = (rig.listen(None), rig.listen(Some(Duration::from_secs(100))));
+        rig.informer.start(rig.stop.clone());
+        rig.run(9).await;
+        assert_eq!(*heard.lock(), ["+a!", "-b@4"], "{queue:?}: the first state and what may not be lost");
+        let held = rig.informer.store().get("default", "a").expect("it is there");
+        assert_eq!(held.revision(), Revision(2), "the store missed nothing");
+        rig.run(2).await;
+        assert_eq!(resyncing.lock().last().map(String::as_str), Some("=a"), "ten times as often");
+        assert_eq!(heard.lock().len(), 2, "not to those who do not resync");
+    }
+}

@@ -40,13 +40,22 @@ impl Proc {
 
     /// The whole control plane.
     pub fn start_cluster(data_dir: &Path, flags: &[&str]) -> Proc {
+        Proc::start_by("server", data_dir, flags)
+    }
+
+    /// The same by the command people begin with.
+    pub fn up(data_dir: &Path, flags: &[&str]) -> Proc {
+        Proc::start_by("up", data_dir, flags)
+    }
+
+    fn start_by(command: &str, data_dir: &Path, flags: &[&str]) -> Proc {
         let kubeconfig = data_dir.join("admin.kubeconfig");
         // Otherwise the file of an earlier run would be taken for this one's.
         let _ = std::fs::remove_file(&kubeconfig);
         let log = data_dir.with_extension("log");
         let output = File::options().create(true).append(true).open(&log).unwrap();
         let child = Command::new(SETPOINT)
-            .args(["server", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args([command, "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
             .args(flags)
             .stdin(Stdio::null())

@@ -1,11 +1,11 @@
-//! A Deployment's life through kubectl, on simulated nodes: created, rolled, undone, scaled, drained, deleted.
+//! A Deployment's life through kubectl, on the simulated nodes of `setpoint up`: created, rolled, undone, scaled, drained, deleted.
 
 use crate::harness::*;
 use crate::kubectl::{Kubectl, holds};
 
 fn with_cluster(test: impl FnOnce(&Kubectl)) {
     let folder = folder();
-    let server = Proc::start_cluster(&folder.path().join("data"), &["--simulated-nodes", "3"]);
+    let server = Proc::up(&folder.path().join("data"), &["--simulated-nodes", "3"]);
     if let Some(kubectl) = Kubectl::new(&server, folder.path()) {
         test(&kubectl);
     }
@@ -150,5 +150,66 @@ fn pods_deleted_without_grace_are_gone_whoever_removed_them() {
         kubectl.run("create -f pods.yaml");
         kubectl.run("wait --for=condition=Ready pods --all --timeout=60s");
         kubectl.run(&format!("delete pod {} --grace-period=0 --force", names.join(" ")));
+    });
+}
+
+/// `--cascade` of a Deployment: with its replica sets and pods before it, after it, or without them.
+#[test]
+fn a_deployment_goes_after_its_pods_before_them_or_leaves_them() {
+    with_cluster(|kubectl| {
+        for name in ["foreground", "background", "orphan"] {
+            kubectl.run(&format!("create deployment {name} --image=nginx --replicas=2"));
+        }
+        for name in ["foreground", "background", "orphan"] {
+            kubectl.run(&format!("rollout status deployment/{name} --timeout=60s"));
+        }
+        let left = |kind: &str, name: &str| {
+            lines(&kubectl.run(&format!("get {kind} -l app={name} --no-headers --ignore-not-found")))
+        };
+        let gone = |name: &str| {
+            assert_eq!(
+                lines(&kubectl.run(&format!("get deployment {name} --no-headers --ignore-not-found"))),
+                0
+            );
+        };
+
+        // kubectl waits until the Deployment is gone; then nothing of it may be left.
+        kubectl.run("delete deployment foreground --cascade=foreground --timeout=60s");
+        gone("foreground");
+        assert_eq!((left("replicasets", "foreground"), left("pods", "foreground")), (0, 0));
+
+        // While its pods take their time, the Deployment is still there and says what it waits for.
+        kubectl.run("create deployment slow --image=nginx");
+        kubectl.run("rollout status deployment/slow --timeout=60s");
+        let pod =
+            kubectl.words(&["get", "pods", "-l", "app=slow", "-o", "jsonpath={.items[0].metadata.name}"]);
+        let hold = r#"{"metadata":{"finalizers":["example.com/hold"]}}"#;
+        kubectl.words(&["patch", "pod", &pod, "--type", "merge", "-p", hold]);
+        kubectl.run("delete deployment slow --cascade=foreground --wait=false");
+        let waits = ask(kubectl, "deployment/slow", "{.metadata.finalizers} {.metadata.deletionTimestamp}");
+        holds(&waits, &["foregroundDeletion", "Z"]);
+        assert_eq!(left("replicasets", "slow"), 1, "what the pod belongs to waits for it too");
+        let free = r#"{"metadata":{"finalizers":null}}"#;
+        kubectl.words(&["patch", "pod", &pod, "--type", "merge", "-p", free]);
+        kubectl.run("wait --for=delete deployment/slow --timeout=60s");
+        assert_eq!((left("replicasets", "slow"), left("pods", "slow")), (0, 0));
+
+        kubectl.run("delete deployment background --cascade=background --timeout=60s");
+        gone("background");
+        wait_until("its pods follow", || {
+            (left("replicasets", "background"), left("pods", "background")) == (0, 0)
+        });
+
+        let pods =
+            || kubectl.words(&["get", "pods", "-l", "app=orphan", "-o", "jsonpath={.items[*].metadata.uid}"]);
+        let before = pods();
+        kubectl.run("delete deployment orphan --cascade=orphan --timeout=60s");
+        gone("orphan");
+        let sets = ["get", "replicasets", "-l", "app=orphan", "-o"];
+        let owners = "jsonpath={.items[*].metadata.ownerReferences}";
+        assert_eq!(left("replicasets", "orphan"), 1);
+        assert_eq!(kubectl.words(&[&sets[..], &[owners]].concat()), "", "nobody owns it any more");
+        assert_eq!(kubectl.words(&[&sets[..], &["jsonpath={.items[*].status.readyReplicas}"]].concat()), "2");
+        assert_eq!(pods(), before, "the same pods run on");
     });
 }

@@ -1,4 +1,5 @@
-//! Two whole control planes on one etcd: one leads, and when it dies the other takes over.
+//! Two whole control planes on one etcd: one leads and the other does nothing; when the leader falls silent the other takes over, and
+//! what the first one still wants when it wakes does not happen.
 
 use serde_json::{Value, json};
 
@@ -6,40 +7,126 @@ use crate::etcd_server::Etcd;
 use crate::harness::*;
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager";
+const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+const PARTS: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_control_plane_takes_over_when_the_leader_dies() {
+async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_nothing() {
     let folder = folder();
     let Some(etcd) = Etcd::start(&folder.path().join("etcd")) else { return };
     let store = etcd.store();
     let one = Proc::start_cluster(&folder.path().join("one"), &["--store", &store]);
-    let first = until(&one.client().await, LEASE, "somebody leads", |lease| !holder(lease).is_empty()).await;
-    // The nodes belong to the second server: they live on when the first one dies.
-    let two = Proc::start_cluster(&folder.path().join("two"), &["--store", &store, "--simulated-nodes", "2"]);
+    let first = one.client().await;
+    let mut held = Vec::new();
+    for part in PARTS {
+        let led = |lease: &Value| !holder(lease).is_empty();
+        held.push(until(&first, &format!("{LEASES}/{part}"), "somebody leads", led).await);
+    }
+    // The second one has no loop for Deployments: whatever is made for one is the first one's doing. The nodes belong to the
+    // second server: they live on when the first one sleeps.
+    let flags = ["--store", &store, "--simulated-nodes", "2", "--controllers=*,-deployment-controller"];
+    let two = Proc::start_cluster(&folder.path().join("two"), &flags);
     let client = two.client().await;
-    let template = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
-    let spec = json!({"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template});
-    let web =
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec});
-    let (code, made) = call(&client, "POST", DEPLOYMENTS, Some(web)).await;
-    assert_eq!(code, 201, "{made}");
-    let path = format!("{DEPLOYMENTS}/web");
-    until(&client, &path, "the leader's loops act", |web| web["status"]["readyReplicas"] == 2).await;
-    let lease = call(&client, "GET", LEASE, None).await.1;
-    assert_eq!(holder(&lease), holder(&first), "the second one leads though the first one lives");
+    post(&client, DEPLOYMENTS, app("Deployment", "web", 2)).await;
+    let web = format!("{DEPLOYMENTS}/web");
+    until(&client, &web, "the leader's loops act", |web| web["status"]["readyReplicas"] == 2).await;
+    for (part, before) in PARTS.iter().zip(&held) {
+        let lease = call(&client, "GET", &format!("{LEASES}/{part}"), None).await.1;
+        assert_eq!(holder(&lease), holder(before), "the second one leads {part} though the first one lives");
+    }
+    // The one that follows runs its nodes and nothing else: no loop was ever started, so none wrote.
+    let shown = call(&client, "GET", "/debug/controllers", None).await.1;
+    assert_eq!(loops(&shown), ["node-pods", "node-status"], "{shown:#}");
+    assert!(shown.get("scheduler").is_none(), "{shown:#}");
+    let metrics = call(&client, "GET", "/metrics", None).await.1;
+    let metrics = metrics.as_str().expect("metrics are text");
+    let queues: Vec<&str> =
+        metrics.lines().filter(|line| line.starts_with("workqueue_adds_total{")).collect();
+    assert!(queues.len() == 2 && queues.iter().all(|line| line.contains("name=\"node-")), "{queues:?}");
+    assert!(!metrics.contains("scheduler_schedule_attempts_total"), "a follower schedules");
+    let led = call(&first, "GET", "/debug/controllers", None).await.1;
+    assert!(turns(&led, "deployment-controller") > 0 && led["scheduler"].is_object(), "{led:#}");
 
-    one.kill();
-    assert_eq!(call(&client, "PATCH", &path, Some(json!({"spec": {"replicas": 4}}))).await.0, 200);
-    until(&client, &path, "the new leader's loops act", |web| web["status"]["readyReplicas"] == 4).await;
-    let lease = call(&client, "GET", LEASE, None).await.1;
-    assert_ne!(holder(&lease), holder(&first));
-    assert_eq!(lease["spec"]["leaseTransitions"], 1);
+    // The leader sleeps. What is asked for meanwhile is the second one's to do, once the leases have run out.
+    one.signal("STOP");
+    post(&client, DEPLOYMENTS, app("Deployment", "late", 1)).await;
+    post(&client, REPLICA_SETS, app("ReplicaSet", "plain", 1)).await;
+    let plain = format!("{REPLICA_SETS}/plain");
+    until(&client, &plain, "the new leader's loops act", |set| set["status"]["readyReplicas"] == 1).await;
+    let mut now = Vec::new();
+    for (part, before) in PARTS.iter().zip(&held) {
+        let lease = call(&client, "GET", &format!("{LEASES}/{part}"), None).await.1;
+        assert_ne!(holder(&lease), holder(before), "{part}");
+        assert_eq!(lease["spec"]["leaseTransitions"], 1);
+        now.push(lease);
+    }
+
+    // It wakes and finds a Deployment without a replica set, and pods and nodes that changed. It may want to act on them before
+    // it knows that its time is over; nothing of that may be seen.
+    one.signal("CONT");
+    wait_until("the first one steps down", || {
+        one.log().matches("not leading any more").count() == PARTS.len()
+    });
+    let after_it_stopped =
+        turns(&call(&first, "GET", "/debug/controllers", None).await.1, "replicaset-controller");
+    post(&client, REPLICA_SETS, app("ReplicaSet", "after", 1)).await;
+    let after = format!("{REPLICA_SETS}/after");
+    until(&client, &after, "the new leader goes on", |set| set["status"]["readyReplicas"] == 1).await;
+    // It sees what the second one does, and has no part in it.
+    until(&first, &after, "the first one is up to date", |set| set["status"]["readyReplicas"] == 1).await;
+    let shown = call(&first, "GET", "/debug/controllers", None).await.1;
+    assert_eq!(
+        turns(&shown, "replicaset-controller"),
+        after_it_stopped,
+        "a deposed leader had a turn: {shown:#}"
+    );
+    for (part, lease) in PARTS.iter().zip(&now) {
+        let still = call(&first, "GET", &format!("{LEASES}/{part}"), None).await.1;
+        assert_eq!(holder(&still), holder(lease), "{part} was taken back");
+        assert_eq!(still["spec"]["leaseTransitions"], 1);
+    }
+    let late = call(&client, "GET", &format!("{DEPLOYMENTS}/late"), None).await.1;
+    assert!(late.get("status").is_none_or(|status| status.get("observedGeneration").is_none()), "{late:#}");
+    assert!(late["metadata"].get("annotations").is_none(), "a deposed leader wrote: {late:#}");
+    let sets = call(&client, "GET", REPLICA_SETS, None).await.1;
+    let names =
+        sets["items"].as_array().expect("a list").iter().map(|set| set["metadata"]["name"].to_string());
+    let late: Vec<String> = names.filter(|name| name.contains("late")).collect();
+    assert!(late.is_empty(), "a deposed leader made {late:?}");
+    one.stop();
     two.stop();
+}
+
+fn app(kind: &str, name: &str, replicas: u32) -> Value {
+    let labels = json!({"app": name});
+    let containers = json!([{"name": "c", "image": "nginx"}]);
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers}});
+    let spec = json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": template});
+    json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+async fn post(client: &kube::Client, path: &str, body: Value) {
+    let (code, made) = call(client, "POST", path, Some(body)).await;
+    assert_eq!(code, 201, "{made}");
 }
 
 fn holder(lease: &Value) -> &str {
     lease["spec"]["holderIdentity"].as_str().unwrap_or_default()
+}
+
+/// The loops a server shows, by name.
+fn loops(shown: &Value) -> Vec<&str> {
+    let all = shown["controllers"].as_array().expect("a list of loops");
+    let mut names: Vec<&str> = all.iter().map(|entry| entry["name"].as_str().expect("a name")).collect();
+    names.sort();
+    names
+}
+
+fn turns(shown: &Value, name: &str) -> u64 {
+    let all = shown["controllers"].as_array().expect("a list of loops");
+    let found = all.iter().find(|entry| entry["name"] == *name);
+    found.and_then(|entry| entry["turns"].as_u64()).unwrap_or(0)
 }
 
 async fn until(client: &kube::Client, path: &str, what: &str, so: impl Fn(&Value) -> bool) -> Value {

@@ -8,6 +8,7 @@
 mod backups;
 mod certificates;
 mod cli;
+mod debug;
 mod disk;
 mod drain;
 mod durability;

@@ -1,18 +1,35 @@
 //! For each controller and each n: it dies after its n-th write, comes back, and the end is the same. The same with conflicts,
-//! lost answers, a stale cache and lost history.
+//! lost answers, a stale cache, lost history, connections that break, and changes its handlers never hear of.
+//!
+//! What can be lost, and what makes up for it:
+//!
+//! ```text
+//! server ── watch ──> store of the informer ── notice ──> handler ──> queue ──> turn
+//!          A                                    B
+//! ```
+//! A: a watch is cut, or its history is gone (410). The reflector goes on where it was, or reads the state again; what
+//!    went meanwhile is told as deleted. A server that leaves an event out without a word breaks the promise all of this
+//!    stands on: the store is wrong then, and a resync, which tells the store again, cannot know it.
+//! B: the store is right, but a handler was not told. A resync tells everything in the store again, and a turn looks at
+//!    the state. Only what is not there any more cannot be told again: of a lost deletion a loop learns if its turn is
+//!    about something that is still there (a ReplicaSet whose pod went), not if it was about the very thing that went.
+//!    The scheduler has no resync, neither here nor upstream, so it is not among the loops of these tests.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use env::Env;
 use plane::{Plane, Settings};
+use runtime::{Informers, Loss, Notice};
 use serde_json::json;
-use testkit::TestCluster;
 use testkit::faults::{Faults, Plan};
+use testkit::{ControlPlane, TestCluster};
 
 const SEED: u64 = 5;
 
 /// What people do to a cluster in an hour; the loops have their time in between.
-async fn hour(cluster: &TestCluster) {
+pub async fn hour(cluster: &TestCluster) {
     let pause = |seconds| cluster.env().sleep(Duration::from_secs(seconds));
     cluster.post("/api/v1/namespaces", json!({"metadata": {"name": "gone"}})).await.ok(201);
     cluster.settled().await;
@@ -35,6 +52,10 @@ async fn hour(cluster: &TestCluster) {
     let service =
         json!({"metadata": {"name": "web"}, "spec": {"selector": labels("web"), "ports": [{"port": 80}]}});
     cluster.post(core("default", "services"), service).await.ok(201);
+    // Each of its endpoints is said to be for its own zone.
+    let near = json!({"metadata": {"name": "near"}, "spec": {"selector": labels("web"), "ports": [{"port": 81}],
+        "trafficDistribution": "PreferSameZone"}});
+    cluster.post(core("default", "services"), near).await.ok(201);
     let budget = json!({"metadata": {"name": "web"}, "spec": {"minAvailable": 2, "selector": {"matchLabels": labels("web")}}});
     cluster.post("/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget).await.ok(201);
     let rc = json!({"metadata": {"name": "old"}, "spec": {"replicas": 2, "selector": labels("old"), "template": template("old", "one")}});
@@ -88,8 +109,10 @@ async fn hour(cluster: &TestCluster) {
 
     cluster.merge(&db, mirrored(json!(null))).await.ok(200);
     let pods = cluster.get(format!("{}?labelSelector=app%3Dweb", core("default", "pods"))).await.json();
-    let victim = pods["items"][0]["metadata"]["name"].as_str().expect("web has pods").to_owned();
-    cluster.delete(format!("{}/{victim}", core("default", "pods"))).await.ok(200);
+    // Where a loop is kept from making any there are none.
+    if let Some(victim) = pods["items"][0]["metadata"]["name"].as_str() {
+        cluster.delete(format!("{}/{victim}", core("default", "pods"))).await.ok(200);
+    }
     pause(90).await;
 
     // Orphans go: whether they stood on the node that falls silent is chance.
@@ -106,18 +129,31 @@ async fn hour(cluster: &TestCluster) {
 }
 
 /// Nothing runs beside what the test starts.
-async fn cluster() -> TestCluster {
+pub async fn cluster() -> TestCluster {
     TestCluster::bare(Env::simulated(SEED), |config| config.cluster.root_ca = Some("PEM".to_owned())).await
+}
+
+/// Each in a zone of its own.
+pub fn nodes() -> Option<node::simulated::Settings> {
+    Some(node::simulated::Settings { zones: 3, ..testkit::nodes(3) })
 }
 
 /// The end, without any fault.
 async fn reference() -> String {
     let cluster = cluster().await;
-    let settings = Settings { nodes: Some(testkit::nodes(3)), trust: cluster.trust(), ..Settings::default() };
+    let settings = Settings { nodes: nodes(), trust: cluster.trust(), ..Settings::default() };
     let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
     hour(&cluster).await;
     cluster.quiet(Duration::from_secs(120)).await;
     let state = cluster.state();
+    check(&state);
+    plane.stop().await;
+    cluster.shutdown().await;
+    state
+}
+
+/// What the hour has to come to; all others are compared with this one.
+fn check(state: &str) {
     assert!(!state.contains("gone/"), "the namespace is gone:\n{state}");
     assert!(!state.contains("lost-with-its-node"), "and the pod without a node:\n{state}");
     let mirrors = state.lines().filter(|line| line.starts_with("endpointslices default/db-"));
@@ -130,27 +166,31 @@ async fn reference() -> String {
         assert!(state.contains(there), "{there} is not there:\n{state}");
     }
     assert!(!state.contains("default/leaves"), "a token went with its account:\n{state}");
-    plane.stop().await;
-    cluster.shutdown().await;
-    state
+    let hints = state.lines().find(|line| line.starts_with("endpointslices default/near-"));
+    assert_eq!(hints.map(|line| line.matches("\"forZones\"").count()), Some(3), "hints:\n{state}");
+    // Whoever observes generations has observed the last one, and every pod has a node.
+    assert!(!state.contains("\"observedGeneration\":\"old\""), "something is behind:\n{state}");
+    let pods: Vec<&str> = state.lines().filter(|line| line.starts_with("pods default/")).collect();
+    assert_eq!(pods.len(), 3, "{pods:#?}");
+    assert!(pods.iter().all(|pod| pod.contains("\"nodeName\":\"*\"")), "{pods:#?}");
 }
 
-/// The end when one loop meets with faults; `None` if it died and was started again: then also how it ended.
+/// Everybody but the one that meets with faults.
+fn all_but(name: &str, cluster: &TestCluster) -> Plane {
+    let choice = plane::Choice::new(vec!["*".to_owned(), format!("-{name}")]).expect("it is a row's name");
+    let settings = Settings { choice, nodes: nodes(), trust: cluster.trust(), ..Settings::default() };
+    Plane::start(cluster.env(), cluster.local_clients(), &settings)
+}
+
+/// The end when one loop meets with faults; also whether it died and was started again, and how many writes it tried.
 async fn with_faults(name: &str, faults: Plan) -> (bool, usize, String) {
     let cluster = cluster().await;
-    let trust = cluster.trust();
-    let others = Settings {
-        choice: plane::Choice::new(vec!["*".to_owned(), format!("-{name}")]).expect("it is a row's name"),
-        nodes: Some(testkit::nodes(3)),
-        trust: trust.clone(),
-        ..Settings::default()
-    };
     let alone = Settings {
         choice: plane::Choice::new(vec![name.to_owned()]).expect("it is a row's name"),
-        trust,
+        trust: cluster.trust(),
         ..Settings::default()
     };
-    let plane = Plane::start(cluster.env(), cluster.local_clients(), &others);
+    let plane = all_but(name, &cluster);
     let clients = Faults::new(cluster.env(), cluster.local_clients(), faults);
     let mut victim = Plane::start(cluster.env(), clients.clone(), &alone);
     let mut died = false;
@@ -178,10 +218,54 @@ async fn with_faults(name: &str, faults: Plan) -> (bool, usize, String) {
     (died, clients.writes(), state)
 }
 
+/// Half a minute to a minute instead of half a day to a day.
+const SOONER: u32 = 1440;
+
+/// Which changes are not told to the handlers of a loop.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    /// One in three, from this one on.
+    Third(usize),
+    /// All but deletions: a loop learns of what is there from resyncs alone.
+    AllThatStays,
+}
+
+/// The end when a loop is not told of some changes, and how many these were. Its handlers resync `sooner` than twice a day by that
+/// factor.
+async fn with_lost_notices(name: &str, which: Lost, sooner: u32) -> (usize, String) {
+    let cluster = cluster().await;
+    let plane = all_but(name, &cluster);
+    let mut victim: ControlPlane = cluster.bare_control_plane(cluster.local_clients());
+    let (changes, losses) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+    let counted = losses.clone();
+    let lost = move |notice: &Notice<'_>| {
+        let lost = match which {
+            Lost::Third(first) => changes.fetch_add(1, Ordering::Relaxed) % 3 == first,
+            Lost::AllThatStays => !matches!(notice, Notice::Deleted { .. }),
+        };
+        counted.fetch_add(usize::from(lost), Ordering::Relaxed);
+        lost
+    };
+    let context = &mut victim.context;
+    let reader = context.clients.user("system:kube-controller-manager", &[]);
+    let loss = Loss { lost: Box::new(lost), sooner };
+    context.informers = Informers::losing(context.env.clone(), reader, context.stop.clone(), loss);
+    let tasks = controllers::start(context, &|row| row == name);
+    victim.own(tasks);
+    hour(&cluster).await;
+    // What is expected and never seen is expected for five minutes.
+    cluster.quiet(Duration::from_secs(400)).await;
+    let state = cluster.state();
+    victim.stop().await;
+    plane.stop().await;
+    cluster.shutdown().await;
+    (losses.load(Ordering::Relaxed), state)
+}
+
 /// Dies after its n-th write, for every n there is; in `make test` every third.
 async fn survives(names: &[&str]) {
     let reference = reference().await;
-    let step = if std::env::var_os("SETPOINT_LONG").is_some() { 1 } else { 3 };
+    let step = if is_long() { 1 } else { 3 };
     for name in names {
         for n in (1..).step_by(step) {
             let (died, writes, state) =
@@ -196,7 +280,12 @@ async fn survives(names: &[&str]) {
     }
 }
 
-fn assert_same(expected: &str, state: &str, what: &str) {
+/// `make test-long`.
+fn is_long() -> bool {
+    std::env::var_os("SETPOINT_LONG").is_some()
+}
+
+pub fn assert_same(expected: &str, state: &str, what: &str) {
     if expected == state {
         return;
     }
@@ -247,11 +336,35 @@ async fn conflicts_lost_answers_and_old_news_change_nothing_in_the_end() {
         ("lost answers", Plan { lose_answer_every: Some(3), ..Plan::default() }),
         ("a stale cache", Plan { stale: Duration::from_secs(3), ..Plan::default() }),
         ("lost history", Plan { lose_event_every: Some(5), ..Plan::default() }),
+        ("cut connections", Plan { cut_every: Some(3), ..Plan::default() }),
     ];
-    for row in controllers::ROWS {
+    for name in controllers::ROWS.iter().map(|row| row.name).chain(["scheduler"]) {
         for (what, plan) in &plans {
-            let (_, _, state) = with_faults(row.name, plan.clone()).await;
-            assert_same(&reference, &state, &format!("{} with {what}", row.name));
+            let (_, _, state) = with_faults(name, plan.clone()).await;
+            assert_same(&reference, &state, &format!("{name} with {what}"));
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_no_handler_hears_of_are_made_up_for_by_a_resync() {
+    let reference = reference().await;
+    for (at, row) in controllers::ROWS.iter().enumerate() {
+        let thirds = if is_long() { 0..3 } else { at % 3..at % 3 + 1 };
+        for which in thirds.map(Lost::Third).chain([Lost::AllThatStays]) {
+            let (lost, state) = with_lost_notices(row.name, which, SOONER).await;
+            assert!(lost > 0, "{} is told of nothing in this hour", row.name);
+            assert_same(&reference, &state, &format!("{} with {which:?} lost", row.name));
+        }
+    }
+    // It is the resync that did it: without one in time these end elsewhere.
+    for name in [
+        "deployment-controller",
+        "job-controller",
+        "garbage-collector-controller",
+        "serviceaccount-token-controller",
+    ] {
+        let (_, state) = with_lost_notices(name, Lost::AllThatStays, 1).await;
+        assert!(state != reference, "{name} needs no resync: the test cannot fail");
     }
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use client::Clients;
 use env::Env;
-use plane::{Plane, Settings};
+use plane::{Choice, Plane, Settings};
 use serde_json::{Value, json};
+use testkit::requests::Requests;
 use testkit::{Stream, TestCluster};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -27,9 +28,21 @@ async fn the_story_of_a_deployment_over_http() {
     story(cluster, clients).await;
 }
 
+const AGENT: &str = "system:node:sim-0";
+const REPLICA_SET_LOOP: &str = "replicaset-controller";
+
 async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
-    let settings = Settings { nodes: Some(testkit::nodes(1)), ..Settings::default() };
-    let plane = Plane::start(cluster.env(), clients, &settings);
+    // Every write is noted under the name of who asks for it.
+    let requests = Requests::new(&cluster, clients);
+    let choice =
+        |words: &[&str]| Choice::new(words.iter().map(|word| (*word).to_owned()).collect()).expect("loops");
+    // The scheduler comes later: until then everybody can be seen to leave an unbound pod alone.
+    let settings = Settings {
+        nodes: Some(testkit::nodes(1)),
+        choice: choice(&["*", "-scheduler"]),
+        ..Settings::default()
+    };
+    let plane = Plane::start(cluster.env(), requests.clone(), &settings);
     // The node comes, and is found ready.
     cluster
         .until("the node is ready and untainted", || async {
@@ -49,14 +62,27 @@ async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
     assert_eq!(owner(&set), (json!("Deployment"), web["metadata"]["uid"].clone()));
     assert_eq!(set["spec"]["replicas"], 1);
 
-    // The pod is created without a node, and nobody starts it.
+    // The pod is created without a node.
     let pod = event(&mut pods, "ADDED").await;
     assert_eq!(owner(&pod), (json!("ReplicaSet"), set["metadata"]["uid"].clone()));
     assert_eq!(pod["spec"].get("nodeName"), None);
     assert_eq!(pod["status"]["phase"], "Pending");
     assert_eq!(pod["status"].get("startTime"), None, "a node started what is not its own");
 
+    // The node agent ignores it: it writes nothing about pods, has no turn about this one and so nothing runs for it; nobody
+    // else touches the pod either.
+    let early = tokio::time::timeout(Duration::from_secs(60), pods.next()).await;
+    assert!(early.is_err(), "somebody touched a pod without a node: {early:?}");
+    let seen = requests.seen();
+    for what in ["pods", "pods/status"] {
+        assert_eq!(seen.count(AGENT, what), 0, "the agent wrote {what}: {:#?}", seen.writes);
+    }
+    let agents_turns = turns(&plane, "node-pods");
+    assert!(agents_turns.is_empty(), "the agent worked on a pod that is not its own: {agents_turns:#?}");
+
     // The scheduler binds it.
+    let alone = Settings { choice: choice(&["scheduler"]), ..Settings::default() };
+    let scheduler = Plane::start(cluster.env(), requests.clone(), &alone);
     let bound = event(&mut pods, "MODIFIED").await;
     assert_eq!(bound["spec"]["nodeName"], "sim-0");
     assert_eq!(condition(&bound, "PodScheduled"), "True");
@@ -67,6 +93,7 @@ async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
     assert_eq!(running["metadata"]["uid"], pod["metadata"]["uid"]);
     assert_eq!(running["status"]["phase"], "Running");
     assert!(running["status"]["podIP"].is_string() && running["status"]["startTime"].is_string());
+    assert!(requests.seen().count(AGENT, "pods/status") > 0, "somebody else reports for the agent");
 
     // The ReplicaSet counts it and has nothing to do.
     let set = until(&mut sets, |set| set["status"]["availableReplicas"] == 1).await;
@@ -76,6 +103,24 @@ async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
             condition(&cluster.get(format!("{DEPLOYMENTS}/web")).await.json(), "Available") == "True"
         })
         .await;
+
+    // From here on its turns plan nothing and write nothing, whatever asks for them.
+    cluster.quiet(Duration::from_secs(60)).await;
+    let before = requests.seen();
+    let path = format!("{REPLICA_SETS}/{}", set["metadata"]["name"].as_str().expect("sets have names"));
+    let asks = json!({"metadata": {"annotations": {"story": "look again"}}});
+    cluster.merge(path, asks).await.ok(200);
+    cluster.quiet(Duration::from_secs(60)).await;
+    let last = turns(&plane, REPLICA_SET_LOOP).first().cloned().expect("it had turns");
+    assert_eq!(last["plan"], "Nothing with 1 of 1 active", "{last:#}");
+    let cause = &last["causes"][0];
+    assert_eq!((&cause["resource"], &cause["what"]), (&json!("replicasets"), &json!("updated")), "{last:#}");
+    let after = requests.seen();
+    assert_eq!(
+        after.all_of(REPLICA_SET_LOOP),
+        before.all_of(REPLICA_SET_LOOP),
+        "it wrote though nothing was to do"
+    );
 
     // The pod is deleted: it terminates, says so, goes, and is replaced.
     let name = pod["metadata"]["name"].as_str().expect("pods have names");
@@ -102,9 +147,12 @@ async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
 
     // Then nothing: for ten minutes nothing is written but leases.
     cluster.quiet(Duration::from_secs(60)).await;
-    let before = cluster.versions(&["leases"]);
+    let before = (cluster.versions(&["leases"]), tried(&requests));
     cluster.env().sleep(Duration::from_secs(600)).await;
-    assert_eq!(cluster.versions(&["leases"]), before, "something was written though nothing changed");
+    assert_eq!(cluster.versions(&["leases"]), before.0, "something was written though nothing changed");
+    assert_eq!(tried(&requests), before.1, "somebody tried to write though nothing changed");
+    let wrongs = requests.seen().wrongs;
+    assert!(wrongs.is_empty(), "{wrongs:#?}");
 
     // And people can ask why.
     let shown = plane.controllers();
@@ -112,8 +160,23 @@ async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
     for part in ["\"replicaset-controller\"", "\"deployment-controller\"", "\"causes\"", "\"plan\""] {
         assert!(text.contains(part), "{part} is not in {text}");
     }
+    scheduler.stop().await;
     plane.stop().await;
     cluster.shutdown().await;
+}
+
+/// The last turns of a loop, newest first.
+fn turns(plane: &Plane, name: &str) -> Vec<Value> {
+    let shown: Value = serde_json::from_slice(&codec::json::to_vec(&plane.controllers())).expect("JSON");
+    let all = shown["controllers"].as_array().expect("a list of loops");
+    let entry = all.iter().find(|entry| entry["name"] == *name).expect("it is shown");
+    entry["recent"].as_array().cloned().unwrap_or_default()
+}
+
+/// All writes anybody asked for, landed or not, but for the leases nodes keep.
+fn tried(requests: &Requests) -> usize {
+    let seen = requests.seen();
+    seen.writes.iter().filter(|((_, _, what), _)| what != "leases").map(|(_, count)| count).sum()
 }
 
 #[allow(clippy::disallowed_methods, reason = "the test's own patience, in whatever world it runs")]

@@ -1,0 +1,81 @@
+//! Everything a cluster ever wrote, in order: what two runs under one seed are compared by.
+//!
+//! ```text
+//! engine ── publish ──> Recorded ──> Table
+//!                          └──> Journal   "revision what key body", one line a change
+//! ```
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use apiserver::ApiConfig;
+use parking_lot::Mutex;
+use serde_json::Value;
+use store::{Change, Entry, MemoryEngine, Revision, State};
+use table::Table;
+
+/// A log of changes. Clones are the same log.
+#[derive(Clone, Default)]
+pub struct Journal {
+    /// Guards the lines; held while a commit's are added.
+    lines: Arc<Mutex<String>>,
+}
+
+impl Journal {
+    /// Writes down what a cluster with this configuration will write.
+    pub fn record(&self, config: &mut ApiConfig) {
+        let state = Recorded { table: config.table.clone(), journal: self.clone() };
+        config.engine = MemoryEngine::open(Arc::new(state));
+    }
+
+    pub fn text(&self) -> String {
+        self.lines.lock().clone()
+    }
+
+    /// Every state an object whose key begins with `prefix` was ever in, in order, with its key; `None`: gone.
+    pub fn states(&self, prefix: &str) -> Vec<(String, Option<Value>)> {
+        let lines = self.lines.lock();
+        let states = lines.lines().filter_map(|line| {
+            let mut parts = line.splitn(4, ' ').skip(2);
+            let (key, body) = (parts.next()?, parts.next()?);
+            key.starts_with(prefix).then(|| (key.to_owned(), serde_json::from_str(body).ok()))
+        });
+        states.collect()
+    }
+}
+
+/// Panics at the first line in which two logs differ.
+pub fn assert_same(one: &str, two: &str, what: &str) {
+    for (n, (left, right)) in one.lines().zip(two.lines()).enumerate() {
+        assert_eq!(left, right, "{what}: line {n} of the log");
+    }
+    assert_eq!(one.len(), two.len(), "{what}: one log is longer");
+}
+
+struct Recorded {
+    table: Arc<Table>,
+    journal: Journal,
+}
+
+impl State for Recorded {
+    fn current(&self, key: &str) -> Option<Revision> {
+        self.table.current(key)
+    }
+    fn reset(&self, revision: Revision, entries: Vec<Entry>) {
+        self.table.reset(revision, entries);
+    }
+    fn publish(&self, changes: Vec<Change>, upto: Revision) {
+        let mut lines = self.journal.lines.lock();
+        for Change { revision, key, value, .. } in &changes {
+            let what = match (value, self.table.current(key)) {
+                (None, _) => "DELETED",
+                (Some(_), None) => "ADDED",
+                (Some(_), Some(_)) => "MODIFIED",
+            };
+            let body = value.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+            let _ = writeln!(lines, "{revision} {what} {key} {body}");
+        }
+        drop(lines);
+        self.table.publish(changes, upto);
+    }
+}

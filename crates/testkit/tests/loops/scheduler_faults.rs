@@ -1,0 +1,193 @@
+//! The scheduler that dies after its n-th write, or meets with conflicts, lost answers, old news and broken connections: in the end the
+//! same pods have a node, the same ones say why not, and at no time was a pod moved or a node given more than it has.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use env::Env;
+use plane::{Choice, Plane, Settings};
+use serde_json::{Value, json};
+use testkit::TestCluster;
+use testkit::faults::{Faults, Plan};
+use testkit::journal::Journal;
+
+use crate::faults::assert_same;
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const NODES: usize = 3;
+/// Of half a cpu each, on a node of two.
+const SLOTS: usize = 4;
+
+/// As many pods as there is room for, one too large, one nobody may place yet, one that must make room.
+async fn pods_come(cluster: &TestCluster) {
+    let pause = |seconds| cluster.env().sleep(Duration::from_secs(seconds));
+    let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    cluster.post(classes, json!({"metadata": {"name": "high"}, "value": 1000})).await.ok(201);
+    cluster
+        .until("the nodes are ready", || async {
+            let nodes = cluster.get("/api/v1/nodes").await.json();
+            let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
+            nodes.len() == NODES && nodes.iter().all(|node| node["spec"].get("taints").is_none())
+        })
+        .await;
+    let containers =
+        |cpu: &str| json!([{"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}]);
+    let labels = json!({"app": "low"});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers("500m")}});
+    let spec =
+        json!({"replicas": NODES * SLOTS - 1, "selector": {"matchLabels": labels}, "template": template});
+    let sets = "/apis/apps/v1/namespaces/default/replicasets";
+    cluster.post(sets, json!({"metadata": {"name": "low"}, "spec": spec})).await.ok(201);
+    let pod = |name: &str, cpu: &str| {
+        json!({"metadata": {"name": name},
+            "spec": {"priorityClassName": "high", "containers": containers(cpu)}})
+    };
+    let mut gated = pod("gated", "500m");
+    gated["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
+    cluster.post(PODS, gated).await.ok(201);
+    cluster.post(PODS, pod("large", "3")).await.ok(201);
+    pause(60).await;
+    cluster.merge(format!("{PODS}/gated"), json!({"spec": {"schedulingGates": null}})).await.ok(200);
+    pause(60).await;
+    cluster.post(PODS, pod("urgent", "500m")).await.ok(201);
+    pause(400).await;
+}
+
+struct Ended {
+    died: bool,
+    writes: usize,
+    state: String,
+}
+
+async fn run(faults: Plan) -> Ended {
+    let journal = Journal::default();
+    let cluster = TestCluster::with(Env::simulated(9), |config| journal.record(config)).await;
+    let choice = |words: &[&str]| {
+        Choice::new(words.iter().map(|word| (*word).to_owned()).collect()).expect("there is a scheduler")
+    };
+    let nodes = node::simulated::Settings { cpu: "2".to_owned(), ..testkit::nodes(NODES) };
+    let others = Settings {
+        nodes: Some(nodes),
+        choice: choice(&["*", "-scheduler"]),
+        trust: cluster.trust(),
+        ..Settings::default()
+    };
+    let alone = Settings { choice: choice(&["scheduler"]), ..Settings::default() };
+    let plane = Plane::start(cluster.env(), cluster.local_clients(), &others);
+    let clients = Faults::new(cluster.env(), cluster.local_clients(), faults.clone());
+    let mut victim = Plane::start(cluster.env(), clients.clone(), &alone);
+    let mut died = false;
+    {
+        let mut life = std::pin::pin!(pods_come(&cluster));
+        loop {
+            tokio::select! {
+                biased;
+                () = clients.dead(), if !died => {
+                    died = true;
+                    victim.kill();
+                    cluster.env().sleep(Duration::from_secs(5)).await;
+                    victim = Plane::start(cluster.env(), cluster.local_clients(), &alone);
+                }
+                () = &mut life => break,
+            }
+        }
+    }
+    cluster.quiet(Duration::from_secs(60)).await;
+    let (state, pods) = (cluster.state(), cluster.get(PODS).await.json());
+    placed_as_it_must_be(&pods, &faults);
+    never_moved_nor_overfull(&journal, &faults);
+    victim.stop().await;
+    plane.stop().await;
+    cluster.shutdown().await;
+    Ended { died, writes: clients.writes(), state }
+}
+
+/// All room is given away, and whoever has none says why.
+fn placed_as_it_must_be(pods: &Value, faults: &Plan) {
+    let mut waiting = Vec::new();
+    let mut on_node = BTreeMap::<&str, usize>::new();
+    for pod in pods["items"].as_array().expect("a list") {
+        let conditions = pod["status"]["conditions"].as_array().expect("conditions");
+        let scheduled = conditions.iter().find(|c| c["type"] == "PodScheduled").expect("it is said");
+        let name = pod["metadata"]["name"].as_str().expect("a name");
+        match pod["spec"]["nodeName"].as_str() {
+            Some(node) => {
+                *on_node.entry(node).or_default() += 1;
+                assert_eq!(scheduled["status"], "True", "{faults:?}: {pod:#}");
+                assert_eq!(pod["status"]["phase"], "Running", "{faults:?}: {pod:#}");
+            }
+            None => {
+                assert_eq!(
+                    (&scheduled["status"], &scheduled["reason"]),
+                    (&json!("False"), &json!("Unschedulable")),
+                    "{faults:?}: {pod:#}"
+                );
+                waiting.push(name);
+            }
+        }
+    }
+    assert_eq!(on_node.values().copied().collect::<Vec<_>>(), [SLOTS; NODES], "{faults:?}: {on_node:?}");
+    waiting.sort();
+    assert!(
+        waiting.len() == 2 && waiting[0] == "large" && waiting[1].starts_with("low-"),
+        "{faults:?}: {waiting:?}"
+    );
+}
+
+/// Over every state there ever was: a pod stays where it was bound, and what is on a node fits there.
+fn never_moved_nor_overfull(journal: &Journal, faults: &Plan) {
+    let mut bound = BTreeMap::<String, String>::new();
+    let mut here = BTreeMap::<String, String>::new();
+    let mut bindings = 0;
+    for (key, pod) in journal.states("/registry/pods/default/") {
+        let pod = pod.unwrap_or(Value::Null);
+        let uid = pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        let ended = matches!(pod["status"]["phase"].as_str(), None | Some("Failed" | "Succeeded"));
+        match pod["spec"]["nodeName"].as_str() {
+            Some(node) => {
+                if let Some(before) = bound.insert(uid, node.to_owned()) {
+                    assert_eq!(before, node, "{faults:?}: {key} was bound twice");
+                } else {
+                    bindings += 1;
+                }
+                if ended {
+                    here.remove(&key)
+                } else {
+                    here.insert(key, node.to_owned())
+                };
+            }
+            None => drop(here.remove(&key)),
+        }
+        let mut on_node = BTreeMap::<&str, usize>::new();
+        here.values().for_each(|node| *on_node.entry(node).or_default() += 1);
+        assert!(on_node.values().all(|pods| *pods <= SLOTS), "{faults:?}: {on_node:?}");
+    }
+    assert!(bindings >= NODES * SLOTS, "{faults:?}: {bindings} bindings");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scheduler_that_dies_after_any_write_or_is_misled_comes_to_the_same_end() {
+    let reference = run(Plan::default()).await.state;
+    let plans = [
+        ("conflicts", Plan { conflict_every: Some(2), ..Plan::default() }),
+        ("lost answers", Plan { lose_answer_every: Some(3), ..Plan::default() }),
+        ("a stale cache", Plan { stale: Duration::from_secs(3), ..Plan::default() }),
+        ("lost history", Plan { lose_event_every: Some(5), ..Plan::default() }),
+        ("cut connections", Plan { cut_every: Some(3), ..Plan::default() }),
+        (
+            "conflicts and a stale cache",
+            Plan { conflict_every: Some(2), stale: Duration::from_secs(1), ..Plan::default() },
+        ),
+    ];
+    for (what, plan) in plans {
+        assert_same(&reference, &run(plan).await.state, &format!("the scheduler with {what}"));
+    }
+    for n in 1.. {
+        let Ended { died, writes, state } = run(Plan { die_after: Some(n), ..Plan::default() }).await;
+        assert_same(&reference, &state, &format!("the scheduler died after write {n}"));
+        if !died {
+            assert!(writes < n && n > NODES * SLOTS, "{writes} writes");
+            break;
+        }
+    }
+}
