@@ -27,11 +27,12 @@ mod protobuf;
 mod quotas;
 mod rbac;
 mod renewal;
+mod routes;
 mod services;
 mod signing_requests;
 mod subresources;
 mod surface;
-mod routes;
+
 mod sweep;
 mod text;
 mod upstream_quirks;

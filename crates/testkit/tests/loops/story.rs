@@ -71,7 +71,7 @@ async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
 
     // The node agent ignores it: it writes nothing about pods, has no turn about this one and so nothing runs for it; nobody
     // else touches the pod either.
-    let early = tokio::time::timeout(Duration::from_secs(60), pods.next()).await;
+    let early = cluster.env().timeout(Duration::from_secs(60), pods.next()).await;
     assert!(early.is_err(), "somebody touched a pod without a node: {early:?}");
     let seen = requests.seen();
     for what in ["pods", "pods/status"] {
