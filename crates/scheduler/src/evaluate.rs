@@ -178,7 +178,7 @@ impl Evaluator {
             .remove(&(profile, class.spec.id))
             .filter(|local| local.columns_epoch == cluster.columns().epoch())
             .unwrap_or_else(|| Local::new(class.spec.clone(), settings, cluster));
-        local.begin(cluster);
+        local.begin(cluster, settings);
         local.used = self.tick;
         let kept = self.plans.remove(&(profile, class.id));
         let kept = kept.filter(|plan| plan.renew(cluster.counters_mut(), selectors));
@@ -286,8 +286,7 @@ impl Work {
     }
 
     fn after(&self, cluster: &Cluster, profile: &Profile, pod: &Pod, ix: NodeIx, change: &Change) -> Verdict {
-        let node = cluster.node(ix);
-        match self.local.verdict(cluster, profile, ix, node, change) {
+        match self.local.verdict(cluster, profile, ix, change) {
             Verdict::Fits => filter::verdict_after(&self.plan, &self.ready, cluster, &pod.class, ix, change),
             verdict => verdict,
         }

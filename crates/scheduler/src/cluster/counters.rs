@@ -15,6 +15,7 @@ use std::sync::Arc;
 use object::selector::LabelSelector;
 
 use crate::cluster::NodeIx;
+use crate::cluster::words::Words;
 use crate::node::Node;
 use crate::pod::{Class, Held, PodTerm};
 use crate::read::Labels;
@@ -53,8 +54,8 @@ pub struct Handle {
 #[derive(Default)]
 pub struct Counters {
     topologies: Vec<Topology>,
-    /// The nodes as they are, for domains and places that are asked for later.
-    nodes: Vec<Option<Arc<Node>>>,
+    /// Labels and taints of the nodes, for domains and places that are asked for later too.
+    words: Words,
     questions: Vec<Option<Asked>>,
     free: Vec<usize>,
     by_text: HashMap<String, usize>,
@@ -97,8 +98,8 @@ impl Counters {
             return at;
         }
         let mut topology = Topology { key: key.to_owned(), domain: Vec::new(), values: HashMap::new() };
-        for node in &self.nodes {
-            let domain = topology.domain_of(node.as_deref());
+        for ix in 0..self.words.width() as NodeIx {
+            let domain = topology.domain_of(&self.words, ix);
             topology.domain.push(domain);
         }
         self.topologies.push(topology);
@@ -118,6 +119,9 @@ impl Counters {
     #[cfg(test)]
     pub fn topologies(&self) -> usize {
         self.topologies.len()
+    }
+    pub fn words(&self) -> &Words {
+        &self.words
     }
     pub fn terms_version(&self) -> u64 {
         self.terms_version
@@ -186,7 +190,7 @@ impl Counters {
         let Asked { per_node, domains, .. } = asked;
         let domains = &mut domains[handle.domains];
         if domains.epoch != self.epoch {
-            domains.rebuild(per_node, &self.topologies, &self.nodes);
+            domains.rebuild(per_node, &self.topologies, &self.words);
             domains.epoch = self.epoch;
         }
         true
@@ -203,7 +207,7 @@ impl Counters {
     }
 
     pub(super) fn grow(&mut self) {
-        self.nodes.push(None);
+        self.words.grow();
         for topology in &mut self.topologies {
             topology.domain.push(NOWHERE);
         }
@@ -213,23 +217,18 @@ impl Counters {
         self.epoch += 1;
     }
 
-    pub(super) fn set_node(&mut self, ix: NodeIx, node: Option<&Arc<Node>>) {
-        let old = &self.nodes[ix as usize];
-        let same = match (old, node) {
-            (Some(old), Some(new)) => old.labels == new.labels && old.taints == new.taints,
-            _ => false,
-        };
-        self.nodes[ix as usize] = node.cloned();
-        if same {
+    pub(super) fn set_node(&mut self, ix: NodeIx, node: Option<&Node>) {
+        if !self.words.set_node(ix, node) {
             return;
         }
+        let words = &self.words;
         for topology in &mut self.topologies {
-            topology.domain[ix as usize] = topology.domain_of(node.map(|n| &**n));
+            topology.domain[ix as usize] = topology.domain_of(words, ix);
             // Values of nodes long gone are let go when they outnumber the others.
-            if topology.values.len() > 2 * self.nodes.len() + 64 {
+            if topology.values.len() > 2 * words.width() + 64 {
                 topology.values.clear();
-                for (ix, node) in self.nodes.iter().enumerate() {
-                    topology.domain[ix] = topology.domain_of(node.as_deref());
+                for ix in 0..words.width() as NodeIx {
+                    topology.domain[ix as usize] = topology.domain_of(words, ix);
                 }
             }
         }
@@ -305,7 +304,7 @@ impl Counters {
 
     fn add_question(&mut self, text: String, question: Question) -> usize {
         self.make_room();
-        let width = self.nodes.len();
+        let width = self.words.width();
         let mut per_node = vec![0u16; width];
         let live_only = matches!(question, Question::Spread { .. });
         let at = self.free.pop().unwrap_or(self.questions.len());
@@ -337,7 +336,7 @@ impl Counters {
     }
 
     fn make_room(&mut self) {
-        let room = (MAX_CELLS / self.nodes.len().max(1)).max(MIN_QUESTIONS);
+        let room = (MAX_CELLS / self.words.width().max(1)).max(MIN_QUESTIONS);
         if self.by_text.len() < room {
             return;
         }

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use crate::cluster::{Cluster, NodeIx};
+use crate::cluster::{Cluster, ImageIx, NodeIx};
 use crate::config::{Profile, Strategy};
-use crate::node::Node;
+use crate::node_selector::{Chooser, CodedPreferred, CodedTerms};
 use crate::plugin::Plugin;
 use crate::pod::{Spec, conflict};
-use crate::taint;
+use crate::taint::{self, Tolerance};
 use crate::verdict::Verdict;
 
 pub const MAX_SCORE: i64 = 100;
@@ -25,7 +25,16 @@ pub struct Local {
     fit: Vec<Scored>,
     balanced: Vec<Scored>,
     unschedulable_ok: bool,
-    images_epoch: u64,
+    /// What is asked of a node's labels and taints, compiled for the words of this epoch.
+    words_epoch: Option<u64>,
+    chooser: Chooser,
+    tolerance: Tolerance,
+    preferred: CodedPreferred,
+    added: Option<CodedTerms>,
+    added_preferred: CodedPreferred,
+    /// Those of its images that some node has.
+    images: Vec<ImageIx>,
+    images_epoch: Option<u64>,
     /// The numbers of columns above are of this epoch.
     pub columns_epoch: u64,
     entries: Vec<Entry>,
@@ -103,7 +112,14 @@ impl Local {
             fit,
             balanced,
             unschedulable_ok: taint::tolerates_unschedulable(&spec.tolerations),
-            images_epoch: cluster.images_epoch(),
+            words_epoch: None,
+            chooser: Chooser::default(),
+            tolerance: Tolerance::default(),
+            preferred: CodedPreferred::default(),
+            added: None,
+            added_preferred: CodedPreferred::default(),
+            images: Vec::new(),
+            images_epoch: None,
             columns_epoch: cluster.columns().epoch(),
             entries: Vec::new(),
             used: 0,
@@ -112,10 +128,20 @@ impl Local {
     }
 
     /// Fits the cache to the cluster before nodes are looked at.
-    pub fn begin(&mut self, cluster: &Cluster) {
+    pub fn begin(&mut self, cluster: &Cluster, profile: &Profile) {
+        let words = cluster.words();
+        if self.words_epoch != Some(words.epoch()) {
+            self.words_epoch = Some(words.epoch());
+            self.chooser = self.spec.required.compile(words);
+            self.tolerance = Tolerance::new(words);
+            self.preferred = self.spec.preferred.compile(words);
+            self.added = profile.added_affinity.required.as_ref().map(|terms| terms.compile(words));
+            self.added_preferred = profile.added_affinity.preferred.compile(words);
+        }
         // How far an image has spread is known to all nodes: one that gets it changes the score of the others.
-        if self.images_epoch != cluster.images_epoch() {
-            self.images_epoch = cluster.images_epoch();
+        if self.images_epoch != Some(cluster.images_epoch()) {
+            self.images_epoch = Some(cluster.images_epoch());
+            self.images = self.spec.images.iter().filter_map(|name| cluster.images().number(name)).collect();
             self.entries.clear();
         }
         let unknown = Entry { generation: 0, verdict: Verdict::Fits, scores: Scores::default() };
@@ -129,36 +155,29 @@ impl Local {
         if entry.generation == generation {
             return entry;
         }
-        let node = cluster.node(ix);
         let mut entry = Entry { generation, verdict: Verdict::Fits, scores: Scores::default() };
-        entry.verdict = self.verdict(cluster, profile, ix, node, &Change::default());
+        entry.verdict = self.verdict(cluster, profile, ix, &Change::default());
         if entry.verdict == Verdict::Fits {
-            entry.scores = self.scores(cluster, profile, ix, node);
+            entry.scores = self.scores(cluster, profile, ix);
         }
         self.entries[ix as usize] = entry;
         entry
     }
 
-    pub fn verdict(
-        &self,
-        cluster: &Cluster,
-        profile: &Profile,
-        ix: NodeIx,
-        node: &Node,
-        change: &Change,
-    ) -> Verdict {
+    pub fn verdict(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, change: &Change) -> Verdict {
+        let words = cluster.words();
         let on = |plugin: Plugin| profile.filter.has(plugin);
-        if on(Plugin::NodeUnschedulable) && node.unschedulable && !self.unschedulable_ok {
+        if on(Plugin::NodeUnschedulable) && !self.unschedulable_ok && words.unschedulable(ix) {
             return Verdict::Cordoned;
         }
-        if on(Plugin::TaintToleration) && !taint::all_tolerated(&node.taints, &self.spec.tolerations) {
+        if on(Plugin::TaintToleration) && self.tolerance.of(&self.spec.tolerations, words, ix).is_none() {
             return Verdict::Tainted;
         }
         if on(Plugin::NodeAffinity) {
-            if profile.added_affinity.required.as_ref().is_some_and(|terms| !terms.matches(node)) {
+            if self.added.as_ref().is_some_and(|terms| !terms.holds(words, ix)) {
                 return Verdict::NotEnforced;
             }
-            if !self.spec.required.matches(node) {
+            if !self.chooser.holds(words, ix) {
                 return Verdict::NotSelected;
             }
         }
@@ -196,7 +215,7 @@ impl Local {
         if bits == 0 { Verdict::Fits } else { Verdict::Short { bits, unresolvable } }
     }
 
-    fn scores(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, node: &Node) -> Scores {
+    fn scores(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Scores {
         let on = |plugin: Plugin| profile.weight(plugin) != 0;
         let mut scores = Scores::default();
         if on(Plugin::NodeResourcesFit) {
@@ -206,14 +225,22 @@ impl Local {
             scores.balanced = self.balance_score(cluster, ix) as i16;
         }
         if on(Plugin::ImageLocality) {
-            scores.image = self.image_score(cluster, node) as i16;
+            scores.image = self.image_score(cluster, ix) as i16;
         }
         if on(Plugin::TaintToleration) {
-            let taints = taint::intolerable(&node.taints, &self.spec.tolerations);
+            let words = cluster.words();
+            // Without the filter a node with a taint that forbids may be here.
+            let known = self.tolerance.of(&self.spec.tolerations, words, ix);
+            let taints = known.map(i64::from).unwrap_or_else(|| {
+                words
+                    .taint_set(ix)
+                    .map_or(0, |set| taint::intolerable(words.taints(set), &self.spec.tolerations))
+            });
             scores.taints = taints.min(i64::from(i16::MAX)) as i16;
         }
         if on(Plugin::NodeAffinity) {
-            let wanted = self.spec.preferred.score(node) + profile.added_affinity.preferred.score(node);
+            let words = cluster.words();
+            let wanted = self.preferred.score(words, ix) + self.added_preferred.score(words, ix);
             scores.affinity = wanted.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         }
         scores
@@ -281,18 +308,16 @@ impl Local {
         MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(true) - balance(false)) / 2
     }
 
-    fn image_score(&self, cluster: &Cluster, node: &Node) -> i64 {
-        if node.images.is_empty() || self.spec.containers == 0 {
+    fn image_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
+        if self.images.is_empty() || self.spec.containers == 0 {
             return 0;
         }
         let all = cluster.order().len().max(1) as f64;
         let mut sum = 0;
-        for image in &self.spec.images {
-            let Some((_, size)) = node.images.iter().find(|(name, _)| name.as_ref() == image) else {
-                continue;
-            };
-            let spread = f64::from(cluster.nodes_with_image(image)) / all;
-            sum += (*size as f64 * spread) as i64;
+        for image in &self.images {
+            let Some(size) = cluster.images().size(*image, ix) else { continue };
+            let spread = cluster.images().spread(*image) as f64 / all;
+            sum += (size as f64 * spread) as i64;
         }
         let most = MAX_IMAGE_SUM * self.spec.containers as i64;
         MAX_SCORE * (sum.clamp(MIN_IMAGE_SUM, most) - MIN_IMAGE_SUM) / (most - MIN_IMAGE_SUM)

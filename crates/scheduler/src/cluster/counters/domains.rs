@@ -1,12 +1,14 @@
 //! The domains of a topology, which nodes count in each, and how many pods are there.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use super::NOWHERE;
 use crate::cluster::NodeIx;
-use crate::node::Node;
+use crate::cluster::words::{Word, Words};
 use crate::pod::{Inclusion, Spec};
+use crate::taint::Tolerance;
 
 /// Which nodes count as places for a constraint.
 #[derive(Clone, Debug)]
@@ -23,7 +25,8 @@ pub struct Topology {
     pub key: String,
     /// Of each node.
     pub domain: Vec<u32>,
-    pub values: HashMap<Arc<str>, u32>,
+    /// The domain of each value.
+    pub values: HashMap<Word, u32>,
 }
 
 /// Counts by domain of one topology.
@@ -42,27 +45,41 @@ pub struct Domains {
 }
 
 impl Places {
+    /// Equal for equal places: pods that differ in other things count over the same ones.
     pub(super) fn text(&self) -> String {
-        format!("{} {:?} {:?} {:?}", self.spec.id, self.affinity, self.taints, self.keys)
+        let mut text = format!("{:?}", self.keys);
+        if self.affinity == Inclusion::Honor && !self.spec.required.is_empty() {
+            let _ = write!(text, " {:?}", self.spec.required);
+        }
+        if self.taints == Inclusion::Honor {
+            let _ = write!(text, " {:?}", self.spec.tolerations);
+        }
+        text
     }
 
-    fn include(&self, ix: usize, node: &Node, topologies: &dyn Fn(usize, usize) -> u32) -> bool {
-        self.keys.iter().all(|key| topologies(*key, ix) != NOWHERE)
-            && (self.affinity == Inclusion::Ignore || self.spec.required.matches(node))
-            && (self.taints == Inclusion::Ignore
-                || crate::taint::all_tolerated(&node.taints, &self.spec.tolerations))
+    /// Whether each node is one of them.
+    fn find(&self, words: &Words, topologies: &[Topology]) -> Vec<bool> {
+        let spec = &self.spec;
+        let chooser = (self.affinity == Inclusion::Honor && !spec.required.is_empty())
+            .then(|| spec.required.compile(words));
+        let tolerance = (self.taints == Inclusion::Honor).then(|| Tolerance::new(words));
+        let include = |ix: NodeIx| {
+            words.is_there(ix)
+                && self.keys.iter().all(|key| topologies[*key].domain[ix as usize] != NOWHERE)
+                && chooser.as_ref().is_none_or(|chooser| chooser.holds(words, ix))
+                && tolerance.as_ref().is_none_or(|t| t.of(&spec.tolerations, words, ix).is_some())
+        };
+        (0..words.width() as NodeIx).map(include).collect()
     }
 }
 
 impl Topology {
-    pub fn domain_of(&mut self, node: Option<&Node>) -> u32 {
-        let Some(value) = node.and_then(|n| n.label(&self.key)) else { return NOWHERE };
-        if let Some(&domain) = self.values.get(value) {
-            return domain;
-        }
-        let domain = self.values.len() as u32;
-        self.values.insert(value.into(), domain);
-        domain
+    /// The number of a value may be given to another when no node has it any more: so is its domain then.
+    pub fn domain_of(&mut self, words: &Words, node: NodeIx) -> u32 {
+        let value = words.key(&self.key).and_then(|key| words.label(node, key));
+        let Some(value) = value else { return NOWHERE };
+        let next = self.values.len() as u32;
+        *self.values.entry(value).or_insert(next)
     }
 }
 
@@ -86,17 +103,14 @@ impl Domains {
         self.eligible.get(node as usize).copied().unwrap_or(true)
     }
 
-    pub(super) fn rebuild(&mut self, per_node: &[u16], topologies: &[Topology], nodes: &[Option<Arc<Node>>]) {
+    pub(super) fn rebuild(&mut self, per_node: &[u16], topologies: &[Topology], words: &Words) {
         let width = topologies[self.topology].values.len();
         self.counts = vec![0; width];
         self.nodes = vec![0; width];
         self.total = 0;
         let at = |key: usize, ix: usize| topologies[key].domain[ix];
         if let Some(places) = &self.places {
-            let include = |(ix, node): (usize, &Option<Arc<Node>>)| {
-                node.as_ref().is_some_and(|node| places.include(ix, node, &at))
-            };
-            self.eligible = nodes.iter().enumerate().map(include).collect();
+            self.eligible = places.find(words, topologies);
         }
         for (ix, count) in per_node.iter().enumerate() {
             let domain = at(self.topology, ix);
