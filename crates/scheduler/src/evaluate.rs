@@ -38,6 +38,8 @@ pub struct Evaluator {
     config: Arc<Config>,
     locals: HashMap<(usize, u64), Local>,
     plans: HashMap<(usize, u64), Plan>,
+    /// Room for what is found of nodes that do not fit, kept from decision to decision.
+    verdicts: Vec<(NodeIx, Verdict)>,
     /// Where in the order of nodes the next search starts.
     start: usize,
     tick: u64,
@@ -66,7 +68,14 @@ struct Work {
 
 impl Evaluator {
     pub fn new(config: Arc<Config>) -> Evaluator {
-        Evaluator { config, locals: HashMap::new(), plans: HashMap::new(), start: 0, tick: 0 }
+        Evaluator {
+            config,
+            locals: HashMap::new(),
+            plans: HashMap::new(),
+            verdicts: Vec::new(),
+            start: 0,
+            tick: 0,
+        }
     }
 
     /// The node for a pod, or why there is none.
@@ -100,7 +109,8 @@ impl Evaluator {
         work: &mut Work,
         rng: Rng,
     ) -> Outcome {
-        let mut diagnosis = Diagnosis { nodes: cluster.order().len(), ..Diagnosis::default() };
+        let verdicts = std::mem::take(&mut self.verdicts);
+        let mut diagnosis = Diagnosis { nodes: cluster.order().len(), verdicts, ..Diagnosis::default() };
         let named = work.named && profile.filter.has(Plugin::NodeAffinity);
         let named = named.then(|| pod.class.spec.required.named_nodes()).flatten();
         if let Some(named) = &named {
@@ -135,19 +145,18 @@ impl Evaluator {
             }
         }
         self.start = (self.start + fit.len() + diagnosis.verdicts.len()) % cluster.order().len();
-        match fit.as_slice() {
-            [] => {
-                let plugins = diagnosis.verdicts.iter().filter_map(|(_, verdict)| verdict.plugin());
-                let found: Plugins = plugins.collect();
-                found.iter().for_each(|plugin| diagnosis.plugins.insert(plugin));
-                Outcome::Unfit(diagnosis)
-            }
-            [(only, _)] => Outcome::Place(*only),
-            _ => {
-                let totals = score::totals(profile, &work.plan, cluster, &fit);
-                Outcome::Place(fit[one_of_the_best(&totals, rng)].0)
-            }
+        if !fit.is_empty() {
+            self.verdicts = diagnosis.verdicts;
+            self.verdicts.clear();
+            return Outcome::Place(match fit.as_slice() {
+                [(only, _)] => *only,
+                _ => fit[one_of_the_best(&score::totals(profile, &work.plan, cluster, &fit), rng)].0,
+            });
         }
+        let plugins = diagnosis.verdicts.iter().filter_map(|(_, verdict)| verdict.plugin());
+        let found: Plugins = plugins.collect();
+        found.iter().for_each(|plugin| diagnosis.plugins.insert(plugin));
+        Outcome::Unfit(diagnosis)
     }
 
     /// How many nodes must fit before the search ends: fewer, in proportion, of more.

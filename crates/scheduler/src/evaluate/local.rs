@@ -37,7 +37,9 @@ pub struct Local {
     images_epoch: Option<u64>,
     /// The numbers of columns above are of this epoch.
     pub columns_epoch: u64,
+    /// Empty until the spec is asked about for the second time: most of those that differ never are.
     entries: Vec<Entry>,
+    begun: bool,
     pub used: u64,
 }
 
@@ -122,6 +124,7 @@ impl Local {
             images_epoch: None,
             columns_epoch: cluster.columns().epoch(),
             entries: Vec::new(),
+            begun: false,
             used: 0,
             spec,
         }
@@ -145,22 +148,26 @@ impl Local {
             self.entries.clear();
         }
         let unknown = Entry { generation: 0, verdict: Verdict::Fits, scores: Scores::default() };
-        self.entries.resize(cluster.width(), unknown);
+        if self.begun {
+            self.entries.resize(cluster.width(), unknown);
+        }
+        self.begun = true;
     }
 
     #[inline]
     pub fn entry(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Entry {
-        let entry = self.entries[ix as usize];
         let generation = cluster.generation(ix);
-        if entry.generation == generation {
-            return entry;
+        if let Some(entry) = self.entries.get(ix as usize).filter(|entry| entry.generation == generation) {
+            return *entry;
         }
         let mut entry = Entry { generation, verdict: Verdict::Fits, scores: Scores::default() };
         entry.verdict = self.verdict(cluster, profile, ix, &Change::default());
         if entry.verdict == Verdict::Fits {
             entry.scores = self.scores(cluster, profile, ix);
         }
-        self.entries[ix as usize] = entry;
+        if let Some(kept) = self.entries.get_mut(ix as usize) {
+            *kept = entry;
+        }
         entry
     }
 

@@ -33,15 +33,21 @@ pub struct Topology {
 pub struct Domains {
     pub topology: usize,
     pub(super) places_text: String,
-    places: Option<Places>,
-    /// Whether each node counts; empty where all do.
-    eligible: Vec<bool>,
+    pub(super) places: Option<Places>,
+    set: Arc<PlaceSet>,
     pub(super) epoch: u64,
     pub counts: Vec<i64>,
-    /// Nodes that count in each domain: a domain without any is none.
-    pub nodes: Vec<u32>,
     /// The sum of all counts.
     pub total: i64,
+}
+
+/// The places of a topology; all questions over the same ones share them.
+#[derive(Default)]
+pub struct PlaceSet {
+    /// Whether each node counts; empty where all do.
+    eligible: Vec<bool>,
+    /// Nodes that count in each domain: a domain without any is none.
+    nodes: Vec<u32>,
 }
 
 impl Places {
@@ -89,37 +95,58 @@ impl Domains {
             topology,
             places_text,
             places,
-            eligible: Vec::new(),
+            set: Arc::default(),
             // No epoch is this one: the counts are made when first read.
             epoch: u64::MAX,
             counts: Vec::new(),
-            nodes: Vec::new(),
             total: 0,
         }
     }
 
-    /// Whether a node is one of the places.
-    pub fn includes(&self, node: NodeIx) -> bool {
-        self.eligible.get(node as usize).copied().unwrap_or(true)
+    /// Nodes that count in each domain.
+    pub fn nodes(&self) -> &[u32] {
+        &self.set.nodes
     }
 
-    pub(super) fn rebuild(&mut self, per_node: &[u16], topologies: &[Topology], words: &Words) {
-        let width = topologies[self.topology].values.len();
-        self.counts = vec![0; width];
-        self.nodes = vec![0; width];
+    /// Whether a node is one of the places.
+    pub fn includes(&self, node: NodeIx) -> bool {
+        self.set.includes(node)
+    }
+
+    /// Counts anew, over these places.
+    pub(super) fn rebuild(&mut self, per_node: &[u16], topology: &Topology, set: Arc<PlaceSet>) {
+        self.counts.clear();
+        self.counts.resize(topology.values.len(), 0);
         self.total = 0;
-        let at = |key: usize, ix: usize| topologies[key].domain[ix];
-        if let Some(places) = &self.places {
-            self.eligible = places.find(words, topologies);
-        }
-        for (ix, count) in per_node.iter().enumerate() {
-            let domain = at(self.topology, ix);
-            if domain == NOWHERE || !self.includes(ix as NodeIx) {
-                continue;
+        for (ix, count) in per_node.iter().enumerate().filter(|(_, count)| **count != 0) {
+            let domain = topology.domain[ix];
+            if domain != NOWHERE && set.includes(ix as NodeIx) {
+                self.counts[domain as usize] += i64::from(*count);
+                self.total += i64::from(*count);
             }
-            self.counts[domain as usize] += i64::from(*count);
-            self.nodes[domain as usize] += 1;
-            self.total += i64::from(*count);
         }
+        self.set = set;
+    }
+}
+
+impl PlaceSet {
+    pub(super) fn new(
+        topology: usize,
+        places: Option<&Places>,
+        topologies: &[Topology],
+        words: &Words,
+    ) -> PlaceSet {
+        let eligible = places.map(|places| places.find(words, topologies)).unwrap_or_default();
+        let mut set = PlaceSet { eligible, nodes: vec![0; topologies[topology].values.len()] };
+        for (ix, domain) in topologies[topology].domain.iter().enumerate() {
+            if *domain != NOWHERE && set.includes(ix as NodeIx) {
+                set.nodes[*domain as usize] += 1;
+            }
+        }
+        set
+    }
+
+    fn includes(&self, node: NodeIx) -> bool {
+        self.eligible.get(node as usize).copied().unwrap_or(true)
     }
 }
