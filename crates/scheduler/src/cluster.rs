@@ -8,6 +8,7 @@
 //! ```
 //! A pod is placed here when its informer says so, and before that when the scheduler has decided (it is *assumed*).
 
+pub mod bits;
 mod columns;
 pub mod counters;
 mod images;

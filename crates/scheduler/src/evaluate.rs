@@ -133,7 +133,13 @@ impl Evaluator {
         let wanted = self.feasible_wanted(profile, nodes.len());
         let mut fit: Vec<(NodeIx, Scores)> = Vec::with_capacity(wanted.min(nodes.len()));
         let start = if nodes.is_empty() { 0 } else { self.start % nodes.len() };
-        for ix in nodes[start..].iter().chain(&nodes[..start]) {
+        let in_turn = || nodes[start..].iter().chain(&nodes[..start]);
+        let mut looked_at = 0;
+        for ix in in_turn() {
+            looked_at += 1;
+            if !work.local.asks_for(profile, *ix) {
+                continue;
+            }
             let (verdict, scores) = work.check(cluster, nominated, profile, pod, *ix);
             if verdict != Verdict::Fits {
                 diagnosis.verdicts.push((*ix, verdict));
@@ -144,7 +150,7 @@ impl Evaluator {
                 break;
             }
         }
-        self.start = (self.start + fit.len() + diagnosis.verdicts.len()) % cluster.order().len();
+        self.start = (self.start + looked_at) % cluster.order().len();
         if !fit.is_empty() {
             self.verdicts = diagnosis.verdicts;
             self.verdicts.clear();
@@ -153,6 +159,11 @@ impl Evaluator {
                 _ => fit[one_of_the_best(&score::totals(profile, &work.plan, cluster, &fit), rng)].0,
             });
         }
+        // Why not must be told of every node, in the words of the first filter that objects.
+        diagnosis.verdicts.clear();
+        diagnosis
+            .verdicts
+            .extend(in_turn().map(|ix| (*ix, work.check(cluster, nominated, profile, pod, *ix).0)));
         let plugins = diagnosis.verdicts.iter().filter_map(|(_, verdict)| verdict.plugin());
         let found: Plugins = plugins.collect();
         found.iter().for_each(|plugin| diagnosis.plugins.insert(plugin));

@@ -5,7 +5,7 @@ mod coded;
 use object::Value;
 use object::selector::{LabelOperator, LabelRequirement};
 
-pub use coded::{Chooser, CodedPreferred, CodedTerms};
+pub use coded::{Chosen, Weighed};
 
 use crate::node::Node;
 use crate::read::{int, label, list, pairs, strings, text};

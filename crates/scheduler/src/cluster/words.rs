@@ -1,17 +1,20 @@
 //! Labels and taints of the nodes as numbers: each text is kept once, and what pods ask for is compared as numbers.
 //!
 //! ```text
-//! node ── labels ──> [(key, value)], sorted          selector of a pod ── compiled ──> holds on the node with number ix?
+//! node ── labels ──> [(key, value)]                  selector of a pod ── once ──> the set of nodes it holds for
+//!          └──> the nodes that have a pair, or a key
 //!      ── taints ──> the number of a set of taints   tolerations ── each set judged once ──> [tolerated, not, ...]
 //! ```
 //! Words are counted by the nodes that use them and their numbers given again when none does, so that labels that come
 //! and go take no more room than those that are there. What was compiled holds while [`Words::epoch`] stays the same.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::cluster::NodeIx;
+use crate::cluster::bits::{Bits, Nodes};
 use crate::node::Node;
 use crate::read::Labels;
 use crate::taint::Taint;
@@ -27,6 +30,10 @@ pub struct Words {
     values: Interned<str>,
     taints: Interned<[Taint]>,
     nodes: Vec<Option<Coded>>,
+    /// The nodes with a label, with a key, and with a name.
+    with_pair: HashMap<(Word, Word), Nodes>,
+    with_key: HashMap<Word, Nodes>,
+    with_name: HashMap<Word, NodeIx>,
     epoch: u64,
 }
 
@@ -40,19 +47,29 @@ struct Coded {
 }
 
 impl Words {
-    /// Larger after a word came or went.
+    /// Larger after a label, a taint or a node came or went.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
     pub fn key(&self, text: &str) -> Option<Word> {
         self.keys.number(text)
     }
-    /// Of a label's value, or a node's name.
-    pub fn value(&self, text: &str) -> Option<Word> {
-        self.values.number(text)
+    pub fn label_text(&self, node: NodeIx, key: &str) -> Option<&str> {
+        Some(self.values.get(self.label(node, self.key(key)?)?))
     }
-    pub fn text(&self, value: Word) -> &str {
-        self.values.get(value)
+    /// The nodes with this label.
+    pub fn having(&self, key: &str, value: &str) -> Bits {
+        let pair = self.keys.number(key).zip(self.values.number(value));
+        let nodes = pair.and_then(|pair| self.with_pair.get(&pair));
+        nodes.map_or_else(|| Bits::none(self.width()), |nodes| nodes.bits(self.width()))
+    }
+    /// The nodes with this label, whatever its value.
+    pub fn having_key(&self, key: &str) -> Bits {
+        let nodes = self.keys.number(key).and_then(|key| self.with_key.get(&key));
+        nodes.map_or_else(|| Bits::none(self.width()), |nodes| nodes.bits(self.width()))
+    }
+    pub fn named(&self, name: &str) -> Option<NodeIx> {
+        self.with_name.get(&self.values.number(name)?).copied()
     }
     pub fn taints(&self, set: TaintSet) -> &[Taint] {
         self.taints.get(set)
@@ -74,9 +91,6 @@ impl Words {
     pub fn label(&self, node: NodeIx, key: Word) -> Option<Word> {
         let labels = &self.nodes[node as usize].as_ref()?.labels;
         labels.binary_search_by_key(&key, |(key, _)| *key).ok().map(|at| labels[at].1)
-    }
-    pub fn name(&self, node: NodeIx) -> Option<Word> {
-        Some(self.nodes[node as usize].as_ref()?.name)
     }
     #[inline]
     pub fn taint_set(&self, node: NodeIx) -> Option<TaintSet> {
@@ -103,8 +117,16 @@ impl Words {
             _ => false,
         };
         if let Some(old) = old {
+            if !same {
+                self.list(ix, &old, false);
+            }
             self.let_go(&old);
         }
+        if !same && let Some(new) = self.nodes[ix as usize].take() {
+            self.list(ix, &new, true);
+            self.nodes[ix as usize] = Some(new);
+        }
+        self.epoch += u64::from(!same);
         !same
     }
 
@@ -117,31 +139,39 @@ impl Words {
         labels.iter().map(|(key, value)| (text(&self.keys, key), text(&self.values, value))).collect()
     }
 
+    /// Puts a node on the lists of its labels, or takes it off.
+    fn list(&mut self, ix: NodeIx, node: &Coded, here: bool) {
+        for pair in &node.labels {
+            change(&mut self.with_pair, *pair, ix, here);
+            change(&mut self.with_key, pair.0, ix, here);
+        }
+        if here {
+            self.with_name.insert(node.name, ix);
+        } else if self.with_name.get(&node.name) == Some(&ix) {
+            self.with_name.remove(&node.name);
+        }
+    }
+
     fn code(&mut self, node: &Node) -> Coded {
-        let before = (self.keys.changes, self.values.changes, self.taints.changes);
         let words = node.labels.iter().map(|(key, value)| (self.keys.add(key), self.values.add(value)));
         let mut labels: Box<[(Word, Word)]> = words.collect();
         labels.sort_unstable();
         let taints: Arc<[Taint]> = Arc::from(&*node.taints);
-        let coded = Coded {
+        Coded {
             name: self.values.add(&node.name),
             labels,
             taints: self.taints.add(&taints),
             unschedulable: node.unschedulable,
-        };
-        self.epoch += u64::from(before != (self.keys.changes, self.values.changes, self.taints.changes));
-        coded
+        }
     }
 
     fn let_go(&mut self, node: &Coded) {
-        let before = (self.keys.changes, self.values.changes, self.taints.changes);
         for (key, value) in &node.labels {
             self.keys.remove(*key);
             self.values.remove(*value);
         }
         self.values.remove(node.name);
         self.taints.remove(node.taints);
-        self.epoch += u64::from(before != (self.keys.changes, self.values.changes, self.taints.changes));
     }
 
     /// How many keys, values and sets of taints are kept, and how many places there are for them.
@@ -152,18 +182,31 @@ impl Words {
     }
 }
 
+fn change<K: Eq + Hash>(lists: &mut HashMap<K, Nodes>, key: K, node: NodeIx, here: bool) {
+    let mut entry = match lists.entry(key) {
+        Entry::Occupied(entry) => entry,
+        Entry::Vacant(entry) => entry.insert_entry(Nodes::default()),
+    };
+    if here {
+        entry.get_mut().insert(node);
+    } else {
+        entry.get_mut().remove(node);
+        if entry.get().is_empty() {
+            entry.remove();
+        }
+    }
+}
+
 /// Each thing once, with how many use it.
 struct Interned<T: ?Sized> {
     numbers: HashMap<Arc<T>, u32>,
     all: Vec<(Arc<T>, u32)>,
     free: Vec<u32>,
-    /// Grows when something comes or goes.
-    changes: u64,
 }
 
 impl<T: ?Sized> Default for Interned<T> {
     fn default() -> Self {
-        Interned { numbers: HashMap::new(), all: Vec::new(), free: Vec::new(), changes: 0 }
+        Interned { numbers: HashMap::new(), all: Vec::new(), free: Vec::new() }
     }
 }
 
@@ -180,7 +223,6 @@ impl<T: ?Sized + Hash + Eq> Interned<T> {
             self.all[*number as usize].1 += 1;
             return *number;
         }
-        self.changes += 1;
         let entry = (thing.clone(), 1);
         let number = match self.free.pop() {
             Some(number) => {
@@ -202,7 +244,6 @@ impl<T: ?Sized + Hash + Eq> Interned<T> {
         if *uses == 0 {
             self.numbers.remove(thing);
             self.free.push(number);
-            self.changes += 1;
         }
     }
 }

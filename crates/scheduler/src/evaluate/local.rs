@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cluster::{Cluster, ImageIx, NodeIx};
 use crate::config::{Profile, Strategy};
-use crate::node_selector::{Chooser, CodedPreferred, CodedTerms};
+use crate::node_selector::{Chosen, Weighed};
 use crate::plugin::Plugin;
 use crate::pod::{Spec, conflict};
 use crate::taint::{self, Tolerance};
@@ -25,13 +25,13 @@ pub struct Local {
     fit: Vec<Scored>,
     balanced: Vec<Scored>,
     unschedulable_ok: bool,
-    /// What is asked of a node's labels and taints, compiled for the words of this epoch.
+    /// What is asked of a node's labels and taints, for the nodes of this epoch.
     words_epoch: Option<u64>,
-    chooser: Chooser,
+    chosen: Chosen,
     tolerance: Tolerance,
-    preferred: CodedPreferred,
-    added: Option<CodedTerms>,
-    added_preferred: CodedPreferred,
+    preferred: Weighed,
+    added: Chosen,
+    added_preferred: Weighed,
     /// Those of its images that some node has.
     images: Vec<ImageIx>,
     images_epoch: Option<u64>,
@@ -115,11 +115,11 @@ impl Local {
             balanced,
             unschedulable_ok: taint::tolerates_unschedulable(&spec.tolerations),
             words_epoch: None,
-            chooser: Chooser::default(),
+            chosen: Chosen::default(),
             tolerance: Tolerance::default(),
-            preferred: CodedPreferred::default(),
-            added: None,
-            added_preferred: CodedPreferred::default(),
+            preferred: Weighed::default(),
+            added: Chosen::default(),
+            added_preferred: Weighed::default(),
             images: Vec::new(),
             images_epoch: None,
             columns_epoch: cluster.columns().epoch(),
@@ -135,11 +135,12 @@ impl Local {
         let words = cluster.words();
         if self.words_epoch != Some(words.epoch()) {
             self.words_epoch = Some(words.epoch());
-            self.chooser = self.spec.required.compile(words);
+            self.chosen = self.spec.required.choose(words);
             self.tolerance = Tolerance::new(words);
-            self.preferred = self.spec.preferred.compile(words);
-            self.added = profile.added_affinity.required.as_ref().map(|terms| terms.compile(words));
-            self.added_preferred = profile.added_affinity.preferred.compile(words);
+            self.preferred = self.spec.preferred.choose(words);
+            let added = &profile.added_affinity;
+            self.added = added.required.as_ref().map(|terms| terms.choose(words)).unwrap_or_default();
+            self.added_preferred = added.preferred.choose(words);
         }
         // How far an image has spread is known to all nodes: one that gets it changes the score of the others.
         if self.images_epoch != Some(cluster.images_epoch()) {
@@ -152,6 +153,12 @@ impl Local {
             self.entries.resize(cluster.width(), unknown);
         }
         self.begun = true;
+    }
+
+    /// `false`: one look at a bit says that the node is not one the pod asks for. Another filter may have more to say.
+    #[inline]
+    pub fn asks_for(&self, profile: &Profile, ix: NodeIx) -> bool {
+        self.chosen.has(ix) || !profile.filter.has(Plugin::NodeAffinity)
     }
 
     #[inline]
@@ -181,10 +188,10 @@ impl Local {
             return Verdict::Tainted;
         }
         if on(Plugin::NodeAffinity) {
-            if self.added.as_ref().is_some_and(|terms| !terms.holds(words, ix)) {
+            if !self.added.has(ix) {
                 return Verdict::NotEnforced;
             }
-            if !self.chooser.holds(words, ix) {
+            if !self.chosen.has(ix) {
                 return Verdict::NotSelected;
             }
         }
@@ -246,8 +253,7 @@ impl Local {
             scores.taints = taints.min(i64::from(i16::MAX)) as i16;
         }
         if on(Plugin::NodeAffinity) {
-            let words = cluster.words();
-            let wanted = self.preferred.score(words, ix) + self.added_preferred.score(words, ix);
+            let wanted = self.preferred.score(ix) + self.added_preferred.score(ix);
             scores.affinity = wanted.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         }
         scores

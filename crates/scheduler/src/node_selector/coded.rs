@@ -1,164 +1,129 @@
-//! Node selectors in numbers: compiled once for the words there are, then compared without looking at any text.
+//! Node selectors as sets of nodes: made once from the labels there are, then a bit is looked at for each node.
 
 use object::selector::{LabelOperator, LabelRequirement};
 
 use super::{Preferred, Required, Term, Terms};
 use crate::cluster::NodeIx;
-use crate::cluster::words::{Word, Words};
+use crate::cluster::bits::Bits;
+use crate::cluster::words::Words;
 
-/// A [`Required`], compiled.
+/// The nodes a [`Required`] or [`Terms`] hold for; `None` is all.
 #[derive(Debug, Default)]
-pub struct Chooser {
-    labels: Vec<(Word, Word)>,
-    /// It asks for a label no node has.
-    never: bool,
-    affinity: Option<CodedTerms>,
-}
+pub struct Chosen(Option<Bits>);
 
-/// [`Terms`], compiled.
+/// The nodes each of the [`Preferred`] terms holds for, with its weight.
 #[derive(Debug, Default)]
-pub struct CodedTerms(Vec<CodedTerm>);
+pub struct Weighed(Vec<(i64, Chosen)>);
 
-/// [`Preferred`], compiled.
-#[derive(Debug, Default)]
-pub struct CodedPreferred(Vec<(i64, CodedTerm)>);
+impl Chosen {
+    #[inline]
+    pub fn has(&self, node: NodeIx) -> bool {
+        self.0.as_ref().is_none_or(|bits| bits.has(node))
+    }
 
-/// What holds for every node is left out; a term that holds for none is not kept.
-#[derive(Debug, Default)]
-struct CodedTerm {
-    labels: Vec<Coded>,
-    /// Names, and whether the node must have it or must not.
-    names: Vec<(Word, bool)>,
-}
-
-#[derive(Debug)]
-enum Coded {
-    In(Word, Vec<Word>),
-    NotIn(Word, Vec<Word>),
-    Exists(Word),
-    Absent(Word),
-    /// Numbers are compared as such: the text is looked at.
-    Compare(Word, LabelRequirement),
-}
-
-/// What a requirement comes to, given the words there are.
-enum Known {
-    Always,
-    Never,
-    Depends(Coded),
-}
-
-impl Required {
-    pub fn compile(&self, words: &Words) -> Chooser {
-        let code = |(key, value): &(String, String)| Some((words.key(key)?, words.value(value)?));
-        let labels: Option<Vec<_>> = self.labels.iter().map(code).collect();
-        Chooser {
-            never: labels.is_none(),
-            labels: labels.unwrap_or_default(),
-            affinity: self.affinity.as_ref().map(|terms| terms.compile(words)),
+    fn and(&mut self, bits: Bits) {
+        match &mut self.0 {
+            Some(chosen) => chosen.intersect(&bits),
+            None => self.0 = Some(bits),
         }
     }
 }
 
-impl Chooser {
-    #[inline]
-    pub fn holds(&self, words: &Words, node: NodeIx) -> bool {
-        !self.never
-            && self.labels.iter().all(|(key, value)| words.label(node, *key) == Some(*value))
-            && self.affinity.as_ref().is_none_or(|terms| terms.holds(words, node))
+impl Required {
+    pub fn choose(&self, words: &Words) -> Chosen {
+        let mut chosen = Chosen::default();
+        for (key, value) in &self.labels {
+            chosen.and(words.having(key, value));
+        }
+        if let Some(terms) = &self.affinity {
+            chosen.and(terms.any(words));
+        }
+        chosen
     }
 }
 
 impl Terms {
-    pub fn compile(&self, words: &Words) -> CodedTerms {
-        CodedTerms(self.0.iter().filter_map(|term| term.compile(words)).collect())
+    pub fn choose(&self, words: &Words) -> Chosen {
+        Chosen(Some(self.any(words)))
     }
-}
 
-impl CodedTerms {
-    pub fn holds(&self, words: &Words, node: NodeIx) -> bool {
-        self.0.iter().any(|term| term.holds(words, node))
+    fn any(&self, words: &Words) -> Bits {
+        let mut any = Bits::none(words.width());
+        for term in &self.0 {
+            match term.choose(words).0 {
+                Some(bits) => any.unite(&bits),
+                // A term that holds for all nodes; only live ones are ever asked about.
+                None => {
+                    any = Bits::none(words.width());
+                    any.invert(words.width());
+                }
+            }
+        }
+        any
     }
 }
 
 impl Preferred {
-    pub fn compile(&self, words: &Words) -> CodedPreferred {
-        let terms = self.0.iter().filter_map(|(weight, term)| Some((*weight, term.compile(words)?)));
-        CodedPreferred(terms.collect())
+    pub fn choose(&self, words: &Words) -> Weighed {
+        Weighed(self.0.iter().map(|(weight, term)| (*weight, term.choose(words))).collect())
     }
 }
 
-impl CodedPreferred {
+impl Weighed {
     #[inline]
-    pub fn score(&self, words: &Words, node: NodeIx) -> i64 {
-        self.0.iter().filter(|(_, term)| term.holds(words, node)).map(|(weight, _)| weight).sum()
+    pub fn score(&self, node: NodeIx) -> i64 {
+        self.0.iter().filter(|(_, chosen)| chosen.has(node)).map(|(weight, _)| weight).sum()
     }
 }
 
 impl Term {
-    fn compile(&self, words: &Words) -> Option<CodedTerm> {
+    fn choose(&self, words: &Words) -> Chosen {
         if self.broken {
-            return None;
+            return Chosen(Some(Bits::none(words.width())));
         }
-        let mut term = CodedTerm::default();
+        let mut chosen = Chosen::default();
         for requirement in &self.labels {
-            match code(requirement, words) {
-                Known::Always => {}
-                Known::Never => return None,
-                Known::Depends(coded) => term.labels.push(coded),
-            }
+            chosen.and(nodes_of(requirement, words));
         }
         for field in &self.fields {
-            match words.value(&field.name) {
-                Some(name) => term.names.push((name, field.equal)),
-                None if field.equal => return None,
-                None => {}
+            let mut named = Bits::none(words.width());
+            words.named(&field.name).into_iter().for_each(|node| named.insert(node));
+            if !field.equal {
+                named.invert(words.width());
             }
+            chosen.and(named);
         }
-        Some(term)
+        chosen
     }
 }
 
-fn code(requirement: &LabelRequirement, words: &Words) -> Known {
+fn nodes_of(requirement: &LabelRequirement, words: &Words) -> Bits {
     use LabelOperator::*;
-    let values = || requirement.values.iter().filter_map(|value| words.value(value)).collect::<Vec<_>>();
-    let Some(key) = words.key(&requirement.key) else {
-        return if requirement.matches(None) { Known::Always } else { Known::Never };
+    let LabelRequirement { key, operator, values } = requirement;
+    let any_value = || {
+        let mut any = Bits::none(words.width());
+        values.iter().for_each(|value| any.unite(&words.having(key, value)));
+        any
     };
-    match requirement.operator {
-        In | Equals | DoubleEquals => match values() {
-            none if none.is_empty() => Known::Never,
-            some => Known::Depends(Coded::In(key, some)),
-        },
-        NotIn | NotEquals => match values() {
-            none if none.is_empty() => Known::Always,
-            some => Known::Depends(Coded::NotIn(key, some)),
-        },
-        Exists => Known::Depends(Coded::Exists(key)),
-        DoesNotExist => Known::Depends(Coded::Absent(key)),
-        GreaterThan | LessThan => Known::Depends(Coded::Compare(key, requirement.clone())),
-    }
-}
-
-impl CodedTerm {
-    fn holds(&self, words: &Words, node: NodeIx) -> bool {
-        self.labels.iter().all(|requirement| requirement.holds(words, node))
-            && self.names.iter().all(|(name, equal)| (words.name(node) == Some(*name)) == *equal)
-    }
-}
-
-impl Coded {
-    fn holds(&self, words: &Words, node: NodeIx) -> bool {
-        match self {
-            Coded::In(key, values) => words.label(node, *key).is_some_and(|value| values.contains(&value)),
-            Coded::NotIn(key, values) => {
-                !words.label(node, *key).is_some_and(|value| values.contains(&value))
+    let not = |mut bits: Bits| {
+        bits.invert(words.width());
+        bits
+    };
+    match operator {
+        In | Equals | DoubleEquals => any_value(),
+        NotIn | NotEquals => not(any_value()),
+        Exists => words.having_key(key),
+        DoesNotExist => not(words.having_key(key)),
+        // Numbers are compared as such: the texts are looked at.
+        GreaterThan | LessThan => {
+            let there = words.having_key(key);
+            let mut bits = Bits::none(words.width());
+            for node in (0..words.width() as NodeIx).filter(|node| there.has(*node)) {
+                if requirement.matches(words.label_text(node, key)) {
+                    bits.insert(node);
+                }
             }
-            Coded::Exists(key) => words.label(node, *key).is_some(),
-            Coded::Absent(key) => words.label(node, *key).is_none(),
-            Coded::Compare(key, requirement) => {
-                requirement.matches(words.label(node, *key).map(|value| words.text(value)))
-            }
+            bits
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::NOWHERE;
 use crate::cluster::NodeIx;
 use crate::cluster::words::{Word, Words};
+use crate::node_selector::Chosen;
 use crate::pod::{Inclusion, Spec};
 use crate::taint::Tolerance;
 
@@ -66,13 +67,15 @@ impl Places {
     /// Whether each node is one of them.
     fn find(&self, words: &Words, topologies: &[Topology]) -> Vec<bool> {
         let spec = &self.spec;
-        let chooser = (self.affinity == Inclusion::Honor && !spec.required.is_empty())
-            .then(|| spec.required.compile(words));
+        let chosen = match self.affinity {
+            Inclusion::Honor => spec.required.choose(words),
+            Inclusion::Ignore => Chosen::default(),
+        };
         let tolerance = (self.taints == Inclusion::Honor).then(|| Tolerance::new(words));
         let include = |ix: NodeIx| {
             words.is_there(ix)
                 && self.keys.iter().all(|key| topologies[*key].domain[ix as usize] != NOWHERE)
-                && chooser.as_ref().is_none_or(|chooser| chooser.holds(words, ix))
+                && chosen.has(ix)
                 && tolerance.as_ref().is_none_or(|t| t.of(&spec.tolerations, words, ix).is_some())
         };
         (0..words.width() as NodeIx).map(include).collect()

@@ -31,18 +31,18 @@ fn words_nobody_uses_any_more_give_their_numbers_away() {
 }
 
 #[test]
-fn the_epoch_tells_when_what_was_compiled_must_be_compiled_again() {
+fn the_epoch_tells_when_nodes_must_be_chosen_again() {
     let mut words = Words::default();
     (0..2).for_each(|_| words.grow());
     let taint = r#"{"key":"k","effect":"NoSchedule"}"#;
     assert!(words.set_node(0, Some(&a_node(0, r#""disk":"ssd""#, taint))));
     let selector = Required::parse(Some(&tree(r#"{"nodeSelector":{"disk":"hdd"}}"#)));
     let before = words.epoch();
-    assert!(!selector.compile(&words).holds(&words, 0));
+    assert!(!selector.choose(&words).has(0));
     assert!(!words.set_node(0, Some(&a_node(0, r#""disk":"ssd""#, taint))), "nothing new");
     assert_eq!(words.epoch(), before);
     assert!(words.set_node(1, Some(&a_node(1, r#""disk":"hdd""#, ""))));
     assert_ne!(words.epoch(), before, "a value that was not there");
-    assert!(selector.compile(&words).holds(&words, 1));
-    assert!(!selector.compile(&words).holds(&words, 0));
+    assert!(selector.choose(&words).has(1));
+    assert!(!selector.choose(&words).has(0));
 }
