@@ -34,6 +34,7 @@ pub struct Words {
     with_pair: HashMap<(Word, Word), Nodes>,
     with_key: HashMap<Word, Nodes>,
     with_name: HashMap<Word, NodeIx>,
+    there: Bits,
     epoch: u64,
 }
 
@@ -83,8 +84,9 @@ impl Words {
         self.nodes.len()
     }
 
-    pub fn is_there(&self, node: NodeIx) -> bool {
-        self.nodes[node as usize].is_some()
+    /// The nodes there are.
+    pub fn there(&self) -> &Bits {
+        &self.there
     }
     /// The value a node has for a key.
     #[inline]
@@ -147,8 +149,10 @@ impl Words {
         }
         if here {
             self.with_name.insert(node.name, ix);
-        } else if self.with_name.get(&node.name) == Some(&ix) {
+            self.there.insert(ix);
+        } else {
             self.with_name.remove(&node.name);
+            self.there.remove(ix);
         }
     }
 

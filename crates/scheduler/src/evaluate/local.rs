@@ -293,32 +293,21 @@ impl Local {
 
     /// How much evener the node's resources are used with the pod than without it.
     fn balance_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
-        let balance = |with_pod: bool| {
-            let columns = cluster.columns();
-            let mut fractions = [0f64; 8];
-            let mut n = 0;
-            for scored in self.balanced.iter().take(fractions.len()) {
-                let capacity = columns.allocatable(scored.column, ix);
-                if capacity == 0 {
-                    continue;
-                }
-                let requested =
-                    columns.requested(scored.column, ix) + if with_pod { scored.request } else { 0 };
-                fractions[n] = (requested as f64 / capacity as f64).min(1.0);
-                n += 1;
+        let columns = cluster.columns();
+        // Without the pod, and with it.
+        let mut used = [[0f64; 8]; 2];
+        let mut n = 0;
+        for scored in self.balanced.iter().take(used[0].len()) {
+            let capacity = columns.allocatable(scored.column, ix);
+            if capacity == 0 {
+                continue;
             }
-            let used = &fractions[..n];
-            let deviation = match used {
-                [a, b] => ((a - b) / 2.0).abs(),
-                [] | [_] => 0.0,
-                _ => {
-                    let mean = used.iter().sum::<f64>() / n as f64;
-                    (used.iter().map(|f| (f - mean) * (f - mean)).sum::<f64>() / n as f64).sqrt()
-                }
-            };
-            ((1.0 - deviation) * MAX_SCORE as f64) as i64
-        };
-        MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(true) - balance(false)) / 2
+            let requested = columns.requested(scored.column, ix);
+            used[0][n] = (requested as f64 / capacity as f64).min(1.0);
+            used[1][n] = ((requested + scored.request) as f64 / capacity as f64).min(1.0);
+            n += 1;
+        }
+        MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(&used[1][..n]) - balance(&used[0][..n])) / 2
     }
 
     fn image_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
@@ -362,6 +351,22 @@ impl Change {
     }
 }
 
+/// From the fractions of a node's resources that are used.
+#[inline]
+fn balance(used: &[f64]) -> i64 {
+    let deviation = match used {
+        [a, b] => ((a - b) / 2.0).abs(),
+        [] | [_] => 0.0,
+        _ => {
+            let n = used.len() as f64;
+            let mean = used.iter().sum::<f64>() / n;
+            (used.iter().map(|f| (f - mean) * (f - mean)).sum::<f64>() / n).sqrt()
+        }
+    };
+    ((1.0 - deviation) * MAX_SCORE as f64) as i64
+}
+
+#[inline]
 fn share(part: i64, whole: i64) -> i64 {
     // Bytes of memory times a hundred fit; only absurd amounts need the wider type.
     match part.checked_mul(MAX_SCORE) {

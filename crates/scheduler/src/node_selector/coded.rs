@@ -21,6 +21,13 @@ impl Chosen {
         self.0.as_ref().is_none_or(|bits| bits.has(node))
     }
 
+    /// Leaves only those of them that are chosen.
+    pub fn keep(&self, nodes: &mut Bits) {
+        if let Some(chosen) = &self.0 {
+            nodes.intersect(chosen);
+        }
+    }
+
     fn and(&mut self, bits: Bits) {
         match &mut self.0 {
             Some(chosen) => chosen.intersect(&bits),

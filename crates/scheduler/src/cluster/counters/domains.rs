@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::NOWHERE;
 use crate::cluster::NodeIx;
+use crate::cluster::bits::Bits;
 use crate::cluster::words::{Word, Words};
-use crate::node_selector::Chosen;
 use crate::pod::{Inclusion, Spec};
 use crate::taint::Tolerance;
 
@@ -45,8 +45,8 @@ pub struct Domains {
 /// The places of a topology; all questions over the same ones share them.
 #[derive(Default)]
 pub struct PlaceSet {
-    /// Whether each node counts; empty where all do.
-    eligible: Vec<bool>,
+    /// The nodes that count; `None` where all do.
+    eligible: Option<Bits>,
     /// Nodes that count in each domain: a domain without any is none.
     nodes: Vec<u32>,
 }
@@ -64,21 +64,22 @@ impl Places {
         text
     }
 
-    /// Whether each node is one of them.
-    fn find(&self, words: &Words, topologies: &[Topology]) -> Vec<bool> {
+    /// The nodes that are.
+    fn find(&self, words: &Words, topologies: &[Topology]) -> Bits {
         let spec = &self.spec;
-        let chosen = match self.affinity {
-            Inclusion::Honor => spec.required.choose(words),
-            Inclusion::Ignore => Chosen::default(),
-        };
-        let tolerance = (self.taints == Inclusion::Honor).then(|| Tolerance::new(words));
-        let include = |ix: NodeIx| {
-            words.is_there(ix)
-                && self.keys.iter().all(|key| topologies[*key].domain[ix as usize] != NOWHERE)
-                && chosen.has(ix)
-                && tolerance.as_ref().is_none_or(|t| t.of(&spec.tolerations, words, ix).is_some())
-        };
-        (0..words.width() as NodeIx).map(include).collect()
+        let mut nodes = words.there().clone();
+        for key in &self.keys {
+            nodes.intersect(&words.having_key(&topologies[*key].key));
+        }
+        if self.affinity == Inclusion::Honor {
+            spec.required.choose(words).keep(&mut nodes);
+        }
+        if self.taints == Inclusion::Honor {
+            let tolerance = Tolerance::new(words);
+            let tainted = |ix: &NodeIx| tolerance.of(&spec.tolerations, words, *ix).is_none();
+            (0..words.width() as NodeIx).filter(tainted).for_each(|ix| nodes.remove(ix));
+        }
+        nodes
     }
 }
 
@@ -139,7 +140,7 @@ impl PlaceSet {
         topologies: &[Topology],
         words: &Words,
     ) -> PlaceSet {
-        let eligible = places.map(|places| places.find(words, topologies)).unwrap_or_default();
+        let eligible = places.map(|places| places.find(words, topologies));
         let mut set = PlaceSet { eligible, nodes: vec![0; topologies[topology].values.len()] };
         for (ix, domain) in topologies[topology].domain.iter().enumerate() {
             if *domain != NOWHERE && set.includes(ix as NodeIx) {
@@ -150,6 +151,6 @@ impl PlaceSet {
     }
 
     fn includes(&self, node: NodeIx) -> bool {
-        self.eligible.get(node as usize).copied().unwrap_or(true)
+        self.eligible.as_ref().is_none_or(|nodes| nodes.has(node))
     }
 }
