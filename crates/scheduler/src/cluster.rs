@@ -4,6 +4,7 @@
 //! node changed ──┐                        ┌── columns: allocatable, requested, pods        one number a node
 //! pod placed ────┼──> Cluster ────────────┼── generation: larger after every change        what was found out about a node
 //! pod gone ──────┘                        │                                                holds while it stays the same
+//!                                         ├── words: labels and taints as numbers            and which nodes have each, a bit a node
 //!                                         └── counters: pods by selector, by node and by domain
 //! ```
 //! A pod is placed here when its informer says so, and before that when the scheduler has decided (it is *assumed*).

@@ -223,5 +223,7 @@ mod tests {
     fn replicas_are_summed_over_the_statuses_of_a_list() {
         let body = br#"{"items":[{"spec":{"replicas":500},"status":{"observedGeneration":1,"replicas":12}},{"spec":{"replicas":500},"status":{}},{"status":{"replicas":30}}]}"#;
         assert_eq!(sum_of(body, b"\"replicas\":", b"\"status\":"), 42);
+        assert_eq!(number_after(body, b"\"observedGeneration\":"), Some(1));
+        assert_eq!(number_after(body, b"\"nothing\":"), None);
     }
 }
