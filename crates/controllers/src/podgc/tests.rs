@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use env::Env;
 use kinds::pod::view::{Phase, PodView};
 use object::Value;
-use tokio::time::Instant;
 
 use super::plan::{
     Node, Pod, Why, due_nodes, failed_patch, orphaned, out_of_service, terminated, unscheduled_terminating,
@@ -68,7 +68,7 @@ fn a_node_is_missed_for_forty_seconds_before_it_counts_as_gone() {
     let on = |node: &str| PodView { node: node.into(), ..PodView::default() };
     let views = [on("there"), on("lost"), on("")];
     let all = pods(&views, &["a", "b", "c"]);
-    let (now, mut missed) = (Instant::now(), BTreeMap::new());
+    let (now, mut missed) = (Env::machine().monotonic(), BTreeMap::new());
     let at = |seconds| now + Duration::from_secs(seconds);
     let mut due =
         |back: bool, seconds| due_nodes(&all, &|name| name == "there" || back, &mut missed, at(seconds));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use env::Env;
 use object::Value;
-use tokio::time::Instant;
 
 use super::plan::*;
 use crate::nodelifecycle::node::{NO_EXECUTE, Taint};
@@ -51,7 +51,7 @@ fn a_pod_stays_as_long_as_the_shortest_toleration_it_uses() {
 
 #[test]
 fn what_is_decided_about_a_pod() {
-    let now = Instant::now();
+    let now = Env::machine().monotonic();
     let after = |seconds| now + Duration::from_secs(seconds);
     let sentence = |phase| Sentence { uid: "a".to_owned(), phase };
     let at = |seconds| Some(sentence(Phase::At(after(seconds))));
