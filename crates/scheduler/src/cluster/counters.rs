@@ -9,20 +9,20 @@
 
 mod by_label;
 mod domains;
+mod question;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use object::selector::LabelSelector;
-
 use crate::cluster::NodeIx;
 use crate::cluster::words::Words;
 use crate::node::Node;
-use crate::pod::{Class, Held, PodTerm};
+use crate::pod::{Class, Held};
 use crate::read::Labels;
 use by_label::{Labelled, Selectors, must_have};
 pub use domains::{Domains, Places};
 use domains::{PlaceSet, Topology};
+pub use question::Question;
 
 /// No domain: the node has no such label.
 pub const NOWHERE: u32 = u32::MAX;
@@ -35,17 +35,6 @@ const MIN_QUESTIONS: usize = 64;
 const MAX_PLACE_SETS: usize = 256;
 /// With more topology keys than this, all are forgotten and heard of anew; few clusters have ten.
 const MAX_TOPOLOGIES: usize = 128;
-
-/// Which placed pods are counted.
-#[derive(Clone, Debug)]
-pub enum Question {
-    /// Those of a namespace that are not going away, for spreading.
-    Spread { namespace: Arc<str>, selector: LabelSelector },
-    /// Those that all terms mean.
-    Terms(Vec<PodTerm>),
-    /// Those that hold a term, by its text.
-    Holders(String),
-}
 
 /// In place of domains, for what is only read by node.
 const BY_NODE: usize = usize::MAX;
@@ -442,43 +431,6 @@ impl Counters {
             }
         }
         self.free.push(at);
-    }
-}
-
-impl Question {
-    fn about(&self, class: &Class, namespace_labels: &Labels) -> bool {
-        match self {
-            Question::Spread { namespace, selector } => {
-                class.namespace == *namespace
-                    && !selector.is_everything()
-                    && selector.matches(&|key| class.label(key))
-            }
-            Question::Terms(terms) => {
-                let matches = |t: &PodTerm| t.matches(&class.namespace, namespace_labels, &class.labels);
-                !terms.is_empty() && terms.iter().all(matches)
-            }
-            Question::Holders(text) => class.holds(text),
-        }
-    }
-
-    /// Equal for equal questions.
-    fn text(&self) -> String {
-        format!("{self:?}")
-    }
-
-    /// A label all the pods must have.
-    fn must_have(&self) -> Option<(Arc<str>, Arc<str>)> {
-        match self {
-            Question::Spread { selector, .. } => must_have(selector),
-            Question::Terms(terms) => terms.iter().find_map(|term| must_have(&term.selector)),
-            Question::Holders(_) => None,
-        }
-    }
-
-    /// Whether the labels of namespaces decide which pods are meant.
-    fn chooses_namespaces(&self) -> bool {
-        let by_label = |t: &PodTerm| t.namespace_selector != LabelSelector::nothing();
-        matches!(self, Question::Terms(terms) if terms.iter().any(by_label))
     }
 }
 
