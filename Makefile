@@ -4,7 +4,7 @@ CARGO ?= cargo
 RUN := .run
 BIN := target/release/setpoint
 
-.PHONY: help up down build check test test-long bench setup fmt
+.PHONY: help up down build check test test-long bench scale setup fmt
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,9 @@ test-long: setup ## The loops that need longer: crashes, random histories, soak
 
 bench: build ## The load scenarios against a fresh server; see docs/performance.md
 	@scripts/bench $(BIN)
+
+scale: build ## 10,000 pods on 1,000 simulated nodes, held: memory, single calls, writes; see docs/performance.md
+	@scripts/scale --binary $(BIN)
 
 fmt: ## Format the code
 	$(CARGO) fmt --all

@@ -55,6 +55,7 @@ pub fn command() -> Command {
         .arg(number("warmup", 0..=60).default_value("1").help("Seconds before each round that do not count"))
         .arg(number("connections", 1..=1024).default_value("64").help("Connections that send requests"))
         .arg(number("rounds", 1..=100).help("Rounds of each scenario [default: 1, with --against 3]"))
+        .arg(number("pods", 1..=1_000_000).default_value("10000").help("How many pods `hold` holds"))
         .arg(file("json").help("Also write the raw figures there"))
         .arg(
             Arg::new("allow-remote")
@@ -112,6 +113,7 @@ impl Options {
                 connections: number("connections").unwrap_or(64) as usize,
                 warmup: Duration::from_secs(number("warmup").unwrap_or(1)),
                 measured: Duration::from_secs(number("seconds").unwrap_or(5)),
+                pods: number("pods").unwrap_or(10_000),
             },
             json: path("json"),
             allow_remote: matches.get_flag("allow-remote"),

@@ -2,6 +2,7 @@
 
 mod create;
 mod get;
+mod hold;
 mod list;
 mod memory;
 mod objects;
@@ -56,6 +57,7 @@ pub const ALL: &[&dyn Scenario] = &[
         about: "ten Deployments of 500 replicas until every pod is bound; needs controllers, runs only when named",
         what: place::What::Deployments,
     },
+    &hold::Hold,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +71,8 @@ pub struct Settings {
     pub connections: usize,
     pub warmup: Duration,
     pub measured: Duration,
+    /// How many are held.
+    pub pods: u64,
 }
 
 impl Settings {

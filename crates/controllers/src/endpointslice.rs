@@ -1,5 +1,6 @@
 //! Keeps the EndpointSlices of every Service that selects pods.
 
+mod draft;
 mod hints;
 mod plan;
 mod slice;
@@ -24,7 +25,8 @@ use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Recorder, Sev
 use table::Obj;
 use tokio::task::JoinHandle;
 
-use self::plan::{CONTROLLER, Draft, Member, NodeOfPod, Plan};
+pub use self::draft::{Draft, Plan as SlicePlan};
+use self::plan::{CONTROLLER, Member, NodeOfPod, Plan};
 use self::slice::slice_view;
 pub use self::slice::{Endpoint, Identity, Port, SliceView, port_key};
 use self::topology::News;
@@ -134,16 +136,9 @@ impl SlicesLoop {
         let (ratios, mut hinted) = self.zones.of(turn.key, view.topology_auto);
         let mut plan = plan::plan(view, &members, &views, MOST, ratios.as_ref(), &mut hinted);
         let again = self.zones.note(turn.key, hinted, ratios.as_ref());
-        turn.plan(|| {
-            format!(
-                "create {}, update {}, delete {}",
-                plan.create.len(),
-                plan.update.len(),
-                plan.delete.len()
-            )
-        });
-        let skipped = plan.skipped.join(", ");
-        let news = std::mem::take(&mut plan.news);
+        turn.plan(|| plan.describe());
+        let skipped = plan.notes.skipped.join(", ");
+        let news = std::mem::take(&mut plan.notes.news);
         let applied = self.apply(turn.key, service, view, &there, plan, changed_at).await;
         for news in news {
             let severity =

@@ -19,8 +19,9 @@ use runtime::{
 use table::Obj;
 use tokio::task::JoinHandle;
 
-use self::plan::{CONTROLLER, Draft, EndpointsView, MOST, Mirror, Plan, SKIP};
+use self::plan::{CONTROLLER, EndpointsView, MOST, Mirror, Notes, Plan, SKIP};
 use crate::Context;
+use crate::endpointslice::Draft;
 use crate::namespace_is_going;
 use crate::services::{Slices, service_view};
 
@@ -103,14 +104,7 @@ impl MirrorLoop {
         let mirrors: Vec<Mirror> = there.iter().map(|slice| Mirror::read(&runtime::tree(slice))).collect();
         let view = EndpointsView::read(tree);
         let plan = plan::plan(&view, &mirrors, MOST);
-        turn.plan(|| {
-            format!(
-                "create {}, update {}, delete {}",
-                plan.create.len(),
-                plan.update.len(),
-                plan.delete.len()
-            )
-        });
+        turn.plan(|| plan.describe());
         self.tell(endpoints, &plan);
         self.apply(turn.key, endpoints, &there, plan).await
     }
@@ -119,7 +113,7 @@ impl MirrorLoop {
         let warn = |reason: &str, message: String| {
             self.recorder.event(ENDPOINTS, endpoints, Severity::Warning, reason, message);
         };
-        let Plan { invalid, skipped, .. } = plan;
+        let Notes { invalid, skipped } = &plan.notes;
         if *invalid > 0 {
             let message = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");
             warn("InvalidIPAddress", message);
@@ -205,7 +199,7 @@ fn fill(body: &mut Value, endpoints: &Obj, draft: Draft) {
     let metadata = body.map_at(&["metadata"]);
     metadata.set("ownerReferences", Value::List(vec![owner]));
     metadata.set("labels", plan::texts(draft.labels));
-    metadata.set("annotations", plan::texts(draft.annotations));
+    metadata.set("annotations", plan::texts(draft.annotations.unwrap_or_default()));
     let root = body.make_map();
     root.set("addressType", draft.address_type.as_str());
     root.set("endpoints", Value::List(draft.endpoints.iter().map(|endpoint| endpoint.to_value()).collect()));

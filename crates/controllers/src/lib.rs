@@ -113,3 +113,6 @@ fn namespace_is_going(status: &Status) -> bool {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
+
+#[cfg(test)]
+mod form;

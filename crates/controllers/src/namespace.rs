@@ -5,8 +5,10 @@
 //!                                  └── no: conditions, and again after a while, or when the last pod goes
 //! ```
 
+mod apply;
 mod conditions;
 mod content;
+mod plan;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +20,7 @@ use client::Client;
 use client::resources::{NAMESPACES, PODS};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::{Status, Value, time};
+use object::{Status, Value};
 use parking_lot::Mutex;
 use runtime::queue::{Limits, NORMAL};
 use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn, WorkQueue, tree};
@@ -26,11 +28,11 @@ use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use content::{Content, Emptying, contents};
+use apply::Emptying;
+use content::{Content, contents};
+use plan::{After, Step};
 
 const WORKERS: usize = 10;
-/// What this controller takes off `spec.finalizers`.
-const FINALIZER: &str = "kubernetes";
 /// Other servers, and writers they already let through, get this long to notice that a namespace is going.
 const GRACE: Duration = Duration::from_secs(5);
 const RESYNC: Duration = Duration::from_secs(5 * 60);
@@ -144,26 +146,22 @@ impl Reconcile for Namespaces {
 impl Namespaces {
     async fn delete(&self, turn: &Turn<'_>) -> Result<Next, Failure> {
         let mut namespace = self.client.get(NAMESPACES.at("", turn.key.name())).await?;
-        if !namespace.deleting() {
+        if plan::next(&tree(&namespace)) == Step::MarkTerminating {
+            namespace = self.change(namespace, "status", plan::terminating).await?;
+        }
+        let mut body = tree(&namespace);
+        if plan::next(&body) != Step::Empty {
             return Ok(Next::Done);
         }
-        let terminating = |namespace: &mut Value| {
-            let is = namespace.str_at(&["status", "phase"]) == Some("Terminating");
-            namespace.map_at(&["status"]).set("phase", "Terminating");
-            !is
-        };
-        namespace = self.change(namespace, "status", terminating).await?;
-        if finalizers(&tree(&namespace)).is_empty() {
-            return Ok(Next::Done);
-        }
+        let now = self.env.now_seconds() as i64;
         let emptying = Emptying {
             client: &*self.client,
             namespace: namespace.name(),
-            since_seconds: self.age(&namespace),
+            since_seconds: plan::age(&body, now),
         };
         let (found, wait_seconds) = emptying.run(&self.contents).await;
-        turn.plan(|| format!("{found:?}, wait for {wait_seconds} s"));
-        let mut body = tree(&namespace);
+        let after = plan::after(&found, wait_seconds);
+        turn.plan(|| format!("{after:?}: {found:?}"));
         if found.update(&mut body, self.env.now_seconds() as i64) {
             match self.client.update(NAMESPACES.of(&namespace).sub("status"), body).await {
                 Ok(updated) => namespace = updated,
@@ -176,15 +174,14 @@ impl Namespaces {
                 }
             }
         }
-        if !found.failures.is_empty() {
-            return Err(Failure::Other(found.failures.join(", ")));
+        match after {
+            After::Fail(why) => Err(Failure::Other(why)),
+            After::Wait(wait) => Ok(Next::After(wait)),
+            After::Finalize => {
+                self.change(namespace, "finalize", plan::finalized).await?;
+                Ok(Next::Done)
+            }
         }
-        if wait_seconds > 0 {
-            let wait = u64::try_from(wait_seconds / 2 + 1).unwrap_or(1);
-            return Ok(Next::After(Duration::from_secs(wait)));
-        }
-        self.change(namespace, "finalize", finalized).await?;
-        Ok(Next::Done)
     }
 
     /// Writes a change of the very namespace to a subresource, again after conflicts; `change` tells whether there is one.
@@ -212,28 +209,4 @@ impl Namespaces {
         }
         Err(Failure::Other(format!("the namespace is written too often to change its {subresource}")))
     }
-
-    /// Seconds since the deletion was asked for.
-    fn age(&self, namespace: &Obj) -> i64 {
-        let at = tree(namespace);
-        let at = at.str_at(&["metadata", "deletionTimestamp"]).and_then(time::parse);
-        at.map_or(0, |(seconds, _)| self.env.now_seconds() as i64 - seconds)
-    }
-}
-
-/// Takes this controller's finalizer off, the others sorted.
-fn finalized(namespace: &mut Value) -> bool {
-    let all = finalizers(namespace);
-    let mut rest: Vec<String> = all.iter().filter(|f| *f != FINALIZER).cloned().collect();
-    rest.sort();
-    rest.dedup();
-    let changes = rest.len() < all.len();
-    namespace.make_map().remove("status");
-    namespace.map_at(&["spec"]).set("finalizers", rest.into_iter().map(Value::from).collect::<Vec<_>>());
-    changes
-}
-
-fn finalizers(namespace: &Value) -> Vec<String> {
-    let list = namespace.at(&["spec", "finalizers"]).and_then(Value::as_list).unwrap_or_default();
-    list.iter().filter_map(|f| f.as_str().map(str::to_owned)).collect()
 }

@@ -11,6 +11,7 @@
 mod health;
 mod monitor;
 pub mod node;
+mod plan;
 mod write;
 mod zones;
 
@@ -26,7 +27,8 @@ use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Scope
 use tokio::task::JoinHandle;
 
 use self::monitor::{Monitor, look};
-use self::node::{NodeFacts, label_repairs, no_schedule};
+use self::node::NodeFacts;
+use self::plan::Mend;
 use self::write::Writer;
 use crate::{Context, pod_view};
 
@@ -89,7 +91,7 @@ fn newly_bound(notice: &Notice<'_>) -> Vec<Key> {
         Notice::Updated { old, .. } => !view.node.is_empty() && view.node != pod_view(old).node,
         Notice::Deleted { .. } => false,
     };
-    if bound && write::has_ready_condition(&view) { vec![Key::of(notice.obj())] } else { Vec::new() }
+    if bound && plan::has_ready_condition(&view) { vec![Key::of(notice.obj())] } else { Vec::new() }
 }
 
 /// Taints a node as its conditions say, so that nobody is scheduled to it.
@@ -102,9 +104,9 @@ impl Reconcile for Conditions {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
             let Some(node) = self.nodes.store().get_key(turn.key) else { return Ok(Next::Done) };
-            let (add, remove) = no_schedule(&NodeFacts::of(&node));
-            let labels = label_repairs(&node);
-            turn.plan(|| describe(&add, &remove, labels.len()));
+            let mend = plan::mend(&NodeFacts::of(&node), &|name| node.label(name));
+            turn.plan(|| mend.describe());
+            let Mend { add, remove, labels } = mend;
             if !add.is_empty() || !remove.is_empty() {
                 gone_is_fine(self.writer.swap_taints(&node, &add, &remove).await.map(|_| ()))?;
             }
@@ -120,13 +122,6 @@ impl Reconcile for Conditions {
     }
 }
 
-fn describe<T: std::fmt::Debug>(add: &[T], remove: &[T], labels: usize) -> String {
-    if add.is_empty() && remove.is_empty() && labels == 0 {
-        return "nothing: taints and labels are as they should be".to_owned();
-    }
-    format!("taints: add {add:?}, remove {remove:?}; labels to set: {labels}")
-}
-
 /// A pod bound to a node that is not ready cannot be ready itself.
 struct NotReady {
     writer: Writer,
@@ -139,8 +134,7 @@ impl Reconcile for NotReady {
         Box::pin(async move {
             let Some(pod) = self.pods.store().get_key(turn.key) else { return Ok(Next::Done) };
             let Some(node) = self.nodes.store().get("", &pod_view(&pod).node) else { return Ok(Next::Done) };
-            let facts = NodeFacts::of(&node);
-            if facts.ready().is_some_and(|ready| ready.status != "True") {
+            if plan::cannot_be_ready(&NodeFacts::of(&node)) {
                 turn.plan(|| "mark it as not ready: its node is not".to_owned());
                 self.writer.mark_not_ready(&[pod]).await?;
             } else {

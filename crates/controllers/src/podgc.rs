@@ -12,7 +12,7 @@ use client::resources::{NODES, PODS};
 use client::{Client, DeleteOptions, Patch};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::{Map, Status, Value, time};
+use object::Status;
 use parking_lot::Mutex;
 use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Stop, Turn, batch};
 use table::Obj;
@@ -24,8 +24,6 @@ use plan::{Node, Pod, Why};
 
 pub const NAME: &str = "pod-garbage-collector-controller";
 const EVERY: Duration = Duration::from_secs(20);
-/// A node is looked for that long before it counts as gone.
-const QUARANTINE: Duration = Duration::from_secs(40);
 /// Finished pods that may lie around.
 const TERMINATED: usize = 12_500;
 const AT_ONCE: usize = 64;
@@ -103,19 +101,8 @@ impl PodGc {
 
     /// Nodes that were missed for long enough; they are not waited for any more.
     fn due_nodes(&self, pods: &[Pod<'_>]) -> Vec<String> {
-        let now = self.env.monotonic();
         let exists = |name: &str| self.nodes.store().get("", name).is_some();
-        let bound: BTreeSet<&str> =
-            pods.iter().map(|pod| &*pod.view.node).filter(|n| !n.is_empty()).collect();
-        let mut missed = self.missed.lock();
-        missed.retain(|name, _| bound.contains(name.as_str()) && !exists(name));
-        for name in bound.into_iter().filter(|name| !exists(name)) {
-            missed.entry(name.to_owned()).or_insert(now + QUARANTINE);
-        }
-        let due: Vec<String> =
-            missed.iter().filter(|(_, until)| **until <= now).map(|(name, _)| name.clone()).collect();
-        missed.retain(|_, until| *until > now);
-        due
+        plan::due_nodes(pods, &exists, &mut self.missed.lock(), self.env.monotonic())
     }
 
     async fn delete(&self, objects: &[Arc<Obj>], which: Vec<usize>, why: Why) {
@@ -140,38 +127,10 @@ impl PodGc {
     async fn mark_and_delete(&self, pod: &Obj, why: Why) -> Result<(), Status> {
         if !pod_view(pod).is_terminal() {
             let now = self.env.now_seconds() as i64;
-            let patch = failed_patch(&runtime::tree(pod), why, now);
+            let patch = plan::failed_patch(&runtime::tree(pod), why, now);
             self.client.patch(PODS.of(pod).sub("status"), Patch::Strategic(patch)).await?;
         }
         let options = DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::exactly(pod) };
         self.client.delete(PODS.of(pod), options).await
     }
-}
-
-/// Status that says the pod failed, and of a pod whose node is gone, why.
-fn failed_patch(pod: &Value, why: Why, now: i64) -> Value {
-    let generation = pod.at(&["metadata", "generation"]).and_then(Value::as_int);
-    let mut patch = Value::map();
-    patch.map_at(&["metadata"]).set("uid", pod.str_at(&["metadata", "uid"]).unwrap_or(""));
-    let status = patch.map_at(&["status"]);
-    status.set("phase", "Failed");
-    if let Some(generation) = generation {
-        status.set("observedGeneration", generation);
-    }
-    if why == Why::Orphaned {
-        let before = kinds::conditions::find(pod, "DisruptionTarget");
-        let since = before.filter(|c| c.str_at(&["status"]) == Some("True"));
-        let since = since.and_then(|c| c.str_at(&["lastTransitionTime"])).map(str::to_owned);
-        let mut condition = Map::default();
-        condition.set("type", "DisruptionTarget");
-        condition.set("status", "True");
-        condition.set("reason", "DeletionByPodGC");
-        condition.set("message", "PodGC: node no longer exists");
-        condition.set("lastTransitionTime", since.unwrap_or_else(|| time::format_seconds(now)));
-        if let Some(generation) = generation {
-            condition.set("observedGeneration", generation);
-        }
-        status.set("conditions", vec![Value::Map(condition)]);
-    }
-    patch
 }

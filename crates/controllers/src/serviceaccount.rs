@@ -1,19 +1,21 @@
 //! Service accounts: every namespace in use has one called `default`, which pods run as that name none.
 
+mod plan;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use client::Client;
 use client::resources::{NAMESPACES, SERVICE_ACCOUNTS};
 use futures_util::future::BoxFuture;
-use object::Value;
 use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn, tree};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::{Context, namespace_is_going};
+use plan::{ACCOUNT, plan};
 
 pub const NAME: &str = "serviceaccount-controller";
-const ACCOUNT: &str = "default";
 
 struct Accounts {
     client: Arc<dyn Client>,
@@ -42,11 +44,9 @@ impl Reconcile for Accounts {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
             let namespace = turn.key.name();
-            let there = self.accounts.store().get(namespace, ACCOUNT);
-            let Some(account) = plan(self.namespaces.store().get_key(turn.key).as_deref(), there.as_deref())
-            else {
-                return Ok(Next::Done);
-            };
+            let known = self.namespaces.store().get_key(turn.key).map(|known| tree(&known));
+            let there = self.accounts.store().get(namespace, ACCOUNT).is_some();
+            let Some(account) = plan(known.as_ref(), there) else { return Ok(Next::Done) };
             turn.plan(|| "create the default account".to_owned());
             match self.client.create(SERVICE_ACCOUNTS.within(namespace), account).await {
                 Err(status) if status.reason == "AlreadyExists" || namespace_is_going(&status) => {
@@ -57,15 +57,4 @@ impl Reconcile for Accounts {
             }
         })
     }
-}
-
-/// The account to make. What people make of one that is there is theirs.
-fn plan(namespace: Option<&Obj>, account: Option<&Obj>) -> Option<Value> {
-    let active = |namespace: &Obj| tree(namespace).str_at(&["status", "phase"]) == Some("Active");
-    if account.is_some() || !namespace.is_some_and(active) {
-        return None;
-    }
-    let mut account = Value::map();
-    account.map_at(&["metadata"]).set("name", ACCOUNT);
-    Some(account)
 }

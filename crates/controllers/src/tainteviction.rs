@@ -10,13 +10,12 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use client::resources::{NODES, PODS};
 use client::{Client, DeleteOptions, Patch};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::{Map, Status, Value, time};
+use object::{Status, time};
 use parking_lot::Mutex;
 use runtime::{
     Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
@@ -24,9 +23,8 @@ use runtime::{
 };
 use table::Obj;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
-use self::plan::{Stay, no_execute, stay, tolerations};
+use self::plan::{Judgement, Phase, Sentence, Then, allowed, judge, no_execute, tolerations};
 use crate::nodelifecycle::node::{NodeFacts, Taint};
 use crate::nodelifecycle::{BY_NODE, IDENTITY, pods_by_node};
 use crate::{Context, pod_view};
@@ -53,21 +51,6 @@ struct State {
     /// NoExecute taints by node; nodes without any are not in it.
     tainted: BTreeMap<String, Vec<Taint>>,
     pods: BTreeMap<Key, Sentence>,
-}
-
-/// What was decided about a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Sentence {
-    uid: String,
-    phase: Phase,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    At(Instant),
-    /// People were told; the deletion may have to be tried again.
-    Told,
-    Done,
 }
 
 /// A node whose taints changed is a matter of all its pods.
@@ -133,20 +116,13 @@ impl Reconcile for Eviction {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
             let pod = self.pods.store().get_key(turn.key);
-            let Some(pod) = pod else {
-                self.cancel(turn.key);
-                return Ok(Next::Done);
-            };
-            let another = |sentence: &Sentence| sentence.uid != pod.uid();
-            if self.state.lock().pods.get(turn.key).is_some_and(another) {
-                self.cancel(turn.key);
-            }
-            let now = self.env.monotonic();
-            match self.decide(turn.key, &pod, now) {
-                None => Ok(Next::Done),
-                Some(at) if at > now => Ok(Next::After(at - now)),
-                Some(_) => {
-                    turn.plan(|| "evict".to_owned());
+            let judgement = self.judge(turn.key, pod.as_deref());
+            let Some(pod) = pod else { return Ok(Next::Done) };
+            turn.plan(|| format!("{:?}", judgement.then));
+            match judgement.then {
+                Then::Nothing => Ok(Next::Done),
+                Then::Wait(left) => Ok(Next::After(left)),
+                Then::Evict => {
                     self.evict(turn.key, &pod).await?;
                     Ok(Next::Done)
                 }
@@ -156,52 +132,28 @@ impl Reconcile for Eviction {
 }
 
 impl Eviction {
-    /// When the pod must go; `None`: it may stay, or is gone already as far as this loop goes.
-    fn decide(&self, key: &Key, pod: &Obj, now: Instant) -> Option<Instant> {
-        let node = &pod_view(pod).node;
+    /// What is decided now, remembered, and told if it is less than was decided before.
+    fn judge(&self, key: &Key, pod: Option<&Obj>) -> Judgement {
+        let node = pod.map(|pod| pod_view(pod).node.clone()).unwrap_or_default();
         let (taints, before) = {
             let state = self.state.lock();
-            let taints = state.tainted.get(&**node).cloned();
-            (taints, state.pods.get(key).map(|sentence| sentence.phase))
+            (state.tainted.get(&*node).cloned(), state.pods.get(key).cloned())
         };
-        let stay = match taints {
-            Some(taints) => stay(&taints, &tolerations(&runtime::tree(pod))),
-            // A node that is gone pardons nobody.
-            None if before.is_some() && self.nodes.store().get("", node).is_none() => Stay::Seconds(0),
-            None => Stay::Forever,
+        let sentenced = |pod: &Obj| before.as_ref().is_some_and(|sentence| sentence.uid == pod.uid());
+        let node_is_there = || self.nodes.store().get("", &node).is_some();
+        let pod = pod.map(|pod| {
+            let tolerations = || tolerations(&runtime::tree(pod));
+            (pod.uid(), allowed(taints.as_deref(), tolerations, sentenced(pod), node_is_there()))
+        });
+        let judgement = judge(before.as_ref(), pod, self.env.monotonic());
+        match &judgement.sentence {
+            Some(sentence) => self.state.lock().pods.insert(key.clone(), sentence.clone()),
+            None => self.state.lock().pods.remove(key),
         };
-        let at = match (stay, before) {
-            (Stay::Forever, _) => {
-                self.cancel(key);
-                return None;
-            }
-            (_, Some(Phase::Done)) => return None,
-            (_, Some(Phase::Told)) => return Some(now),
-            // What was decided first stands, even if another taint would now allow less or more.
-            (Stay::Seconds(_), Some(Phase::At(at))) => return Some(at),
-            (Stay::Seconds(seconds), None) => {
-                // A pod may say any number: clocks cannot count for ever.
-                now + Duration::from_secs(seconds.clamp(0, i64::from(u32::MAX)).unsigned_abs())
-            }
-            (Stay::No, Some(Phase::At(at))) => {
-                if at > now {
-                    self.cancel(key);
-                }
-                now
-            }
-            (Stay::No, None) => now,
-        };
-        let sentence = Sentence { uid: pod.uid().to_owned(), phase: Phase::At(at) };
-        self.state.lock().pods.insert(key.clone(), sentence);
-        Some(at)
-    }
-
-    /// Nothing shall happen to the pod any more.
-    fn cancel(&self, key: &Key) {
-        let removed = self.state.lock().pods.remove(key);
-        if removed.is_some_and(|sentence| matches!(sentence.phase, Phase::At(_))) {
+        if judgement.cancelled {
             self.tell(key, format!("Cancelling deletion of Pod {key}"));
         }
+        judgement
     }
 
     async fn evict(&self, key: &Key, pod: &Obj) -> Result<(), Failure> {
@@ -228,29 +180,13 @@ impl Eviction {
 
     /// Says in the pod's status why it goes, for those who count failures.
     async fn mark(&self, pod: &Obj) -> Result<(), Status> {
-        const REASON: &str = "DeletionByTaintManager";
-        let tree = runtime::tree(pod);
-        let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
-        let there = conditions.iter().find(|c| c.str_at(&["type"]) == Some("DisruptionTarget"));
-        let said = |c: &Value| c.str_at(&["status"]) == Some("True");
-        if there.is_some_and(|c| said(c) && c.str_at(&["reason"]) == Some(REASON)) {
-            return Ok(());
+        let now = time::format_seconds(self.env.now_seconds() as i64);
+        match plan::mark(&runtime::tree(pod), &now) {
+            None => Ok(()),
+            Some(patch) => {
+                self.client.patch(PODS.of(pod).sub("status"), Patch::Strategic(patch)).await.map(|_| ())
+            }
         }
-        let mut condition = Map::default();
-        condition.set("type", "DisruptionTarget");
-        condition.set("status", "True");
-        condition.set("reason", REASON);
-        condition.set("message", "Taint manager: deleting due to NoExecute taint");
-        if !there.is_some_and(said) {
-            condition.set("lastTransitionTime", time::format_seconds(self.env.now_seconds() as i64));
-        }
-        if let Some(generation) = tree.at(&["metadata", "generation"]).and_then(Value::as_int) {
-            condition.set("observedGeneration", generation);
-        }
-        let mut patch = Value::map();
-        patch.map_at(&["metadata"]).set("uid", pod.uid().to_owned());
-        patch.map_at(&["status"]).set("conditions", Value::List(vec![Value::Map(condition)]));
-        self.client.patch(PODS.of(pod).sub("status"), Patch::Strategic(patch)).await.map(|_| ())
     }
 
     fn tell(&self, pod: &Key, message: String) {

@@ -20,7 +20,7 @@ use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::{Context, SignToken};
-use plan::{Lacks, TYPE, TokenOf, fill, without_reference};
+use plan::{Step, TYPE, TokenOf, fill, without_reference};
 
 pub const NAME: &str = "serviceaccount-token-controller";
 /// Secrets by `namespace/name` of their account.
@@ -109,22 +109,18 @@ impl Tokens {
     async fn hold(&self, turn: &Turn<'_>, secret: &Obj) -> Result<(), Failure> {
         let mut body = tree(secret);
         let Some(of) = TokenOf::read(&body) else { return Ok(()) };
-        let result = match self.account(secret.namespace(), &of).await? {
-            None => {
-                turn.plan(|| format!("delete: there is no account {}", of.account));
-                self.client.delete(SECRETS.of(secret), DeleteOptions::exactly(secret)).await
-            }
-            Some(account) => {
-                let lacks = Lacks::of(&body, self.root_ca.as_deref());
-                if lacks == Lacks::default() {
-                    return Ok(());
-                }
-                turn.plan(|| format!("fill: {lacks:?}"));
+        let account = self.account(secret.namespace(), &of).await?;
+        let step = plan::plan(&body, account.is_some(), self.root_ca.as_deref());
+        turn.plan(|| format!("{step:?} for the account {}", of.account));
+        let result = match (step, account) {
+            (Step::Fill(lacks), Some(account)) => {
                 let token = if lacks.token { Some((self.sign)(&account, secret)?) } else { None };
                 let ca = self.root_ca.as_deref().filter(|_| lacks.ca);
                 fill(&mut body, &account, ca, secret.namespace(), token.as_deref());
                 self.client.update(SECRETS.of(secret), body).await.map(drop)
             }
+            (Step::Delete, _) => self.client.delete(SECRETS.of(secret), DeleteOptions::exactly(secret)).await,
+            _ => return Ok(()),
         };
         match result {
             // Gone meanwhile. Differs from upstream in a conflict: it is tried again, not only after the next event.

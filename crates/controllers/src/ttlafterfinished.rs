@@ -1,18 +1,20 @@
 //! TTL after finished: deletes Jobs `ttlSecondsAfterFinished` after they ended.
 
+mod plan;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use client::resources::JOBS;
 use client::{Client, DeleteOptions, Propagation};
 use env::Env;
 use futures_util::future::BoxFuture;
 use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use crate::job::{Job, job_view};
+use plan::{Step, expires_at, plan};
 
 struct Ttl {
     env: Env,
@@ -26,7 +28,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let controller = Controller::new(&context.env, "ttl-after-finished").max_retries(None);
     let controller = controller.watches(&jobs, |notice| match notice {
         Notice::Deleted { .. } => Vec::new(),
-        _ if ends_at(notice.obj()).is_some() => vec![Key::of(notice.obj())],
+        _ if expires_at(notice.obj()).is_some() => vec![Key::of(notice.obj())],
         _ => Vec::new(),
     });
     let ttl = Arc::new(Ttl { env: context.env.clone(), client, jobs });
@@ -37,18 +39,23 @@ impl Reconcile for Ttl {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
             let Some(job) = self.jobs.store().get_key(turn.key) else { return Ok(Next::Done) };
-            if let Some(next) = self.not_yet(&job) {
-                return Ok(next);
+            match plan(&job, self.env.now_nanos()) {
+                Step::Nothing => return Ok(Next::Done),
+                Step::Wait(left) => return Ok(Next::After(left)),
+                Step::Delete => {}
             }
             // The time may have been changed since: only the server knows.
             let fresh = match self.client.get(JOBS.of(&job)).await {
                 Err(status) if status.code == 404 => return Ok(Next::Done),
                 other => other?,
             };
-            if let Some(next) = self.not_yet(&fresh) {
-                return Ok(next);
+            let step = plan(&fresh, self.env.now_nanos());
+            turn.plan(|| format!("{step:?}"));
+            match step {
+                Step::Nothing => return Ok(Next::Done),
+                Step::Wait(left) => return Ok(Next::After(left)),
+                Step::Delete => {}
             }
-            turn.plan(|| "delete".to_owned());
             let options = DeleteOptions {
                 propagation: Some(Propagation::Foreground),
                 ..DeleteOptions::exactly(&fresh)
@@ -56,46 +63,5 @@ impl Reconcile for Ttl {
             self.client.delete(JOBS.of(&fresh), options).await?;
             Ok(Next::Done)
         })
-    }
-}
-
-impl Ttl {
-    /// When to look again, if ever; `None`: it is time.
-    fn not_yet(&self, job: &Obj) -> Option<Next> {
-        let Some(at) = ends_at(job) else { return Some(Next::Done) };
-        let left_ms = at * 1000 - (self.env.now_nanos() / 1_000_000) as i64;
-        (left_ms > 0).then(|| Next::After(Duration::from_millis(left_ms as u64)))
-    }
-}
-
-/// When the Job is to be deleted, in Unix seconds.
-fn ends_at(job: &Obj) -> Option<i64> {
-    if job.deleting() { None } else { expires_at(&job_view(job)) }
-}
-
-fn expires_at(job: &Job) -> Option<i64> {
-    let over = |kind: &str| matches!(kind, "Complete" | "Failed");
-    let end = job.status.conditions.iter().find(|c| over(&c.kind) && c.status == "True")?;
-    Some(end.since + job.spec.ttl_seconds?)
-}
-
-#[cfg(test)]
-mod tests {
-    use object::Value;
-
-    use super::*;
-
-    fn job(text: &str) -> Value {
-        codec::json::parse(text.as_bytes(), None).unwrap()
-    }
-
-    #[test]
-    fn only_finished_jobs_with_a_ttl_expire() {
-        let read = |text: &str| expires_at(&Job::read(&job(text)));
-        let over = r#""status":{"conditions":[{"type":"Failed","status":"True","lastTransitionTime":"1970-01-01T00:01:40Z"}]}"#;
-        assert_eq!(read(&format!(r#"{{"spec":{{"ttlSecondsAfterFinished":10}},{over}}}"#)), Some(110));
-        assert_eq!(read(&format!(r#"{{"spec":{{"ttlSecondsAfterFinished":0}},{over}}}"#)), Some(100));
-        assert_eq!(read(&format!(r#"{{"spec":{{}},{over}}}"#)), None);
-        assert_eq!(read(r#"{"spec":{"ttlSecondsAfterFinished":10}}"#), None);
     }
 }

@@ -4,22 +4,28 @@
 //! node changed ──┐                        ┌── columns: allocatable, requested, pods        one number a node
 //! pod placed ────┼──> Cluster ────────────┼── generation: larger after every change        what was found out about a node
 //! pod gone ──────┘                        │                                                holds while it stays the same
+//!                                         ├── words: labels and taints as numbers            and which nodes have each, a bit a node
 //!                                         └── counters: pods by selector, by node and by domain
 //! ```
 //! A pod is placed here when its informer says so, and before that when the scheduler has decided (it is *assumed*).
 
+pub mod bits;
 mod columns;
 pub mod counters;
+mod images;
+pub mod words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 pub use columns::{CPU, Columns, EPHEMERAL_STORAGE, MEMORY};
+pub use images::{ImageIx, Images};
 
 use crate::node::Node;
 use crate::pod::{Class, HostPort, Pod};
 use crate::read::Labels;
 use counters::Counters;
+use words::Words;
 
 /// Where a node stands in the columns. Given again after the node and its pods are gone.
 pub type NodeIx = u32;
@@ -42,8 +48,8 @@ pub struct Cluster {
     order_stale: bool,
     arrivals: u64,
     live: usize,
-    /// How many live nodes have an image.
-    images: HashMap<Arc<str>, u32>,
+    /// Which live nodes have an image.
+    images: Images,
     images_epoch: u64,
 }
 
@@ -79,19 +85,24 @@ impl Cluster {
         if old.as_deref() == Some(&*node) {
             return;
         }
-        if let Some(old) = &old {
-            self.count_images(old, false);
-        } else {
+        if old.is_none() {
             self.arrivals += 1;
             self.live += 1;
             self.slots[ix as usize].arrived = self.arrivals;
             self.images_epoch += 1;
         }
-        self.count_images(&node, true);
+        if old.as_ref().is_none_or(|old| old.images != node.images) {
+            if let Some(old) = &old {
+                self.images.remove(ix, old);
+            }
+            self.images.add(ix, &node);
+            self.images_epoch += 1;
+        }
         self.order_stale |= old.as_ref().is_none_or(|old| old.zone_key() != node.zone_key());
         self.columns.set_allocatable(ix, &node);
         self.counters.set_node(ix, Some(&node));
-        self.slots[ix as usize].node = Some(node);
+        let labels = self.words().shared(&node.labels);
+        self.slots[ix as usize].node = Some(Arc::new(Node { labels, ..(*node).clone() }));
         self.touch(ix);
     }
 
@@ -99,7 +110,7 @@ impl Cluster {
         let Some(&ix) = self.by_name.get(name) else { return };
         let Some(node) = self.slots[ix as usize].node.take() else { return };
         self.live -= 1;
-        self.count_images(&node, false);
+        self.images.remove(ix, &node);
         self.images_epoch += 1;
         self.order_stale = true;
         self.counters.set_node(ix, None);
@@ -237,8 +248,12 @@ impl Cluster {
     pub fn images_epoch(&self) -> u64 {
         self.images_epoch
     }
-    pub fn nodes_with_image(&self, name: &str) -> u32 {
-        self.images.get(name).copied().unwrap_or(0)
+    pub fn images(&self) -> &Images {
+        &self.images
+    }
+    /// Labels and taints of the nodes in numbers.
+    pub fn words(&self) -> &Words {
+        self.counters.words()
     }
 
     /// The live nodes, one of each zone in turn, in the order they came.
@@ -314,17 +329,5 @@ impl Cluster {
     fn touch(&mut self, ix: NodeIx) {
         self.last_generation += 1;
         self.generation[ix as usize] = self.last_generation;
-    }
-
-    fn count_images(&mut self, node: &Node, here: bool) {
-        if node.images.is_empty() {
-            return;
-        }
-        self.images_epoch += 1;
-        for (name, _) in &node.images {
-            let count = self.images.entry(name.clone()).or_insert(0);
-            *count = if here { *count + 1 } else { count.saturating_sub(1) };
-        }
-        self.images.retain(|_, count| *count > 0);
     }
 }

@@ -38,6 +38,8 @@ pub struct Evaluator {
     config: Arc<Config>,
     locals: HashMap<(usize, u64), Local>,
     plans: HashMap<(usize, u64), Plan>,
+    /// Room for what is found of nodes that do not fit, kept from decision to decision.
+    verdicts: Vec<(NodeIx, Verdict)>,
     /// Where in the order of nodes the next search starts.
     start: usize,
     tick: u64,
@@ -66,7 +68,14 @@ struct Work {
 
 impl Evaluator {
     pub fn new(config: Arc<Config>) -> Evaluator {
-        Evaluator { config, locals: HashMap::new(), plans: HashMap::new(), start: 0, tick: 0 }
+        Evaluator {
+            config,
+            locals: HashMap::new(),
+            plans: HashMap::new(),
+            verdicts: Vec::new(),
+            start: 0,
+            tick: 0,
+        }
     }
 
     /// The node for a pod, or why there is none.
@@ -100,7 +109,8 @@ impl Evaluator {
         work: &mut Work,
         rng: Rng,
     ) -> Outcome {
-        let mut diagnosis = Diagnosis { nodes: cluster.order().len(), ..Diagnosis::default() };
+        let verdicts = std::mem::take(&mut self.verdicts);
+        let mut diagnosis = Diagnosis { nodes: cluster.order().len(), verdicts, ..Diagnosis::default() };
         let named = work.named && profile.filter.has(Plugin::NodeAffinity);
         let named = named.then(|| pod.class.spec.required.named_nodes()).flatten();
         if let Some(named) = &named {
@@ -123,7 +133,13 @@ impl Evaluator {
         let wanted = self.feasible_wanted(profile, nodes.len());
         let mut fit: Vec<(NodeIx, Scores)> = Vec::with_capacity(wanted.min(nodes.len()));
         let start = if nodes.is_empty() { 0 } else { self.start % nodes.len() };
-        for ix in nodes[start..].iter().chain(&nodes[..start]) {
+        let in_turn = || nodes[start..].iter().chain(&nodes[..start]);
+        let mut looked_at = 0;
+        for ix in in_turn() {
+            looked_at += 1;
+            if !work.local.asks_for(profile, *ix) {
+                continue;
+            }
             let (verdict, scores) = work.check(cluster, nominated, profile, pod, *ix);
             if verdict != Verdict::Fits {
                 diagnosis.verdicts.push((*ix, verdict));
@@ -134,20 +150,24 @@ impl Evaluator {
                 break;
             }
         }
-        self.start = (self.start + fit.len() + diagnosis.verdicts.len()) % cluster.order().len();
-        match fit.as_slice() {
-            [] => {
-                let plugins = diagnosis.verdicts.iter().filter_map(|(_, verdict)| verdict.plugin());
-                let found: Plugins = plugins.collect();
-                found.iter().for_each(|plugin| diagnosis.plugins.insert(plugin));
-                Outcome::Unfit(diagnosis)
-            }
-            [(only, _)] => Outcome::Place(*only),
-            _ => {
-                let totals = score::totals(profile, &work.plan, cluster, &fit);
-                Outcome::Place(fit[one_of_the_best(&totals, rng)].0)
-            }
+        self.start = (self.start + looked_at) % cluster.order().len();
+        if !fit.is_empty() {
+            self.verdicts = diagnosis.verdicts;
+            self.verdicts.clear();
+            return Outcome::Place(match fit.as_slice() {
+                [(only, _)] => *only,
+                _ => fit[one_of_the_best(&score::totals(profile, &work.plan, cluster, &fit), rng)].0,
+            });
         }
+        // Why not must be told of every node, in the words of the first filter that objects.
+        diagnosis.verdicts.clear();
+        diagnosis
+            .verdicts
+            .extend(in_turn().map(|ix| (*ix, work.check(cluster, nominated, profile, pod, *ix).0)));
+        let plugins = diagnosis.verdicts.iter().filter_map(|(_, verdict)| verdict.plugin());
+        let found: Plugins = plugins.collect();
+        found.iter().for_each(|plugin| diagnosis.plugins.insert(plugin));
+        Outcome::Unfit(diagnosis)
     }
 
     /// How many nodes must fit before the search ends: fewer, in proportion, of more.
@@ -178,7 +198,7 @@ impl Evaluator {
             .remove(&(profile, class.spec.id))
             .filter(|local| local.columns_epoch == cluster.columns().epoch())
             .unwrap_or_else(|| Local::new(class.spec.clone(), settings, cluster));
-        local.begin(cluster);
+        local.begin(cluster, settings);
         local.used = self.tick;
         let kept = self.plans.remove(&(profile, class.id));
         let kept = kept.filter(|plan| plan.renew(cluster.counters_mut(), selectors));
@@ -286,8 +306,7 @@ impl Work {
     }
 
     fn after(&self, cluster: &Cluster, profile: &Profile, pod: &Pod, ix: NodeIx, change: &Change) -> Verdict {
-        let node = cluster.node(ix);
-        match self.local.verdict(cluster, profile, ix, node, change) {
+        match self.local.verdict(cluster, profile, ix, change) {
             Verdict::Fits => filter::verdict_after(&self.plan, &self.ready, cluster, &pod.class, ix, change),
             verdict => verdict,
         }

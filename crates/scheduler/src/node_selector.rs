@@ -1,7 +1,11 @@
 //! Node selectors: the terms by which a pod chooses nodes, required or preferred.
 
+mod coded;
+
 use object::Value;
 use object::selector::{LabelOperator, LabelRequirement};
+
+pub use coded::{Chosen, Weighed};
 
 use crate::node::Node;
 use crate::read::{int, label, list, pairs, strings, text};

@@ -86,7 +86,7 @@ pub enum OwnerKind {
 }
 
 /// A term of placed pods about others. Pods of many classes hold the same one.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Held {
     /// Equal for equal terms.
     pub text: String,

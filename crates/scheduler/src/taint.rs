@@ -1,17 +1,21 @@
 //! Taints of nodes and tolerations of pods: which keep which away.
 
+use std::cell::Cell;
+
 use object::Value;
 
+use crate::cluster::NodeIx;
+use crate::cluster::words::Words;
 use crate::read::{list, text};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Taint {
     pub key: String,
     pub value: String,
     pub effect: Effect,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     NoSchedule,
     PreferNoSchedule,
@@ -110,6 +114,37 @@ pub fn intolerable(taints: &[Taint], tolerations: &[Toleration]) -> i64 {
         .filter(|taint| taint.effect == Effect::PreferNoSchedule)
         .filter(|taint| !tolerations.iter().filter(cares).any(|t| t.tolerates(taint)))
         .count() as i64
+}
+
+/// What tolerations come to for each set of taints of the nodes, found out when first asked.
+#[derive(Debug, Default)]
+pub struct Tolerance {
+    /// Intolerable taints, or [`FORBIDDEN`], or [`UNKNOWN`].
+    sets: Vec<Cell<i32>>,
+}
+
+const FORBIDDEN: i32 = -1;
+const UNKNOWN: i32 = -2;
+
+impl Tolerance {
+    pub fn new(words: &Words) -> Tolerance {
+        Tolerance { sets: vec![Cell::new(UNKNOWN); words.taint_sets()] }
+    }
+
+    /// How many `PreferNoSchedule` taints of a node are not tolerated; `None` when one forbids placing.
+    #[inline]
+    pub fn of(&self, tolerations: &[Toleration], words: &Words, node: NodeIx) -> Option<i32> {
+        let set = words.taint_set(node)?;
+        let cell = &self.sets[set as usize];
+        if cell.get() == UNKNOWN {
+            let taints = words.taints(set);
+            cell.set(match all_tolerated(taints, tolerations) {
+                true => intolerable(taints, tolerations).min(i64::from(i16::MAX)) as i32,
+                false => FORBIDDEN,
+            });
+        }
+        Some(cell.get()).filter(|count| *count != FORBIDDEN)
+    }
 }
 
 /// Whether a cordoned node is open to these tolerations.

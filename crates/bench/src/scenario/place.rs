@@ -80,16 +80,22 @@ impl Scenario for Place {
                 site.next_number = made.end;
                 for number in made.clone() {
                     let path = deployments(site);
-                    site.post(&path, &deployment(&format!("d-{number}")))?;
+                    site.post(&path, &deployment(&format!("d-{number}"), REPLICAS))?;
                 }
-                wait(site, progress, "waiting for the deployments' pods", began, &mut |site| {
-                    let path = deployments(site);
-                    Ok(sum_of(&site.get(&path)?, b"\"replicas\":", b"\"status\":") >= PODS)
-                })?;
+                wait(
+                    site,
+                    progress,
+                    "waiting for the deployments' pods",
+                    (began, TIME_LIMIT),
+                    &mut |site| {
+                        let path = deployments(site);
+                        Ok(sum_of(&site.get(&path)?, b"\"replicas\":", b"\"status\":") >= PODS)
+                    },
+                )?;
                 (Tally::new(), made)
             }
         };
-        wait(site, progress, "waiting for the last pod to be bound", began, &mut |site| {
+        wait(site, progress, "waiting for the last pod to be bound", (began, TIME_LIMIT), &mut |site| {
             let path = format!("{}?fieldSelector=spec.nodeName%3D&limit=1", site.path("pods"));
             let rest = site.get(&path)?;
             Ok(memchr::memmem::find(&rest, b"\"uid\"").is_none())
@@ -116,7 +122,7 @@ impl Scenario for Place {
                     site,
                     progress,
                     "waiting for the deployments' pods to go",
-                    Instant::now(),
+                    (Instant::now(), TIME_LIMIT),
                     &mut |site| {
                         let path = format!("{}?limit=1", site.path("pods"));
                         // They are going: nobody on a made-up node would let them.
@@ -150,38 +156,43 @@ fn make_nodes(site: &mut Site<'_>, progress: &mut Progress) -> Result<bool, Benc
     Ok(true)
 }
 
-fn wait(
+pub(super) fn wait(
     site: &mut Site<'_>,
     progress: &mut Progress,
     what: &str,
-    began: Instant,
+    (began, limit): (Instant, Duration),
     done: &mut dyn FnMut(&mut Site<'_>) -> Result<bool, BenchError>,
 ) -> Result<(), BenchError> {
     progress.show(what);
     while !done(site)? {
-        if began.elapsed() > TIME_LIMIT {
-            return Err(site.too_slow(what.to_owned(), TIME_LIMIT));
+        if began.elapsed() > limit {
+            return Err(site.too_slow(what.to_owned(), limit));
         }
         std::thread::sleep(POLL);
     }
     Ok(())
 }
 
-fn deployments(site: &Site<'_>) -> String {
+pub(super) fn deployments(site: &Site<'_>) -> String {
     format!("/apis/apps/v1/namespaces/{}/deployments", site.namespace)
 }
 
 /// The sum of a number that stands behind `name` after each `section` of a list.
-fn sum_of(body: &[u8], name: &[u8], section: &[u8]) -> u64 {
+pub(super) fn sum_of(body: &[u8], name: &[u8], section: &[u8]) -> u64 {
     let mut sum = 0;
     for at in memchr::memmem::find_iter(body, section) {
         let rest = &body[at + section.len()..];
         let end = memchr::memmem::find(rest, section).unwrap_or(rest.len());
-        let Some(at) = memchr::memmem::find(&rest[..end], name) else { continue };
-        let digits = rest[at + name.len()..].iter().take_while(|byte| byte.is_ascii_digit());
-        sum += digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+        sum += number_after(&rest[..end], name).unwrap_or(0);
     }
     sum
+}
+
+/// The number behind the first `name`.
+pub(super) fn number_after(body: &[u8], name: &[u8]) -> Option<u64> {
+    let at = memchr::memmem::find(body, name)?;
+    let digits = body[at + name.len()..].iter().take_while(|byte| byte.is_ascii_digit());
+    Some(digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0')))
 }
 
 fn node(name: &str) -> String {
@@ -198,9 +209,9 @@ fn pod(name: &str) -> String {
     )
 }
 
-fn deployment(name: &str) -> String {
+pub(super) fn deployment(name: &str, replicas: u64) -> String {
     format!(
-        r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"{name}"}},"spec":{{"replicas":{REPLICAS},"selector":{{"matchLabels":{{"app":"{name}"}}}},"template":{{"metadata":{{"labels":{{"app":"{name}"}}}},"spec":{{{TEMPLATE}}}}}}}}}"#
+        r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"{name}"}},"spec":{{"replicas":{replicas},"selector":{{"matchLabels":{{"app":"{name}"}}}},"template":{{"metadata":{{"labels":{{"app":"{name}"}}}},"spec":{{{TEMPLATE}}}}}}}}}"#
     )
 }
 
@@ -212,5 +223,7 @@ mod tests {
     fn replicas_are_summed_over_the_statuses_of_a_list() {
         let body = br#"{"items":[{"spec":{"replicas":500},"status":{"observedGeneration":1,"replicas":12}},{"spec":{"replicas":500},"status":{}},{"status":{"replicas":30}}]}"#;
         assert_eq!(sum_of(body, b"\"replicas\":", b"\"status\":"), 42);
+        assert_eq!(number_after(body, b"\"observedGeneration\":"), Some(1));
+        assert_eq!(number_after(body, b"\"nothing\":"), None);
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use kinds::pod::view::PodView;
 
+use super::draft::{self, Draft};
 use super::hints::Distribution;
 use super::slice::{Endpoint, Identity, Port, SliceView, port_key};
 use super::topology::{self, Hinted, News, Ratios};
@@ -36,21 +37,10 @@ pub enum NodeOfPod {
     There(Option<String>),
 }
 
-/// What a slice shall hold.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Draft {
-    pub address_type: Family,
-    pub ports: Vec<Port>,
-    pub endpoints: Vec<Endpoint>,
-    pub labels: BTreeMap<String, String>,
-}
+pub type Plan = draft::Plan<Notes>;
 
-/// Slices are named by their place in the list given.
 #[derive(Debug, Default, PartialEq)]
-pub struct Plan {
-    pub create: Vec<Draft>,
-    pub update: Vec<(usize, Draft)>,
-    pub delete: Vec<usize>,
+pub struct Notes {
     /// Pods left out because their node is not known: look again later.
     pub skipped: Vec<String>,
     /// What to tell people of the hints by zone.
@@ -77,7 +67,7 @@ pub fn plan(
         } else {
             if hinted.on {
                 let why = "Topology Aware Hints has been disabled".to_owned();
-                part.news.push(News::Disabled(*family, why));
+                part.notes.news.push(News::Disabled(*family, why));
             }
             hinted.remove(*family);
             let distribution = Distribution::of(service.traffic_distribution.as_deref());
@@ -87,10 +77,10 @@ pub fn plan(
         plan.create.extend(part.create);
         plan.update.extend(part.update);
         plan.delete.extend(part.delete);
-        plan.news.extend(part.news);
-        for skipped in part.skipped {
-            if !plan.skipped.contains(&skipped) {
-                plan.skipped.push(skipped);
+        plan.notes.news.extend(part.notes.news);
+        for skipped in part.notes.skipped {
+            if !plan.notes.skipped.contains(&skipped) {
+                plan.notes.skipped.push(skipped);
             }
         }
     }
@@ -161,9 +151,10 @@ fn plan_family(
         }
     }
     let (groups, skipped) = groups(service, members, family);
-    plan.skipped = skipped;
+    plan.notes.skipped = skipped;
     let labels = labels(service);
     let draft = |ports: Vec<Port>| Draft {
+        annotations: None,
         address_type: family,
         ports,
         endpoints: Vec::new(),
@@ -347,17 +338,5 @@ pub fn distribute(
     }
     for draft in plan.drafts_mut() {
         distribution.update(&mut draft.endpoints);
-    }
-}
-
-impl Draft {
-    /// The slice as it is.
-    pub fn of(slice: &SliceView, family: Family) -> Draft {
-        Draft {
-            address_type: family,
-            ports: slice.ports.clone(),
-            endpoints: slice.endpoints.clone(),
-            labels: slice.labels.clone(),
-        }
     }
 }

@@ -31,7 +31,7 @@ fn plan(service: &ServiceView, members: &[Member<'_>], slices: &[Arc<SliceView>]
 
 /// The slices as they would be after the plan; new ones get a number as name.
 pub fn after(service: &ServiceView, slices: &[Arc<SliceView>], plan: &Plan) -> Vec<Arc<SliceView>> {
-    let view = |name: String, draft: &super::plan::Draft| {
+    let view = |name: String, draft: &super::draft::Draft| {
         Arc::new(SliceView {
             name,
             address_type: draft.address_type.as_str().to_owned(),
@@ -222,7 +222,7 @@ fn labels_are_the_services_and_the_loops_own() {
 fn a_pod_on_an_unknown_node_is_left_out_and_told_of_unless_all_are_published() {
     let lost = Member { node: NodeOfPod::Missing, ..member("a", pod("10.0.0.1")) };
     let made = plan(&service(WEB), &[lost], &[], 100);
-    assert_eq!(made.skipped, ["skipping Pod a for Service default/web: Node n Not Found"]);
+    assert_eq!(made.notes.skipped, ["skipping Pod a for Service default/web: Node n Not Found"]);
     assert!(made.create.iter().all(|slice| slice.endpoints.is_empty()));
     let lost = Member { node: NodeOfPod::Missing, ..member("a", pod("10.0.0.1")) };
     let publish = service(&WEB.replace("\"selector\"", "\"publishNotReadyAddresses\":true,\"selector\""));

@@ -6,11 +6,12 @@
 //! endpoints of a service and family, slice by slice ─────────────┘  2. zones with too many lend some to those with too few
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::draft::Draft;
 use super::hints::Distribution;
-use super::plan::{Draft, Plan};
+use super::plan::Plan;
 use super::slice::{Endpoint, Hints, SliceView};
 use crate::services::Family;
 
@@ -95,7 +96,7 @@ pub fn hint(
             hinted.zones.insert(family, counts);
             hinted.on = true;
             if !was_on {
-                plan.news.push(News::Enabled(family));
+                plan.notes.news.push(News::Enabled(family));
             }
         }
         Ok(None) => {
@@ -117,7 +118,7 @@ fn deny(
     why: &str,
 ) {
     hinted.remove(family);
-    plan.news.push(News::Disabled(family, why.to_owned()));
+    plan.notes.news.push(News::Disabled(family, why.to_owned()));
     super::plan::distribute(plan, slices, there, family, Distribution::Cluster);
 }
 
@@ -296,19 +297,4 @@ fn most<'a>(zones: &BTreeMap<&'a str, f64>) -> Option<(&'a str, f64)> {
         _ => best,
     };
     zones.iter().fold(None, better)
-}
-
-impl Plan {
-    /// Of these slices those that stay as they are, so far.
-    pub fn untouched(&self, there: &[usize]) -> Vec<usize> {
-        let touched: BTreeSet<usize> =
-            self.update.iter().map(|(i, _)| *i).chain(self.delete.iter().copied()).collect();
-        there.iter().copied().filter(|i| !touched.contains(i)).collect()
-    }
-    fn drafts(&self) -> impl Iterator<Item = &Draft> {
-        self.create.iter().chain(self.update.iter().map(|(_, draft)| draft))
-    }
-    pub fn drafts_mut(&mut self) -> impl Iterator<Item = &mut Draft> {
-        self.create.iter_mut().chain(self.update.iter_mut().map(|(_, draft)| draft))
-    }
 }

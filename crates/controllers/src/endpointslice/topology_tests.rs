@@ -155,36 +155,36 @@ fn endpoints_serve_their_zone_and_surplus_another() {
     let (web, mut hinted) = (auto(WEB), Hinted::default());
     let pods = members(&names, &["a", "a", "a", "b"]);
     let first = plan(&web, &pods, &[], 100, Some(&half), &mut hinted);
-    assert_eq!(first.news, [News::Enabled(Family::V4)]);
-    assert_eq!(first.news[0].message(), "Topology Aware Hints has been enabled, addressType: IPv4");
+    assert_eq!(first.notes.news, [News::Enabled(Family::V4)]);
+    assert_eq!(first.notes.news[0].message(), "Topology Aware Hints has been enabled, addressType: IPv4");
     let slices = after(&web, &[], &first);
     assert_eq!(hints(&slices), ["b", "a", "a", "b"]);
     assert_eq!(hinted.zones[&Family::V4], counts(&[("a", 2), ("b", 2)]));
 
     // It stays so; nobody is told again.
     let next = plan(&web, &pods, &slices, 100, Some(&half), &mut hinted);
-    assert_eq!((next.update.len(), next.news.len()), (0, 0));
+    assert_eq!((next.update.len(), next.notes.news.len()), (0, 0));
 
     // Too few: the hints go, and come again with a third.
     let fewer = plan(&web, &pods[3..], &slices, 100, Some(&half), &mut hinted);
     let why = "Insufficient number of endpoints (1 endpoints, 2 zones), addressType: IPv4";
     assert_eq!(
-        (fewer.news[0].reason(), fewer.news[0].message().as_str()),
+        (fewer.notes.news[0].reason(), fewer.notes.news[0].message().as_str()),
         ("TopologyAwareHintsDisabled", why)
     );
     assert_eq!(hints(&after(&web, &slices, &fewer)), [""]);
     assert_eq!(hinted, Hinted { denied: BTreeMap::from([(Family::V4, 1)]), ..Hinted::default() });
     let back = plan(&web, &pods, &slices, 100, Some(&half), &mut hinted);
-    assert_eq!(back.news, [News::Enabled(Family::V4)]);
+    assert_eq!(back.notes.news, [News::Enabled(Family::V4)]);
 
     // The annotation goes, and the hints with it.
     let plain = service(WEB);
     let off = plan(&plain, &pods, &slices, 100, Some(&half), &mut hinted);
-    assert_eq!(off.news[0].message(), "Topology Aware Hints has been disabled, addressType: IPv4");
+    assert_eq!(off.notes.news[0].message(), "Topology Aware Hints has been disabled, addressType: IPv4");
     assert_eq!(hints(&after(&plain, &slices, &off)), ["", "", "", ""]);
     assert_eq!(hinted, Hinted::default());
     let off = plan(&plain, &pods, &slices, 100, Some(&half), &mut hinted);
-    assert!(off.news.is_empty());
+    assert!(off.notes.news.is_empty());
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn only_ready_endpoints_are_shared_out_and_one_without_a_zone_spoils_it_for_all(
     let pods = members(&names, &["a", "b", "a", ""]);
     let next = plan(&web, &pods, &slices, 100, Some(&half), &mut hinted);
     assert_eq!(
-        next.news[0].message(),
+        next.notes.news[0].message(),
         "One or more endpoints do not have a zone specified, addressType: IPv4"
     );
     assert_eq!(hints(&after(&web, &slices, &next)), ["", "", "", ""]);

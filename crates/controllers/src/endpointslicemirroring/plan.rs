@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use object::{Map, Value};
 
 use crate::endpoints::{Address, Subset, repack};
-use crate::endpointslice::{Endpoint, Identity, Port, SliceView, port_key};
+use crate::endpointslice::{Draft, Endpoint, Identity, Port, SlicePlan, SliceView, port_key};
 use crate::services::{Family, LAST_CHANGE, MANAGED_BY, SERVICE_NAME, Target, parse_ip};
 
 pub const CONTROLLER: &str = "endpointslicemirroring-controller.k8s.io";
@@ -68,22 +68,10 @@ impl Mirror {
     }
 }
 
-/// What a slice shall hold.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Draft {
-    pub address_type: Family,
-    pub ports: Vec<Port>,
-    pub endpoints: Vec<Endpoint>,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
-}
+pub type Plan = SlicePlan<Notes>;
 
-/// Slices are named by their place in the list given.
 #[derive(Debug, Default, PartialEq)]
-pub struct Plan {
-    pub create: Vec<Draft>,
-    pub update: Vec<(usize, Draft)>,
-    pub delete: Vec<usize>,
+pub struct Notes {
     /// Addresses that are none.
     pub invalid: usize,
     /// Addresses left out, the invalid ones among them.
@@ -109,7 +97,7 @@ pub fn plan(endpoints: &EndpointsView, there: &[Mirror], most: usize) -> Plan {
             ports,
             endpoints: endpoints_there.into_values().collect(),
             labels: labels.clone(),
-            annotations: annotations.clone(),
+            annotations: Some(annotations.clone()),
         };
         match places.split_first() {
             None => plan.create.push(draft),
@@ -143,13 +131,13 @@ fn groups(endpoints: &EndpointsView, most: usize, plan: &mut Plan) -> Groups {
                 break;
             }
             let Some((family, endpoint)) = endpoint(address, ready) else {
-                plan.invalid += 1;
+                plan.notes.invalid += 1;
                 continue;
             };
             groups.entry((family, ports.clone())).or_default().insert(endpoint.identity(), endpoint);
             added += 1;
         }
-        plan.skipped += subset.addresses.len() + subset.not_ready.len() - added;
+        plan.notes.skipped += subset.addresses.len() + subset.not_ready.len() - added;
     }
     groups
 }
@@ -202,7 +190,7 @@ fn is_right(there: &Mirror, draft: &Draft, endpoints: &EndpointsView) -> bool {
     slice.endpoints.len() == draft.endpoints.len()
         && slice.endpoints.iter().all(stays)
         && slice.labels == draft.labels
-        && there.annotations == draft.annotations
+        && draft.annotations.as_ref() == Some(&there.annotations)
         && !there.owners.iter().any(of_others)
 }
 

@@ -1,4 +1,5 @@
 use super::plan::*;
+use crate::endpointslice::Draft;
 use crate::services::tests::tree;
 
 const WEB: &str = r#"{"metadata":{"name":"web","uid":"e1","labels":{"tier":"front"},"annotations":{"a":"b",
@@ -22,7 +23,7 @@ fn after(endpoints: &EndpointsView, there: &[Mirror], plan: &Plan) -> Vec<Mirror
             labels: draft.labels.clone(),
             ..Default::default()
         },
-        annotations: draft.annotations.clone(),
+        annotations: draft.annotations.clone().unwrap_or_default(),
         owners: vec![(endpoints.name.clone(), endpoints.uid.clone())],
     };
     let mut all: Vec<Mirror> = Vec::new();
@@ -63,7 +64,7 @@ fn each_family_of_a_subset_has_one_slice_with_the_labels_and_annotations_of_the_
             ("tier", "front"),
         ]
     );
-    assert_eq!(v4.annotations.keys().collect::<Vec<_>>(), ["a"]);
+    assert_eq!(v4.annotations.iter().flatten().map(|(name, _)| name).collect::<Vec<_>>(), ["a"]);
     let second = &v4.endpoints[1];
     assert_eq!((second.node.as_deref(), second.hostname.as_deref()), (Some("n"), Some("h")));
     assert_eq!(second.target.as_ref().map(|t| t.resource_version.as_str()), Some("5"));
@@ -136,9 +137,9 @@ fn subsets_are_packed_before_they_are_mirrored() {
 fn too_many_addresses_are_cut_ready_ones_last_and_invalid_ones_are_counted() {
     let web = view(&WEB.replace("010.0.0.1", "nonsense"));
     let made = plan(&web, &[], 1000);
-    assert_eq!((made.invalid, made.skipped), (1, 1));
+    assert_eq!((made.notes.invalid, made.notes.skipped), (1, 1));
     let made = plan(&view(WEB), &[], 2);
-    assert_eq!((made.invalid, made.skipped), (0, 2));
+    assert_eq!((made.notes.invalid, made.notes.skipped), (0, 2));
     assert_eq!(made.create.iter().map(|draft| draft.endpoints.len()).sum::<usize>(), 2);
     assert!(made.create.iter().all(|draft| draft.endpoints.iter().all(|e| e.ready == Some(true))));
 }

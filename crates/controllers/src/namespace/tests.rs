@@ -1,12 +1,17 @@
 //! Conditions, contents and finalizers of a namespace that goes.
 
+use std::time::Duration;
+
 use catalog::{Catalog, Verbs};
 use client::resources::{CONFIG_MAPS, DEPLOYMENTS, EVENTS, PODS};
 use object::Value;
 
 use super::conditions::Found;
-use super::content::{contents, longest_grace};
-use super::finalized;
+use super::content::{Content, contents};
+use super::plan::{
+    After, Deletion, Left, Step, after, age, finalized, grace_left, held_by_pods, how_to_delete,
+    longest_grace, next, note, stages, terminating, what_is_left,
+};
 
 fn json(text: &str) -> Value {
     codec::json::parse(text.as_bytes(), None).unwrap()
@@ -113,4 +118,72 @@ fn only_our_finalizer_is_taken() {
     assert!(finalized(&mut namespace));
     assert_eq!(text(&namespace), r#"{"metadata":{"name":"n"},"spec":{"finalizers":["a","z"]}}"#);
     assert!(!finalized(&mut namespace));
+}
+
+#[test]
+fn a_namespace_says_that_it_goes_before_its_content_does() {
+    let going = r#""metadata":{"deletionTimestamp":"1970-01-01T00:01:40Z"}"#;
+    let ours = r#""spec":{"finalizers":["kubernetes"]}"#;
+    for (namespace, wanted) in [
+        (format!("{{{ours}}}"), Step::Nothing),
+        (format!(r#"{{{ours},"metadata":{{"deletionTimestamp":null}}}}"#), Step::Nothing),
+        (format!(r#"{{{going},{ours},"status":{{"phase":"Active"}}}}"#), Step::MarkTerminating),
+        (format!(r#"{{{going},{ours},"status":{{"phase":"Terminating"}}}}"#), Step::Empty),
+        (format!(r#"{{{going},"status":{{"phase":"Terminating"}}}}"#), Step::Nothing),
+    ] {
+        assert_eq!(next(&json(&namespace)), wanted, "{namespace}");
+    }
+    let mut namespace = json(&format!("{{{going}}}"));
+    assert!(terminating(&mut namespace));
+    assert!(!terminating(&mut namespace), "once");
+    assert_eq!((age(&namespace, 130), age(&json("{}"), 130)), (30, 0));
+}
+
+#[test]
+fn what_follows_from_what_was_found() {
+    let failed = Found { failures: vec!["a".into(), "b".into()], ..Found::default() };
+    assert_eq!(after(&failed, 20), After::Fail("a, b".into()));
+    assert_eq!(after(&Found::default(), 30), After::Wait(Duration::from_secs(16)), "half of it, and one");
+    assert_eq!(after(&Found::default(), 0), After::Finalize);
+}
+
+#[test]
+fn what_is_left_waits_for_pods_then_for_finalizers_and_else_is_an_error() {
+    let plain = json("{}");
+    let held = json(r#"{"metadata":{"finalizers":["a/b","c/d"]}}"#);
+    assert_eq!(what_is_left(PODS, "n", &[], 30), (Left::default(), None));
+    let (left, error) = what_is_left(PODS, "n", &[plain.clone(), held.clone()], 30);
+    assert_eq!((left.seconds, left.count, left.finalizers.len(), error), (30, 2, 2, None));
+    let (left, error) = what_is_left(CONFIG_MAPS, "n", std::slice::from_ref(&held), 0);
+    assert_eq!((left.seconds, error), (15, None));
+    let (left, error) = what_is_left(DEPLOYMENTS, "n", &[plain], 0);
+    assert_eq!((left.seconds, left.count), (0, 1));
+    let told = "unexpected items still remain in namespace: n for gvr: apps/v1, Resource=deployments";
+    assert_eq!(error.as_deref(), Some(told));
+
+    let pod = json(r#"{"spec":{"terminationGracePeriodSeconds":30}}"#);
+    let grace = |since| grace_left(std::slice::from_ref(&pod), since);
+    assert_eq!((grace(29), grace(30)), (30, 0), "their time is over");
+}
+
+#[test]
+fn nothing_else_is_told_while_pods_are_left() {
+    let contents =
+        [CONFIG_MAPS, PODS, EVENTS].map(|resource| Content { resource, verbs: Verbs::DELETE | Verbs::LIST });
+    let named = |stage: &[&Content]| stage.iter().map(|c| c.resource).collect::<Vec<_>>();
+    let [first, then] = stages(&contents);
+    assert_eq!((named(&first), named(&then)), (vec![PODS], vec![CONFIG_MAPS, EVENTS]));
+    assert_eq!(how_to_delete(Verbs::DELETE | Verbs::LIST), Deletion::OneByOne);
+    assert_eq!(how_to_delete(Verbs::DELETE_COLLECTION | Verbs::LIST), Deletion::Collection);
+    assert_eq!(how_to_delete(Verbs::DELETE), Deletion::Impossible);
+
+    let (mut found, mut wait) = (Found::default(), 0);
+    let left = |seconds| Left { seconds, count: 2, finalizers: [("a/b".to_owned(), 1)].into() };
+    note(&mut found, &mut wait, CONFIG_MAPS, left(15), None);
+    note(&mut found, &mut wait, DEPLOYMENTS, left(3), Some("no".into()));
+    assert_eq!((wait, found.finalizers["a/b"], found.remaining[&CONFIG_MAPS]), (15, 2, 2));
+    assert!(!held_by_pods(&mut found));
+    note(&mut found, &mut wait, PODS, left(30), None);
+    assert!(held_by_pods(&mut found));
+    assert_eq!((found, wait), (Found { failures: vec!["no".into()], ..Found::default() }, 30));
 }

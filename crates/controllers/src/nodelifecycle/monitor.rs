@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::BY_NODE;
 use super::health::{Health, Moment, Verdict, judge};
 use super::node::{NO_EXECUTE, NOT_READY, NodeFacts, Taint, UNREACHABLE};
+use super::plan::{self, Step};
 use super::write::Writer;
 use super::zones::{Mode, Zones};
 
@@ -131,11 +132,7 @@ impl Monitor {
         });
         self.write_verdicts(&mut seen).await;
 
-        let mut ready_by_zone: BTreeMap<String, Vec<bool>> = BTreeMap::new();
-        for seen in seen.iter().filter(|seen| !seen.facts.excluded) {
-            let ready = seen.verdict.current.as_deref() == Some("True");
-            ready_by_zone.entry(seen.facts.zone.clone()).or_default().push(ready);
-        }
+        let ready_by_zone = plan::ready_by_zone(seen.iter().map(|seen| (&*seen.facts, &seen.verdict)));
         let act = |i: usize| -> BoxFuture<'_, Result<(), Status>> {
             let seen = &seen[i];
             Box::pin(async move {
@@ -177,31 +174,26 @@ impl Monitor {
         let now_ms = self.now().ms;
         let mut state = self.state.lock();
         let State { nodes: known, zones, retry, .. } = &mut *state;
-        let there: BTreeSet<&str> = nodes.iter().map(|node| node.name()).collect();
-        let gone: Vec<String> = known.keys().filter(|name| !there.contains(name.as_str())).cloned().collect();
+        let moves = plan::moves(known, &nodes.iter().map(|node| node.name()).collect::<Vec<_>>());
+        let came: BTreeSet<&str> = moves.came.into_iter().collect();
         let mut new = Vec::new();
         for node in nodes {
-            let name = node.name();
-            match known.get_mut(name) {
-                Some(old) if old.revision == node.revision() => {}
-                Some(old) => {
-                    old.facts = NodeFacts::of(node);
-                    old.revision = node.revision();
-                }
-                None => {
-                    let message = format!("Node {name} event: Registered Node {name} in Controller");
-                    self.writer.node_event(name, node.uid(), "RegisteredNode", message);
-                    let facts = NodeFacts::of(node);
-                    let fresh = Known { facts, revision: node.revision(), health: None, lease: None };
-                    known.insert(name.to_owned(), fresh);
-                    new.push(node.clone());
-                }
+            let (name, revision) = (node.name(), node.revision());
+            if came.contains(name) {
+                let message = format!("Node {name} event: Registered Node {name} in Controller");
+                self.writer.node_event(name, node.uid(), "RegisteredNode", message);
+                let fresh = Known { facts: NodeFacts::of(node), revision, health: None, lease: None };
+                known.insert(name.to_owned(), fresh);
+                new.push(node.clone());
             }
-            if let Some(known) = known.get(name) {
-                zones.add(&known.facts.zone, now_ms);
+            let Some(known) = known.get_mut(name) else { continue };
+            if known.revision != revision {
+                known.facts = NodeFacts::of(node);
+                known.revision = revision;
             }
+            zones.add(&known.facts.zone, now_ms);
         }
-        for name in gone {
+        for name in moves.went {
             if let Some(old) = known.remove(&name) {
                 zones.unmark(&old.facts.zone, &name);
                 let message = format!("Node {name} event: Removing Node {name} from Controller");
@@ -298,59 +290,46 @@ impl Monitor {
 
     /// Taints, and pods that cannot be ready, of one node.
     async fn act(&self, seen: &Seen) {
-        let Some(current) = seen.verdict.current.as_deref() else {
-            self.state.lock().retry.remove(&seen.facts.name);
-            return;
-        };
-        if let Err(status) = self.taint(seen, current).await {
-            tracing::warn!(node = seen.facts.name, error = status.message, "taints could not be changed");
-        }
-        let name = &seen.facts.name;
-        let fell = current != "True" && seen.verdict.observed == "True";
-        let retry = self.state.lock().retry.contains(name) && seen.verdict.observed != "True";
-        if fell {
-            let message = format!("Node {name} status is now: NodeNotReady");
-            self.writer.node_event(name, &seen.facts.uid, "NodeNotReady", message);
-        }
-        if fell || retry {
-            let pods = self.pods.store().by_index(BY_NODE, name);
-            if let Err(status) = self.writer.mark_not_ready(&pods).await {
-                tracing::warn!(
-                    node = name,
-                    error = status.message,
-                    "not all pods could be marked, trying again"
-                );
-                self.state.lock().retry.insert(name.clone());
-                return;
+        let (name, facts) = (&seen.facts.name, &seen.facts);
+        let retry = self.state.lock().retry.contains(name);
+        let mut failed = false;
+        for step in plan::act(facts, &seen.verdict, retry) {
+            let result = match step {
+                Step::Reachable => self.set_reachable(&seen.node).await,
+                Step::Swap { add, remove } => self.swap(&seen.node, &[add], &[remove]).await,
+                Step::GiveUp { again } => {
+                    let now_ms = self.now().ms;
+                    self.state.lock().zones.mark(&facts.zone, name, again, now_ms);
+                    Ok(())
+                }
+                Step::Tell => {
+                    let message = format!("Node {name} status is now: NodeNotReady");
+                    self.writer.node_event(name, &facts.uid, "NodeNotReady", message);
+                    Ok(())
+                }
+                Step::MarkPods => {
+                    let pods = self.pods.store().by_index(BY_NODE, name);
+                    let marked = self.writer.mark_not_ready(&pods).await;
+                    failed = marked.is_err();
+                    marked
+                }
+            };
+            if let Err(status) = result {
+                let error = status.message;
+                tracing::warn!(node = name, ?step, error, "a step about a node failed, trying again");
             }
         }
-        self.state.lock().retry.remove(name);
-    }
-
-    async fn taint(&self, seen: &Seen, current: &str) -> Result<(), Status> {
-        let (wanted, opposite) = match current {
-            "False" => (NOT_READY, UNREACHABLE),
-            "Unknown" => (UNREACHABLE, NOT_READY),
-            _ => return self.set_reachable(&seen.node).await,
-        };
-        let facts = &seen.facts;
-        if facts.has_taint(opposite, NO_EXECUTE) {
-            // It has been given up already; only the reason changed.
-            return self.swap(&seen.node, &[wanted], &[opposite]).await;
+        let mut state = self.state.lock();
+        if failed {
+            state.retry.insert(name.clone());
+        } else {
+            state.retry.remove(name);
         }
-        let again = !facts.has_taint(wanted, NO_EXECUTE);
-        let now_ms = self.now().ms;
-        self.state.lock().zones.mark(&facts.zone, &facts.name, again, now_ms);
-        Ok(())
     }
 
     async fn set_reachable(&self, node: &Arc<Obj>) -> Result<(), Status> {
         let facts = self.state.lock().nodes.get(node.name()).map(|known| known.facts.clone());
-        // Whom nobody tainted need not be written; that is nearly everybody, nearly always.
-        let tainted = |facts: &NodeFacts| {
-            facts.has_taint(UNREACHABLE, NO_EXECUTE) || facts.has_taint(NOT_READY, NO_EXECUTE)
-        };
-        if facts.as_deref().is_none_or(tainted) {
+        if facts.as_deref().is_none_or(plan::is_given_up) {
             self.swap(node, &[], &[UNREACHABLE, NOT_READY]).await?;
         }
         if let Some(facts) = facts {
@@ -380,9 +359,10 @@ impl Monitor {
             turn.plan(|| format!("taint as their conditions say: {given_up} nodes, last {name}"));
             let status = NodeFacts::of(&node).ready().map(|ready| ready.status.clone());
             let result = match status.as_deref() {
-                Some("False") => self.swap(&node, &[NOT_READY], &[UNREACHABLE]).await,
-                Some("Unknown") => self.swap(&node, &[UNREACHABLE], &[NOT_READY]).await,
-                Some(_) => Ok(()),
+                Some(status) => match plan::wanted(status) {
+                    Some((add, remove)) => self.swap(&node, &[add], &[remove]).await,
+                    None => Ok(()),
+                },
                 None => Err(Status::internal("the node has no Ready condition")),
             };
             if let Err(status) = result {

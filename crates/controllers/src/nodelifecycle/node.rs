@@ -126,7 +126,7 @@ impl Taint {
     pub fn is(&self, key: &str, effect: &str) -> bool {
         self.key == key && self.effect == effect
     }
-    fn same(&self, other: &Taint) -> bool {
+    pub fn same(&self, other: &Taint) -> bool {
         self.is(&other.key, &other.effect)
     }
 
@@ -152,59 +152,4 @@ impl Taint {
         }
         Value::Map(taint)
     }
-}
-
-/// Which taint a condition's status stands for.
-const BY_CONDITION: &[(&str, &str, &str)] = &[
-    ("Ready", "False", NOT_READY),
-    ("Ready", "Unknown", UNREACHABLE),
-    ("MemoryPressure", "True", "node.kubernetes.io/memory-pressure"),
-    ("DiskPressure", "True", "node.kubernetes.io/disk-pressure"),
-    ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
-    ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
-];
-const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
-
-/// NoSchedule taints to add and to take away, so that they say what the conditions and `unschedulable` say.
-pub fn no_schedule(node: &NodeFacts) -> (Vec<Taint>, Vec<Taint>) {
-    let taint_of = |condition: &Condition| {
-        let row = BY_CONDITION.iter().find(|row| row.0 == condition.kind && row.1 == condition.status);
-        row.map(|(_, _, key)| Taint::new(key, NO_SCHEDULE))
-    };
-    let mut wanted: Vec<Taint> = node.conditions.iter().filter_map(taint_of).collect();
-    if node.unschedulable {
-        wanted.push(Taint::new(UNSCHEDULABLE, NO_SCHEDULE));
-    }
-    let ours = |taint: &&Taint| {
-        taint.effect == NO_SCHEDULE
-            && (taint.key == UNSCHEDULABLE || BY_CONDITION.iter().any(|row| row.2 == taint.key))
-    };
-    let there: Vec<Taint> = node.taints.iter().filter(ours).cloned().collect();
-    let lacking = |list: &[Taint], other: &[Taint]| -> Vec<Taint> {
-        list.iter().filter(|taint| !other.iter().any(|o| o.same(taint))).cloned().collect()
-    };
-    (lacking(&wanted, &there), lacking(&there, &wanted))
-}
-
-/// The taints after a swap; `None`: nothing would change. What is there already keeps its time.
-pub fn swapped(taints: &[Taint], add: &[Taint], remove: &[Taint], now: &str) -> Option<Vec<Taint>> {
-    let mut new: Vec<Taint> =
-        taints.iter().filter(|taint| !remove.iter().any(|r| r.same(taint))).cloned().collect();
-    for taint in add {
-        if !new.iter().any(|there| there.same(taint)) {
-            new.push(Taint { time_added: Some(now.to_owned()), ..taint.clone() });
-        }
-    }
-    (new != taints).then_some(new)
-}
-
-/// Labels of old that repeat newer ones: what they must be set to.
-pub fn label_repairs(node: &Obj) -> Vec<(&'static str, String)> {
-    [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")]
-        .into_iter()
-        .filter_map(|(primary, secondary)| {
-            let value = node.label(primary)?;
-            (node.label(secondary) != Some(value)).then(|| (secondary, value.to_owned()))
-        })
-        .collect()
 }

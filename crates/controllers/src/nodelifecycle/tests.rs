@@ -1,7 +1,12 @@
+//! Who is well, who is given up, and what is written about it.
+
 use std::collections::BTreeMap;
 
-use super::health::{Health, Moment, judge};
+use object::Value;
+
+use super::health::{Health, Moment, Verdict, judge};
 use super::node::*;
+use super::plan::{self, Mend, Step, swapped};
 use super::zones::{Mode, ZoneState, Zones, state_of};
 
 fn moment(seconds: i64) -> Moment {
@@ -95,7 +100,8 @@ fn taints_say_what_conditions_say() {
         Taint::new("node.kubernetes.io/memory-pressure", NO_EXECUTE),
         Taint::new("mine", NO_SCHEDULE),
     ];
-    let (add, remove) = no_schedule(&node);
+    let Mend { add, remove, labels } = plan::mend(&node, &|_| None);
+    assert!(labels.is_empty());
     let keys = |taints: &[Taint]| taints.iter().map(|t| t.key.clone()).collect::<Vec<_>>();
     assert_eq!(keys(&add), ["node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable"]);
     assert_eq!(keys(&remove), ["node.kubernetes.io/not-ready"]);
@@ -182,4 +188,83 @@ fn when_all_zones_are_down_nothing_is_given_up_until_one_is_back() {
     // A zone without nodes says nothing about the others.
     assert_eq!(zones.judge(&conditions(&[("y", 0, 2)]), 1_020_000), Mode::AllDown);
     assert_eq!(zones.judge(&conditions(&[]), 1_030_000), Mode::Usual);
+}
+
+#[test]
+fn what_is_done_about_a_node_after_a_look() {
+    let verdict = |observed: &str, current: Option<&str>| Verdict {
+        observed: observed.to_owned(),
+        current: current.map(str::to_owned),
+        write: None,
+    };
+    let tainted =
+        |key: Option<&str>| key.map(|key| Taint::new(key, NO_EXECUTE)).into_iter().collect::<Vec<_>>();
+    let swap = |add, remove| Step::Swap { add, remove };
+    let give_up = |again| Step::GiveUp { again };
+    let (f, t, u) = ("False", "True", "Unknown");
+    for (name, observed, current, taint, retry, wanted) in [
+        ("not known yet", u, None, None, true, vec![]),
+        ("well", t, Some(t), None, false, vec![Step::Reachable]),
+        ("well again", t, Some(t), Some(UNREACHABLE), true, vec![Step::Reachable]),
+        ("fell silent", t, Some(u), None, false, vec![give_up(true), Step::Tell, Step::MarkPods]),
+        ("silent, and given up", u, Some(u), Some(UNREACHABLE), false, vec![give_up(false)]),
+        (
+            "silent, and pods are left",
+            u,
+            Some(u),
+            Some(UNREACHABLE),
+            true,
+            vec![give_up(false), Step::MarkPods],
+        ),
+        ("back, but not ready", f, Some(f), Some(UNREACHABLE), false, vec![swap(NOT_READY, UNREACHABLE)]),
+        ("silent after that", f, Some(u), Some(NOT_READY), false, vec![swap(UNREACHABLE, NOT_READY)]),
+        ("not ready", f, Some(f), None, false, vec![give_up(true)]),
+    ] {
+        let facts = NodeFacts { taints: tainted(taint), ..node(Some(observed), "") };
+        assert_eq!(plan::act(&facts, &verdict(observed, current), retry), wanted, "{name}");
+    }
+    let (ill, well) = (verdict(t, Some(u)), verdict(t, Some(t)));
+    let mut nodes = [node(None, ""), node(None, ""), node(None, "")];
+    nodes[1].zone = "z".to_owned();
+    nodes[2].excluded = true;
+    let zones = plan::ready_by_zone(nodes.iter().zip([&well, &ill, &ill]));
+    assert_eq!(zones, [(String::new(), vec![true]), ("z".to_owned(), vec![false])].into());
+}
+
+#[test]
+fn labels_of_old_repeat_the_new() {
+    let labels = |pairs: &'static [(&str, &str)]| {
+        let find = move |name: &str| pairs.iter().find(|pair| pair.0 == name).map(|pair| pair.1);
+        plan::mend(&node(Some("True"), ""), &find).labels
+    };
+    assert!(labels(&[]).is_empty());
+    assert!(labels(&[("kubernetes.io/os", "linux"), ("beta.kubernetes.io/os", "linux")]).is_empty());
+    let lacks = labels(&[
+        ("kubernetes.io/os", "linux"),
+        ("kubernetes.io/arch", "arm64"),
+        ("beta.kubernetes.io/arch", "x"),
+    ]);
+    let repaired =
+        [("beta.kubernetes.io/os", "linux".to_owned()), ("beta.kubernetes.io/arch", "arm64".to_owned())];
+    assert_eq!(lacks, repaired);
+}
+
+#[test]
+fn who_came_and_who_went() {
+    let known: BTreeMap<String, ()> = ["a", "b"].map(|name| (name.to_owned(), ())).into();
+    let moves = plan::moves(&known, &["b", "c"]);
+    assert_eq!((moves.came, moves.went), (vec!["c"], vec!["a".to_owned()]));
+}
+
+#[test]
+fn a_condition_keeps_fields_this_loop_knows_nothing_of() {
+    let json = |text: &str| codec::json::parse(text.as_bytes(), None).unwrap();
+    let old = json(r#"{"status":{"conditions":[{"type":"Ready","status":"True","extra":"x"}],"phase":"p"}}"#);
+    let unknown = Condition { kind: "Ready".into(), status: "Unknown".into(), ..Condition::default() };
+    let new = plan::with_conditions(old, &[unknown]);
+    let wanted = r#"{"status":{"conditions":[{"type":"Ready","status":"Unknown","extra":"x"}],"phase":"p"}}"#;
+    assert_eq!(new, json(wanted));
+    let patch = plan::not_ready("u", "now".to_owned());
+    assert_eq!(patch.str_at(&["metadata", "uid"]), Some("u"));
+    assert_eq!(patch.at(&["status", "conditions"]).and_then(Value::as_list).map(<[_]>::len), Some(1));
 }

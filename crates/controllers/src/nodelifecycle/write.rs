@@ -5,12 +5,12 @@ use std::sync::Arc;
 use client::resources::{NODES, PODS};
 use client::{Client, Patch};
 use env::Env;
-use kinds::pod::view::PodView;
 use object::{Map, Status, Value, time};
 use runtime::{ObjectRef, Recorder, Severity};
 use table::Obj;
 
-use super::node::{Condition, NodeFacts, Taint, swapped};
+use super::node::{Condition, NodeFacts, Taint};
+use super::plan;
 use crate::pod_view;
 
 /// Somebody else may write the node at the same time.
@@ -38,7 +38,9 @@ impl Writer {
         let mut node = node.clone();
         for tries in 1.. {
             let facts = NodeFacts::of(&node);
-            let Some(taints) = swapped(&facts.taints, add, remove, &self.now_text()) else { return Ok(None) };
+            let Some(taints) = plan::swapped(&facts.taints, add, remove, &self.now_text()) else {
+                return Ok(None);
+            };
             let list = if taints.is_empty() {
                 Value::Null
             } else {
@@ -65,35 +67,16 @@ impl Writer {
     }
 
     pub async fn set_conditions(&self, node: &Obj, conditions: &[Condition]) -> Result<Arc<Obj>, Status> {
-        let mut body = runtime::tree(node);
-        let old = body.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default().to_vec();
-        let merged = conditions.iter().map(|condition| {
-            // Fields this loop knows nothing of stay.
-            let there = old.iter().find(|old| old.str_at(&["type"]) == Some(&condition.kind));
-            let mut merged = there.cloned().unwrap_or_else(Value::map);
-            if let Value::Map(fields) = condition.to_value() {
-                for (name, value) in fields {
-                    merged.make_map().set(name, value);
-                }
-            }
-            merged
-        });
-        let merged = Value::List(merged.collect());
-        body.map_at(&["status"]).set("conditions", merged);
+        let body = plan::with_conditions(runtime::tree(node), conditions);
         self.client.update(NODES.of(node).sub("status"), body).await
     }
 
     /// A pod nobody hears of is not ready. The first refusal, after all were tried.
     pub async fn mark_not_ready(&self, pods: &[Arc<Obj>]) -> Result<(), Status> {
         let mut failed = None;
-        for pod in pods.iter().filter(|pod| is_ready_now(pod)) {
-            let mut condition = Map::default();
-            condition.set("type", "Ready");
-            condition.set("status", "False");
-            condition.set("lastTransitionTime", self.now_text());
-            let mut patch = Value::map();
-            patch.map_at(&["metadata"]).set("uid", pod.uid().to_owned());
-            patch.map_at(&["status"]).set("conditions", Value::List(vec![Value::Map(condition)]));
+        let ready = |pod: &&Arc<Obj>| plan::is_ready_now(&pod_view(pod), || runtime::tree(pod));
+        for pod in pods.iter().filter(ready) {
+            let patch = plan::not_ready(pod.uid(), self.now_text());
             match self.client.patch(PODS.of(pod).sub("status"), Patch::Strategic(patch)).await {
                 Err(status) if status.code == 404 => continue,
                 Err(status) => {
@@ -118,23 +101,6 @@ impl Writer {
         };
         self.recorder.event_on(about, Severity::Normal, reason, message);
     }
-}
-
-/// Who sets the condition says since when.
-pub fn has_ready_condition(pod: &PodView) -> bool {
-    pod.ready || pod.ready_since != 0
-}
-
-/// Has it a Ready condition that does not say False? Most pods are asked without being read.
-fn is_ready_now(pod: &Obj) -> bool {
-    let view = pod_view(pod);
-    if view.ready || !has_ready_condition(&view) {
-        return view.ready;
-    }
-    let tree = runtime::tree(pod);
-    let conditions = tree.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
-    let ready = conditions.iter().find(|condition| condition.str_at(&["type"]) == Some("Ready"));
-    ready.is_some_and(|ready| ready.str_at(&["status"]) != Some("False"))
 }
 
 /// A patch for this very version only.

@@ -1,10 +1,15 @@
 //! Which pods are garbage. Numbers are places in the list given.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use kinds::conditions;
 use kinds::pod::view::{Phase, PodView};
-use object::Value;
+use object::{Map, Value, time};
+use tokio::time::Instant;
+
+/// A node is looked for that long before it counts as gone.
+const QUARANTINE: Duration = Duration::from_secs(40);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
@@ -64,6 +69,25 @@ pub fn out_of_service(pods: &[Pod<'_>], node: &dyn Fn(&str) -> Option<Node>) -> 
     lost
 }
 
+/// Nodes pods are bound to and nobody knows, that were missed for long enough: they are not waited for any more.
+/// `missed`: until when each is waited for.
+pub fn due_nodes(
+    pods: &[Pod<'_>],
+    exists: &dyn Fn(&str) -> bool,
+    missed: &mut BTreeMap<String, Instant>,
+    now: Instant,
+) -> Vec<String> {
+    let bound: BTreeSet<&str> = pods.iter().map(|pod| &*pod.view.node).filter(|n| !n.is_empty()).collect();
+    missed.retain(|name, _| bound.contains(name.as_str()) && !exists(name));
+    for name in bound.into_iter().filter(|name| !exists(name)) {
+        missed.entry(name.to_owned()).or_insert(now + QUARANTINE);
+    }
+    let due: Vec<String> =
+        missed.iter().filter(|(_, until)| **until <= now).map(|(name, _)| name.clone()).collect();
+    missed.retain(|_, until| *until > now);
+    due
+}
+
 /// Pods of nodes that are gone.
 pub fn orphaned(pods: &[Pod<'_>], gone: &BTreeSet<String>) -> Vec<usize> {
     (0..pods.len()).filter(|&at| gone.contains(&*pods[at].view.node)).collect()
@@ -77,4 +101,32 @@ pub fn unscheduled_terminating(pods: &[Pod<'_>]) -> Vec<usize> {
 fn by_age(pods: &[Pod<'_>], which: &mut [usize]) {
     let evicted = |view: &PodView| view.phase == Phase::Failed && &*view.reason == "Evicted";
     which.sort_by_key(|&at| (!evicted(pods[at].view), pods[at].view.created, pods[at].name));
+}
+
+/// Status that says the pod failed, and of a pod whose node is gone, why.
+pub fn failed_patch(pod: &Value, why: Why, now: i64) -> Value {
+    let generation = pod.at(&["metadata", "generation"]).and_then(Value::as_int);
+    let mut patch = Value::map();
+    patch.map_at(&["metadata"]).set("uid", pod.str_at(&["metadata", "uid"]).unwrap_or(""));
+    let status = patch.map_at(&["status"]);
+    status.set("phase", "Failed");
+    if let Some(generation) = generation {
+        status.set("observedGeneration", generation);
+    }
+    if why == Why::Orphaned {
+        let before = conditions::find(pod, "DisruptionTarget");
+        let since = before.filter(|c| c.str_at(&["status"]) == Some("True"));
+        let since = since.and_then(|c| c.str_at(&["lastTransitionTime"])).map(str::to_owned);
+        let mut condition = Map::default();
+        condition.set("type", "DisruptionTarget");
+        condition.set("status", "True");
+        condition.set("reason", "DeletionByPodGC");
+        condition.set("message", "PodGC: node no longer exists");
+        condition.set("lastTransitionTime", since.unwrap_or_else(|| time::format_seconds(now)));
+        if let Some(generation) = generation {
+            condition.set("observedGeneration", generation);
+        }
+        status.set("conditions", vec![Value::Map(condition)]);
+    }
+    patch
 }

@@ -1,10 +1,15 @@
 //! Rules of pod garbage, one by one.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use env::Env;
 use kinds::pod::view::{Phase, PodView};
 use object::Value;
 
-use super::failed_patch;
-use super::plan::{Node, Pod, Why, orphaned, out_of_service, terminated, unscheduled_terminating};
+use super::plan::{
+    Node, Pod, Why, due_nodes, failed_patch, orphaned, out_of_service, terminated, unscheduled_terminating,
+};
 
 fn view(phase: Phase, created: i64) -> PodView {
     PodView { phase, created, ..PodView::default() }
@@ -56,4 +61,21 @@ fn a_pod_of_a_node_that_is_gone_is_said_to_be_disrupted() {
     assert_eq!(condition.str_at(&["reason"]), Some("DeletionByPodGC"));
     assert_eq!(condition.str_at(&["message"]), Some("PodGC: node no longer exists"));
     assert!(failed_patch(&pod, Why::Unscheduled, 0).at(&["status", "conditions"]).is_none());
+}
+
+#[test]
+fn a_node_is_missed_for_forty_seconds_before_it_counts_as_gone() {
+    let on = |node: &str| PodView { node: node.into(), ..PodView::default() };
+    let views = [on("there"), on("lost"), on("")];
+    let all = pods(&views, &["a", "b", "c"]);
+    let (now, mut missed) = (Env::machine().monotonic(), BTreeMap::new());
+    let at = |seconds| now + Duration::from_secs(seconds);
+    let mut due =
+        |back: bool, seconds| due_nodes(&all, &|name| name == "there" || back, &mut missed, at(seconds));
+    assert!(due(false, 0).is_empty());
+    assert!(due(false, 39).is_empty());
+    assert!(due(true, 39).is_empty(), "it is back, and missed anew later");
+    assert!(due(false, 40).is_empty());
+    assert_eq!(due(false, 80), ["lost"]);
+    assert!(due(false, 81).is_empty(), "told once");
 }

@@ -1,6 +1,9 @@
-//! How long a pod may stay on a node with NoExecute taints.
+//! How long a pod may stay on a node with NoExecute taints, and what follows for it now.
 
-use object::Value;
+use std::time::Duration;
+
+use object::{Map, Value};
+use tokio::time::Instant;
 
 use crate::nodelifecycle::node::{NO_EXECUTE, NodeFacts, Taint};
 
@@ -19,6 +22,111 @@ pub enum Stay {
     Seconds(i64),
     /// Not at all: some taint is not tolerated.
     No,
+}
+
+/// What was decided about a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sentence {
+    pub uid: String,
+    pub phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    At(Instant),
+    /// People were told; the deletion may have to be tried again.
+    Told,
+    Done,
+}
+
+/// What is decided about a pod now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// A deletion people may have been waiting for does not come as decided before: they are told.
+    pub cancelled: bool,
+    /// What is remembered from now on.
+    pub sentence: Option<Sentence>,
+    pub then: Then,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Nothing,
+    Wait(Duration),
+    Evict,
+}
+
+/// How long a pod may stay: by the taints of its node, `None` if it has none. A node that is gone pardons nobody.
+pub fn allowed(
+    taints: Option<&[Taint]>,
+    tolerations: impl FnOnce() -> Vec<Toleration>,
+    sentenced: bool,
+    node_is_there: bool,
+) -> Stay {
+    match taints {
+        Some(taints) => stay(taints, &tolerations()),
+        None if sentenced && !node_is_there => Stay::Seconds(0),
+        None => Stay::Forever,
+    }
+}
+
+/// `uid`: the pod's; `None`: it is gone.
+pub fn judge(before: Option<&Sentence>, pod: Option<(&str, Stay)>, now: Instant) -> Judgement {
+    let waiting = |sentence: &Sentence| matches!(sentence.phase, Phase::At(_));
+    let Some((uid, stay)) = pod else {
+        return Judgement { cancelled: before.is_some_and(waiting), sentence: None, then: Then::Nothing };
+    };
+    // Another pod of the same name starts clean.
+    let same = before.filter(|sentence| sentence.uid == uid);
+    let mut cancelled = same.is_none() && before.is_some_and(waiting);
+    let at = match (stay, same.map(|sentence| sentence.phase)) {
+        (Stay::Forever, _) => {
+            let cancelled = cancelled || same.is_some_and(waiting);
+            return Judgement { cancelled, sentence: None, then: Then::Nothing };
+        }
+        (_, Some(Phase::Done)) => {
+            return Judgement { cancelled, sentence: same.cloned(), then: Then::Nothing };
+        }
+        (_, Some(Phase::Told)) => return Judgement { cancelled, sentence: same.cloned(), then: Then::Evict },
+        // What was decided first stands, even if another taint would now allow less or more.
+        (Stay::Seconds(_), Some(Phase::At(at))) => at,
+        // A pod may say any number: clocks cannot count for ever.
+        (Stay::Seconds(seconds), None) => {
+            now + Duration::from_secs(seconds.clamp(0, i64::from(u32::MAX)).unsigned_abs())
+        }
+        (Stay::No, Some(Phase::At(at))) => {
+            cancelled |= at > now;
+            now
+        }
+        (Stay::No, None) => now,
+    };
+    let sentence = Some(Sentence { uid: uid.to_owned(), phase: Phase::At(at) });
+    Judgement { cancelled, sentence, then: if at > now { Then::Wait(at - now) } else { Then::Evict } }
+}
+
+/// Status that says why the pod goes, for those who count failures; `None`: it says so already.
+pub fn mark(pod: &Value, now: &str) -> Option<Value> {
+    const REASON: &str = "DeletionByTaintManager";
+    let there = kinds::conditions::find(pod, "DisruptionTarget");
+    let said = |c: &Value| c.str_at(&["status"]) == Some("True");
+    if there.is_some_and(|c| said(c) && c.str_at(&["reason"]) == Some(REASON)) {
+        return None;
+    }
+    let mut condition = Map::default();
+    condition.set("type", "DisruptionTarget");
+    condition.set("status", "True");
+    condition.set("reason", REASON);
+    condition.set("message", "Taint manager: deleting due to NoExecute taint");
+    if !there.is_some_and(said) {
+        condition.set("lastTransitionTime", now.to_owned());
+    }
+    if let Some(generation) = pod.at(&["metadata", "generation"]).and_then(Value::as_int) {
+        condition.set("observedGeneration", generation);
+    }
+    let mut patch = Value::map();
+    patch.map_at(&["metadata"]).set("uid", pod.str_at(&["metadata", "uid"]).unwrap_or("").to_owned());
+    patch.map_at(&["status"]).set("conditions", Value::List(vec![Value::Map(condition)]));
+    Some(patch)
 }
 
 /// The taints that send pods away.

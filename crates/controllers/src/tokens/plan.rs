@@ -27,6 +27,25 @@ impl TokenOf {
     }
 }
 
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    Nothing,
+    /// Its account is gone.
+    Delete,
+    Fill(Lacks),
+}
+
+/// What to do about a Secret that is for an account.
+pub fn plan(secret: &Value, account_is_there: bool, root_ca: Option<&str>) -> Step {
+    if !account_is_there {
+        return Step::Delete;
+    }
+    match Lacks::of(secret, root_ca) {
+        lacks if lacks == Lacks::default() => Step::Nothing,
+        lacks => Step::Fill(lacks),
+    }
+}
+
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Lacks {
     pub ca: bool,

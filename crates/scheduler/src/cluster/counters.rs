@@ -7,19 +7,22 @@
 //! A question is asked for the first time when a pod with such a term is evaluated; its counts are then made from the
 //! classes of the placed pods, and changed with them from there on. The least recently asked are forgotten.
 
+mod by_label;
 mod domains;
+mod question;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use object::selector::LabelSelector;
-
 use crate::cluster::NodeIx;
+use crate::cluster::words::Words;
 use crate::node::Node;
-use crate::pod::{Class, Held, PodTerm};
+use crate::pod::{Class, Held};
 use crate::read::Labels;
-use domains::Topology;
+use by_label::{Labelled, Selectors, must_have};
 pub use domains::{Domains, Places};
+use domains::{PlaceSet, Topology};
+pub use question::Question;
 
 /// No domain: the node has no such label.
 pub const NOWHERE: u32 = u32::MAX;
@@ -28,19 +31,13 @@ const MAX_CELLS: usize = 16 << 20;
 /// So many sets of places one question is kept for; pods that differ in anything ask over places of their own.
 const MAX_DOMAINS: usize = 64;
 const MIN_QUESTIONS: usize = 64;
+/// So many sets of places are kept while no node changes, a byte for each node.
+const MAX_PLACE_SETS: usize = 256;
 /// With more topology keys than this, all are forgotten and heard of anew; few clusters have ten.
 const MAX_TOPOLOGIES: usize = 128;
 
-/// Which placed pods are counted.
-#[derive(Clone, Debug)]
-pub enum Question {
-    /// Those of a namespace that are not going away, for spreading.
-    Spread { namespace: Arc<str>, selector: LabelSelector },
-    /// Those that all terms mean.
-    Terms(Vec<PodTerm>),
-    /// Those that hold a term, by its text.
-    Holders(String),
-}
+/// In place of domains, for what is only read by node.
+const BY_NODE: usize = usize::MAX;
 
 /// A counter that was asked for; it can be read until the next question is asked.
 #[derive(Clone, Copy, Debug)]
@@ -53,17 +50,21 @@ pub struct Handle {
 #[derive(Default)]
 pub struct Counters {
     topologies: Vec<Topology>,
-    /// The nodes as they are, for domains and places that are asked for later.
-    nodes: Vec<Option<Arc<Node>>>,
+    /// Labels and taints of the nodes, for domains and places that are asked for later too.
+    words: Words,
     questions: Vec<Option<Asked>>,
     free: Vec<usize>,
     by_text: HashMap<String, usize>,
-    /// Questions by the only namespace they can be about, and those about any.
-    of_namespace: HashMap<Arc<str>, Vec<usize>>,
-    of_any: Vec<usize>,
+    /// Questions by a label the pods they are about must have; not those about holders.
+    by_label: Selectors<usize>,
     classes: BTreeMap<u64, ClassCount>,
-    /// The terms of placed pods about others, and how many classes hold each.
-    held: BTreeMap<String, (Arc<Held>, usize)>,
+    /// The ids of the classes by their pods' labels.
+    labelled: Labelled<u64>,
+    /// The terms of placed pods about others, and the classes that hold each.
+    held: BTreeMap<String, (Arc<Held>, BTreeSet<u64>)>,
+    held_by_label: Selectors<Arc<Held>>,
+    /// Places as they are in this epoch.
+    place_sets: HashMap<(usize, String), Arc<PlaceSet>>,
     namespaces: HashMap<Arc<str>, Labels>,
     no_labels: Labels,
     /// Grows when a node's labels or taints change: counts by domain are then made anew when read.
@@ -97,8 +98,8 @@ impl Counters {
             return at;
         }
         let mut topology = Topology { key: key.to_owned(), domain: Vec::new(), values: HashMap::new() };
-        for node in &self.nodes {
-            let domain = topology.domain_of(node.as_deref());
+        for ix in 0..self.words.width() as NodeIx {
+            let domain = topology.domain_of(&self.words, ix);
             topology.domain.push(domain);
         }
         self.topologies.push(topology);
@@ -119,6 +120,9 @@ impl Counters {
     pub fn topologies(&self) -> usize {
         self.topologies.len()
     }
+    pub fn words(&self) -> &Words {
+        &self.words
+    }
     pub fn terms_version(&self) -> u64 {
         self.terms_version
     }
@@ -129,9 +133,14 @@ impl Counters {
         self.namespaces.get(namespace).unwrap_or(&self.no_labels)
     }
 
-    /// The terms of placed pods about others, in one order.
-    pub fn held(&self) -> impl Iterator<Item = &Arc<Held>> {
-        self.held.values().map(|(held, _)| held)
+    /// The terms of placed pods about others that mean this class, in one order.
+    pub fn held_about(&self, class: &Class) -> Vec<Arc<Held>> {
+        let labels = self.namespace_labels(&class.namespace);
+        let means = |held: &&Arc<Held>| held.term.matches(&class.namespace, labels, &class.labels);
+        let mut about: Vec<Arc<Held>> =
+            self.held_by_label.candidates(&class.labels).filter(means).cloned().collect();
+        about.sort_unstable_by(|a, b| a.text.cmp(&b.text));
+        about
     }
 
     /// A new decision begins: what is asked from here on is not forgotten before it ends.
@@ -145,22 +154,13 @@ impl Counters {
         if self.topologies.len() > MAX_TOPOLOGIES {
             (0..self.questions.len()).for_each(|at| self.forget(at));
             self.topologies.clear();
+            self.place_sets.clear();
         }
     }
 
     /// The counter of a question over a topology (and the places that count), made or brought up to date.
     pub fn ask(&mut self, question: &Question, topology: usize, places: Option<Places>) -> Handle {
-        let text = format!("{question:?}");
-        // A question that many different pods ask over places of their own is begun anew now and then.
-        let wide = |asked: &Asked| asked.domains.len() >= MAX_DOMAINS && asked.used != self.tick;
-        let at = match self.by_text.get(&text).copied() {
-            Some(at) if self.questions[at].as_ref().is_some_and(wide) => {
-                self.forget(at);
-                self.add_question(text, question.clone())
-            }
-            Some(at) => at,
-            None => self.add_question(text, question.clone()),
-        };
+        let at = self.asked_for(question);
         let places_text = places.as_ref().map(Places::text).unwrap_or_default();
         let asked = self.questions[at].as_mut().expect("named by its text");
         let found = |d: &Domains| d.topology == topology && d.places_text == places_text;
@@ -176,6 +176,28 @@ impl Counters {
         handle
     }
 
+    /// The same where only the counts by node will be read.
+    pub fn ask_by_node(&mut self, question: &Question) -> Handle {
+        let at = self.asked_for(question);
+        let asked = self.questions[at].as_mut().expect("named by its text");
+        asked.used = self.tick;
+        Handle { question: at, serial: asked.serial, domains: BY_NODE }
+    }
+
+    fn asked_for(&mut self, question: &Question) -> usize {
+        let text = question.text();
+        // A question that many different pods ask over places of their own is begun anew now and then.
+        let wide = |asked: &Asked| asked.domains.len() >= MAX_DOMAINS && asked.used != self.tick;
+        match self.by_text.get(&text).copied() {
+            Some(at) if self.questions[at].as_ref().is_some_and(wide) => {
+                self.forget(at);
+                self.add_question(text, question.clone())
+            }
+            Some(at) => at,
+            None => self.add_question(text, question.clone()),
+        }
+    }
+
     /// Brings a counter asked for earlier up to date; `false` when it was forgotten.
     pub fn renew(&mut self, handle: Handle) -> bool {
         let Some(asked) = self.questions[handle.question].as_mut().filter(|a| a.serial == handle.serial)
@@ -184,11 +206,25 @@ impl Counters {
         };
         asked.used = self.tick;
         let Asked { per_node, domains, .. } = asked;
-        let domains = &mut domains[handle.domains];
-        if domains.epoch != self.epoch {
-            domains.rebuild(per_node, &self.topologies, &self.nodes);
-            domains.epoch = self.epoch;
+        let Some(domains) = domains.get_mut(handle.domains) else { return true };
+        if domains.epoch == self.epoch {
+            return true;
         }
+        let key = (domains.topology, domains.places_text.clone());
+        let set = match self.place_sets.get(&key) {
+            Some(set) => set.clone(),
+            None => {
+                if self.place_sets.len() >= MAX_PLACE_SETS {
+                    self.place_sets.clear();
+                }
+                let places = domains.places.as_ref();
+                let set = Arc::new(PlaceSet::new(key.0, places, &self.topologies, &self.words));
+                self.place_sets.insert(key, set.clone());
+                set
+            }
+        };
+        domains.rebuild(per_node, &self.topologies[domains.topology], set);
+        domains.epoch = self.epoch;
         true
     }
 
@@ -203,37 +239,37 @@ impl Counters {
     }
 
     pub(super) fn grow(&mut self) {
-        self.nodes.push(None);
+        self.words.grow();
         for topology in &mut self.topologies {
             topology.domain.push(NOWHERE);
         }
         for asked in self.questions.iter_mut().flatten() {
             asked.per_node.push(0);
         }
-        self.epoch += 1;
+        self.next_epoch();
     }
 
-    pub(super) fn set_node(&mut self, ix: NodeIx, node: Option<&Arc<Node>>) {
-        let old = &self.nodes[ix as usize];
-        let same = match (old, node) {
-            (Some(old), Some(new)) => old.labels == new.labels && old.taints == new.taints,
-            _ => false,
-        };
-        self.nodes[ix as usize] = node.cloned();
-        if same {
+    pub(super) fn set_node(&mut self, ix: NodeIx, node: Option<&Node>) {
+        if !self.words.set_node(ix, node) {
             return;
         }
+        let words = &self.words;
         for topology in &mut self.topologies {
-            topology.domain[ix as usize] = topology.domain_of(node.map(|n| &**n));
+            topology.domain[ix as usize] = topology.domain_of(words, ix);
             // Values of nodes long gone are let go when they outnumber the others.
-            if topology.values.len() > 2 * self.nodes.len() + 64 {
+            if topology.values.len() > 2 * words.width() + 64 {
                 topology.values.clear();
-                for (ix, node) in self.nodes.iter().enumerate() {
-                    topology.domain[ix] = topology.domain_of(node.as_deref());
+                for ix in 0..words.width() as NodeIx {
+                    topology.domain[ix as usize] = topology.domain_of(words, ix);
                 }
             }
         }
+        self.next_epoch();
+    }
+
+    fn next_epoch(&mut self) {
         self.epoch += 1;
+        self.place_sets.clear();
     }
 
     pub(super) fn set_namespace(&mut self, name: &str, labels: Option<Labels>) {
@@ -248,8 +284,8 @@ impl Counters {
         self.terms_version += 1;
         // Only questions that choose namespaces by label can change their answer; they are asked anew.
         let chooses =
-            |at: &usize| matches!(self.questions[*at], Some(Asked { question: Question::Terms(_), .. }));
-        let chosen: Vec<usize> = self.of_any.iter().copied().filter(chooses).collect();
+            |at: &usize| self.questions[*at].as_ref().is_some_and(|a| a.question.chooses_namespaces());
+        let chosen: Vec<usize> = (0..self.questions.len()).filter(chooses).collect();
         chosen.into_iter().for_each(|at| self.forget(at));
     }
 
@@ -258,7 +294,8 @@ impl Counters {
             let matched = self.matching(class);
             let count = ClassCount { class: class.clone(), on: BTreeMap::new(), matched };
             self.classes.insert(class.id, count);
-            self.hold(class, 1);
+            self.labelled.add(&class.labels, class.id);
+            self.hold(class, true);
         }
         let count = self.classes.get_mut(&class.id).expect("inserted above");
         let cell = &mut count.on.entry(node).or_default()[usize::from(deleting)];
@@ -275,41 +312,69 @@ impl Counters {
         }
         if count.on.is_empty() {
             self.classes.remove(&class.id);
-            self.hold(class, -1);
+            self.labelled.remove(&class.labels, &class.id);
+            self.hold(class, false);
         }
     }
 
     /// A class is placed for the first time, or none of it is placed any more.
-    fn hold(&mut self, class: &Class, sign: isize) {
+    fn hold(&mut self, class: &Class, here: bool) {
         for held in &class.held {
-            let before = self.held.len();
-            let entry = self.held.entry(held.text.clone()).or_insert_with(|| (held.clone(), 0));
-            entry.1 = entry.1.saturating_add_signed(sign);
-            if entry.1 == 0 {
-                self.held.remove(&held.text);
+            if here {
+                let (_, classes) =
+                    self.held.entry(held.text.clone()).or_insert_with(|| (held.clone(), BTreeSet::new()));
+                if classes.is_empty() {
+                    self.held_by_label.add(must_have(&held.term.selector), held.clone());
+                    self.terms_version += 1;
+                }
+                classes.insert(class.id);
+            } else if let Some((first, classes)) = self.held.get_mut(&held.text) {
+                classes.remove(&class.id);
+                if classes.is_empty() {
+                    self.held_by_label.remove(must_have(&held.term.selector), first);
+                    self.held.remove(&held.text);
+                    self.terms_version += 1;
+                }
             }
-            self.terms_version += u64::from(self.held.len() != before);
         }
     }
 
     /// The questions whose pods this class' pods are among.
     fn matching(&self, class: &Class) -> Vec<usize> {
-        let own = self.of_namespace.get(&class.namespace).map(Vec::as_slice).unwrap_or_default();
-        let mut matched: Vec<usize> = own.iter().chain(&self.of_any).copied().collect();
+        let labels = self.namespace_labels(&class.namespace);
+        let mut matched: Vec<usize> = self.by_label.candidates(&class.labels).copied().collect();
         matched.retain(|at| {
             let asked = self.questions[*at].as_ref().expect("listed questions are there");
-            asked.question.about(class, self.namespace_labels(&class.namespace))
+            asked.question.about(class, labels)
         });
+        let holders = class.held.iter().map(|held| Question::Holders(held.text.clone()).text());
+        matched.extend(holders.filter_map(|text| self.by_text.get(&text).copied()));
+        // A pod may hold a term twice.
+        matched.sort_unstable();
+        matched.dedup();
         matched
+    }
+
+    /// The classes a question may be about; the others it is not.
+    fn candidates(&self, question: &Question) -> Vec<u64> {
+        match question {
+            Question::Holders(text) => {
+                self.held.get(text).map(|(_, classes)| classes.iter().copied().collect()).unwrap_or_default()
+            }
+            _ => match question.must_have() {
+                Some(pair) => self.labelled.having(&pair).to_vec(),
+                None => self.classes.keys().copied().collect(),
+            },
+        }
     }
 
     fn add_question(&mut self, text: String, question: Question) -> usize {
         self.make_room();
-        let width = self.nodes.len();
-        let mut per_node = vec![0u16; width];
+        let mut per_node = vec![0u16; self.words.width()];
         let live_only = matches!(question, Question::Spread { .. });
         let at = self.free.pop().unwrap_or(self.questions.len());
-        for count in self.classes.values_mut() {
+        for id in self.candidates(&question) {
+            let Some(count) = self.classes.get_mut(&id) else { continue };
             let labels = self.namespaces.get(&count.class.namespace).unwrap_or(&self.no_labels);
             if !question.about(&count.class, labels) {
                 continue;
@@ -321,9 +386,8 @@ impl Counters {
                 *cell = cell.saturating_add(pods.min(u32::from(u16::MAX)) as u16);
             }
         }
-        match question.only_namespace() {
-            Some(namespace) => self.of_namespace.entry(namespace).or_default().push(at),
-            None => self.of_any.push(at),
+        if !matches!(question, Question::Holders(_)) {
+            self.by_label.add(question.must_have(), at);
         }
         self.last_serial += 1;
         let serial = self.last_serial;
@@ -337,7 +401,7 @@ impl Counters {
     }
 
     fn make_room(&mut self) {
-        let room = (MAX_CELLS / self.nodes.len().max(1)).max(MIN_QUESTIONS);
+        let room = (MAX_CELLS / self.words.width().max(1)).max(MIN_QUESTIONS);
         if self.by_text.len() < room {
             return;
         }
@@ -358,50 +422,15 @@ impl Counters {
     fn forget(&mut self, at: usize) {
         let Some(asked) = self.questions[at].take() else { return };
         self.by_text.remove(&asked.text);
-        self.of_namespace.retain(|_, list| {
-            list.retain(|other| *other != at);
-            !list.is_empty()
-        });
-        self.of_any.retain(|other| *other != at);
-        for count in self.classes.values_mut() {
-            count.matched.retain(|other| *other != at);
+        if !matches!(asked.question, Question::Holders(_)) {
+            self.by_label.remove(asked.question.must_have(), &at);
+        }
+        for id in self.candidates(&asked.question) {
+            if let Some(count) = self.classes.get_mut(&id) {
+                count.matched.retain(|other| *other != at);
+            }
         }
         self.free.push(at);
-    }
-}
-
-impl Question {
-    fn about(&self, class: &Class, namespace_labels: &Labels) -> bool {
-        match self {
-            Question::Spread { namespace, selector } => {
-                class.namespace == *namespace
-                    && !selector.is_everything()
-                    && selector.matches(&|key| class.label(key))
-            }
-            Question::Terms(terms) => {
-                let matches = |t: &PodTerm| t.matches(&class.namespace, namespace_labels, &class.labels);
-                !terms.is_empty() && terms.iter().all(matches)
-            }
-            Question::Holders(text) => class.holds(text),
-        }
-    }
-
-    /// The one namespace the pods can be in, where there is one whatever labels namespaces have.
-    fn only_namespace(&self) -> Option<Arc<str>> {
-        match self {
-            Question::Spread { namespace, .. } => Some(namespace.clone()),
-            Question::Terms(terms) => {
-                let by_label = |t: &PodTerm| t.namespace_selector != LabelSelector::nothing();
-                if terms.iter().any(by_label) {
-                    return None;
-                }
-                terms.iter().find_map(|term| match term.namespaces.as_slice() {
-                    [only] => Some(only.as_str().into()),
-                    _ => None,
-                })
-            }
-            Question::Holders(_) => None,
-        }
     }
 }
 

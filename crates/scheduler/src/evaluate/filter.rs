@@ -40,7 +40,7 @@ impl Ready {
 fn minimum(at: Topic, min_domains: i64, cluster: &Cluster, change: Option<(u32, i64)>) -> i64 {
     let domains = cluster.counters().read(at.counter);
     let (mut least, mut n) = (i64::MAX, 0);
-    for (domain, (count, nodes)) in domains.counts.iter().zip(&domains.nodes).enumerate() {
+    for (domain, (count, nodes)) in domains.counts.iter().zip(domains.nodes()).enumerate() {
         if *nodes > 0 {
             let moved = change.filter(|(at, _)| *at as usize == domain).map_or(0, |(_, by)| by);
             least = least.min(count + moved);

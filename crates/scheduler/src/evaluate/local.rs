@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
-use crate::cluster::{Cluster, NodeIx};
+use crate::cluster::{Cluster, ImageIx, NodeIx};
 use crate::config::{Profile, Strategy};
-use crate::node::Node;
+use crate::node_selector::{Chosen, Weighed};
 use crate::plugin::Plugin;
 use crate::pod::{Spec, conflict};
-use crate::taint;
+use crate::taint::{self, Tolerance};
 use crate::verdict::Verdict;
 
 pub const MAX_SCORE: i64 = 100;
@@ -25,10 +25,21 @@ pub struct Local {
     fit: Vec<Scored>,
     balanced: Vec<Scored>,
     unschedulable_ok: bool,
-    images_epoch: u64,
+    /// What is asked of a node's labels and taints, for the nodes of this epoch.
+    words_epoch: Option<u64>,
+    chosen: Chosen,
+    tolerance: Tolerance,
+    preferred: Weighed,
+    added: Chosen,
+    added_preferred: Weighed,
+    /// Those of its images that some node has.
+    images: Vec<ImageIx>,
+    images_epoch: Option<u64>,
     /// The numbers of columns above are of this epoch.
     pub columns_epoch: u64,
+    /// Empty until the spec is asked about for the second time: most of those that differ never are.
     entries: Vec<Entry>,
+    begun: bool,
     pub used: u64,
 }
 
@@ -103,62 +114,84 @@ impl Local {
             fit,
             balanced,
             unschedulable_ok: taint::tolerates_unschedulable(&spec.tolerations),
-            images_epoch: cluster.images_epoch(),
+            words_epoch: None,
+            chosen: Chosen::default(),
+            tolerance: Tolerance::default(),
+            preferred: Weighed::default(),
+            added: Chosen::default(),
+            added_preferred: Weighed::default(),
+            images: Vec::new(),
+            images_epoch: None,
             columns_epoch: cluster.columns().epoch(),
             entries: Vec::new(),
+            begun: false,
             used: 0,
             spec,
         }
     }
 
     /// Fits the cache to the cluster before nodes are looked at.
-    pub fn begin(&mut self, cluster: &Cluster) {
+    pub fn begin(&mut self, cluster: &Cluster, profile: &Profile) {
+        let words = cluster.words();
+        if self.words_epoch != Some(words.epoch()) {
+            self.words_epoch = Some(words.epoch());
+            self.chosen = self.spec.required.choose(words);
+            self.tolerance = Tolerance::new(words);
+            self.preferred = self.spec.preferred.choose(words);
+            let added = &profile.added_affinity;
+            self.added = added.required.as_ref().map(|terms| terms.choose(words)).unwrap_or_default();
+            self.added_preferred = added.preferred.choose(words);
+        }
         // How far an image has spread is known to all nodes: one that gets it changes the score of the others.
-        if self.images_epoch != cluster.images_epoch() {
-            self.images_epoch = cluster.images_epoch();
+        if self.images_epoch != Some(cluster.images_epoch()) {
+            self.images_epoch = Some(cluster.images_epoch());
+            self.images = self.spec.images.iter().filter_map(|name| cluster.images().number(name)).collect();
             self.entries.clear();
         }
         let unknown = Entry { generation: 0, verdict: Verdict::Fits, scores: Scores::default() };
-        self.entries.resize(cluster.width(), unknown);
+        if self.begun {
+            self.entries.resize(cluster.width(), unknown);
+        }
+        self.begun = true;
+    }
+
+    /// `false`: one look at a bit says that the node is not one the pod asks for. Another filter may have more to say.
+    #[inline]
+    pub fn asks_for(&self, profile: &Profile, ix: NodeIx) -> bool {
+        self.chosen.has(ix) || !profile.filter.has(Plugin::NodeAffinity)
     }
 
     #[inline]
     pub fn entry(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Entry {
-        let entry = self.entries[ix as usize];
         let generation = cluster.generation(ix);
-        if entry.generation == generation {
-            return entry;
+        if let Some(entry) = self.entries.get(ix as usize).filter(|entry| entry.generation == generation) {
+            return *entry;
         }
-        let node = cluster.node(ix);
         let mut entry = Entry { generation, verdict: Verdict::Fits, scores: Scores::default() };
-        entry.verdict = self.verdict(cluster, profile, ix, node, &Change::default());
+        entry.verdict = self.verdict(cluster, profile, ix, &Change::default());
         if entry.verdict == Verdict::Fits {
-            entry.scores = self.scores(cluster, profile, ix, node);
+            entry.scores = self.scores(cluster, profile, ix);
         }
-        self.entries[ix as usize] = entry;
+        if let Some(kept) = self.entries.get_mut(ix as usize) {
+            *kept = entry;
+        }
         entry
     }
 
-    pub fn verdict(
-        &self,
-        cluster: &Cluster,
-        profile: &Profile,
-        ix: NodeIx,
-        node: &Node,
-        change: &Change,
-    ) -> Verdict {
+    pub fn verdict(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, change: &Change) -> Verdict {
+        let words = cluster.words();
         let on = |plugin: Plugin| profile.filter.has(plugin);
-        if on(Plugin::NodeUnschedulable) && node.unschedulable && !self.unschedulable_ok {
+        if on(Plugin::NodeUnschedulable) && !self.unschedulable_ok && words.unschedulable(ix) {
             return Verdict::Cordoned;
         }
-        if on(Plugin::TaintToleration) && !taint::all_tolerated(&node.taints, &self.spec.tolerations) {
+        if on(Plugin::TaintToleration) && self.tolerance.of(&self.spec.tolerations, words, ix).is_none() {
             return Verdict::Tainted;
         }
         if on(Plugin::NodeAffinity) {
-            if profile.added_affinity.required.as_ref().is_some_and(|terms| !terms.matches(node)) {
+            if !self.added.has(ix) {
                 return Verdict::NotEnforced;
             }
-            if !self.spec.required.matches(node) {
+            if !self.chosen.has(ix) {
                 return Verdict::NotSelected;
             }
         }
@@ -196,7 +229,7 @@ impl Local {
         if bits == 0 { Verdict::Fits } else { Verdict::Short { bits, unresolvable } }
     }
 
-    fn scores(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, node: &Node) -> Scores {
+    fn scores(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Scores {
         let on = |plugin: Plugin| profile.weight(plugin) != 0;
         let mut scores = Scores::default();
         if on(Plugin::NodeResourcesFit) {
@@ -206,14 +239,21 @@ impl Local {
             scores.balanced = self.balance_score(cluster, ix) as i16;
         }
         if on(Plugin::ImageLocality) {
-            scores.image = self.image_score(cluster, node) as i16;
+            scores.image = self.image_score(cluster, ix) as i16;
         }
         if on(Plugin::TaintToleration) {
-            let taints = taint::intolerable(&node.taints, &self.spec.tolerations);
+            let words = cluster.words();
+            // Without the filter a node with a taint that forbids may be here.
+            let known = self.tolerance.of(&self.spec.tolerations, words, ix);
+            let taints = known.map(i64::from).unwrap_or_else(|| {
+                words
+                    .taint_set(ix)
+                    .map_or(0, |set| taint::intolerable(words.taints(set), &self.spec.tolerations))
+            });
             scores.taints = taints.min(i64::from(i16::MAX)) as i16;
         }
         if on(Plugin::NodeAffinity) {
-            let wanted = self.spec.preferred.score(node) + profile.added_affinity.preferred.score(node);
+            let wanted = self.preferred.score(ix) + self.added_preferred.score(ix);
             scores.affinity = wanted.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         }
         scores
@@ -253,46 +293,33 @@ impl Local {
 
     /// How much evener the node's resources are used with the pod than without it.
     fn balance_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
-        let balance = |with_pod: bool| {
-            let columns = cluster.columns();
-            let mut fractions = [0f64; 8];
-            let mut n = 0;
-            for scored in self.balanced.iter().take(fractions.len()) {
-                let capacity = columns.allocatable(scored.column, ix);
-                if capacity == 0 {
-                    continue;
-                }
-                let requested =
-                    columns.requested(scored.column, ix) + if with_pod { scored.request } else { 0 };
-                fractions[n] = (requested as f64 / capacity as f64).min(1.0);
-                n += 1;
+        let columns = cluster.columns();
+        // Without the pod, and with it.
+        let mut used = [[0f64; 8]; 2];
+        let mut n = 0;
+        for scored in self.balanced.iter().take(used[0].len()) {
+            let capacity = columns.allocatable(scored.column, ix);
+            if capacity == 0 {
+                continue;
             }
-            let used = &fractions[..n];
-            let deviation = match used {
-                [a, b] => ((a - b) / 2.0).abs(),
-                [] | [_] => 0.0,
-                _ => {
-                    let mean = used.iter().sum::<f64>() / n as f64;
-                    (used.iter().map(|f| (f - mean) * (f - mean)).sum::<f64>() / n as f64).sqrt()
-                }
-            };
-            ((1.0 - deviation) * MAX_SCORE as f64) as i64
-        };
-        MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(true) - balance(false)) / 2
+            let requested = columns.requested(scored.column, ix);
+            used[0][n] = (requested as f64 / capacity as f64).min(1.0);
+            used[1][n] = ((requested + scored.request) as f64 / capacity as f64).min(1.0);
+            n += 1;
+        }
+        MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(&used[1][..n]) - balance(&used[0][..n])) / 2
     }
 
-    fn image_score(&self, cluster: &Cluster, node: &Node) -> i64 {
-        if node.images.is_empty() || self.spec.containers == 0 {
+    fn image_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
+        if self.images.is_empty() || self.spec.containers == 0 {
             return 0;
         }
         let all = cluster.order().len().max(1) as f64;
         let mut sum = 0;
-        for image in &self.spec.images {
-            let Some((_, size)) = node.images.iter().find(|(name, _)| name.as_ref() == image) else {
-                continue;
-            };
-            let spread = f64::from(cluster.nodes_with_image(image)) / all;
-            sum += (*size as f64 * spread) as i64;
+        for image in &self.images {
+            let Some(size) = cluster.images().size(*image, ix) else { continue };
+            let spread = cluster.images().spread(*image) as f64 / all;
+            sum += (size as f64 * spread) as i64;
         }
         let most = MAX_IMAGE_SUM * self.spec.containers as i64;
         MAX_SCORE * (sum.clamp(MIN_IMAGE_SUM, most) - MIN_IMAGE_SUM) / (most - MIN_IMAGE_SUM)
@@ -324,6 +351,22 @@ impl Change {
     }
 }
 
+/// From the fractions of a node's resources that are used.
+#[inline]
+fn balance(used: &[f64]) -> i64 {
+    let deviation = match used {
+        [a, b] => ((a - b) / 2.0).abs(),
+        [] | [_] => 0.0,
+        _ => {
+            let n = used.len() as f64;
+            let mean = used.iter().sum::<f64>() / n;
+            (used.iter().map(|f| (f - mean) * (f - mean)).sum::<f64>() / n).sqrt()
+        }
+    };
+    ((1.0 - deviation) * MAX_SCORE as f64) as i64
+}
+
+#[inline]
 fn share(part: i64, whole: i64) -> i64 {
     // Bytes of memory times a hundred fit; only absurd amounts need the wider type.
     match part.checked_mul(MAX_SCORE) {

@@ -82,10 +82,11 @@ impl Plan {
         let required = if require_all { &keys[..] } else { &[] };
         let soft = soft
             .into_iter()
-            .map(|c| Soft {
-                at: spread(counters, class, c, required),
-                max_skew: c.max_skew,
-                hostname: c.topology_key == HOSTNAME,
+            .map(|c| {
+                let hostname = c.topology_key == HOSTNAME;
+                let at =
+                    if hostname { by_node(counters, class, c) } else { spread(counters, class, c, required) };
+                Soft { at, max_skew: c.max_skew, hostname }
             })
             .collect();
 
@@ -144,7 +145,7 @@ impl Plan {
         for term in &class.anti_affinity {
             self.anti.push(topic(counters, &Question::Terms(vec![term.clone()]), &term.topology_key));
         }
-        for held in about(class, counters) {
+        for held in counters.held_about(class) {
             if held.kind == HeldKind::AntiAffinity {
                 let at = holders(counters, &held);
                 self.existing_anti.push(Existing { held, at });
@@ -161,7 +162,7 @@ impl Plan {
             return;
         }
         let hard_weight = profile.inter_pod.hard_pod_affinity_weight;
-        for held in about(class, counters) {
+        for held in counters.held_about(class) {
             let weight = match held.kind {
                 HeldKind::AntiAffinity => continue,
                 HeldKind::Affinity => hard_weight,
@@ -173,13 +174,6 @@ impl Plan {
             }
         }
     }
-}
-
-/// Those terms of placed pods that mean this class.
-fn about(class: &Class, counters: &Counters) -> Vec<Arc<Held>> {
-    let labels = counters.namespace_labels(&class.namespace);
-    let means = |held: &&Arc<Held>| held.term.matches(&class.namespace, labels, &class.labels);
-    counters.held().filter(means).cloned().collect()
 }
 
 /// Where those who hold a term are.
@@ -203,6 +197,14 @@ fn spread(counters: &mut Counters, class: &Class, constraint: &Constraint, keys:
         keys: keys.to_vec(),
     };
     Topic { topology, counter: counters.ask(&question, topology, Some(places)) }
+}
+
+/// Where each node is a domain of its own and only scored.
+fn by_node(counters: &mut Counters, class: &Class, constraint: &Constraint) -> Topic {
+    let topology = counters.topology(&constraint.topology_key);
+    let namespace = class.namespace.clone();
+    let question = Question::Spread { namespace, selector: constraint.selector.clone() };
+    Topic { topology, counter: counters.ask_by_node(&question) }
 }
 
 /// The pod's own constraints, or the profile's defaults with the selector of the pod's services and controller.

@@ -61,13 +61,14 @@ fn spread(plan: &Plan, cluster: &Cluster, fit: &[(NodeIx, Scores)], weight: i64,
         };
         // More domains make each pod more of a reason, or zones would weigh less than nodes.
         let each = ((size + 2) as f64).ln();
-        let (per_node, domains) = (counters.per_node(soft.at.counter), counters.read(soft.at.counter));
+        let per_node = counters.per_node(soft.at.counter);
+        let domains = (!soft.hostname).then(|| &counters.read(soft.at.counter).counts);
         for (sum, (ix, _)) in sums.iter_mut().zip(fit) {
             let here = domain[*ix as usize];
             if here != NOWHERE {
-                let count = match soft.hostname {
-                    true => i64::from(per_node[*ix as usize]),
-                    false => domains.counts[here as usize],
+                let count = match domains {
+                    None => i64::from(per_node[*ix as usize]),
+                    Some(counts) => counts[here as usize],
                 };
                 *sum += count as f64 * each + (soft.max_skew - 1) as f64;
             }

@@ -1,12 +1,15 @@
 //! The domains of a topology, which nodes count in each, and how many pods are there.
 
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use super::NOWHERE;
 use crate::cluster::NodeIx;
-use crate::node::Node;
+use crate::cluster::bits::Bits;
+use crate::cluster::words::{Word, Words};
 use crate::pod::{Inclusion, Spec};
+use crate::taint::Tolerance;
 
 /// Which nodes count as places for a constraint.
 #[derive(Clone, Debug)]
@@ -23,46 +26,70 @@ pub struct Topology {
     pub key: String,
     /// Of each node.
     pub domain: Vec<u32>,
-    pub values: HashMap<Arc<str>, u32>,
+    /// The domain of each value.
+    pub values: HashMap<Word, u32>,
 }
 
 /// Counts by domain of one topology.
 pub struct Domains {
     pub topology: usize,
     pub(super) places_text: String,
-    places: Option<Places>,
-    /// Whether each node counts; empty where all do.
-    eligible: Vec<bool>,
+    pub(super) places: Option<Places>,
+    set: Arc<PlaceSet>,
     pub(super) epoch: u64,
     pub counts: Vec<i64>,
-    /// Nodes that count in each domain: a domain without any is none.
-    pub nodes: Vec<u32>,
     /// The sum of all counts.
     pub total: i64,
 }
 
+/// The places of a topology; all questions over the same ones share them.
+#[derive(Default)]
+pub struct PlaceSet {
+    /// The nodes that count; `None` where all do.
+    eligible: Option<Bits>,
+    /// Nodes that count in each domain: a domain without any is none.
+    nodes: Vec<u32>,
+}
+
 impl Places {
+    /// Equal for equal places: pods that differ in other things count over the same ones.
     pub(super) fn text(&self) -> String {
-        format!("{} {:?} {:?} {:?}", self.spec.id, self.affinity, self.taints, self.keys)
+        let mut text = format!("{:?}", self.keys);
+        if self.affinity == Inclusion::Honor && !self.spec.required.is_empty() {
+            let _ = write!(text, " {:?}", self.spec.required);
+        }
+        if self.taints == Inclusion::Honor {
+            let _ = write!(text, " {:?}", self.spec.tolerations);
+        }
+        text
     }
 
-    fn include(&self, ix: usize, node: &Node, topologies: &dyn Fn(usize, usize) -> u32) -> bool {
-        self.keys.iter().all(|key| topologies(*key, ix) != NOWHERE)
-            && (self.affinity == Inclusion::Ignore || self.spec.required.matches(node))
-            && (self.taints == Inclusion::Ignore
-                || crate::taint::all_tolerated(&node.taints, &self.spec.tolerations))
+    /// The nodes that are.
+    fn find(&self, words: &Words, topologies: &[Topology]) -> Bits {
+        let spec = &self.spec;
+        let mut nodes = words.there().clone();
+        for key in &self.keys {
+            nodes.intersect(&words.having_key(&topologies[*key].key));
+        }
+        if self.affinity == Inclusion::Honor {
+            spec.required.choose(words).keep(&mut nodes);
+        }
+        if self.taints == Inclusion::Honor {
+            let tolerance = Tolerance::new(words);
+            let tainted = |ix: &NodeIx| tolerance.of(&spec.tolerations, words, *ix).is_none();
+            (0..words.width() as NodeIx).filter(tainted).for_each(|ix| nodes.remove(ix));
+        }
+        nodes
     }
 }
 
 impl Topology {
-    pub fn domain_of(&mut self, node: Option<&Node>) -> u32 {
-        let Some(value) = node.and_then(|n| n.label(&self.key)) else { return NOWHERE };
-        if let Some(&domain) = self.values.get(value) {
-            return domain;
-        }
-        let domain = self.values.len() as u32;
-        self.values.insert(value.into(), domain);
-        domain
+    /// The number of a value may be given to another when no node has it any more: so is its domain then.
+    pub fn domain_of(&mut self, words: &Words, node: NodeIx) -> u32 {
+        let value = words.key(&self.key).and_then(|key| words.label(node, key));
+        let Some(value) = value else { return NOWHERE };
+        let next = self.values.len() as u32;
+        *self.values.entry(value).or_insert(next)
     }
 }
 
@@ -72,40 +99,58 @@ impl Domains {
             topology,
             places_text,
             places,
-            eligible: Vec::new(),
+            set: Arc::default(),
             // No epoch is this one: the counts are made when first read.
             epoch: u64::MAX,
             counts: Vec::new(),
-            nodes: Vec::new(),
             total: 0,
         }
     }
 
-    /// Whether a node is one of the places.
-    pub fn includes(&self, node: NodeIx) -> bool {
-        self.eligible.get(node as usize).copied().unwrap_or(true)
+    /// Nodes that count in each domain.
+    pub fn nodes(&self) -> &[u32] {
+        &self.set.nodes
     }
 
-    pub(super) fn rebuild(&mut self, per_node: &[u16], topologies: &[Topology], nodes: &[Option<Arc<Node>>]) {
-        let width = topologies[self.topology].values.len();
-        self.counts = vec![0; width];
-        self.nodes = vec![0; width];
+    /// Whether a node is one of the places.
+    pub fn includes(&self, node: NodeIx) -> bool {
+        self.set.includes(node)
+    }
+
+    /// Counts anew, over these places.
+    pub(super) fn rebuild(&mut self, per_node: &[u16], topology: &Topology, set: Arc<PlaceSet>) {
+        self.counts.clear();
+        self.counts.resize(topology.values.len(), 0);
         self.total = 0;
-        let at = |key: usize, ix: usize| topologies[key].domain[ix];
-        if let Some(places) = &self.places {
-            let include = |(ix, node): (usize, &Option<Arc<Node>>)| {
-                node.as_ref().is_some_and(|node| places.include(ix, node, &at))
-            };
-            self.eligible = nodes.iter().enumerate().map(include).collect();
-        }
-        for (ix, count) in per_node.iter().enumerate() {
-            let domain = at(self.topology, ix);
-            if domain == NOWHERE || !self.includes(ix as NodeIx) {
-                continue;
+        for (ix, count) in per_node.iter().enumerate().filter(|(_, count)| **count != 0) {
+            let domain = topology.domain[ix];
+            if domain != NOWHERE && set.includes(ix as NodeIx) {
+                self.counts[domain as usize] += i64::from(*count);
+                self.total += i64::from(*count);
             }
-            self.counts[domain as usize] += i64::from(*count);
-            self.nodes[domain as usize] += 1;
-            self.total += i64::from(*count);
         }
+        self.set = set;
+    }
+}
+
+impl PlaceSet {
+    pub(super) fn new(
+        topology: usize,
+        places: Option<&Places>,
+        topologies: &[Topology],
+        words: &Words,
+    ) -> PlaceSet {
+        let eligible = places.map(|places| places.find(words, topologies));
+        let mut set = PlaceSet { eligible, nodes: vec![0; topologies[topology].values.len()] };
+        for (ix, domain) in topologies[topology].domain.iter().enumerate() {
+            if *domain != NOWHERE && set.includes(ix as NodeIx) {
+                set.nodes[*domain as usize] += 1;
+            }
+        }
+        set
+    }
+
+    fn includes(&self, node: NodeIx) -> bool {
+        self.eligible.as_ref().is_none_or(|nodes| nodes.has(node))
     }
 }

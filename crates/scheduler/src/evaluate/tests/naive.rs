@@ -277,11 +277,23 @@ fn a_node(name: usize, pick: &mut dyn FnMut(u64) -> u64) -> Value {
     if pick(2) > 0 {
         labels.push(format!(r#""disk":"{}""#, ["ssd", "hdd"][pick(2) as usize]));
     }
+    // Words that come and go: their numbers are given to others.
+    if pick(2) > 0 {
+        labels.push(format!(r#""rack":"{}""#, pick(40)));
+    }
+    if pick(2) > 0 {
+        labels.push(format!(r#""own-{}":"{}""#, pick(30), ["ssd", "z1", "v"][pick(3) as usize]));
+    }
+    let a_taint = |pick: &mut dyn FnMut(u64) -> u64| {
+        let key = if pick(2) > 0 { "k".to_owned() } else { format!("k{}", pick(30)) };
+        let effect = ["NoSchedule", "PreferNoSchedule", "PreferNoSchedule", "NoExecute"][pick(4) as usize];
+        format!(r#"{{"key":"{key}","value":"{}","effect":"{effect}"}}"#, ["", "a", "b"][pick(3) as usize])
+    };
     let taint = match pick(8) {
-        0 => r#""taints":[{"key":"k","effect":"NoSchedule"}]"#,
-        1 => r#""taints":[{"key":"k","effect":"PreferNoSchedule"}]"#,
-        2 => r#""unschedulable":true"#,
-        _ => "",
+        0 | 1 => format!(r#""taints":[{}]"#, a_taint(pick)),
+        2 => r#""unschedulable":true"#.to_owned(),
+        3 => format!(r#""taints":[{},{}]"#, a_taint(pick), a_taint(pick)),
+        _ => String::new(),
     };
     tree(&format!(
         r#"{{"metadata":{{"name":"n{name}","labels":{{{}}}}},"spec":{{{taint}}},"status":{{"allocatable":{{
@@ -340,7 +352,19 @@ fn a_pod(name: usize, node: &str, pick: &mut dyn FnMut(u64) -> u64) -> Value {
             _ => {}
         }
     }
-    if pick(5) == 0 {
+    if pick(4) == 0 {
+        let kind = ["requiredDuringSchedulingIgnoredDuringExecution", PREFERRED][pick(2) as usize];
+        let terms: Vec<String> = (0..1 + pick(2)).map(|_| a_term(pick)).collect();
+        affinity.push(match kind {
+            PREFERRED => {
+                let weighed =
+                    |term: &String| format!(r#"{{"weight":{},"preference":{term}}}"#, 1 + terms.len());
+                let terms: Vec<String> = terms.iter().map(weighed).collect();
+                format!(r#""nodeAffinity":{{"{PREFERRED}":[{}]}}"#, terms.join(","))
+            }
+            _ => format!(r#""nodeAffinity":{{"{kind}":{{"nodeSelectorTerms":[{}]}}}}"#, terms.join(",")),
+        });
+    } else if pick(5) == 0 {
         affinity.push(
             r#""nodeAffinity":{"preferredDuringSchedulingIgnoredDuringExecution":[{"weight":5,"preference":{
             "matchExpressions":[{"key":"disk","operator":"Exists"}]}}]}"#
@@ -353,6 +377,11 @@ fn a_pod(name: usize, node: &str, pick: &mut dyn FnMut(u64) -> u64) -> Value {
     match pick(6) {
         0 => spec.push(r#""nodeSelector":{"disk":"ssd"}"#.to_owned()),
         1 => spec.push(r#""tolerations":[{"key":"k","operator":"Exists"}]"#.to_owned()),
+        2 => spec.push(format!(
+            r#""tolerations":[{{"key":"k","value":"a"}},{{"key":"k{}","operator":"Exists","effect":"PreferNoSchedule"}}]"#,
+            pick(30)
+        )),
+        3 if pick(2) == 0 => spec.push(format!(r#""nodeSelector":{{"own-{}":"v"}}"#, pick(30))),
         _ => {}
     }
     if !node.is_empty() {
@@ -375,6 +404,35 @@ fn a_pod(name: usize, node: &str, pick: &mut dyn FnMut(u64) -> u64) -> Value {
         app(pick),
         spec.join(",")
     ))
+}
+
+const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+
+/// A term about nodes: every operator, keys and values that are there or not, names of nodes.
+fn a_term(pick: &mut dyn FnMut(u64) -> u64) -> String {
+    let mut parts = Vec::new();
+    if pick(4) > 0 {
+        let operator = ["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"][pick(6) as usize];
+        let key = match pick(4) {
+            0 => "disk".to_owned(),
+            1 => format!("own-{}", pick(30)),
+            _ => "rack".to_owned(),
+        };
+        let values = match operator {
+            "Exists" | "DoesNotExist" => String::new(),
+            "Gt" | "Lt" => format!(r#","values":["{}"]"#, pick(40)),
+            _ => format!(r#","values":["{}","ssd","{}"]"#, pick(40), pick(40)),
+        };
+        parts.push(format!(r#""matchExpressions":[{{"key":"{key}","operator":"{operator}"{values}}}]"#));
+    }
+    if parts.is_empty() || pick(6) == 0 {
+        let operator = ["In", "NotIn"][pick(2) as usize];
+        parts.push(format!(
+            r#""matchFields":[{{"key":"metadata.name","operator":"{operator}","values":["n{}"]}}]"#,
+            pick(10)
+        ));
+    }
+    format!("{{{}}}", parts.join(","))
 }
 
 /// Some pods of a node taken away and some put there: in thought, and in the lists.

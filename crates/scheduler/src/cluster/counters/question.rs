@@ -1,0 +1,56 @@
+//! Which placed pods are counted.
+
+use std::sync::Arc;
+
+use object::selector::LabelSelector;
+
+use super::by_label::must_have;
+use crate::pod::{Class, PodTerm};
+use crate::read::Labels;
+
+#[derive(Clone, Debug)]
+pub enum Question {
+    /// Those of a namespace that are not going away, for spreading.
+    Spread { namespace: Arc<str>, selector: LabelSelector },
+    /// Those that all terms mean.
+    Terms(Vec<PodTerm>),
+    /// Those that hold a term, by its text.
+    Holders(String),
+}
+
+impl Question {
+    pub(super) fn about(&self, class: &Class, namespace_labels: &Labels) -> bool {
+        match self {
+            Question::Spread { namespace, selector } => {
+                class.namespace == *namespace
+                    && !selector.is_everything()
+                    && selector.matches(&|key| class.label(key))
+            }
+            Question::Terms(terms) => {
+                let matches = |t: &PodTerm| t.matches(&class.namespace, namespace_labels, &class.labels);
+                !terms.is_empty() && terms.iter().all(matches)
+            }
+            Question::Holders(text) => class.holds(text),
+        }
+    }
+
+    /// Equal for equal questions.
+    pub(super) fn text(&self) -> String {
+        format!("{self:?}")
+    }
+
+    /// A label all the pods must have.
+    pub(super) fn must_have(&self) -> Option<(Arc<str>, Arc<str>)> {
+        match self {
+            Question::Spread { selector, .. } => must_have(selector),
+            Question::Terms(terms) => terms.iter().find_map(|term| must_have(&term.selector)),
+            Question::Holders(_) => None,
+        }
+    }
+
+    /// Whether the labels of namespaces decide which pods are meant.
+    pub(super) fn chooses_namespaces(&self) -> bool {
+        let by_label = |t: &PodTerm| t.namespace_selector != LabelSelector::nothing();
+        matches!(self, Question::Terms(terms) if terms.iter().any(by_label))
+    }
+}
