@@ -19,7 +19,8 @@ pub trait Runtime: Send {
     fn look(&mut self, pod: &Pod<'_>, now: Millis) -> Option<Sandbox>;
     /// Sets up what the containers share: the address above all.
     fn create(&mut self, pod: &Pod<'_>, now: Millis);
-    /// Starts a container, by its place in [`Pod::containers`]; `attempt` counts restarts.
+    /// Starts a container, by its place in [`Pod::containers`]; `attempt` counts restarts. One that
+    /// still runs is ended first.
     fn start(&mut self, pod: &Pod<'_>, container: usize, attempt: u32, now: Millis);
     /// Ends all containers, those that do not end by themselves within the grace by force. May be asked again, with less.
     fn stop(&mut self, pod: &Pod<'_>, grace_seconds: i64, now: Millis);
@@ -52,6 +53,8 @@ pub struct Sandbox {
 pub struct Running {
     pub id: String,
     pub image_id: String,
+    /// Its image is not the one the pod asks for any more.
+    pub outdated: bool,
     /// How often it was restarted.
     pub attempt: u32,
     pub state: Container,

@@ -329,6 +329,14 @@ impl Worker {
                     false
                 }
                 Some((Container::Created, _)) => false,
+                Some((Container::Running { .. }, attempt))
+                    if there.is_some_and(|c| c.outdated) && container.role != Role::Init =>
+                {
+                    let told = format!("Container {} definition changed, will be restarted", container.name);
+                    step.tell(Some(index), Severity::Normal, "Killing", told);
+                    starts.push((index, attempt + 1));
+                    true
+                }
                 Some((Container::Running { .. }, _)) => container.role != Role::Init,
                 Some((Container::Exited(exit), attempt)) => {
                     if pod.restarts(container, exit.code) {

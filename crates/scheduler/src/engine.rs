@@ -310,6 +310,15 @@ impl Engine {
         })
     }
 
+    /// What the plugins say that are asked when no node is left, in their order.
+    fn after_filters(&self, profile: usize, preemption: Option<&str>) -> String {
+        let plugins = &self.config.profiles[profile].post_filter;
+        // Claims are not bound here yet, so there is never one to take back.
+        let claims = plugins.has(Plugin::DynamicResources).then_some("no new claims to deallocate");
+        let preemption = preemption.map(|words| format!("preemption: {words}"));
+        claims.into_iter().chain(preemption.as_deref()).collect::<Vec<_>>().join(", ")
+    }
+
     fn unfit(
         &mut self,
         queued: Queued,
@@ -331,7 +340,7 @@ impl Engine {
         if waits {
             // Its victims are on their way: looking again now would find others elsewhere.
             let words = "not eligible due to a terminating pod on the nominated node.";
-            diagnosis.post_filter = format!("preemption: {words}");
+            diagnosis.post_filter = self.after_filters(profile, Some(words));
             failure.nominated_node = None;
         } else if self.config.profiles[profile].post_filter.has(Plugin::DefaultPreemption) {
             let budgets: Vec<Budget> = self.budgets.values().cloned().collect();
@@ -349,12 +358,16 @@ impl Engine {
                     }
                     failure.nominated_node = Some(name);
                 }
-                Preemption::Helpless(words) => diagnosis.post_filter = format!("preemption: {words}"),
+                Preemption::Helpless(words) => {
+                    diagnosis.post_filter = self.after_filters(profile, Some(&words));
+                }
                 Preemption::Refused(words) => {
-                    diagnosis.post_filter = format!("preemption: {words}");
+                    diagnosis.post_filter = self.after_filters(profile, Some(words));
                     failure.nominated_node = None;
                 }
             }
+        } else {
+            diagnosis.post_filter = self.after_filters(profile, None);
         }
         failure.message = diagnosis.message(&pod.class.spec);
         if let Some(node) = &failure.nominated_node {

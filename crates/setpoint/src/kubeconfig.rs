@@ -79,8 +79,8 @@ pub fn print(matches: &ArgMatches) -> Result<()> {
     let path = default_path(&cli::data_dir_of(matches));
     let text = std::fs::read_to_string(&path).with_context(|| {
         format!(
-            "no kubeconfig at {}: start a server on that data directory first (setpoint up --data-dir DIR), or name \
-             the directory with --data-dir",
+            "no kubeconfig at {}: start a server on that data directory first (setpoint up --data-dir DIR), name the \
+             directory with --data-dir, or read the file that the server's --kubeconfig named",
             path.display()
         )
     })?;

@@ -25,6 +25,7 @@ pub fn flags() -> [Arg; 3] {
             .long("simulated-nodes")
             .value_name("N")
             .default_value("0")
+            .allow_negative_numbers(true)
             .value_parser(value_parser!(u32).range(0..=50_000))
             .help("Nodes without containers: their pods become Running and Ready, and do what their command or annotations say"),
         Arg::new("scheduler-config")

@@ -282,5 +282,7 @@ fn announce(settings: &Settings, url: &str) {
     println!("  kubeconfig  {kubeconfig}");
     let next =
         if nodes.is_some() { "create deployment web --image=nginx --replicas=3" } else { "get namespaces" };
-    println!("Next: export KUBECONFIG={kubeconfig} && kubectl {next}");
+    // As it works in whatever folder it is pasted.
+    let absolute = std::path::absolute(&settings.kubeconfig).unwrap_or_else(|_| settings.kubeconfig.clone());
+    println!("Next: export KUBECONFIG={} && kubectl {next}", absolute.display());
 }

@@ -3,6 +3,7 @@
 //! A container is four times and a code, so 150,000 pods are a few dozen megabytes and cost nothing while they run.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
 
 use env::Env;
@@ -34,6 +35,8 @@ struct Simulated {
 
 /// The course of a container's run.
 struct Course {
+    /// A hash of the image's name: all that may change while it runs.
+    image: u64,
     attempt: u32,
     code: i32,
     starts: Millis,
@@ -66,6 +69,7 @@ impl Containers {
         }
         let wait = own.ready_millis.or(self.node.ready_millis).unwrap_or_else(|| probe_delay(container));
         Course {
+            image: hash(container.image),
             attempt,
             code: end.map_or(0, |end| end.code),
             starts,
@@ -131,7 +135,7 @@ impl Runtime for Containers {
             there.containers.resize_with(container + 1, || None);
         }
         let slot = &mut there.containers[container];
-        course.last = slot.take().map(|before| Box::new((before.starts, before.ends, before.code)));
+        course.last = slot.take().map(|before| Box::new((before.starts, before.ends.min(now), before.code)));
         *slot = Some(course);
     }
 
@@ -187,7 +191,9 @@ impl Containers {
             let at = |name: &str| moment(&[state, "terminated", name]).unwrap_or(0);
             Some((at("startedAt"), at("finishedAt"), i32::try_from(code).unwrap_or(1)))
         };
+        let image = hash(said.str_at(&["image"]).unwrap_or(container.image));
         let over = |(starts, ends, code)| Course {
+            image,
             attempt,
             code,
             starts,
@@ -199,6 +205,7 @@ impl Containers {
         if let Some(since) = moment(&["state", "running", "startedAt"]) {
             let mut course = self.course(pod, index, attempt, since);
             course.last = ended("lastState").map(Box::new);
+            course.image = image;
             return Some(course);
         }
         if let Some(run) = ended("state") {
@@ -224,9 +231,17 @@ impl Course {
             let id = id(pod, index, self.attempt.saturating_sub(1));
             Exit { code, started, finished, id }
         });
-        let image_id = format!("simulated/{}", pod.containers[index].image);
-        Running { id: id(pod, index, self.attempt), image_id, attempt: self.attempt, state, last }
+        let image = pod.containers[index].image;
+        let (id, image_id) = (id(pod, index, self.attempt), format!("simulated/{image}"));
+        Running { id, image_id, outdated: self.image != hash(image), attempt: self.attempt, state, last }
     }
+}
+
+/// The same in every run of the program: `DefaultHasher::new` has no secret.
+fn hash(image: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    image.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Made from what is known, so that nothing has to be kept.

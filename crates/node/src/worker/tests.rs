@@ -55,7 +55,7 @@ impl Runtime for ByHand {
         });
         let state = Container::Running { since: now, ready: true };
         let (id, image_id) = (format!("id-{container}"), String::new());
-        self.there.insert(container, Running { id, image_id, attempt, state, last });
+        self.there.insert(container, Running { id, image_id, outdated: false, attempt, state, last });
     }
     fn stop(&mut self, _: &Pod<'_>, grace_seconds: i64, _: Millis) {
         self.log.push(format!("stop-{grace_seconds}"));

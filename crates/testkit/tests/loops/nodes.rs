@@ -570,3 +570,40 @@ async fn the_same_seed_gives_the_same_cluster() {
     let (first, second) = (told(52).await, told(52).await);
     assert!(first == second, "two runs of one seed differ");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_container_whose_image_changes_is_restarted() {
+    let world = World::new(57, 1).await;
+    let sidecar = |pod: &mut Value| {
+        pod["spec"]["restartPolicy"] = json!("Never");
+        pod["spec"]["initContainers"] = json!([{"name": "s", "image": "proxy", "restartPolicy": "Always"}]);
+    };
+    world.run("web", "sim-0", Value::Null, sidecar).await;
+    let before = world.pod("web", "running", phase("Running")).await;
+    assert_eq!(status(&before)["restartCount"], 0);
+    world.sleep(5_000).await;
+    let change = json!({"spec": {"containers": [{"name": "c", "image": "nginx:2"}]}});
+    patch(&world, "web", &change).await;
+    let after = world.pod("web", "restarted", |pod| status(pod)["restartCount"] == 1).await;
+    let (old, new) = (status(&before), status(&after));
+    assert_eq!((&new["image"], &new["imageID"]), (&json!("nginx:2"), &json!("simulated/nginx:2")));
+    assert_ne!(new["containerID"], old["containerID"]);
+    assert_eq!(new["lastState"]["terminated"]["containerID"], old["containerID"]);
+    assert_eq!(new["lastState"]["terminated"]["startedAt"], old["state"]["running"]["startedAt"]);
+    assert!(new["state"]["running"]["startedAt"].as_str() > old["state"]["running"]["startedAt"].as_str());
+    // Whatever the restart policy says; and nothing else is touched.
+    assert_eq!(after["status"]["initContainerStatuses"], before["status"]["initContainerStatuses"]);
+    world.sleep(60_000).await;
+    let later = world.cluster.get(format!("{PODS}/web")).await.ok(200);
+    assert_eq!(later, after, "once is enough");
+    let events = world.cluster.get(EVENTS).await.ok(200);
+    let told = |event: &&Value| event["message"] == "Container c definition changed, will be restarted";
+    assert_eq!(events["items"].as_array().unwrap().iter().filter(told).count(), 1);
+    world.stop().await;
+}
+
+async fn patch(world: &World, name: &str, change: &Value) {
+    let media = "application/strategic-merge-patch+json";
+    let ask = world.cluster.request("PATCH", format!("{PODS}/{name}"));
+    ask.typed(media, change.to_string().into_bytes()).send().await.ok(200);
+}

@@ -131,7 +131,7 @@ async fn a_pod_that_cannot_be_placed_says_why_and_wakes_when_it_can() {
     assert_eq!(condition(&waits, "PodScheduled")["reason"], "Unschedulable");
 
     add_node(&cluster, "n1", json!({"taints": [{"key": "k", "effect": "NoSchedule"}]})).await;
-    let tainted = "0/1 nodes are available: 1 node(s) had untolerated taint(s). preemption: 0/1 nodes are available: \
+    let tainted = "0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/1 nodes are available: \
                    1 Preemption is not helpful for scheduling.";
     until(&cluster, "a", "saw the taint", |p| why(p) == tainted).await;
     assert!(messages(&cluster, "FailedScheduling").await.contains(&tainted.to_owned()));

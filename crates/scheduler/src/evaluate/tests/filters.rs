@@ -13,7 +13,7 @@ fn place(nodes: &[Value], placed: &[Value], waits: Value) -> Result<String, Stri
 /// The message without the part about preemption.
 fn why(nodes: &[Value], placed: &[Value], waits: Value) -> String {
     let message = place(nodes, placed, waits).expect_err("no node fits");
-    message.split(" preemption:").next().unwrap_or_default().to_owned()
+    message.split(" no new claims").next().unwrap_or_default().to_owned()
 }
 
 fn on(name: &str, node: &str, labels: &str, requests: &str, spec: &str) -> Value {
@@ -33,7 +33,7 @@ fn the_message_counts_the_reasons_and_sorts_them() {
     assert_eq!(
         message,
         "0/4 nodes are available: 1 Insufficient cpu, 1 Insufficient memory, 1 node(s) were unschedulable, \
-         2 node(s) had untolerated taint(s). preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
+         2 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
     );
 }
 

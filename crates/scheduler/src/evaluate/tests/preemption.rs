@@ -59,12 +59,12 @@ fn nobody_goes_for_a_pod_that_may_not_preempt_or_is_no_more_important() {
     let never =
         fail(&mut engine, pod("p", "", r#""cpu":"2""#, r#""priority":50,"preemptionPolicy":"Never""#));
     assert!(never.victims.is_empty());
-    let words = "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never.";
+    let words = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.";
     assert_eq!(never.message, words);
     let equal = fail(&mut engine, pod("q", "", r#""cpu":"2""#, r#""priority":1"#));
     assert_eq!(
         equal.message,
-        "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
+        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: \
          1 No preemption victims found for incoming pod."
     );
     assert_eq!(equal.nominated_node.as_deref(), Some(""));
