@@ -105,7 +105,8 @@ impl Scenario for Hold {
             site.delete(&path)?;
         }
         wait(site, progress, "waiting for the pods to go", (began, TIME_LIMIT), &mut |site| {
-            let path = format!("{}?labelSelector=app&limit=1", site.path("pods"));
+            // Not those of the single calls, whose app is web.
+            let path = format!("{}?labelSelector=app%21%3Dweb&limit=1", site.path("pods"));
             Ok(memchr::memmem::find(&site.get(&path)?, b"\"uid\"").is_none())
         })?;
         note(format!("all gone {:.1} s after the Deployments were deleted", began.elapsed().as_secs_f64()));
