@@ -30,3 +30,10 @@ pub use rbac::{Policy, Rule};
 pub use service_account::ServiceAccounts;
 pub use tokens::Tokens;
 pub use user::{UserInfo, groups, names};
+
+/// The machine's randomness, for keys and signatures alone: a world under a seed repeats everything else, but nothing that
+/// could be guessed from its seed may ever sign for a real one.
+#[allow(clippy::disallowed_methods, reason = "keys must not follow from a seed")]
+pub(crate) fn random() -> ring::rand::SystemRandom {
+    ring::rand::SystemRandom::new()
+}

@@ -112,7 +112,7 @@ impl Pki {
             path: dir.into(),
             source,
         })?;
-        let random = SystemRandom::new();
+        let random = crate::random();
         let names = serving_names(names)?;
         let ca = Arc::new(Authority::open_or_create(dir, now_unix, &random)?);
         let serving = leaf(dir, &ca, &SERVING, &names, now_unix, &random)?.0;

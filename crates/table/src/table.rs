@@ -248,14 +248,16 @@ impl Table {
             return;
         }
         let now = self.env.now_seconds() as u32;
+        // Before the count: an index that is made meanwhile says so again.
+        self.indexed.store(false, Ordering::Relaxed);
         let mut left = 0;
         for cell in self.shards.iter().filter(|cell| cell.shard.read().indexes_made() > 0) {
             let mut shard = cell.shard.write();
             shard.drop_idle_indexes(now);
             left += shard.indexes_made();
         }
-        if left == 0 {
-            self.indexed.store(false, Ordering::Relaxed);
+        if left > 0 {
+            self.indexed.store(true, Ordering::Relaxed);
         }
     }
 

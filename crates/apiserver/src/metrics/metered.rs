@@ -112,6 +112,9 @@ impl Engine for Metered {
     fn health(&self) -> Result<(), String> {
         self.engine.health()
     }
+    fn failed(&self) -> Option<String> {
+        self.engine.failed()
+    }
     fn size_bytes(&self) -> Option<u64> {
         self.engine.size_bytes()
     }

@@ -183,13 +183,12 @@ impl KeySet {
 impl SigningKey {
     /// A new P-256 key in PKCS#8.
     pub fn generate_pkcs8() -> Result<Vec<u8>, KeyError> {
-        let key =
-            EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+        let key = EcdsaKeyPair::generate_pkcs8(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, &crate::random());
         key.map(|k| k.as_ref().to_vec()).map_err(|_| KeyError::Crypto("generate a key"))
     }
 
     pub fn from_pkcs8(pkcs8: &[u8]) -> Result<SigningKey, KeyError> {
-        let random = SystemRandom::new();
+        let random = crate::random();
         let curves = [
             (Family::P256, &signature::ECDSA_P256_SHA256_FIXED_SIGNING),
             (Family::P384, &signature::ECDSA_P384_SHA384_FIXED_SIGNING),
@@ -231,7 +230,7 @@ impl SigningKey {
 
     fn rsa(pair: RsaKeyPair) -> Result<SigningKey, KeyError> {
         let public = PublicKey::new(Family::Rsa, pair.public().as_ref()).ok_or(KeyError::Unusable)?;
-        Ok(SigningKey { pair: Pair::Rsa(pair), public, random: SystemRandom::new() })
+        Ok(SigningKey { pair: Pair::Rsa(pair), public, random: crate::random() })
     }
 
     fn from_section(kind: SectionKind, der: &[u8]) -> Result<SigningKey, KeyError> {

@@ -5,7 +5,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use ring::rand::{SecureRandom, SystemRandom};
+use ring::rand::SecureRandom;
 use ring::signature::KeyPair;
 
 use super::certificate::{self, CryptoError, Parsed, Request, Usage};
@@ -41,7 +41,7 @@ impl Issuer {
 
     /// An authority that no file keeps, for tests and forks.
     pub fn in_memory(now_unix: u64) -> Result<Issuer, PkiError> {
-        let random = SystemRandom::new();
+        let random = crate::random();
         let key = certificate::generate_key(&random)?;
         let key = key_pair(&key, &random).ok_or(CryptoError("use a key it generated"))?;
         let request = Request {
@@ -86,7 +86,7 @@ impl Issuer {
             .saturating_add(lifetime_seconds)
             .saturating_sub(if short { 0 } else { CLOCK_SKEW_SECONDS })
             .min(self.ca.not_after);
-        let random = SystemRandom::new();
+        let random = crate::random();
         let mut serial = [0u8; 16];
         random.fill(&mut serial).map_err(|_| CryptoError("draw a serial number"))?;
         serial[0] = serial[0] & 0x7f | 0x01;

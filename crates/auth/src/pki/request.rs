@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 
-use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P384_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, ED25519,
     KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
@@ -100,7 +99,7 @@ pub fn new_request(
     organizations: &[String],
     names: &[String],
 ) -> Result<(Vec<u8>, String), CryptoError> {
-    let random = SystemRandom::new();
+    let random = crate::random();
     let key = certificate::generate_key(&random)?;
     let pair = key_pair(&key, &random).ok_or(CryptoError("use a key it generated"))?;
     let mut attributes = Vec::new();

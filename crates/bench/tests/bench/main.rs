@@ -73,13 +73,14 @@ fn comparison_measures_both_and_namespace_that_stays_is_finalized() {
         "--warmup",
         "0",
         "--rounds",
-        "1",
+        "2",
         "--against",
         against.to_str().unwrap(),
         "create",
     ];
     let figures = bench(folder.path(), &one.url(), &arguments).unwrap();
     assert!(figures.contains("\"target\":\"A\"") && figures.contains("\"target\":\"B\""), "{figures}");
+    assert_eq!(figures.matches("\"round\":2").count(), 2, "two rounds of both: {figures}");
     assert_eq!((one.paths(), other.paths()), (Vec::new(), Vec::new()));
 }
 

@@ -145,7 +145,7 @@ async fn kill_9_under_concurrent_writes_loses_nothing_acknowledged() {
 /// Runs the writer under strace, which makes the n-th call fail.
 async fn inject(call: &str, error: &str, when: &str, snapshot_log_bytes: u64) -> Option<Said> {
     if !Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status().is_ok_and(|s| s.success()) {
-        println!("skipped: strace missing (or not allowed to trace)");
+        println!("\nskipped: strace missing (or not allowed to trace)");
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -239,7 +239,7 @@ async fn a_power_cut_right_after_an_answer_loses_nothing_acknowledged() {
         .then(|| LoopMount::new(image, root.path().join("mnt"), "loop"))
         .flatten()
     else {
-        println!("skipped: needs root, mkfs.ext4 and loop devices");
+        println!("\nskipped: needs root, mkfs.ext4 and loop devices");
         return;
     };
     let seed = 3;
@@ -298,7 +298,7 @@ async fn a_full_disk_stops_the_store_and_more_space_mends_it() {
         .then(|| LoopMount::new(image, root.path().join("mnt"), "loop"))
         .flatten()
     else {
-        println!("skipped: needs root, mkfs.ext4 and loop devices");
+        println!("\nskipped: needs root, mkfs.ext4 and loop devices");
         return;
     };
     let data = disk.dir.join("data");
@@ -348,7 +348,7 @@ async fn without_permission_the_message_says_so() {
         command.uid(65534).gid(65534);
     }
     let Ok(output) = command.output() else {
-        println!("skipped: another user may not run the writer");
+        println!("\nskipped: another user may not run the writer");
         return;
     };
     let said = String::from_utf8(output.stdout).unwrap();

@@ -135,6 +135,25 @@ async fn a_slow_reader_gets_all_or_410() {
     cluster.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_watcher_may_stay_away_for_five_minutes() {
+    let cluster = TestCluster::simulated(28).await;
+    with_maps(&cluster, 1).await;
+    let from = cluster.get(MAPS).await.version();
+    let change = |n: u32| cluster.merge(format!("{MAPS}/m000"), json!({"data": {"n": n.to_string()}}));
+    let path = format!("{MAPS}?watch=1&resourceVersion={from}&timeoutSeconds=1");
+    change(1).await.ok(200);
+    cluster.env().sleep(Duration::from_secs(290)).await;
+    change(2).await.ok(200);
+    let told = cluster.watch(&*path).await.rest().await;
+    let seen: Vec<&Value> = told.iter().map(|event| &event["object"]["data"]["n"]).collect();
+    assert_eq!(seen, ["1", "2"]);
+    cluster.env().sleep(Duration::from_secs(20)).await;
+    change(3).await.ok(200);
+    assert!(cluster.get(&*path).await.text().contains("\"code\":410"), "the first change is forgotten");
+    cluster.shutdown().await;
+}
+
 /// Objects by key as a client's cache would hold them.
 type Cache = BTreeMap<String, u64>;
 
