@@ -11,7 +11,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use object::Status;
 
-use crate::credentials::Authorization;
+use crate::credentials::{Authorization, Used};
 use crate::objects::unreadable;
 use crate::pool::{Lasting, Lease, Outgoing, Pool, SendError};
 use crate::refusal;
@@ -80,9 +80,9 @@ impl Caller {
         let mut request = Outgoing { method: said.method, path, headers, body: said.body };
         let (mut later, mut broken) = (0, 0);
         loop {
-            self.authorization.add_to(&mut request.headers).await?;
-            if self.authorization.plugin().is_some_and(|plugin| plugin.rotated()) {
-                self.pool.forget();
+            let used = self.authorization.add_to(&mut request.headers).await?;
+            if let Used::Given(given) = &used {
+                self.pool.renew(given.generation);
             }
             let sent = self.env.timeout(CALL_LIMIT, self.pool.send(&request, lasting)).await;
             let (response, lease) = match sent {
@@ -112,7 +112,7 @@ impl Caller {
             let body = self.env.timeout(CALL_LIMIT, body).await.unwrap_or_else(|_| Err(too_slow()))?;
             lease.finish().await;
             // The token may just have been replaced.
-            if code == 401 && later == 0 && self.authorization.refused() {
+            if code == 401 && later == 0 && self.authorization.refused(&used) {
                 later += 1;
                 continue;
             }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tokio::time::Instant;
 
-use crate::exec::{Exec, Plugin};
+use crate::exec::{Exec, Given, Plugin};
 
 /// What goes into the Authorization header. A client certificate is shown by TLS instead.
 #[derive(Clone, Default, PartialEq)]
@@ -118,6 +118,14 @@ const EXTRA: &AsciiSet = &CONTROLS
 /// A token file is trusted for this long.
 const FRESH: Duration = Duration::from_secs(60);
 
+/// What a request was sent with.
+pub(crate) enum Used {
+    /// Nothing that could be had anew.
+    Fixed,
+    File(HeaderValue),
+    Given(Arc<Given>),
+}
+
 /// Makes the Authorization header.
 pub(crate) struct Authorization {
     env: Env,
@@ -142,39 +150,47 @@ impl Authorization {
         self.exec.as_ref()
     }
 
-    pub async fn add_to(&self, headers: &mut HeaderMap) -> Result<(), Status> {
-        let header = match &self.source {
-            Credentials::None => return Ok(()),
-            Credentials::Token(token) => bearer(token)?,
+    pub async fn add_to(&self, headers: &mut HeaderMap) -> Result<Used, Status> {
+        let (header, used) = match &self.source {
+            Credentials::None => (None, Used::Fixed),
+            Credentials::Token(token) => (Some(bearer(token)?), Used::Fixed),
             Credentials::Basic { user, password } => {
-                secret(&format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))?
+                let login = STANDARD.encode(format!("{user}:{password}"));
+                (Some(secret(&format!("Basic {login}"))?), Used::Fixed)
             }
-            Credentials::TokenFile(path) => self.read_file(path)?,
-            Credentials::Plugin(_) => match self.given().await? {
-                Some(header) => header,
-                None => {
-                    headers.remove(AUTHORIZATION);
-                    return Ok(());
+            Credentials::TokenFile(path) => {
+                let header = self.read_file(path)?;
+                (Some(header.clone()), Used::File(header))
+            }
+            Credentials::Plugin(_) => match &self.exec {
+                Some(exec) => {
+                    let given = exec.credentials().await;
+                    let given =
+                        given.map_err(|why| Status::unavailable(format!("getting credentials: {why}")))?;
+                    (given.token.as_deref().map(bearer).transpose()?, Used::Given(given))
                 }
+                None => (None, Used::Fixed),
             },
         };
-        headers.insert(AUTHORIZATION, header);
-        Ok(())
-    }
-
-    /// The server did not take the token; `true`: another may be had, so it is worth another try.
-    pub fn refused(&self) -> bool {
-        if let Some(exec) = &self.exec {
-            return exec.refused();
+        match header {
+            Some(header) => drop(headers.insert(AUTHORIZATION, header)),
+            None => drop(headers.remove(AUTHORIZATION)),
         }
-        matches!(self.source, Credentials::TokenFile(_)) && self.read.lock().take().is_some()
+        Ok(used)
     }
 
-    async fn given(&self) -> Result<Option<HeaderValue>, Status> {
-        let Some(exec) = &self.exec else { return Ok(None) };
-        let given = exec.credentials().await;
-        let given = given.map_err(|why| Status::unavailable(format!("getting credentials: {why}")))?;
-        given.token.as_deref().map(bearer).transpose()
+    /// The server did not take what was used; `true`: another may be had, so it is worth another try.
+    ///
+    /// Many requests may be refused for one token: only the first has it replaced, the others use what came of that.
+    pub fn refused(&self, used: &Used) -> bool {
+        match (used, &self.exec) {
+            (Used::Given(given), Some(exec)) => exec.refused(given),
+            (Used::File(header), _) => {
+                self.read.lock().take_if(|(_, last)| last == header);
+            }
+            _ => return false,
+        }
+        true
     }
 
     fn read_file(&self, path: &Path) -> Result<HeaderValue, Status> {
@@ -224,22 +240,27 @@ mod tests {
         let sent = async || {
             let mut headers = HeaderMap::new();
             let added = authorization.add_to(&mut headers).await;
-            added.map(|()| headers[AUTHORIZATION].to_str().unwrap().to_owned())
+            added.map(|used| (headers[AUTHORIZATION].to_str().unwrap().to_owned(), used))
         };
-        assert_eq!(sent().await.unwrap_err().code, 503);
+        assert!(sent().await.is_err_and(|status| status.code == 503));
         std::fs::write(&path, "one\n").unwrap();
-        assert_eq!(sent().await.unwrap(), "Bearer one");
+        assert_eq!(sent().await.unwrap().0, "Bearer one");
         std::fs::write(&path, "two\n").unwrap();
-        assert_eq!(sent().await.unwrap(), "Bearer one");
+        assert_eq!(sent().await.unwrap().0, "Bearer one");
         env.sleep(Duration::from_secs(61)).await;
-        assert_eq!(sent().await.unwrap(), "Bearer two");
+        let (token, two) = sent().await.unwrap();
+        assert_eq!(token, "Bearer two");
         std::fs::write(&path, "three\n").unwrap();
-        assert!(authorization.refused());
-        assert_eq!(sent().await.unwrap(), "Bearer three");
+        assert!(authorization.refused(&two));
+        assert_eq!(sent().await.unwrap().0, "Bearer three");
+        // Refused late, for the token before: it is worth another try, and the new token stays.
+        std::fs::write(&path, "four\n").unwrap();
+        assert!(authorization.refused(&two));
+        assert_eq!(sent().await.unwrap().0, "Bearer three");
         // Without the file the last token goes on.
         std::fs::remove_file(&path).unwrap();
         env.sleep(Duration::from_secs(61)).await;
-        assert_eq!(sent().await.unwrap(), "Bearer three");
+        assert_eq!(sent().await.unwrap().0, "Bearer three");
     }
 
     #[test]

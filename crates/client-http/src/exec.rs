@@ -5,7 +5,6 @@
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use codec::json;
@@ -49,6 +48,8 @@ pub(crate) struct Given {
     pub token: Option<String>,
     /// Certificate chain and key, in PEM.
     pub certificate: Option<(Vec<u8>, Vec<u8>)>,
+    /// How often the certificate was another one than before.
+    pub generation: u64,
     /// Unix nanoseconds after which it is worth nothing.
     expires_at: Option<u128>,
 }
@@ -61,14 +62,12 @@ pub(crate) struct Exec {
     given: Mutex<Option<Arc<Given>>>,
     /// Held while the plugin runs, on purpose: who waits uses what it gives.
     running: tokio::sync::Mutex<()>,
-    /// Another certificate came than the open connections were made with.
-    rotated: AtomicBool,
 }
 
 impl Exec {
     pub fn new(env: Env, plugin: Plugin) -> Arc<Exec> {
         let running = tokio::sync::Mutex::default();
-        Arc::new(Exec { env, plugin, given: Mutex::default(), running, rotated: AtomicBool::new(false) })
+        Arc::new(Exec { env, plugin, given: Mutex::default(), running })
     }
 
     /// What is good now: what was given last, or what the plugin gives when it is asked again.
@@ -80,26 +79,23 @@ impl Exec {
         if let Some(given) = self.good() {
             return Ok(given);
         }
-        let given = Arc::new(self.run().await?);
-        let before = self.given.lock().replace(given.clone());
-        if before.is_some_and(|before| before.certificate != given.certificate) {
-            self.rotated.store(true, Ordering::Release);
+        let mut given = self.run().await?;
+        let mut last = self.given.lock();
+        if let Some(before) = last.as_ref() {
+            given.generation = before.generation + u64::from(before.certificate != given.certificate);
         }
+        let given = Arc::new(given);
+        *last = Some(given.clone());
         Ok(given)
     }
 
-    /// The server did not take what was given last; `true`: the plugin will be asked again.
-    pub fn refused(&self) -> bool {
+    /// The server did not take what was used: the plugin is asked again, unless it has been since.
+    pub fn refused(&self, used: &Arc<Given>) {
         let mut given = self.given.lock();
-        // The certificate stays, to be compared with the next one.
-        let Some(old) = given.as_ref().filter(|old| old.expires_at != Some(0)) else { return false };
-        *given = Some(Arc::new(Given { expires_at: Some(0), ..Given::clone(old) }));
-        true
-    }
-
-    /// Whether connections made so far show a certificate that is no longer ours; told once.
-    pub fn rotated(&self) -> bool {
-        self.rotated.swap(false, Ordering::AcqRel)
+        if given.as_ref().is_some_and(|given| Arc::ptr_eq(given, used)) {
+            // The certificate stays, to be compared with the next one.
+            *given = Some(Arc::new(Given { expires_at: Some(0), ..Given::clone(used) }));
+        }
     }
 
     fn good(&self) -> Option<Arc<Given>> {
@@ -263,7 +259,7 @@ impl Plugin {
                 Some(u128::try_from(end.0).unwrap_or(0) * 1_000_000_000)
             }
         };
-        Ok(Given { token, certificate, expires_at })
+        Ok(Given { token, certificate, generation: 0, expires_at })
     }
 }
 

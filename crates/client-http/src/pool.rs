@@ -84,6 +84,8 @@ pub(crate) struct Pool {
 
 #[derive(Default)]
 struct Open {
+    /// Of the client's certificate. Connections made under an earlier one are for those who use them already.
+    generation: u64,
     shared: Vec<Shared>,
     idle: Vec<http1::SendRequest<Body>>,
 }
@@ -99,6 +101,8 @@ struct Shared {
 pub(crate) struct Lease {
     pool: Arc<Pool>,
     sender: Sender,
+    /// When its connection was asked for.
+    generation: u64,
     _place: OwnedSemaphorePermit,
 }
 
@@ -134,8 +138,8 @@ impl Pool {
                 Lasting::Watch => &self.watches,
             };
             let place = places.clone().acquire_owned().await.expect("nobody closes it");
-            let (sender, fresh) = self.sender().await.map_err(SendError::NotSent)?;
-            let mut lease = Lease { pool: self.clone(), sender, _place: place };
+            let (sender, generation, fresh) = self.sender().await.map_err(SendError::NotSent)?;
+            let mut lease = Lease { pool: self.clone(), sender, generation, _place: place };
             match lease.send(self.addressed(request, &lease.sender)).await {
                 Ok(response) => return Ok((response, lease)),
                 // The connection was closed while nobody looked: that is what keeping it is worth.
@@ -145,38 +149,47 @@ impl Pool {
         }
     }
 
-    async fn sender(self: &Arc<Pool>) -> Result<(Sender, bool), String> {
-        if let Some(sender) = self.pick() {
-            return Ok((sender, false));
+    /// With its generation, and whether it is a new connection.
+    async fn sender(self: &Arc<Pool>) -> Result<(Sender, u64, bool), String> {
+        if let Some((sender, generation)) = self.pick() {
+            return Ok((sender, generation, false));
         }
         let _turn = self.dialling.lock().await;
-        if let Some(sender) = self.pick() {
-            return Ok((sender, false));
+        if let Some((sender, generation)) = self.pick() {
+            return Ok((sender, generation, false));
         }
-        let sender = self.env.timeout(DIAL_LIMIT, self.connect()).await;
+        // Asked before dialling: which certificate is shown is decided on the way.
+        let generation = self.open.lock().generation;
+        let sender = self.env.timeout(DIAL_LIMIT, self.connect(generation)).await;
         let sender = sender.unwrap_or_else(|_| Err(format!("no connection within {DIAL_LIMIT:?}")));
-        sender.map(|sender| (sender, true)).map_err(|why| format!("{}: {why}", self.url.authority))
+        sender
+            .map(|sender| (sender, generation, true))
+            .map_err(|why| format!("{}: {why}", self.url.authority))
     }
 
-    /// Connections made so far are for those who use them already.
-    pub fn forget(&self) {
-        *self.open.lock() = Open::default();
-    }
-
-    fn pick(&self) -> Option<Sender> {
+    /// Connections made before this generation of the client's certificate are for those who use them already.
+    pub fn renew(&self, generation: u64) {
         let mut open = self.open.lock();
+        if open.generation < generation {
+            *open = Open { generation, ..Open::default() };
+        }
+    }
+
+    fn pick(&self) -> Option<(Sender, u64)> {
+        let mut open = self.open.lock();
+        let generation = open.generation;
         open.shared.retain(|shared| !shared.sender.is_closed());
         for shared in &open.shared {
             if shared.used.load(Ordering::Relaxed) < MAX_STREAMS {
                 shared.used.fetch_add(1, Ordering::Relaxed);
-                return Some(Sender::Stream(shared.clone()));
+                return Some((Sender::Stream(shared.clone()), generation));
             }
         }
         open.idle.retain(|sender| sender.is_ready());
-        open.idle.pop().map(Sender::Alone)
+        open.idle.pop().map(|sender| (Sender::Alone(sender), generation))
     }
 
-    async fn connect(&self) -> Result<Sender, String> {
+    async fn connect(&self, generation: u64) -> Result<Sender, String> {
         let dialled = self.dial.dial().await.map_err(|error| error.to_string())?;
         let io = TokioIo::new(dialled.wire);
         if !dialled.http2 {
@@ -197,7 +210,10 @@ impl Pool {
             .map_err(|error| describe(&error))?;
         drop(self.env.spawn("http2-connection", async move { connection.await.is_ok() }));
         let shared = Shared { sender, used: Arc::new(AtomicUsize::new(1)) };
-        self.open.lock().shared.push(shared.clone());
+        let mut open = self.open.lock();
+        if open.generation == generation {
+            open.shared.push(shared.clone());
+        }
         Ok(Sender::Stream(shared))
     }
 
@@ -256,7 +272,7 @@ impl Lease {
         let ready = self.pool.env.timeout(FINISH_LIMIT, sender.ready()).await;
         if matches!(ready, Ok(Ok(()))) {
             let mut open = self.pool.open.lock();
-            if open.idle.len() < MAX_IDLE {
+            if open.generation == self.generation && open.idle.len() < MAX_IDLE {
                 open.idle.push(sender);
             }
         }
@@ -292,3 +308,6 @@ fn describe(error: &hyper::Error) -> String {
         None => error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests;

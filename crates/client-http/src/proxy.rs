@@ -31,15 +31,16 @@ impl std::fmt::Debug for Proxy {
 impl Proxy {
     /// `http://[user:password@]host[:port]`, or the same with `socks5`.
     pub fn parse(url: &str) -> Result<Proxy, String> {
+        let shown = without_secrets(url);
         let wrong =
-            || format!("its proxy-url {url:?} is none: write it as http://host:port or socks5://host:port");
+            || format!("its proxy-url {shown:?} is none: write it as http://host:port or socks5://host:port");
         let (scheme, rest) = url.split_once("://").ok_or_else(wrong)?;
         let (socks, usual) = match scheme {
             "http" => (false, 80),
             "socks5" | "socks5h" => (true, 1080),
             "https" => {
                 return Err(format!(
-                    "its proxy-url {url:?} is a proxy behind TLS, which is not supported; use http:// or socks5://"
+                    "its proxy-url {shown:?} is a proxy behind TLS, which is not supported; use http:// or socks5://"
                 ));
             }
             _ => return Err(wrong()),
@@ -113,12 +114,14 @@ impl Proxy {
         if answer != [5, method] {
             return Err(refused("it does not take our way to log in; mend the user in proxy-url".to_owned()));
         }
-        let short =
-            |text: &str| u8::try_from(text.len()).map_err(|_| refused(format!("{text:?} is too long")));
+        let short = |text: &str, what: &str| {
+            u8::try_from(text.len()).map_err(|_| refused(format!("{what} is too long")))
+        };
         if let Some((user, password)) = &self.login {
-            let mut login = vec![1, short(user)?];
+            let secret = "the user or password";
+            let mut login = vec![1, short(user, secret)?];
             login.extend_from_slice(user.as_bytes());
-            login.push(short(password)?);
+            login.push(short(password, secret)?);
             login.extend_from_slice(password.as_bytes());
             tcp.write_all(&login).await?;
             tcp.read_exact(&mut answer).await?;
@@ -132,7 +135,7 @@ impl Proxy {
             Ok(std::net::IpAddr::V6(ip)) => request.extend_from_slice(&[&[4], &ip.octets()[..]].concat()),
             // A name is for the proxy to look up.
             Err(_) => {
-                request.extend_from_slice(&[3, short(host)?]);
+                request.extend_from_slice(&[3, short(host, &format!("{host:?}"))?]);
                 request.extend_from_slice(host.as_bytes());
             }
         }
@@ -155,6 +158,21 @@ impl Proxy {
     }
 }
 
+/// Scheme and host of what may not even be an address: all the rest may be a password.
+fn without_secrets(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let address = rest.rsplit_once('@').map_or(rest, |(_, address)| address);
+    let end = match address.find(']') {
+        Some(end) if address.starts_with('[') => end + 1,
+        _ => address.find([':', '/', '?', '#']).unwrap_or(address.len()),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    if scheme.is_empty() || !scheme.chars().all(plain) {
+        return address[..end].to_owned();
+    }
+    format!("{scheme}://{}", &address[..end])
+}
+
 fn refused(why: String) -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionRefused, why)
 }
@@ -173,5 +191,34 @@ mod tests {
         for bad in ["p:1", "ftp://p", "http://", "http://p:99999", "https://p", "http://p q"] {
             assert!(parts(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_refused_address_is_shown_without_user_and_password() {
+        for (url, shown) in [
+            ("https://user:secret@proxy:1", "\"https://proxy\""),
+            ("ftp://user:secret@proxy", "\"ftp://proxy\""),
+            ("http://user:secret@proxy:99999", "\"http://proxy\""),
+            ("http://user:a@secret/x@[::1]:x", "\"http://[::1]\""),
+            ("user:secret@proxy:80", "\"proxy\""),
+            ("user:secret://secret@proxy", "\"proxy\""),
+            ("http://user:secret", "\"http://user\""),
+            ("socks5://user:secret@", "\"socks5://\""),
+        ] {
+            let refused = Proxy::parse(url).unwrap_err();
+            assert!(refused.contains(shown) && !refused.contains("secret"), "{refused}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_password_too_long_for_socks_is_not_shown() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let proxy = Proxy::parse(&format!("socks5://user:{}@{address}", "secret".repeat(50))).unwrap();
+        let mut tcp = TcpStream::connect(address).await.unwrap();
+        let (mut far, _) = listener.accept().await.unwrap();
+        far.write_all(&[5, 2]).await.unwrap();
+        let refused = proxy.lead(&mut tcp, "server", 443).await.unwrap_err().to_string();
+        assert_eq!(refused, format!("the proxy {address}: the user or password is too long"));
     }
 }

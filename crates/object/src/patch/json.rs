@@ -4,8 +4,11 @@
 //! against null; negative indices count from the end; the whole document can be tested and replaced, but not
 //! added, removed, moved or copied; text before the first slash of a path is ignored.
 
+mod node;
+
 use catalog::Name;
 
+use self::node::{Node, Opened};
 use super::{MAX_DEPTH, MAX_STRICT_ERRORS, depth, duplicate_fields};
 use crate::{Status, Value};
 
@@ -62,12 +65,14 @@ impl JsonPatch {
         &self.strict_errors
     }
 
-    /// Applies all operations in order; on an error `doc` is half changed and must be dropped.
+    /// Applies all operations in order; on an error nothing is left of `doc`.
     pub fn apply(&self, doc: &mut Value) -> Result<(), Status> {
         let mut copied = 0;
+        let mut tree = Node::Closed(std::mem::replace(doc, Value::Null));
         for operation in &self.operations {
-            operation.apply(doc, &mut copied).map_err(|Failed| Status::unprocessable())?;
+            operation.apply(&mut tree, &mut copied).map_err(|Failed| Status::unprocessable())?;
         }
+        *doc = tree.close();
         Ok(())
     }
 }
@@ -111,68 +116,65 @@ impl Operation {
         Ok(out)
     }
 
-    fn apply(&self, doc: &mut Value, copied: &mut usize) -> Result<(), Failed> {
+    fn apply(&self, doc: &mut Node, copied: &mut usize) -> Result<(), Failed> {
         let path = self.path.as_deref().ok_or(Failed)?;
         match self.kind.as_str() {
-            "add" => add(doc, &Pointer::parse(path)?, self.value.clone()),
+            "add" => add(doc, Pointer::parse(path)?, Node::Closed(self.value.clone())),
             "remove" => remove(doc, &Pointer::parse(path)?).map(drop),
             "replace" => self.replace(doc, path),
             "test" => self.test(doc, path),
             "move" => {
                 let from = self.from.as_deref().ok_or(Failed)?;
                 let value = remove(doc, &Pointer::parse(from)?)?;
-                add(doc, &Pointer::parse(path)?, value)
+                add(doc, Pointer::parse(path)?, value)
             }
             "copy" => {
                 let from = Pointer::parse(self.from.as_deref().ok_or(Failed)?)?;
-                let value = member(from.parent(doc)?, &from.last)?.cloned().unwrap_or(Value::Null);
+                let value = member(from.parent(doc)?, &from.last)?.cloned().map_or(Value::Null, Node::close);
                 *copied += encoded_size(&value);
                 if *copied > MAX_COPY_BYTES {
                     return Err(Failed);
                 }
-                add(doc, &Pointer::parse(path)?, value)
+                add(doc, Pointer::parse(path)?, Node::Closed(value))
             }
             _ => Err(Failed),
         }
     }
 
-    fn replace(&self, doc: &mut Value, path: &str) -> Result<(), Failed> {
+    fn replace(&self, doc: &mut Node, path: &str) -> Result<(), Failed> {
         if path.is_empty() {
             if !matches!(self.value, Value::Map(_) | Value::List(_)) {
                 return Err(Failed);
             }
-            *doc = self.value.clone();
+            *doc = Node::Closed(self.value.clone());
             return Ok(());
         }
         let pointer = Pointer::parse(path)?;
         if pointer.parts.len() + 1 + depth(&self.value) > MAX_DEPTH {
             return Err(Failed);
         }
+        let value = Node::Closed(self.value.clone());
         match pointer.parent(doc)? {
-            Value::Map(map) => map.set(Name::from(pointer.last), self.value.clone()),
-            Value::List(list) => {
-                let at = index(&pointer.last, list.len())?;
-                list[at] = self.value.clone();
+            Opened::Map(map) => {
+                map.insert(Name::from(pointer.last), value);
             }
-            _ => return Err(Failed),
+            Opened::List(list) => {
+                let at = index(&pointer.last, list.len())?;
+                list[at] = value;
+            }
         }
         Ok(())
     }
 
-    fn test(&self, doc: &mut Value, path: &str) -> Result<(), Failed> {
+    fn test(&self, doc: &mut Node, path: &str) -> Result<(), Failed> {
         let found = if path.is_empty() {
             Some(&*doc)
         } else {
             let pointer = Pointer::parse(path)?;
             member(pointer.parent(doc)?, &pointer.last)?
         };
-        if same(found.unwrap_or(&Value::Null), &self.value) { Ok(()) } else { Err(Failed) }
-    }
-}
-
-fn sort(value: &mut Value) {
-    if let Value::Map(map) = value {
-        map.entries_mut().sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+        let same = found.map_or(self.value.is_null(), |found| found.is(&self.value));
+        if same { Ok(()) } else { Err(Failed) }
     }
 }
 
@@ -190,25 +192,18 @@ impl Pointer {
         Ok(Pointer { parts, last })
     }
 
-    /// Go writes every map it opened by name; refusals show it so.
-    fn parent<'a>(&self, doc: &'a mut Value) -> Result<&'a mut Value, Failed> {
+    fn parent<'a>(&self, doc: &'a mut Node) -> Result<Opened<'a>, Failed> {
         let mut here = doc;
         for part in &self.parts {
-            sort(here);
-            here = match here {
-                Value::Map(map) => map.get_mut(part).ok_or(Failed)?,
-                Value::List(list) => {
+            here = match here.open().ok_or(Failed)? {
+                Opened::Map(map) => map.get_mut(part.as_str()).ok_or(Failed)?,
+                Opened::List(list) => {
                     let at = index(part, list.len())?;
                     &mut list[at]
                 }
-                _ => return Err(Failed),
             };
         }
-        sort(here);
-        match here {
-            Value::Map(_) | Value::List(_) => Ok(here),
-            _ => Err(Failed),
-        }
+        here.open().ok_or(Failed)
     }
 }
 
@@ -240,59 +235,42 @@ fn index(key: &str, len: usize) -> Result<usize, Failed> {
     usize::try_from(at).ok().filter(|at| *at < len).ok_or(Failed)
 }
 
-fn member<'a>(container: &'a Value, key: &str) -> Result<Option<&'a Value>, Failed> {
+fn member<'a>(container: Opened<'a>, key: &str) -> Result<Option<&'a Node>, Failed> {
     match container {
-        Value::Map(map) => Ok(map.get(key)),
-        Value::List(list) => Ok(Some(&list[index(key, list.len())?])),
-        _ => Err(Failed),
+        Opened::Map(map) => Ok(map.get(key)),
+        Opened::List(list) => {
+            let at = index(key, list.len())?;
+            Ok(Some(&list[at]))
+        }
     }
 }
 
-fn add(doc: &mut Value, pointer: &Pointer, value: Value) -> Result<(), Failed> {
+fn add(doc: &mut Node, pointer: Pointer, value: Node) -> Result<(), Failed> {
     // Copies of a member into itself double the depth each time.
-    if pointer.parts.len() + 1 + depth(&value) > MAX_DEPTH {
+    if pointer.parts.len() + 1 + value.depth() > MAX_DEPTH {
         return Err(Failed);
     }
-    let parent = pointer.parent(doc)?;
-    match parent {
-        Value::Map(map) => map.set(Name::from(pointer.last.clone()), value),
-        Value::List(list) if pointer.last == "-" => list.push(value),
-        Value::List(list) => {
+    match pointer.parent(doc)? {
+        Opened::Map(map) => {
+            map.insert(Name::from(pointer.last), value);
+        }
+        Opened::List(list) if pointer.last == "-" => list.push(value),
+        Opened::List(list) => {
             // One more position than there are elements: the end.
             let at = index(&pointer.last, list.len() + 1)?;
             list.insert(at, value);
         }
-        _ => return Err(Failed),
     }
-    sort(parent);
     Ok(())
 }
 
-fn remove(doc: &mut Value, pointer: &Pointer) -> Result<Value, Failed> {
+fn remove(doc: &mut Node, pointer: &Pointer) -> Result<Node, Failed> {
     match pointer.parent(doc)? {
-        Value::Map(map) => map.remove(&pointer.last).ok_or(Failed),
-        Value::List(list) => {
+        Opened::Map(map) => map.remove(pointer.last.as_str()).ok_or(Failed),
+        Opened::List(list) => {
             let at = index(&pointer.last, list.len())?;
             Ok(list.remove(at))
         }
-        _ => Err(Failed),
-    }
-}
-
-/// Equal whatever the order of members; `1` and `1.0` are not equal.
-fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Map(a), Value::Map(b)) => {
-            if a.len() != b.len() {
-                return false;
-            }
-            let (mut left, mut right): (Vec<_>, Vec<_>) = (a.iter().collect(), b.iter().collect());
-            left.sort_by(|x, y| x.0.cmp(y.0));
-            right.sort_by(|x, y| x.0.cmp(y.0));
-            left.iter().zip(&right).all(|(x, y)| x.0 == y.0 && same(x.1, y.1))
-        }
-        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(x, y)| same(x, y)),
-        _ => a == b,
     }
 }
 

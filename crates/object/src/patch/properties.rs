@@ -149,6 +149,13 @@ fn the_deepest_documents_are_patched_on_a_small_stack() {
     };
     let (doc, patch) = (nested(r#"{"a":1}"#), nested(r#"{"b":2}"#));
     let want = nested(r#"{"a":1,"b":2}"#);
+    let mut by_operation = doc.clone();
+    let path = format!("{}/b", "/data".repeat(MAX_DEPTH - 1));
+    let operation = [("op", "add".into()), ("path", path.into()), ("value", Value::from(2_i64))];
+    let operation = operation.map(|(name, value): (_, Value)| (Name::Static(name), value));
+    let operation = Value::Map(operation.into_iter().collect());
+    JsonPatch::parse(Value::List(vec![operation])).unwrap().apply(&mut by_operation).unwrap();
+    assert_eq!(by_operation, want);
     let (mut by_merge, mut by_strategy) = (doc.clone(), doc);
     merge::apply(&mut by_merge, patch.clone()).unwrap();
     strategic::apply(schema, revision, &mut by_strategy, patch).unwrap();

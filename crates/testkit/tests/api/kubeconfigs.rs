@@ -106,6 +106,25 @@ async fn a_token_of_a_plugin_is_kept_until_it_ends_or_is_refused() {
 }
 
 #[tokio::test]
+async fn a_token_refused_to_many_requests_is_replaced_once() {
+    let world = World::new().await;
+    let runs = world.folder.path().join("runs");
+    let stale_first = format!(
+        "if [ $(wc -l < {}) -gt 1 ]; then {}; else {}; fi",
+        runs.display(),
+        token("good", ""),
+        token("stale", "")
+    );
+    let (client, _) = world.plugin(&stale_first);
+    let answers = futures_util::future::join_all((0..100).map(|_| ask(&client))).await;
+    for answer in answers {
+        assert!(answer.unwrap() > 0);
+    }
+    assert_eq!(world.runs(), 2);
+    world.cluster.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_plugin_is_told_what_it_is_run_for() {
     let world = World::new().await;
     let said = world.folder.path().join("said");

@@ -158,3 +158,48 @@ fn copies_do_not_make_the_document_deeper_than_recursion_bears() {
         .unwrap();
     assert_eq!(patch.apply(&mut json(r#"{"a":{}}"#)), Err(Status::unprocessable()));
 }
+
+#[test]
+fn maps_on_a_path_are_written_by_name_and_others_as_they_came() {
+    for (doc, patch, want) in [
+        (
+            r#"{"b":{"z":1,"y":2},"a":{"d":1,"c":2}}"#,
+            r#"[{"op":"add","path":"/b/x","value":{"n":1,"m":2}}]"#,
+            r#"{"a":{"d":1,"c":2},"b":{"x":{"n":1,"m":2},"y":2,"z":1}}"#,
+        ),
+        (r#"{"b":1,"a":2}"#, r#"[{"op":"test","path":"","value":{"a":2,"b":1}}]"#, r#"{"b":1,"a":2}"#),
+        (r#"{"b":1,"a":2}"#, r#"[{"op":"test","path":"/b","value":1}]"#, r#"{"a":2,"b":1}"#),
+        (r#"{"b":1}"#, r#"[{"op":"replace","path":"/a","value":2}]"#, r#"{"a":2,"b":1}"#),
+        // What was opened stays in order wherever it goes.
+        (
+            r#"{"b":{"z":1,"y":2}}"#,
+            r#"[{"op":"add","path":"/b/x","value":0},{"op":"copy","from":"/b","path":"/c"},{"op":"move","from":"/b","path":"/a"}]"#,
+            r#"{"a":{"x":0,"y":2,"z":1},"c":{"x":0,"y":2,"z":1}}"#,
+        ),
+    ] {
+        let mut doc = json(doc);
+        JsonPatch::parse(json(patch)).unwrap().apply(&mut doc).unwrap();
+        assert_eq!(doc, json(want), "{patch}");
+    }
+}
+
+/// Each operation looks at a few members, not at all of them: otherwise this takes minutes.
+#[test]
+fn the_longest_patch_of_a_very_large_map_applies() {
+    let member = |i: usize| (Name::from(format!("{:06}", i * 7919 % 200_000)), Value::from("x"));
+    let data: crate::Map = (0..100_000).map(member).collect();
+    let mut doc = Value::Map([(Name::Static("data"), Value::Map(data))].into_iter().collect());
+    let operations = (0..MAX_OPERATIONS).map(|i| {
+        let mut op = crate::Map::default();
+        op.set("op", ["add", "remove", "replace", "test"][i % 4]);
+        op.set("path", format!("/data/{}", member(if i % 4 == 0 { 100_000 + i } else { i }).0));
+        op.set("value", "x");
+        Value::Map(op)
+    });
+    let patch = JsonPatch::parse(Value::List(operations.collect())).unwrap();
+    patch.apply(&mut doc).unwrap();
+    let data = doc.get("data").and_then(Value::as_map).unwrap();
+    // As many were added as removed.
+    assert_eq!(data.len(), 100_000);
+    assert!(data.iter().is_sorted_by(|a, b| a.0 < b.0));
+}
