@@ -50,6 +50,19 @@ pub struct FitArgs {
     pub resources: Vec<(String, i64)>,
 }
 
+impl FitArgs {
+    /// A resource that a device plugin or an administrator added, and that somebody else looks after.
+    pub fn ignores(&self, resource: &str) -> bool {
+        let extended = resource.contains('/')
+            && !resource.contains("kubernetes.io/")
+            && !resource.starts_with("requests.");
+        let group = resource.split('/').next().unwrap_or("");
+        extended
+            && (self.ignored_resources.iter().any(|r| r == resource)
+                || self.ignored_groups.iter().any(|g| g == group))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Strategy {
     LeastAllocated,

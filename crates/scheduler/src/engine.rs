@@ -165,18 +165,26 @@ impl Engine {
     fn set_assigned(&mut self, pod: &Arc<Pod>, now: Duration) {
         self.queue.remove(&pod.uid);
         self.nominated.remove(&pod.uid);
-        let old = self.cluster.pod(&pod.uid).map(|old| (old.class.clone(), old.assumed));
+        let old = self.cluster.pod(&pod.uid);
+        let old = old.map(|old| (old.clone(), self.cluster.node_name(old.node).clone()));
         if !self.cluster.confirm(pod) {
             self.cluster.set_pod(pod, false);
         }
-        match old {
-            Some((old, false)) if old.id == pod.class.id => {}
-            Some((old, false)) => {
-                let event = Event::Changed { old: &old, new: &pod.class };
-                self.queue.moved(&event, &self.cluster, now);
-            }
-            // Pods that wait for others of their kind heard nothing when it was only assumed.
-            _ => self.queue.moved(&Event::Placed(&pod.class), &self.cluster, now),
+        let mut moved = |event: Event| self.queue.moved(&event, &self.cluster, now);
+        // Pods that wait for others of their kind heard nothing when it was only assumed.
+        if old.as_ref().is_none_or(|(old, _)| old.assumed) {
+            moved(Event::Placed(&pod.class));
+        }
+        let Some((old, node)) = old else { return };
+        if node != pod.node_name {
+            // Another scheduler was quicker: what was assumed to be taken is free.
+            moved(Event::gone(&old));
+        }
+        if old.class.id != pod.class.id {
+            moved(Event::Changed { old: &old.class, new: &pod.class });
+        }
+        if pod.deleting && !old.deleting {
+            moved(Event::Leaving(&pod.class));
         }
     }
 
@@ -243,9 +251,13 @@ impl Engine {
         self.queue.moved(&Event::NodeRemoved(&node), &self.cluster, now);
     }
 
-    pub fn set_namespace(&mut self, name: &str, tree: Option<&Value>) {
-        let labels = tree.map(|tree| labels(tree.at(&["metadata", "labels"])));
-        self.cluster.set_namespace(name, labels);
+    pub fn set_namespace(&mut self, name: &str, tree: Option<&Value>, now: Duration) {
+        let old = self.cluster.counters().namespace_labels(name).clone();
+        let new = labels(tree.and_then(|tree| tree.at(&["metadata", "labels"])));
+        self.cluster.set_namespace(name, tree.map(|_| new.clone()));
+        if old != new {
+            self.queue.moved(&Event::Namespace { name, old: &old, new: &new }, &self.cluster, now);
+        }
     }
 
     pub fn set_service(&mut self, namespace: &str, name: &str, tree: Option<&Value>) {

@@ -360,7 +360,7 @@ fn apply(engine: &mut Engine, change: &Change, now: Duration) {
             Some(new) => engine.set_node(new, now),
             None => engine.remove_node(name, now),
         },
-        NAMESPACES => engine.set_namespace(name, new),
+        NAMESPACES => engine.set_namespace(name, new, now),
         SERVICES => engine.set_service(namespace, name, new),
         POD_DISRUPTION_BUDGETS => engine.set_budget(namespace, name, new),
         REPLICA_SETS => engine.set_owner(OwnerKind::ReplicaSet, namespace, name, new),

@@ -15,6 +15,9 @@ pub trait Forward: Send + Sync {
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.inner().get(target)
     }
+    fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
+        self.inner().list(target, options)
+    }
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         self.inner().watch(target, options)
     }
@@ -57,7 +60,7 @@ impl<F: Forward> Client for Forwarding<F> {
         self.0.get(target)
     }
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
-        self.0.inner().list(target, options)
+        self.0.list(target, options)
     }
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         self.0.watch(target, options)

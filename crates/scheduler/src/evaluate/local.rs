@@ -41,6 +41,9 @@ pub struct Local {
     entries: Vec<Entry>,
     begun: bool,
     pub used: u64,
+    /// How often a node was looked at because nothing was known of it as it is.
+    #[cfg(test)]
+    pub evaluated: usize,
 }
 
 struct Request {
@@ -76,18 +79,12 @@ pub struct Scores {
 impl Local {
     pub fn new(spec: Arc<Spec>, profile: &Profile, cluster: &mut Cluster) -> Local {
         let columns = cluster.columns_mut();
-        let ignored = |name: &str| {
-            let group = name.split('/').next().unwrap_or("");
-            extended(name)
-                && (profile.fit.ignored_resources.iter().any(|r| r == name)
-                    || profile.fit.ignored_groups.iter().any(|g| g == group))
+        let mut request = |(name, amount): &(Arc<str>, i64)| Request {
+            column: columns.resource(name),
+            amount: *amount,
+            ignored: profile.fit.ignores(name),
         };
-        let request = |(name, amount): &(Arc<str>, i64)| (name.clone(), *amount, ignored(name));
-        let requests: Vec<_> = spec.requests.iter().map(request).collect();
-        let requests = requests
-            .into_iter()
-            .map(|(name, amount, ignored)| Request { column: columns.resource(&name), amount, ignored })
-            .collect();
+        let requests = spec.requests.iter().map(&mut request).collect();
         let mut scored = |resources: &[(String, i64)], at_least: bool| -> Vec<Scored> {
             let mut out = Vec::new();
             for (name, weight) in resources {
@@ -126,6 +123,8 @@ impl Local {
             entries: Vec::new(),
             begun: false,
             used: 0,
+            #[cfg(test)]
+            evaluated: 0,
             spec,
         }
     }
@@ -166,6 +165,10 @@ impl Local {
         let generation = cluster.generation(ix);
         if let Some(entry) = self.entries.get(ix as usize).filter(|entry| entry.generation == generation) {
             return *entry;
+        }
+        #[cfg(test)]
+        {
+            self.evaluated += 1;
         }
         let mut entry = Entry { generation, verdict: Verdict::Fits, scores: Scores::default() };
         entry.verdict = self.verdict(cluster, profile, ix, &Change::default());
@@ -383,9 +386,4 @@ fn on_shape(shape: &[(i64, i64)], used: i64) -> i64 {
         }
     }
     shape.last().map_or(0, |(_, score)| *score)
-}
-
-/// A resource a device plugin or an administrator added, as opposed to one Kubernetes knows.
-fn extended(name: &str) -> bool {
-    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }

@@ -4,4 +4,6 @@ mod filters;
 mod naive;
 mod preemption;
 mod scores;
+mod shared;
 mod speed;
+mod wakes;

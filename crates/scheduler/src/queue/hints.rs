@@ -6,7 +6,8 @@ use crate::cluster::{Cluster, Placed};
 use crate::config::Profile;
 use crate::node::Node;
 use crate::plugin::{Plugin, Plugins};
-use crate::pod::{Class, Constraint, Inclusion, Pod, PodTerm, Unsatisfiable, conflict};
+use crate::pod::{Class, Constraint, Held, HeldKind, Inclusion, Pod, PodTerm, Unsatisfiable, conflict};
+use crate::read::Labels;
 use crate::taint::{all_tolerated, tolerates_unschedulable};
 
 /// What changed.
@@ -24,10 +25,18 @@ pub enum Event<'a> {
         old: &'a Class,
         new: &'a Class,
     },
+    /// A placed pod is being deleted: it holds its place until it is gone, but no longer counts when pods are spread.
+    Leaving(&'a Class),
     /// A placed pod went, or one that had a place promised: then only pods of no higher priority are helped.
     Gone {
         pod: &'a Class,
         promised_to: Option<i32>,
+    },
+    /// A namespace has other labels: terms may mean the pods of it, or do so no more.
+    Namespace {
+        name: &'a str,
+        old: &'a Labels,
+        new: &'a Labels,
     },
     /// The pod that waits changed itself.
     Itself {
@@ -56,9 +65,10 @@ impl<'a> Event<'a> {
             Event::NodeUpdated { .. } => "NodeUpdate",
             Event::NodeRemoved(_) => "NodeDelete",
             Event::Placed(_) => "AssignedPodAdd",
-            Event::Changed { .. } => "AssignedPodUpdate",
+            Event::Changed { .. } | Event::Leaving(_) => "AssignedPodUpdate",
             Event::Gone { promised_to: None, .. } => "AssignedPodDelete",
             Event::Gone { promised_to: Some(_), .. } => "UnschedulablePodDelete",
+            Event::Namespace { .. } => "NamespaceUpdate",
             Event::Itself { .. } => "UnschedulablePodUpdate",
         }
     }
@@ -70,7 +80,9 @@ impl<'a> Event<'a> {
             Event::Placed(_) => &[PodTopologySpread, InterPodAffinity],
             Event::Changed { .. } => &[NodeResourcesFit, PodTopologySpread, InterPodAffinity],
             Event::Gone { .. } => &[NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity],
-            Event::NodeRemoved(_) => &[PodTopologySpread],
+            Event::Leaving(_) => &[PodTopologySpread],
+            Event::NodeRemoved(_) => &[PodTopologySpread, InterPodAffinity],
+            Event::Namespace { .. } => &[InterPodAffinity],
             _ => return Plugins::all(),
         };
         plugins.iter().copied().collect()
@@ -126,7 +138,7 @@ pub fn may_help(
             Event::Gone { pod: gone, .. } => conflict(&pod.class.spec.ports, gone.spec.ports.iter()),
             _ => false,
         },
-        Plugin::NodeResourcesFit => resources(pod, event),
+        Plugin::NodeResourcesFit => resources(pod, event, profile),
         Plugin::PodTopologySpread => spread(pod, event, profile),
         Plugin::InterPodAffinity => inter_pod(pod, event, cluster),
         _ => false,
@@ -138,10 +150,12 @@ fn tolerations_changed(event: &Event) -> bool {
     old.class.spec.tolerations != new.class.spec.tolerations
 }
 
-fn resources(pod: &Pod, event: &Event) -> bool {
+fn resources(pod: &Pod, event: &Event, profile: &Profile) -> bool {
     let asked = &pod.class.spec.requests;
     let fits = |node: &Node| {
-        node.allocatable("pods") >= 1 && asked.iter().all(|(name, amount)| *amount <= node.allocatable(name))
+        let enough =
+            |(name, amount): &(Arc<str>, i64)| *amount <= node.allocatable(name) || profile.fit.ignores(name);
+        node.allocatable("pods") >= 1 && asked.iter().all(enough)
     };
     let more = |old: &Node, new: &Node, name: &str| new.allocatable(name) > old.allocatable(name);
     match event {
@@ -170,8 +184,9 @@ fn spread(pod: &Pod, event: &Event, profile: &Profile) -> bool {
     let near = |class: &Class| class.namespace == pod.class.namespace;
     let place = |node: &Node| hard().all(|c| node.label(&c.topology_key).is_some());
     match event {
-        Event::Placed(other) => near(other) && hard().any(|c| means(c, other)),
-        Event::Gone { pod: other, .. } => near(other) && hard().any(|c| means(c, other)),
+        Event::Placed(other) | Event::Leaving(other) | Event::Gone { pod: other, .. } => {
+            near(other) && hard().any(|c| means(c, other))
+        }
         Event::Changed { old, new } => {
             near(new)
                 && old.labels != new.labels
@@ -181,36 +196,44 @@ fn spread(pod: &Pod, event: &Event, profile: &Profile) -> bool {
             let taints = hard().any(|c| c.taints_policy == Inclusion::Honor);
             let labels = old.class.labels != new.class.labels;
             let counted = |c: &Constraint| means(c, &old.class) != means(c, &new.class);
-            taints && tolerations_changed(event) || labels && hard().any(counted)
+            taints && tolerations_changed(event) || labels && (defaults || hard().any(counted))
         }
         Event::NodeAdded(node) | Event::NodeRemoved(node) => place(node),
         Event::NodeUpdated { old, new } => {
             let moved = |c: &Constraint| old.label(&c.topology_key) != new.label(&c.topology_key);
-            place(old) != place(new) || place(new) && (hard().any(moved) || old.taints != new.taints)
+            // Differs from kube-scheduler, which forgets that a node the pod does not ask for is no place to count.
+            let asked_for = |node: &Node| pod.class.spec.required.matches(node);
+            let chosen =
+                |c: &Constraint| c.affinity_policy == Inclusion::Honor && asked_for(old) != asked_for(new);
+            place(old) != place(new)
+                || place(new) && (hard().any(|c| moved(c) || chosen(c)) || old.taints != new.taints)
         }
+        Event::Namespace { .. } => false,
     }
 }
 
+/// Differs from kube-scheduler, which asks for all terms against a pod where one is enough to keep it out, and forgets
+/// that the last pod it wants to be with may go: the first of its kind needs no other.
 fn inter_pod(pod: &Pod, event: &Event, cluster: &Cluster) -> bool {
-    let class = &pod.class;
-    let all = |terms: &[PodTerm], other: &Class| {
-        let labels = cluster.counters().namespace_labels(&other.namespace);
-        !terms.is_empty() && terms.iter().all(|t| t.matches(&other.namespace, labels, &other.labels))
+    let (class, counters) = (&pod.class, cluster.counters());
+    let means = |term: &PodTerm, other: &Class| {
+        term.matches(&other.namespace, counters.namespace_labels(&other.namespace), &other.labels)
     };
-    let some = |terms: &[PodTerm], other: &Class| terms.iter().any(|t| all(std::slice::from_ref(t), other));
+    let wanted =
+        |other: &Class| !class.affinity.is_empty() && class.affinity.iter().all(|term| means(term, other));
+    let own = || class.affinity.iter().chain(&class.anti_affinity);
     match event {
         Event::Itself { old, new } => old.class.labels != new.class.labels,
-        Event::Placed(other) => all(&class.affinity, other),
+        Event::Placed(other) => wanted(other),
         Event::Changed { old, new } => {
-            !all(&class.affinity, old) && all(&class.affinity, new)
-                || some(&class.anti_affinity, old) && !some(&class.anti_affinity, new)
-                || some(&old.anti_affinity, class)
-                    && old.namespace == new.namespace
-                    && old.labels != new.labels
+            wanted(old) != wanted(new)
+                || class.anti_affinity.iter().any(|term| means(term, old) && !means(term, new))
+                || old.anti_affinity.iter().any(|t| means(t, class) && !new.anti_affinity.contains(t))
         }
-        // Differs from kube-scheduler, which asks that all terms mean the pod that went: one is enough to keep out.
         Event::Gone { pod: other, .. } => {
-            some(&class.anti_affinity, other) || some(&other.anti_affinity, class)
+            wanted(other) && wanted(class)
+                || class.anti_affinity.iter().any(|term| means(term, other))
+                || other.anti_affinity.iter().any(|term| means(term, class))
         }
         Event::NodeAdded(node) => {
             !class.anti_affinity.is_empty()
@@ -218,16 +241,17 @@ fn inter_pod(pod: &Pod, event: &Event, cluster: &Cluster) -> bool {
                 || class.affinity.iter().any(|t| node.label(&t.topology_key).is_some())
         }
         Event::NodeUpdated { old, new } => {
-            let of =
-                |t: &PodTerm| (old.label(&t.topology_key).map(str::to_owned), new.label(&t.topology_key));
-            let gained = |t: &PodTerm| matches!(of(t), (old, Some(new)) if old.as_deref() != Some(new));
-            let lost = |t: &PodTerm| matches!(of(t), (Some(old), new) if new != Some(old.as_str()));
-            // Pods kept out by others' terms may be helped by any label that changes.
-            let refused = class.affinity.is_empty() && class.anti_affinity.is_empty();
-            class.affinity.iter().any(gained)
-                || class.anti_affinity.iter().any(lost)
-                || refused && old.labels != new.labels
+            let moved = |term: &PodTerm| old.label(&term.topology_key) != new.label(&term.topology_key);
+            // Others' terms keep it out of their domains as well.
+            let kept_out = |held: &Arc<Held>| held.kind == HeldKind::AntiAffinity && moved(&held.term);
+            old.labels != new.labels && (own().any(moved) || counters.held_about(class).iter().any(kept_out))
         }
-        Event::NodeRemoved(_) => false,
+        // Its pods are in no domain any more.
+        Event::NodeRemoved(_) => true,
+        Event::Namespace { name, old, new } => {
+            let other = |term: &PodTerm| term.in_namespace(name, old) != term.in_namespace(name, new);
+            **name == *class.namespace || own().any(other)
+        }
+        Event::Leaving(_) => false,
     }
 }

@@ -30,6 +30,7 @@ mod profiles;
 mod rivals;
 mod rollouts;
 mod scheduler_faults;
+mod scheduler_reads;
 mod schedulers;
 mod scheduling;
 mod seeds;

@@ -221,7 +221,7 @@ fn namespaces_are_chosen_by_label_and_followed_when_labels_change() {
     engine.set_pod(&pod("p", "", "", &wants), NOW);
     assert!(next(&mut engine).is_err());
     let namespace = crate::testing::tree(r#"{"metadata":{"name":"other","labels":{"team":"red"}}}"#);
-    engine.set_namespace("other", Some(&namespace));
+    engine.set_namespace("other", Some(&namespace), NOW);
     engine.set_pod(&pod("q", "", "", &wants), NOW);
     assert_eq!(next(&mut engine), Ok("b1".to_owned()));
 }

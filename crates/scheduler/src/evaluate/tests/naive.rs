@@ -19,10 +19,10 @@ use crate::verdict::Verdict;
 
 /// Everything, as plain lists.
 #[derive(Default)]
-struct World {
-    nodes: BTreeMap<String, Arc<Node>>,
-    pods: BTreeMap<String, Pod>,
-    namespaces: BTreeMap<String, Labels>,
+pub(super) struct World {
+    pub nodes: BTreeMap<String, Arc<Node>>,
+    pub pods: BTreeMap<String, Pod>,
+    pub namespaces: BTreeMap<String, Labels>,
 }
 
 type Found = BTreeMap<String, (Verdict, Option<i64>)>;
@@ -118,6 +118,13 @@ impl World {
             }
         }
         Verdict::Fits
+    }
+
+    /// Whether there is a node for a pod that has no default constraints.
+    pub fn fits(&self, pod: &Pod) -> bool {
+        let own = pod.class.spread.iter().flatten();
+        let hard: Vec<Constraint> = own.filter(|c| c.when == Unsatisfiable::DoNotSchedule).cloned().collect();
+        self.nodes.values().any(|node| self.verdict(pod, node, &hard) == Verdict::Fits)
     }
 
     /// Pods by domain that a constraint counts.
@@ -269,7 +276,7 @@ impl World {
     }
 }
 
-fn a_node(name: usize, pick: &mut dyn FnMut(u64) -> u64) -> Value {
+pub(super) fn a_node(name: usize, pick: &mut dyn FnMut(u64) -> u64) -> Value {
     let mut labels = vec![format!(r#""kubernetes.io/hostname":"n{name}""#)];
     if pick(5) > 0 {
         labels.push(format!(r#""topology.kubernetes.io/zone":"z{}""#, pick(3)));
@@ -305,7 +312,7 @@ fn a_node(name: usize, pick: &mut dyn FnMut(u64) -> u64) -> Value {
     ))
 }
 
-fn a_pod(name: usize, node: &str, pick: &mut dyn FnMut(u64) -> u64) -> Value {
+pub(super) fn a_pod(name: usize, node: &str, pick: &mut dyn FnMut(u64) -> u64) -> Value {
     let app = |pick: &mut dyn FnMut(u64) -> u64| ["web", "db", "job"][pick(3) as usize];
     let key = |pick: &mut dyn FnMut(u64) -> u64| {
         ["kubernetes.io/hostname", "topology.kubernetes.io/zone", "disk"][pick(3) as usize]
