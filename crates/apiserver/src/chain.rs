@@ -154,6 +154,11 @@ impl Api {
         }))
     }
 
+    /// Bytes of OpenAPI documents in memory: none until somebody asks for one.
+    pub fn documents_kept(&self) -> usize {
+        self.documents.kept()
+    }
+
     /// Shows the control loops of this process under `/debug/controllers` and in `/metrics`.
     pub fn inspect(&self, loops: Arc<dyn Inspect>) {
         *self.inspected.lock() = Some(loops);

@@ -27,6 +27,17 @@ pub struct Documents {
     index: Mutex<Option<Arc<Index>>>,
 }
 
+impl Documents {
+    /// Bytes kept.
+    pub fn kept(&self) -> usize {
+        let index = self.index.lock();
+        index.as_ref().map_or(0, |i| {
+            let hashes = i.hashes.iter().map(|(name, hash)| name.capacity() + hash.capacity());
+            i.document.capacity() + hashes.sum::<usize>()
+        })
+    }
+}
+
 struct Index {
     document: Vec<u8>,
     /// By what the index calls a document: `apis/apps/v1`.

@@ -18,13 +18,13 @@
 //!
 //! type PACKAGE.VERSION.NAME [gvk=GROUP/VERSION/KIND] [atomic] [union=JSON]
 //!   NUMBER NAME TYPE [required] [ptr] [omitempty] [omitzero] [value] [list=atomic|set|map:KEY,KEY] [map=atomic|granular]
-//!                    [patch=merge|replace|retainKeys,...] [key=MERGEKEY] [enum=A|B] [default=JSON]
+//!                    [patch=merge|replace|retainKeys,...] [key=MERGEKEY] [enum=A|B_C] [default=JSON]
 //! ```
 //!
 //! GROUP is `core` for the core group in `resource` and `sub` lines and empty in `gvk=`. NUMBER is the protobuf number, `-` for none,
 //! `2.1` for number 1 inside the embedded message 2. TYPE is `[]TYPE`, `map[string]TYPE`, a scalar (`string bool int32 int64 double bytes
 //! time micro-time duration quantity int-or-string any fields-v1 json schema-or-array schema-or-bool schema-or-strings`), or a type:
-//! by its full name, or by its last part within the same package. Fields stand in the order Go declares them, which is the order they are encoded in.
+//! by its full name, or by its last part within the same package. In `enum=`, `_` is a space. Fields stand in the order Go declares them, which is the order they are encoded in.
 
 mod line;
 mod resources;

@@ -93,7 +93,7 @@ pub struct Field {
     /// Which Go type a [`Shape::Any`] (or a list or map of them) stands for.
     pub any: AnyKind,
     pub patch: PatchRule,
-    /// Allowed values, when the type is a documented enum.
+    /// Allowed values, when the type (of a list or map: of its elements) is a documented enum.
     pub values: Vec<Name>,
     /// The default marker of the schema (JSON text) that apply keys and OpenAPI need.
     pub default: Option<Name>,

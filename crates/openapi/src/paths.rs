@@ -19,26 +19,43 @@ pub(crate) struct PathItem {
     pub operations: Vec<(Method, Operation)>,
 }
 
+/// The paths that no group has: of discovery, and what the server says of itself.
+pub(crate) const ROOTS: [&str; 5] =
+    [".well-known/openid-configuration", "api", "apis", "openid/v1/jwks", "version"];
+
 /// Every path of one group version, sorted.
 pub(crate) fn of_group_version(catalog: &Catalog, group: &str, version: &str) -> Vec<PathItem> {
     let root = format!("/{}", names::path(group, version));
     let gv = names::group_version(group, version);
-    let mut items = vec![discovery(
-        catalog,
-        format!("{root}/"),
-        format!("get{gv}APIResources"),
-        names::tag(group, Some(version)),
-        "meta.v1.APIResourceList",
-    )];
+    let answer = target(catalog, "meta.v1.APIResourceList");
+    let operation = plain(format!("get{gv}APIResources"), names::tag(group, Some(version)), answer);
+    let mut items = vec![one(&names::path(group, version), operation)];
     for r in catalog.resources_of(group, version) {
         Draft { catalog, r, root: &root, gv: &gv }.resource(&mut items);
     }
     sorted(items)
 }
 
-/// The discovery document of a group, or with "" and `api` of the core's versions, with `apis` of all groups.
+/// One of [`ROOTS`], or the discovery document of a group.
 pub(crate) fn of_discovery(catalog: &Catalog, path: &str) -> Option<Vec<PathItem>> {
+    let text = |id: &str, tag: &str, produces| {
+        let operation = Operation { consumes: &[], produces, ..plain(id.into(), tag.into(), Answer::Text) };
+        Some(vec![one(path, operation)])
+    };
     let (id, tag, kind) = match path {
+        ".well-known/openid-configuration" => {
+            return text("getServiceAccountIssuerOpenIDConfiguration", "WellKnown", Produces::Json);
+        }
+        "openid/v1/jwks" => return text("getServiceAccountIssuerOpenIDKeyset", "openid", Produces::Keys),
+        "version" => {
+            let info = Answer::Is(Target::Special(Special::VersionInfo));
+            let operation = Operation {
+                consumes: Produces::Json.types(),
+                produces: Produces::Json,
+                ..plain("getCodeVersion".into(), "version".into(), info)
+            };
+            return Some(vec![one(path, operation)]);
+        }
         "api" => ("getCoreAPIVersions".into(), "core".into(), "meta.v1.APIVersions"),
         "apis" => ("getAPIVersions".into(), "apis".into(), "meta.v1.APIGroupList"),
         _ => {
@@ -47,13 +64,13 @@ pub(crate) fn of_discovery(catalog: &Catalog, path: &str) -> Option<Vec<PathItem
             (format!("get{}APIGroup", names::group_words(group)), names::tag(group, None), "meta.v1.APIGroup")
         }
     };
-    Some(vec![discovery(catalog, format!("/{path}/"), id, tag, kind)])
+    Some(vec![one(path, plain(id, tag, target(catalog, kind)))])
 }
 
 /// Every path of the server, sorted.
 pub(crate) fn all(catalog: &Catalog) -> Vec<PathItem> {
     let mut items = Vec::new();
-    for path in ["api", "apis"] {
+    for path in ROOTS {
         items.extend(of_discovery(catalog, path).unwrap_or_default());
     }
     for g in catalog.groups() {
@@ -73,19 +90,24 @@ fn sorted(mut items: Vec<PathItem>) -> Vec<PathItem> {
     items
 }
 
-fn discovery(catalog: &Catalog, path: String, id: String, tag: String, kind: &str) -> PathItem {
-    let answer = target(catalog, kind);
-    let operation = Operation {
+/// A GET of discovery: about no kind, and without parameters.
+fn plain(id: String, tag: String, answer: Answer) -> Operation {
+    Operation {
         id,
         tag,
         action: None,
         gvk: None,
         parameters: Vec::new(),
+        consumes: Produces::Objects.types(),
         body: None,
         produces: Produces::Objects,
         answers: vec![(200, answer)],
-    };
-    PathItem { path, parameters: Vec::new(), operations: vec![(Method::Get, operation)] }
+    }
+}
+
+/// The path with a slash at its end, which can only be read.
+fn one(path: &str, operation: Operation) -> PathItem {
+    PathItem { path: format!("/{path}/"), parameters: Vec::new(), operations: vec![(Method::Get, operation)] }
 }
 
 /// A type of ours; a catalogue without it (a test's tiny one) gets the empty object in its place.
@@ -323,6 +345,7 @@ impl Draft<'_> {
             action: None,
             gvk: Some(self.own_gvk()),
             parameters: Vec::new(),
+            consumes: &["*/*"],
             body: None,
             produces: Produces::Objects,
             answers: Vec::new(),

@@ -28,7 +28,25 @@ pub(crate) enum Special {
     SchemaOrBool,
     SchemaOrStrings,
     Patch,
+    VersionInfo,
 }
+
+/// Fields of what `/version` answers, and whether they are always there.
+const VERSION_INFO: [(&str, bool); 13] = [
+    ("buildDate", true),
+    ("compiler", true),
+    ("emulationMajor", false),
+    ("emulationMinor", false),
+    ("gitCommit", true),
+    ("gitTreeState", true),
+    ("gitVersion", true),
+    ("goVersion", true),
+    ("major", true),
+    ("minCompatibilityMajor", false),
+    ("minCompatibilityMinor", false),
+    ("minor", true),
+    ("platform", true),
+];
 
 impl Special {
     pub(crate) fn name(self) -> &'static str {
@@ -50,6 +68,7 @@ impl Special {
                 "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPropsOrStringArray"
             }
             Special::Patch => "io.k8s.apimachinery.pkg.apis.meta.v1.Patch",
+            Special::VersionInfo => "io.k8s.apimachinery.pkg.version.Info",
         }
     }
 }
@@ -164,7 +183,11 @@ fn property(f: &Field) -> Node {
         (None, _) if f.pointer || f.omit_empty => None,
         (None, shape) => zero(shape).map(Into::into),
     };
-    node.values = f.values.iter().map(ToString::to_string).collect();
+    let scalar = match &mut node.kind {
+        Kind::Array(element) | Kind::Map(element) => &mut **element,
+        _ => &mut node,
+    };
+    scalar.values = f.values.iter().map(ToString::to_string).collect();
     match &f.list {
         ListKind::None => {}
         ListKind::Atomic => node.extensions.push(("x-kubernetes-list-type", quoted("atomic"))),
@@ -244,6 +267,15 @@ fn special(s: Special) -> Node {
         Special::RawExtension | Special::FieldsV1 | Special::Patch => Kind::Scalar("object", None),
         Special::Json | Special::SchemaOrArray | Special::SchemaOrBool | Special::SchemaOrStrings => {
             Kind::Any
+        }
+        Special::VersionInfo => {
+            let field = |(name, always): (&str, bool)| {
+                let mut node = Node::from(Kind::Scalar("string", None));
+                node.default = always.then(|| "\"\"".into());
+                (name.to_owned(), node)
+            };
+            let required = VERSION_INFO.iter().filter(|(_, always)| *always).map(|(name, _)| (*name).into());
+            Kind::Object { properties: VERSION_INFO.map(field).into(), required: required.collect() }
         }
     })
 }

@@ -1,6 +1,7 @@
 //! Documents are sound: they parse, refer only to what they define, and say what clients look for.
 
 mod parse;
+mod upstream;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -156,7 +156,9 @@ impl Writer<'_> {
 
     fn operation(&self, w: &mut Json, op: &Operation) {
         w.object(|w| {
-            w.key("consumes").strings(consumes(op).iter().copied());
+            if !consumes(op).is_empty() {
+                w.key("consumes").strings(consumes(op).iter().copied());
+            }
             w.key("operationId").string(&op.id);
             if op.body.is_some() || !op.parameters.is_empty() {
                 w.key("parameters").array(|w| {
@@ -205,7 +207,7 @@ pub(crate) fn type_of(node: &Node) -> Option<&'static str> {
 }
 
 pub(crate) fn consumes(op: &Operation) -> &'static [&'static str] {
-    op.body.map_or(&["*/*"], |b| b.consumes())
+    op.body.map_or(op.consumes, |b| b.consumes())
 }
 
 fn reference_or_parameter(w: &mut Json, p: &Param) {

@@ -11,7 +11,7 @@ use crate::schemas::{self, Kind, Node, Target};
 
 /// What the documents are of: `api/v1`, `apis/apps`, `apis/apps/v1`, in alphabetical order.
 pub(crate) fn entries(catalog: &Catalog) -> Vec<String> {
-    let mut all = vec!["api".to_owned(), "apis".to_owned()];
+    let mut all: Vec<String> = paths::ROOTS.map(str::to_owned).to_vec();
     for g in catalog.groups() {
         if !g.name.is_empty() {
             all.push(format!("apis/{}", g.name));

@@ -106,7 +106,7 @@ pub(super) fn field(schema: &mut Schema, id: TypeId, line: &Line) -> Result<(), 
                 }
             }
             ("key", Some(v)) => f.patch.key = Some(Name::Static(v)),
-            ("enum", Some(v)) => f.values = v.split('|').map(Name::Static).collect(),
+            ("enum", Some(v)) => f.values = v.split('|').map(value).collect(),
             ("default", Some(v)) => f.default = Some(Name::Static(v)),
             _ => return Err(line.unexpected(word, "a flag of a field")),
         }
@@ -125,6 +125,11 @@ pub(super) fn field(schema: &mut Schema, id: TypeId, line: &Line) -> Result<(), 
     }
     fields.push(f);
     Ok(())
+}
+
+/// A value of an enum; `_` stands for a space, which would end the word.
+fn value(word: &'static str) -> Name {
+    if word.contains('_') { Name::from(word.replace('_', " ")) } else { Name::Static(word) }
 }
 
 /// After the last line: indexes the fields of wide types.

@@ -96,11 +96,27 @@ impl Recorded {
     }
 }
 
+/// What writes go through: the row of `list.rs` and what it names.
+fn strategy(rows: &str, plural: &str) -> String {
+    let row = rows
+        .lines()
+        .find(|line| line.trim_start().starts_with('(') && line.contains(&format!(" \"{plural}\", &")));
+    let row = row.unwrap_or_else(|| panic!("no row for {plural} in list.rs"));
+    let named = row.split('&').nth(1).and_then(|rest| rest.trim_end_matches("),").split_once("::"));
+    let Some((file, name)) = named else { return "generic".to_owned() };
+    let code = read(&format!("kinds/src/{file}.rs"));
+    let ty = code.split_once(&format!("static {name}: ")).map(|(_, rest)| rest);
+    let ty = ty.unwrap_or_else(|| panic!("kinds/src/{file}.rs has no {name}"));
+    let of_its_own = if ty.starts_with("Checked ") { "generic, checks in" } else { "own," };
+    format!("{of_its_own} `{file}`")
+}
+
 fn table() -> String {
     let catalog = Catalog::builtin();
     let recorded = Recorded::read();
     let mut out = String::from(BEGIN);
-    out.push_str("| group and version | resource | defaults | not judged | columns | stored as | recorded |\n|---|---|---|---|---|---|---|\n");
+    let rows = read("kinds/src/list.rs");
+    out.push_str("| group and version | resource | strategy | defaults | not judged | columns | stored as | recorded |\n|---|---|---|---|---|---|---|---|\n");
     let mut resources: Vec<&Resource> = catalog.resources().iter().collect();
     resources.sort_by_key(|r| (r.api_version(), r.plural.clone()));
     for resource in resources {
@@ -109,11 +125,13 @@ fn table() -> String {
             Some(s) if s.group == resource.group && s.version == resource.version => String::new(),
             Some(s) => format!("{} {}", s.api_version(), s.plural),
         };
+        let stored_plural = resource.storage.map(|id| catalog.storage(id).plural.to_string());
+        let strategy = stored_plural.map_or("none".to_owned(), |plural| strategy(&rows, &plural));
         let left =
             NOT_JUDGED.iter().find(|(plural, _)| resource.plural == *plural).map_or("", |(_, left)| left);
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {left} | {} | {stored} | {} |",
+            "| {} | {} | {strategy} | {} | {left} | {} | {stored} | {} |",
             resource.api_version(),
             resource.plural,
             if has_defaults(resource) { "yes" } else { "none" },

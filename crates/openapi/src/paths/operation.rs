@@ -14,6 +14,8 @@ pub(crate) struct Operation {
     /// Group, version and kind of what the operation is about.
     pub gvk: Option<[String; 3]>,
     pub parameters: Vec<Param>,
+    /// What v2 says an operation without a body takes.
+    pub consumes: &'static [&'static str],
     pub body: Option<Body>,
     pub produces: Produces,
     /// Status codes and what comes with them; 401 is always added.
@@ -77,6 +79,9 @@ pub(crate) enum Produces {
     Streams,
     Log,
     Anything,
+    Json,
+    /// The public keys of account tokens.
+    Keys,
 }
 
 impl Produces {
@@ -97,6 +102,8 @@ impl Produces {
                 &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml", "text/plain"]
             }
             Produces::Anything => &["*/*"],
+            Produces::Json => &["application/json"],
+            Produces::Keys => &["application/jwk-set+json"],
         }
     }
 }

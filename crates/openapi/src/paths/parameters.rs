@@ -38,7 +38,7 @@ pub(crate) const DELETE: &[Param] = &[
     query("orphanDependents", "boolean"),
     query("propagationPolicy", "string"),
 ];
-// Differs from kube-apiserver: it also names `shardSelector`, an alpha feature that we do not have.
+/// `shardSelector` belongs to an alpha feature that is off: named, as upstream does, and without effect.
 pub(crate) const LIST: &[Param] = &[
     query("allowWatchBookmarks", "boolean"),
     query("continue", "string"),
@@ -48,6 +48,7 @@ pub(crate) const LIST: &[Param] = &[
     query("resourceVersion", "string"),
     query("resourceVersionMatch", "string"),
     query("sendInitialEvents", "boolean"),
+    query("shardSelector", "string"),
     query("timeoutSeconds", "integer"),
     query("watch", "boolean"),
 ];

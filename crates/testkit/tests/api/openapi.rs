@@ -80,3 +80,25 @@ async fn encodings_are_negotiated_as_upstream_does() {
     }
     cluster.shutdown().await;
 }
+
+/// The documents are megabytes: none is made before it is asked for, and only the index stays.
+#[tokio::test]
+async fn nothing_of_openapi_is_in_memory_until_asked_for() {
+    let cluster = TestCluster::start().await;
+    for path in ["/api", "/apis", "/apis/apps/v1", "/api/v1/namespaces", "/version"] {
+        assert_eq!(cluster.get(path).await.status, 200, "{path}");
+    }
+    let map = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+    assert_eq!(cluster.post("/api/v1/namespaces/default/configmaps", map).await.status, 201);
+    assert_eq!(cluster.api().documents_kept(), 0, "after requests for other things");
+
+    assert!(cluster.get("/openapi/v2").await.bytes.len() > 500_000);
+    assert_eq!(cluster.api().documents_kept(), 0, "after the Swagger document");
+
+    assert!(cluster.get("/openapi/v3/apis/apps/v1").await.bytes.len() > 100_000);
+    let kept = cluster.api().documents_kept();
+    assert!((1..128 * 1024).contains(&kept), "{kept} bytes");
+    cluster.get("/openapi/v3/api/v1").await;
+    assert_eq!(cluster.api().documents_kept(), kept, "after another document");
+    cluster.shutdown().await;
+}

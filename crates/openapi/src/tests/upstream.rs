@@ -1,0 +1,87 @@
+//! Our Swagger document says what kube-apiserver's says: every operation and every definition, fact by fact.
+//!
+//! `tests/golden/v2.txt` has the facts of what kube-apiserver v1.36.4 answers, without its prose; they are those of
+//! `api/openapi-spec/swagger.json` of that version, but for what is off unless asked for (alpha, beta, CBOR) and with
+//! enums. From a document of any server (`kubectl get --raw /openapi/v2`) it is made by
+//! `OPENAPI_FACTS=document.json cargo test -p openapi upstream`.
+//!
+//! `tests/golden/v3_defaults.txt` has what only v3 says, the defaults; made by `OPENAPI_FACTS_V3=folder` with a v3
+//! document a file: those of `api/openapi-spec/v3` of the group versions we serve.
+
+mod facts;
+
+use std::path::{Path, PathBuf};
+
+use catalog::Catalog;
+use facts::Facts;
+
+/// What differs, and why that is right. A row that differs no more must go.
+const DIFFERS: [(&str, &str); 3] = [
+    (
+        "/api/v1/namespaces/{name} delete",
+        "the answer is the namespace, from upstream too; its document says Status",
+    ),
+    ("..apis.meta.v1.DeleteOptions", "upstream names groups and versions that it does not serve; we do not"),
+    ("..apis.meta.v1.WatchEvent", "upstream names groups and versions that it does not serve; we do not"),
+];
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+/// Facts that differ, as a text; a fact named by `known` may.
+fn differences(upstream: &Facts, ours: &Facts, known: &[(&str, &str)]) -> String {
+    let mut wrong = String::new();
+    let mut excused = Vec::new();
+    for key in upstream.0.keys().chain(ours.0.keys().filter(|key| !upstream.0.contains_key(*key))) {
+        let [theirs, ours] = [upstream, ours].map(|f| f.0.get(key).map_or("(absent)", String::as_str));
+        if theirs == ours {
+            continue;
+        }
+        if known.iter().any(|(known, _)| key == known) {
+            excused.push(key.as_str());
+        } else {
+            wrong += &format!("{key}\n  upstream {theirs}\n  ours     {ours}\n");
+        }
+    }
+    for (key, _) in known.iter().filter(|(key, _)| !excused.contains(key)) {
+        wrong += &format!("{key} is as upstream's: take it off the list\n");
+    }
+    wrong
+}
+
+#[test]
+fn v2_has_the_operations_and_definitions_of_upstream() {
+    if let Ok(document) = std::env::var("OPENAPI_FACTS") {
+        let facts = Facts::of(&std::fs::read(&document).expect("OPENAPI_FACTS names a file"));
+        return std::fs::write(golden("v2.txt"), facts.write()).unwrap();
+    }
+    let upstream = Facts::read(&std::fs::read_to_string(golden("v2.txt")).unwrap());
+    let ours = Facts::of(&crate::v2(&Catalog::builtin()));
+    assert!(upstream.0.len() > 1_300, "only {} facts in the golden file", upstream.0.len());
+
+    let wrong = differences(&upstream, &ours, &DIFFERS);
+    assert!(wrong.is_empty(), "not as upstream:\n{wrong}");
+}
+
+#[test]
+fn v3_has_the_defaults_of_upstream() {
+    if let Ok(folder) = std::env::var("OPENAPI_FACTS_V3") {
+        let files = std::fs::read_dir(folder).expect("OPENAPI_FACTS_V3 names a folder");
+        let documents = files.map(|file| std::fs::read(file.unwrap().path()).unwrap());
+        return std::fs::write(golden("v3_defaults.txt"), Facts::defaults(documents).write()).unwrap();
+    }
+    let c = Catalog::builtin();
+    let upstream = Facts::read(&std::fs::read_to_string(golden("v3_defaults.txt")).unwrap());
+    let paths = crate::v3::entries(&c);
+    let ours = Facts::defaults(paths.iter().map(|path| crate::v3_group(&c, path).expect("listed")));
+    assert!(upstream.0.len() > 300, "only {} facts in the golden file", upstream.0.len());
+    let wrong = differences(&upstream, &ours, &[]);
+    assert!(wrong.is_empty(), "not as upstream:\n{wrong}");
+}
+
+#[test]
+fn facts_are_read_as_they_were_written() {
+    let ours = Facts::of(&crate::v2(&Catalog::builtin()));
+    assert_eq!(Facts::read(&ours.write()).0, ours.0);
+}
