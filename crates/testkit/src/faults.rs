@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! loop ── Faulty ── client          writes: the n-th is the last one the loop ever makes (its answer never comes)
-//!                                           one in n is refused as a conflict, or done and answered "timeout"
+//!                                           one in n, the first among them, is refused as a conflict, or done and
+//!                                           answered "timeout"
 //!                                   watches: everything is seen late; every n-th event is lost, and 410 comes after it;
 //!                                            every n-th batch of events is lost with its connection
 //! ```
@@ -22,11 +23,11 @@ use crate::forward::{Forward, Forwarding, Verb};
 /// Which faults to make; none by default.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// After this many writes the loop is dead: the write happens, its answer never comes, nor any other.
+    /// After this many writes, leases not counted, the loop is dead: the write happens, its answer never comes, nor any other.
     pub die_after: Option<usize>,
-    /// One write in n is refused as a conflict without being carried out.
+    /// One write in n, and the first, is refused as a conflict without being carried out.
     pub conflict_every: Option<usize>,
-    /// One write in n is carried out, and answered as a timeout.
+    /// One write in n, and the first, is carried out, and answered as a timeout.
     pub lose_answer_every: Option<usize>,
     /// Every event is seen this much later.
     pub stale: Duration,
@@ -48,15 +49,27 @@ pub struct Faults {
 
 struct Counted {
     writes: AtomicUsize,
+    /// Writes that may be refused, or whose answers may be lost.
+    exposed: AtomicUsize,
+    /// What went wrong on purpose, deaths aside.
+    met: AtomicUsize,
     events: AtomicUsize,
     pulls: AtomicUsize,
     dead: watch::Sender<bool>,
+}
+
+impl Counted {
+    fn meet(&self) {
+        self.met.fetch_add(1, Ordering::AcqRel);
+    }
 }
 
 impl Faults {
     pub fn new(env: &Env, inner: Arc<dyn Clients>, plan: Plan) -> Arc<Faults> {
         let counted = Counted {
             writes: AtomicUsize::new(0),
+            exposed: AtomicUsize::new(0),
+            met: AtomicUsize::new(0),
             events: AtomicUsize::new(0),
             pulls: AtomicUsize::new(0),
             dead: watch::Sender::new(false),
@@ -64,9 +77,13 @@ impl Faults {
         Arc::new(Faults { plan, env: env.clone(), inner, counted: Arc::new(counted) })
     }
 
-    /// How many writes were tried.
+    /// How many writes were tried, leases not counted.
     pub fn writes(&self) -> usize {
         self.counted.writes.load(Ordering::Acquire)
+    }
+    /// How often something went wrong: refusals, lost answers, news that came late or never, cuts.
+    pub fn met(&self) -> usize {
+        self.counted.met.load(Ordering::Acquire)
     }
     /// Resolves when the last write of [`Plan::die_after`] was made.
     pub async fn dead(&self) {
@@ -105,14 +122,19 @@ impl Faulty {
         if target.resource.plural == "events" {
             return call.await;
         }
-        let number = self.counted.writes.fetch_add(1, Ordering::AcqRel) + 1;
-        if self.plan.die_after.is_some_and(|last| number > last) {
+        // Signs of life are refused and lost as all else; but a node gives hundreds, and to die at one is to die at any time.
+        let is_sign = target.resource.plural == "leases";
+        let number = if is_sign { 0 } else { self.counted.writes.fetch_add(1, Ordering::AcqRel) + 1 };
+        let is_dead = *self.counted.dead.borrow();
+        if is_dead || self.plan.die_after.is_some_and(|last| number > last) {
             return std::future::pending().await;
         }
         // A collection has no version to be in conflict with, and a namespace has dozens of them.
-        let touched = verb != Verb::DeleteCollection;
-        let every = |n: Option<usize>| touched && n.is_some_and(|n| scattered(number).is_multiple_of(n));
+        let exposed = verb != Verb::DeleteCollection;
+        let at = exposed.then(|| self.counted.exposed.fetch_add(1, Ordering::AcqRel));
+        let every = |n: Option<usize>| at.zip(n).is_some_and(|(at, n)| scattered(at).is_multiple_of(n));
         if every(self.plan.conflict_every) {
+            self.counted.meet();
             let about = About { group: target.resource.group, resource: target.resource.plural };
             return Err(Status::modified(about, target.name));
         }
@@ -122,6 +144,7 @@ impl Faulty {
             return std::future::pending().await;
         }
         if every(self.plan.lose_answer_every) {
+            self.counted.meet();
             return Err(Status::timeout("the answer was lost on purpose"));
         }
         answer
@@ -129,10 +152,10 @@ impl Faulty {
 }
 
 /// The same numbers every time, but in no step with how many calls a loop makes in a turn: what fails must not be always the
-/// same call.
+/// same call. The first, 0, is a multiple of everything: who writes once meets with a fault too.
 fn scattered(number: usize) -> usize {
     let mixed = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as usize
+    ((mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 42) as usize
 }
 
 impl Forward for Faulty {
@@ -197,10 +220,12 @@ impl Watch for FaultyWatch {
             if let Some(every) = self.plan.cut_every
                 && (self.counted.pulls.fetch_add(1, Ordering::AcqRel) + 1).is_multiple_of(every)
             {
+                self.counted.meet();
                 into.truncate(known);
                 return Err(Status::unavailable("the connection was cut on purpose"));
             }
             if !self.plan.stale.is_zero() {
+                self.counted.meet();
                 self.env.sleep(self.plan.stale).await;
             }
             if let Some(every) = self.plan.lose_event_every {
@@ -212,6 +237,7 @@ impl Watch for FaultyWatch {
                 // Progress past what was lost must not be told.
                 self.lost = into.len() < before;
                 if self.lost {
+                    self.counted.meet();
                     into.retain(|event| !matches!(event, Event::Bookmark { .. }));
                 }
             }

@@ -86,8 +86,8 @@ impl Sync {
                 };
                 // Its deletion will not be seen.
                 self.expectations.deletion_seen(key, &Key::of(pod));
-                // Gone, or another of the same name, which nobody asked to delete.
-                if refused.code == 404 || refused.code == 409 {
+                // A conflict is looked at again: it may be another pod of the same name, or a passing refusal.
+                if refused.code == 404 {
                     return Ok(());
                 }
                 self.tell(

@@ -1,10 +1,15 @@
 //! What people see of a controller.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use env::Env;
+use object::Value;
+
 use crate::controller::tests::rig;
+use crate::queue::{Limits, NORMAL};
 use crate::testing::{map, state};
-use crate::{Failure, Next};
+use crate::{Board, Failure, Key, Next, WorkQueue};
 
 #[tokio::test(start_paused = true)]
 async fn metrics_have_the_names_labels_and_buckets_people_know() {
@@ -58,4 +63,65 @@ async fn the_board_shows_causes_plans_and_results() {
     assert_eq!(told, (Some("default/a"), Some("noted"), Some("done")));
     assert_eq!(cause.str_at(&["object"]), Some("default/a"));
     assert_eq!(cause.str_at(&["writer"]), Some("writer of 7"));
+}
+
+/// What people see of the only controller there is.
+fn shown(board: &Board) -> Value {
+    let all = board.to_value(&|_| None);
+    all.get("controllers").unwrap().as_list().unwrap()[0].clone()
+}
+
+/// Of its queue: waiting, delayed, processing, retries.
+fn queued(controller: &Value) -> [i64; 4] {
+    ["waiting", "delayed", "processing", "retries"].map(|figure| number(controller, &["queue", figure]))
+}
+
+fn number(tree: &Value, path: &[&str]) -> i64 {
+    match tree.at(path) {
+        Some(Value::Int(number)) => *number,
+        other => panic!("{path:?} is {other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_board_shows_workers_retries_and_the_key_that_fails() {
+    let rig = rig(
+        vec![state(vec![map("bad", 1), map("good", 1)], 1)],
+        |c| c.workers(3).max_retries(None),
+        |turn| match turn.key.name() {
+            "good" => Ok(Next::Done),
+            _ => Err(Failure::Other("no".to_owned())),
+        },
+    );
+    // It fails at 0, 5, 15, 35, 75, 155, 315 and 635 milliseconds: the wait doubles.
+    rig.run(1).await;
+    let controller = shown(&rig.board);
+    assert_eq!(queued(&controller), [0, 1, 0, 8]);
+    assert_eq!(number(&controller, &["workers"]), 3);
+    assert_eq!((number(&controller, &["active"]), number(&controller, &["errors"])), (0, 8));
+    let failing = controller.at(&["queue", "failing"]).unwrap().as_list().unwrap();
+    assert_eq!(failing.len(), 1);
+    assert_eq!((failing[0].str_at(&["key"]), number(&failing[0], &["failures"])), (Some("default/bad"), 8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_board_shows_where_in_the_queue_keys_are() {
+    let queue = Arc::new(WorkQueue::new(Env::simulated(1), Limits::default()));
+    let board = Board::default();
+    let entry = board.register("noting", 1, queue.clone());
+    for name in ["a", "b", "c"] {
+        queue.add(Key::new("default", name), NORMAL, None);
+    }
+    assert_eq!(queued(&shown(&board)), [3, 0, 0, 0]);
+
+    let taken = queue.get().await.unwrap();
+    entry.begun(&taken.key, &taken.causes);
+    assert_eq!(queued(&shown(&board)), [2, 0, 1, 0]);
+    assert_eq!(number(&shown(&board), &["active"]), 1);
+
+    entry.ended(&taken.key, &Err(Failure::Other("no".to_owned())), Duration::ZERO);
+    queue.retry(taken.key.clone());
+    queue.done(&taken.key);
+    assert_eq!(queued(&shown(&board)), [2, 1, 0, 1]);
+    assert_eq!(number(&shown(&board), &["active"]), 0);
 }

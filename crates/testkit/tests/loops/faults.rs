@@ -175,21 +175,47 @@ fn check(state: &str) {
     assert!(pods.iter().all(|pod| pod.contains("\"nodeName\":\"*\"")), "{pods:#?}");
 }
 
+/// All simulated nodes together: no row, but they are killed and misled like a loop.
+const AGENTS: &str = "node agents";
+
+/// Whoever can meet with faults.
+fn everybody() -> impl Iterator<Item = &'static str> {
+    controllers::ROWS.iter().map(|row| row.name).chain(["scheduler", AGENTS])
+}
+
+fn chosen(words: &[&str]) -> plane::Choice {
+    let words = words.iter().map(|word| (*word).to_owned()).collect();
+    plane::Choice::new(words).expect("these are names of rows")
+}
+
 /// Everybody but the one that meets with faults.
 fn all_but(name: &str, cluster: &TestCluster) -> Plane {
-    let choice = plane::Choice::new(vec!["*".to_owned(), format!("-{name}")]).expect("it is a row's name");
-    let settings = Settings { choice, nodes: nodes(), trust: cluster.trust(), ..Settings::default() };
+    let (choice, nodes) = match name {
+        AGENTS => (plane::Choice::default(), None),
+        _ => (chosen(&["*", &format!("-{name}")]), nodes()),
+    };
+    let settings = Settings { choice, nodes, trust: cluster.trust(), ..Settings::default() };
     Plane::start(cluster.env(), cluster.local_clients(), &settings)
 }
 
-/// The end when one loop meets with faults; also whether it died and was started again, and how many writes it tried.
-async fn with_faults(name: &str, faults: Plan) -> (bool, usize, String) {
+/// What came of a run in which one loop met with faults.
+struct Ended {
+    /// It died, and was started again.
+    died: bool,
+    /// So many writes it tried.
+    writes: usize,
+    /// So often something else went wrong.
+    met: usize,
+    state: String,
+}
+
+async fn with_faults(name: &str, faults: Plan) -> Ended {
     let cluster = cluster().await;
-    let alone = Settings {
-        choice: plane::Choice::new(vec![name.to_owned()]).expect("it is a row's name"),
-        trust: cluster.trust(),
-        ..Settings::default()
+    let (choice, nodes) = match name {
+        AGENTS => (chosen(&["-*"]), nodes()),
+        _ => (chosen(&[name]), None),
     };
+    let alone = Settings { choice, nodes, trust: cluster.trust(), ..Settings::default() };
     let plane = all_but(name, &cluster);
     let clients = Faults::new(cluster.env(), cluster.local_clients(), faults);
     let mut victim = Plane::start(cluster.env(), clients.clone(), &alone);
@@ -215,7 +241,7 @@ async fn with_faults(name: &str, faults: Plan) -> (bool, usize, String) {
     victim.stop().await;
     plane.stop().await;
     cluster.shutdown().await;
-    (died, clients.writes(), state)
+    Ended { died, writes: clients.writes(), met: clients.met(), state }
 }
 
 /// Half a minute to a minute instead of half a day to a day.
@@ -262,22 +288,37 @@ async fn with_lost_notices(name: &str, which: Lost, sooner: u32) -> (usize, Stri
     (losses.load(Ordering::Relaxed), state)
 }
 
-/// Dies after its n-th write, for every n there is; in `make test` every third.
+/// Who writes no more often than this dies after each write in `make test` too.
+const FEW: usize = 6;
+
+/// Dies after its n-th write, for every n there is; in `make test` every third, where there are many.
 async fn survives(names: &[&str]) {
     let reference = reference().await;
     let step = if is_long() { 1 } else { 3 };
     for name in names {
-        for n in (1..).step_by(step) {
-            let (died, writes, state) =
-                with_faults(name, Plan { die_after: Some(n), ..Plan::default() }).await;
-            assert_same(&reference, &state, &format!("{name} died after write {n}"));
-            assert!(died || n > 1, "{name} writes nothing in this hour");
+        let mut n = 1;
+        let writes = loop {
+            let Ended { died, writes, .. } = dies_after(name, n, &reference).await;
             if !died {
                 assert!(writes < n);
-                break;
+                break writes;
+            }
+            n += step;
+        };
+        assert!(writes > 0, "{name} writes nothing in this hour");
+        if writes <= FEW {
+            let left_out = (1..=writes).filter(|n| !(n - 1).is_multiple_of(step));
+            for n in left_out {
+                assert!(dies_after(name, n, &reference).await.died, "{name} has no write {n} any more");
             }
         }
     }
+}
+
+async fn dies_after(name: &str, n: usize, reference: &str) -> Ended {
+    let ended = with_faults(name, Plan { die_after: Some(n), ..Plan::default() }).await;
+    assert_same(reference, &ended.state, &format!("{name} died after write {n}"));
+    ended
 }
 
 /// `make test-long`.
@@ -296,36 +337,25 @@ pub fn assert_same(expected: &str, state: &str, what: &str) {
     panic!("{what}: the end is another.\nmissing:\n{}\ninstead:\n{}", missing.join("\n"), more.join("\n"));
 }
 
+/// Half of all writes are theirs: a test of their own, beside the others.
+const WORKLOADS: [&str; 4] =
+    ["deployment-controller", "replicaset-controller", "replicationcontroller-controller", "job-controller"];
+
 #[tokio::test(start_paused = true)]
 async fn workload_loops_that_die_after_any_write_come_to_the_same_end() {
-    survives(&[
-        "deployment-controller",
-        "replicaset-controller",
-        "replicationcontroller-controller",
-        "job-controller",
-    ])
-    .await;
+    survives(&WORKLOADS).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_other_loops_that_die_after_any_write_come_to_the_same_end() {
-    survives(&[
-        "garbage-collector-controller",
-        "namespace-controller",
-        "disruption-controller",
-        "endpoints-controller",
-        "endpointslice-controller",
-        "endpointslice-mirroring-controller",
-        "node-lifecycle-controller",
-        "pod-garbage-collector-controller",
-        "taint-eviction-controller",
-        "ttl-after-finished-controller",
-        "root-ca-certificate-publisher-controller",
-        "serviceaccount-controller",
-        "serviceaccount-token-controller",
-        "scheduler",
-    ])
-    .await;
+    let apart = |name: &&str| *name == AGENTS || WORKLOADS.contains(name);
+    let others: Vec<&str> = everybody().filter(|name| !apart(name)).collect();
+    survives(&others).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_agents_that_die_after_any_write_come_to_the_same_end() {
+    survives(&[AGENTS]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -338,10 +368,11 @@ async fn conflicts_lost_answers_and_old_news_change_nothing_in_the_end() {
         ("lost history", Plan { lose_event_every: Some(5), ..Plan::default() }),
         ("cut connections", Plan { cut_every: Some(3), ..Plan::default() }),
     ];
-    for name in controllers::ROWS.iter().map(|row| row.name).chain(["scheduler"]) {
+    for name in everybody() {
         for (what, plan) in &plans {
-            let (_, _, state) = with_faults(name, plan.clone()).await;
+            let Ended { met, state, .. } = with_faults(name, plan.clone()).await;
             assert_same(&reference, &state, &format!("{name} with {what}"));
+            assert!(met > 0, "{name} never met with {what}: the test cannot fail");
         }
     }
 }

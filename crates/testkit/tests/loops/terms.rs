@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use client::resources::{CONFIG_MAPS, PODS};
-use client::{Client, DeleteOptions, Patch};
+use client::{Client, DeleteOptions, ListOptions, Patch};
 use object::Value;
 use serde_json::json;
 use testkit::TestCluster;
@@ -23,6 +23,29 @@ fn in_term(cluster: &TestCluster, holder: &str) -> Arc<dyn Client> {
 async fn held_by(cluster: &TestCluster, holder: &str, renewed: &str) {
     let spec = json!({"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed});
     cluster.merge(format!("{LEASES}/the-part"), json!({"spec": spec})).await.ok(200);
+}
+
+fn eviction(name: &str) -> Value {
+    tree(json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}))
+}
+
+/// A running pod that a budget allows to go: its eviction is counted in the budget first.
+async fn spoken_for(cluster: &TestCluster) -> Arc<client::Obj> {
+    let (pods, budgets) =
+        ("/api/v1/namespaces/default/pods", "/apis/policy/v1/namespaces/default/poddisruptionbudgets");
+    let labels = json!({"app": "kept"});
+    let pod = json!({"metadata": {"name": "kept", "labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    cluster.post(pods, pod).await.ok(201);
+    let running =
+        json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
+    cluster.merge(format!("{pods}/kept/status"), running).await.ok(200);
+    let budget = json!({"metadata": {"name": "kept"}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}}});
+    cluster.post(budgets, budget).await.ok(201);
+    let allowed = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 1,
+        "desiredHealthy": 0, "expectedPods": 1}});
+    cluster.merge(format!("{budgets}/kept/status"), allowed).await.ok(200);
+    let admin = cluster.local_clients().user("kubernetes-admin", &["system:masters"]);
+    admin.get(PODS.at("default", "kept")).await.expect("it was just made")
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,6 +68,7 @@ async fn every_write_of_a_deposed_leader_is_refused_and_nothing_is_written() {
     });
     cluster.settled().await;
     let pod = first.create(PODS.within("default"), tree(pod)).await.expect("it leads");
+    let kept = spoken_for(&cluster).await;
 
     // Somebody else takes over; the first does not know.
     held_by(&cluster, "second", "2026-01-01T00:00:20.000000Z").await;
@@ -74,6 +98,18 @@ async fn every_write_of_a_deposed_leader_is_refused_and_nothing_is_written() {
             .delete(PODS.of(&pod), DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::default() })
             .await,
         first.delete(PODS.of(&pod), DeleteOptions::default()).await,
+        first
+            .delete_collection(
+                CONFIG_MAPS.within("default"),
+                DeleteOptions::default(),
+                ListOptions::default(),
+            )
+            .await,
+        first
+            .delete_collection(PODS.within("default"), DeleteOptions::default(), ListOptions::default())
+            .await,
+        first.act(PODS.of(&pod).sub("eviction"), eviction("p")).await,
+        first.act(PODS.of(&kept).sub("eviction"), eviction("kept")).await,
     ];
     for (nth, answer) in answers.into_iter().enumerate() {
         let status = answer.expect_err("a deposed leader writes nothing");
@@ -88,6 +124,7 @@ async fn every_write_of_a_deposed_leader_is_refused_and_nothing_is_written() {
 
     second.patch(CONFIG_MAPS.of(&held), label("second")).await.expect("the new leader writes");
     second.delete(PODS.of(&pod), DeleteOptions::default()).await.expect("and deletes");
+    second.act(PODS.of(&kept).sub("eviction"), eviction("kept")).await.expect("and evicts");
     first.get(CONFIG_MAPS.of(&held)).await.expect("reading is for everybody");
     cluster.shutdown().await;
 }
