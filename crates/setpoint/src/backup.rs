@@ -113,8 +113,11 @@ pub fn restore(matches: &ArgMatches) -> Result<()> {
 pub fn repair(matches: &ArgMatches) -> Result<()> {
     let dir = cli::data_dir_of(matches);
     check_restored(&dir)?;
-    let store::Repaired { kept, revision } = store::repair(&dir.join("store"))?;
+    let store::Repaired { kept, revision, damaged } = store::repair(&dir.join("store"))?;
     println!("Kept everything up to revision {kept}; the cluster goes on at revision {revision}.");
+    if let Some(damaged) = damaged {
+        println!("The damaged file is kept as {}; delete it when nobody needs it.", damaged.display());
+    }
     Ok(())
 }
 

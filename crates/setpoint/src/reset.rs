@@ -10,13 +10,27 @@ use crate::{backup, cli, store_choice};
 /// What setpoint keeps in a data directory; anything else in it is not ours to delete.
 const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", store_choice::ETCD_MARK, backup::RESTORING];
 
+/// Also what a crash left of one that was being written: `etcd-revision.tmp`, `admin.kubeconfig.PID.tmp`.
+fn is_ours(name: &str) -> bool {
+    let of = |ours: &str| name.strip_prefix(ours).is_some_and(|rest| rest.starts_with('.'));
+    OURS.contains(&name) || (name.ends_with(".tmp") && OURS.iter().any(|ours| of(ours)))
+}
+
 pub fn reset(matches: &ArgMatches) -> Result<()> {
     let dir = cli::data_dir_of(matches);
     if !dir.exists() {
         println!("{} does not exist: nothing to do.", dir.display());
         return Ok(());
     }
-    let found: Vec<_> = OURS.iter().map(|name| dir.join(name)).filter(|p| p.exists()).collect();
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let entry = entry.with_context(|| format!("cannot read {}", dir.display()))?;
+        if entry.file_name().to_str().is_some_and(is_ours) {
+            found.push(entry.path());
+        }
+    }
+    // What says that it is not whole goes last.
+    found.sort_by_key(|path| path.ends_with(backup::RESTORING));
     if found.is_empty() {
         bail!("{} holds no data of setpoint; name the right directory with --data-dir", dir.display());
     }

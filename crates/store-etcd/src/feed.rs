@@ -22,7 +22,7 @@ use crate::lease::Leases;
 use crate::load::{Loaded, key_of, load};
 use crate::mark::Mark;
 use crate::proto::{RangeResponse, WatchCreateRequest, WatchRequest, WatchResponse};
-use crate::shared::{Shared, went_back};
+use crate::shared::Shared;
 
 /// The pause after the second failure in a row; the first is followed by none.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
@@ -90,8 +90,12 @@ impl Feed {
     /// A reading of etcd's leader (not of a member that lags) with less than was served is one of another past.
     fn check(&self, loaded: &Loaded) -> Result<(), LoadError> {
         let (now, seen) = (loaded.revision, self.shared.seen());
-        if now < seen {
-            return Err(LoadError::Refused(self.shared.refuse(seen, now)));
+        // What it said before counts for the first reading; afterwards it is never ahead of what was seen.
+        if seen > 0 {
+            return match now < seen {
+                true => Err(LoadError::Refused(self.shared.refuse(seen, now))),
+                false => Ok(()),
+            };
         }
         let Some(served) = self.mark.as_ref().and_then(|mark| mark.said()).filter(|s| now < s.revision)
         else {
@@ -106,7 +110,7 @@ impl Feed {
             );
             return Ok(());
         }
-        Err(LoadError::Refused(went_back(served.revision, now)))
+        Err(LoadError::Refused(self.shared.refuse(served.revision, now)))
     }
 
     /// Follows the log for ever, unless it goes back; the owner aborts it.

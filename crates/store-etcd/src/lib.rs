@@ -32,6 +32,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use env::Env;
@@ -152,13 +153,20 @@ impl EtcdEngine {
             LoadError::Call(error) => ConnectError::Load(error.to_string()),
             LoadError::Refused(why) => ConnectError::WentBack(why),
         })?;
+        let ticks = mark.as_ref().map(|mark| {
+            let failed = |source| ConnectError::Mark { path: mark.path().to_owned(), source };
+            note_on_thread(mark.clone(), shared.clone()).map_err(failed)
+        });
+        let ticks = ticks.transpose()?;
         let mut tasks = vec![
             env.spawn("etcd-feed", feed.run(loaded)),
             env.spawn("etcd-probe", probe(env.clone(), client.clone(), shared.clone())),
         ];
         if let Some(mark) = &mark {
             note(mark, &shared);
-            tasks.push(env.spawn("etcd-mark", keep_noting(env.clone(), mark.clone(), shared.clone())));
+        }
+        if let Some(ticks) = ticks {
+            tasks.push(env.spawn("etcd-mark", keep_noting(env.clone(), ticks)));
         }
         Ok(Arc::new(EtcdEngine {
             env,
@@ -376,11 +384,27 @@ fn note(mark: &Mark, shared: &Shared) {
     mark.note(Served { cluster: shared.cluster(), revision: shared.seen() });
 }
 
+/// Notes at each tick, and ends with its sender: the fsync of a slow disk must not hold up other tasks.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the durable layer's own thread: it only writes a file, and its time is the sender's"
+)]
+fn note_on_thread(mark: Arc<Mark>, shared: Arc<Shared>) -> std::io::Result<SyncSender<()>> {
+    let (ticks, ticked) = sync_channel(1);
+    std::thread::Builder::new().name("etcd-mark".into()).spawn(move || {
+        while ticked.recv().is_ok() {
+            note(&mark, &shared);
+        }
+    })?;
+    Ok(ticks)
+}
+
 /// Seldom: each takes an fsync of the data directory's disk.
-async fn keep_noting(env: Env, mark: Arc<Mark>, shared: Arc<Shared>) {
+async fn keep_noting(env: Env, ticks: SyncSender<()>) {
     loop {
         env.sleep(MARK_EVERY).await;
-        note(&mark, &shared);
+        // Full: the last one is not through yet, and will be followed by another.
+        let _ = ticks.try_send(());
     }
 }
 

@@ -40,6 +40,10 @@ impl Mark {
         Ok(Mark { path, written: Mutex::new(said) })
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub fn said(&self) -> Option<Served> {
         *self.written.lock()
     }

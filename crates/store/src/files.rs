@@ -8,6 +8,7 @@
 //!  log-F       commits from revision F on; only the last one is written to
 //!  place-N     which inode it was written to: another one in a copy
 //!  MOVE        to which revision the store has to move on before it is used
+//!  log-F.damaged  what a repair gave up; nobody reads it
 //! ```
 //!
 //! Opening either gives every acknowledged commit or refuses and says what is wrong with which file. The one
@@ -27,6 +28,7 @@ use crate::durable::{Durable, DurableError, FIRST_REVISION, Loaded};
 use directory::{Lock, Name};
 use manifest::Manifest;
 use place::Place;
+use read::Reading;
 use tail::Tail;
 
 mod backup;
@@ -89,12 +91,14 @@ pub fn check_unused(dir: &Path) -> Result<(), OpenError> {
 }
 
 /// What [`repair`] did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repaired {
     /// The last revision that could be read.
     pub kept: Revision,
     /// Where the store goes on.
     pub revision: Revision,
+    /// Where the damaged file is kept, if there was one.
+    pub damaged: Option<PathBuf>,
 }
 
 /// Gives up what cannot be read at the end of the log, and moves the revision on past everything that may have stood
@@ -104,8 +108,7 @@ pub fn repair(dir: &Path) -> Result<Repaired, OpenError> {
         let path = dir.join(directory::FORMAT_FILE);
         return Err(OpenError::Missing { path });
     }
-    let (files, kept) = Files::open_for(dir, u64::MAX, Purpose::Repair)?;
-    Ok(Repaired { kept, revision: files.revision })
+    Files::open_for(dir, u64::MAX, Purpose::Repair).map(|(_, repaired)| repaired)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -120,12 +123,12 @@ impl Files {
         Self::open_for(dir, snapshot_log_bytes, Purpose::Use).map(|(files, _)| files)
     }
 
-    /// Also the last revision that was found.
+    /// Also what was found and done.
     fn open_for(
         dir: &Path,
         snapshot_log_bytes: u64,
         purpose: Purpose,
-    ) -> Result<(Files, Revision), OpenError> {
+    ) -> Result<(Files, Repaired), OpenError> {
         directory::create(dir)?;
         let lock = Lock::take(dir)?;
         if !directory::check_format(dir)? {
@@ -133,14 +136,18 @@ impl Files {
         }
         let place = Place::read(dir)?;
         let manifest = Manifest::read(dir)?;
-        let mut chain = read::chain(dir, &manifest, purpose == Purpose::Repair)?;
+        let repairs = purpose == Purpose::Repair;
+        let mut chain = read::chain(dir, &manifest, if repairs { Reading::Cut } else { Reading::Locked })?;
         let found = chain.loaded.revision;
-        let must_move = place.copied || purpose == Purpose::Repair;
-        let goal = step::decide(dir, found, must_move, purpose == Purpose::Repair)?;
-        remove_leftovers(dir, &manifest, found, goal)?;
+        let announced = step::announced(dir)?;
+        let copied = place.copied || announced.as_ref().is_some_and(|a| a.copied);
+        let goal = step::decide(dir, found, announced.as_ref(), copied || repairs, repairs)?;
+        remove_leftovers(dir, &manifest, found, goal, copied)?;
         let first = *manifest.segments.last().expect("Manifest::read refuses an empty one");
         let tail_path = directory::segment(dir, first);
-        if chain.torn_bytes > 0 {
+        // Before it is written anew: whoever knows more may still find something in it.
+        let damaged = chain.damaged.then(|| directory::keep_damaged(&tail_path)).transpose()?;
+        if chain.torn_bytes > 0 && damaged.is_none() {
             let (offset, bytes) = (chain.tail_bytes, chain.torn_bytes);
             tracing::warn!(file = %tail_path.display(), offset, bytes, "dropped an interrupted, never acknowledged write");
         }
@@ -184,7 +191,8 @@ impl Files {
             folding: None,
             cancelled: Arc::default(),
         };
-        Ok((files, found))
+        let repaired = Repaired { kept: found, revision: files.revision, damaged };
+        Ok((files, repaired))
     }
 
     fn write(&mut self, batch: &[Change]) -> io::Result<()> {
@@ -392,12 +400,20 @@ fn checked(mut text: String) -> String {
     text
 }
 
-/// Deletes what an interrupted snapshot or move left, and refuses what no crash of ours can have left.
+/// Such a text without that line; `None` if it is not what was written.
+fn unchecked(text: &str) -> Option<&str> {
+    let said = &text[..text.rfind("crc32c ")?];
+    (checked(said.to_owned()) == text).then_some(said)
+}
+
+/// Deletes what an interrupted snapshot or move left, and refuses what no crash of ours can have left. In a directory that
+/// was `copied` such files are of the state that the copy was laid over.
 fn remove_leftovers(
     dir: &Path,
     manifest: &Manifest,
     revision: Revision,
     goal: Option<Revision>,
+    copied: bool,
 ) -> Result<(), OpenError> {
     for (path, name) in directory::list(dir)? {
         let removable = match name {
@@ -414,7 +430,9 @@ fn remove_leftovers(
             // Older than the one in use, or finished but never put to use.
             Name::Snapshot(at) => at <= revision || goal == Some(at),
         };
-        if !removable {
+        if !removable && copied {
+            tracing::warn!(file = %path.display(), "deleted: it does not belong to the copy that was put back");
+        } else if !removable {
             let what = "it is not listed in MANIFEST, though it is newer than what is";
             return Err(OpenError::damaged(&path, 0, what));
         }

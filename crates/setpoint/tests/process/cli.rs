@@ -237,6 +237,9 @@ fn reset_deletes_our_data_and_nothing_else() {
     says(&refused(["reset", "--data-dir", dir]), &["--yes"]);
     assert_eq!(contents(&data.join("store")), before);
     std::fs::write(data.join("diary"), "mine").unwrap();
+    // Left by a crash in the middle of a write.
+    std::fs::write(data.join("etcd-revision.tmp"), "half").unwrap();
+    std::fs::write(data.join("admin.kubeconfig.7.tmp"), "half").unwrap();
     let output = run(Command::new(SETPOINT).args(["reset", "--data-dir", dir, "--yes"]));
     assert!(output.status.success());
     assert_eq!(contents(&data), [("diary".to_owned(), b"mine".to_vec())]);

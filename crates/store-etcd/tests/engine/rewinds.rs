@@ -164,3 +164,26 @@ async fn another_etcd_is_taken_when_it_is_empty_or_ahead() {
     std::fs::remove_file(&mark).unwrap();
     open(other.endpoint(), &mark).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_note_that_cannot_be_written_does_not_end_a_store_that_loads_anew() {
+    let (first, other) = (EtcdServer::start().await, EtcdServer::start().await);
+    let home = tempfile::tempdir().unwrap();
+    let mark = home.path().join("mark");
+    let (engine, _) = open(first.endpoint(), &mark).await.unwrap();
+    write(&engine, 50).await;
+    engine.close().await;
+    // What the note says is of the first etcd, and stays so.
+    std::fs::create_dir(home.path().join("mark.tmp")).unwrap();
+    let proxy = Proxy::to(other.port()).await;
+    let (engine, state) = open(proxy.endpoint(), &mark).await.unwrap();
+    write(&engine, 1).await;
+    proxy.cut();
+    let (writer, _) = other.open("/rewind/").await;
+    let last = write(&writer, 5).await;
+    writer.compact(last).await.unwrap();
+    proxy.mend();
+    assert!(write_past_outage(&engine).await > last);
+    assert!(state.resets() > 1, "it was loaded anew");
+    assert_eq!((engine.failed(), engine.health()), (None, Ok(())));
+}

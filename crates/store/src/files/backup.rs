@@ -13,6 +13,7 @@ use super::directory::{self, Lock};
 use super::frame::Frames;
 use super::manifest::Manifest;
 use super::out::Out;
+use super::read::Reading;
 use super::record::{self, SnapshotFrame};
 use super::{OpenError, read, step};
 use crate::contract::{Entry, Revision};
@@ -51,19 +52,19 @@ impl std::fmt::Debug for BackupFile {
 /// Reads a store without its lock, also while a server writes to it: everything up to the last record that is
 /// whole. Changes nothing in the directory.
 ///
-/// The log only grows, and what it grows by is checked as after a crash. Files can go away meanwhile (they were
-/// folded), and a record can be met half written: then all is read once more.
+/// The log only grows, and what it grows by is checked as after a crash; a record that is met half written is
+/// looked at again. Files can go away meanwhile (they were folded): then all is read once more.
 pub fn read_unlocked(dir: &Path) -> Result<Loaded, OpenError> {
     if !directory::check_format(dir)? {
         return Err(OpenError::Missing { path: dir.join(directory::FORMAT_FILE) });
     }
     let mut attempt = 1;
     loop {
-        let read = Manifest::read(dir).and_then(|manifest| read::chain(dir, &manifest, false));
+        let read = Manifest::read(dir).and_then(|manifest| read::chain(dir, &manifest, Reading::Live));
         match read {
             Ok(chain) => return Ok(chain.loaded.whole()),
-            Err(error) if attempt == ATTEMPTS => return Err(error),
-            Err(_) => pause(),
+            Err(error) if attempt == ATTEMPTS => return Err(unsaved(error)),
+            Err(_) => pause(PAUSE),
         }
         attempt += 1;
     }
@@ -71,8 +72,20 @@ pub fn read_unlocked(dir: &Path) -> Result<Loaded, OpenError> {
 
 // Another process is waited for, and no world's time shows in it.
 #[allow(clippy::disallowed_methods)]
-fn pause() {
-    std::thread::sleep(PAUSE);
+pub(super) fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
+/// What to do about it is for whoever has the lock to say: here it may be a server's writing that looks like damage.
+fn unsaved(error: OpenError) -> OpenError {
+    match error {
+        OpenError::Damaged { path, offset, what, .. } => {
+            let mend = "nothing was saved. Stop the server and try again; if it is refused then too, the next start of the \
+                        server says how to mend it";
+            OpenError::Damaged { path, offset, what, mend: mend.to_owned() }
+        }
+        other => other,
+    }
 }
 
 impl Backup {

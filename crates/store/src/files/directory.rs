@@ -116,6 +116,24 @@ pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     replace(&file, &temporary, path)
 }
 
+/// The file, also under a name that nothing reads or deletes.
+pub(super) fn keep_damaged(path: &Path) -> Result<PathBuf, OpenError> {
+    let kept = path.with_extension("damaged");
+    match std::fs::hard_link(path, &kept) {
+        Ok(()) => {}
+        // A repair that was interrupted kept it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        // A file system without links.
+        Err(_) => temporary(&kept)
+            .and_then(|(mut file, temporary)| {
+                io::copy(&mut File::open(path)?, &mut file)?;
+                replace(&file, &temporary, &kept)
+            })
+            .map_err(|e| OpenError::io(&kept, e))?,
+    }
+    Ok(kept)
+}
+
 /// `false`: there is none yet.
 pub(super) fn check_format(dir: &Path) -> Result<bool, OpenError> {
     let path = dir.join(FORMAT_FILE);

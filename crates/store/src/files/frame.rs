@@ -14,7 +14,7 @@
 //! more was never written. One flipped byte cannot look like that.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -133,8 +133,16 @@ impl Frames {
         self.length
     }
 
-    /// The next payload; `None` at the end, or when only zeros follow. Not to be
-    /// called after a fault.
+    /// Forgets what was read after the last good frame: somebody may have written there since.
+    pub(super) fn look_again(&mut self) -> io::Result<()> {
+        self.length = self.file.get_ref().metadata()?.len();
+        // Unlike a relative one, it empties the buffer.
+        self.position = self.file.seek(io::SeekFrom::Start(self.offset))?;
+        Ok(())
+    }
+
+    /// The next payload; `None` at the end, or when only zeros follow. After a fault only
+    /// [`Frames::look_again`] may follow.
     pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, Fault> {
         let at = self.offset;
         self.read_next().map_err(|error| Fault { offset: at, kind: FaultKind::Io(error) })?

@@ -28,7 +28,7 @@ impl Place {
         for (path, name) in directory::list(dir)? {
             let Name::Place(number) = name else { continue };
             place.next = place.next.max(number.saturating_add(1));
-            place.copied |= !is_in_place(&path).map_err(|e| OpenError::io(&path, e))?;
+            place.copied |= !is_in_place(&path, "").map_err(|e| OpenError::io(&path, e))?;
             place.found.push(path);
         }
         Ok(place)
@@ -37,7 +37,7 @@ impl Place {
     /// From now on the directory belongs here.
     pub(super) fn renew(&self, dir: &Path) -> Result<(), OpenError> {
         let path = directory::place(dir, self.next);
-        match write(&path) {
+        match write(&path, "") {
             Ok(()) => {}
             // The old one still holds, and a full disk must not keep a store from being read.
             Err(error) if error.kind() == io::ErrorKind::StorageFull && !self.copied => {
@@ -53,24 +53,22 @@ impl Place {
     }
 }
 
-fn write(path: &Path) -> io::Result<()> {
+/// A file that says `head` and where it lies.
+pub(super) fn write(path: &Path, head: &str) -> io::Result<()> {
     let (mut file, temporary) = directory::temporary(path)?;
     let (inode, born) = identity(&file.metadata()?);
-    file.write_all(checked(format!("inode {inode}\nborn {born}\n")).as_bytes())?;
+    file.write_all(checked(format!("{head}inode {inode}\nborn {born}\n")).as_bytes())?;
     directory::replace(&file, &temporary, path)
 }
 
 /// One that cannot be read is as good as a copy: moving on is always safe.
-fn is_in_place(path: &Path) -> io::Result<bool> {
+pub(super) fn is_in_place(path: &Path, head: &str) -> io::Result<bool> {
     let said = std::fs::read(path)?;
     let (inode, born) = identity(&std::fs::metadata(path)?);
-    let same = |born: u128| checked(format!("inode {inode}\nborn {born}\n")).as_bytes() == said;
+    let place = format!("{head}inode {inode}\n");
+    let same = |born: u128| checked(format!("{place}born {born}\n")).as_bytes() == said;
     // 0: a file system, or a kernel, that does not tell.
-    Ok(same(born) || same(0) || (born == 0 && says_inode(&said, inode)))
-}
-
-fn says_inode(said: &[u8], inode: u64) -> bool {
-    std::str::from_utf8(said).is_ok_and(|text| text.starts_with(&format!("inode {inode}\n")))
+    Ok(same(born) || same(0) || (born == 0 && said.starts_with(place.as_bytes())))
 }
 
 /// Not the device: its number may be another after each boot.

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use super::backup::pause;
 use super::frame::{Fault, FaultKind, Frames, SECTOR};
 use super::manifest::Manifest;
 use super::record::{self, RawChange, SnapshotFrame};
@@ -22,10 +24,25 @@ pub(super) struct Chain {
     pub tail_length: u64,
     /// Bytes of an interrupted write (and such space) after the good part.
     pub torn_bytes: u64,
+    /// They are no interrupted write: something was given up.
+    pub damaged: bool,
 }
 
-/// `cut`: whatever follows damage in the last segment is given up, as if it had never been written.
-pub(super) fn chain(dir: &Path, manifest: &Manifest, cut: bool) -> Result<Chain, OpenError> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Nobody else is there.
+    Locked,
+    /// And whatever follows damage in the last segment is given up, as if it had never been written.
+    Cut,
+    /// Somebody may be writing.
+    Live,
+}
+
+/// How often a record that somebody may be writing is looked at before it counts as damaged.
+const LOOKS: u32 = 10;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+
+pub(super) fn chain(dir: &Path, manifest: &Manifest, reading: Reading) -> Result<Chain, OpenError> {
     let mut entries = Vec::new();
     let mut revision = FIRST_REVISION;
     let mut snapshot_bytes = 0;
@@ -38,6 +55,7 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest, cut: bool) -> Result<Chain,
     }
     let mut recent = Recent::default();
     let (mut log_bytes, mut tail_bytes, mut tail_length, mut torn_bytes) = (0, 0, 0, 0);
+    let mut damaged = false;
     for (i, first) in manifest.segments.iter().enumerate() {
         let last = i + 1 == manifest.segments.len();
         let path = directory::segment(dir, *first);
@@ -48,21 +66,29 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest, cut: bool) -> Result<Chain,
         }
         let mut reader = SegmentReader::open(path, *first)?;
         loop {
-            let read = reader.next(|at, change, _, payload| recent.push(change.to_change(payload, at)));
+            let each = |at, change: &RawChange<'_>, _, payload: &[u8]| {
+                recent.push(change.to_change(payload, at));
+            };
+            let read =
+                if last && reading == Reading::Live { reader.next_live(each) } else { reader.next(each) };
             match read {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(fault)
                     if last
                         && (matches!(fault.kind, FaultKind::Torn)
-                            || cut && matches!(fault.kind, FaultKind::Damaged(_))) =>
+                            || reading == Reading::Cut && matches!(fault.kind, FaultKind::Damaged(_))) =>
                 {
+                    damaged = matches!(fault.kind, FaultKind::Damaged(_));
                     torn_bytes = reader.frames.length() - fault.offset;
                     break;
                 }
                 Err(fault) => {
                     let error = explain(&reader.path, fault);
-                    return Err(if last { error.can_be_cut(reader.revision.0) } else { error });
+                    return Err(match last && reading == Reading::Locked {
+                        true => error.can_be_cut(reader.revision.0),
+                        false => error,
+                    });
                 }
             }
         }
@@ -75,7 +101,7 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest, cut: bool) -> Result<Chain,
         log_bytes += tail_bytes;
     }
     let loaded = Loaded { revision, entries: merge(entries, recent.older), changes: recent.changes.into() };
-    Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, tail_length, torn_bytes })
+    Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, tail_length, torn_bytes, damaged })
 }
 
 /// How much of the log is told as changes: enough for watchers to find their place after a restart, and little beside
@@ -165,6 +191,32 @@ impl SegmentReader {
             None => return Err(damaged("the record has an unknown form")),
         }
         Ok(true)
+    }
+}
+
+impl SegmentReader {
+    /// As `next`, while somebody may be writing: a record that first was not whole and then is ends the reading, for it
+    /// was written meanwhile.
+    pub(super) fn next_live(
+        &mut self,
+        mut each: impl FnMut(Revision, &RawChange<'_>, u64, &[u8]),
+    ) -> Result<bool, Fault> {
+        let at = self.frames.offset();
+        let mut read = self.next(&mut each);
+        for _ in 0..LOOKS {
+            match &read {
+                // A record that is whole, but does not follow, does not change any more.
+                Err(fault) if !matches!(fault.kind, FaultKind::Torn) && self.frames.offset() == at => {}
+                _ => return read,
+            }
+            let again = self.frames.look_again();
+            again.map_err(|error| Fault { offset: at, kind: FaultKind::Io(error) })?;
+            read = self.next(&mut each).map(|_| false);
+            if read.is_err() {
+                pause(BETWEEN_LOOKS);
+            }
+        }
+        read
     }
 }
 

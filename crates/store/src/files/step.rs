@@ -13,24 +13,36 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::manifest::Manifest;
 use super::out::Out;
-use super::{OpenError, checked, create_segment, directory, record};
+use super::{OpenError, create_segment, directory, place, record, unchecked};
 use crate::contract::{Entry, Revision};
 
 /// As much as etcd's manual recommends: weeks of a busy cluster.
 pub(super) const STEP: u64 = 1_000_000_000;
+/// A clock that is not ahead by that much (of nanoseconds) was set back since the last move.
+pub(super) const MARGIN: u64 = 1_000_000;
 
-/// The same copy may be put back twice, and the revision must not be the same both times. So it is at
-/// least what a store would have that commits 10,000 times a second since that day.
-const COMMIT_MICROS: u128 = 100;
 const DAY: Duration = Duration::from_secs(1_577_836_800); // 2020-01-01
+/// Even a clock that is centuries ahead leaves half of what clients can count (an i64) unused.
+const LATEST: u64 = i64::MAX as u64 / 2;
 
 /// Where a store goes on that is put back at `revision`.
 pub(super) fn goal(revision: Revision) -> Revision {
-    let by_clock = u64::try_from(since(DAY).as_micros() / COMMIT_MICROS).unwrap_or_default();
-    Revision(revision.0.saturating_add(STEP).max(by_clock))
+    goal_at(revision, since(DAY))
 }
 
-// The durable layer has no world's clock; a wrong one only makes the step shorter, never shorter than STEP.
+/// The same copy may be put back twice, and what was handed out after the first time must not be handed out after the
+/// second. So it is where a commit each nanosecond since that day would have led to: of two moves the later one is ahead
+/// by more than any store can have written in between. Where a clock that was wrong has led further already,
+/// it is [`STEP`] more, and still depends on the clock, by a commit each microsecond or so.
+pub(super) fn goal_at(revision: Revision, since: Duration) -> Revision {
+    let clock = u64::try_from(since.as_nanos()).unwrap_or(LATEST).min(LATEST);
+    match clock > revision.0.saturating_add(MARGIN) {
+        true => Revision(clock),
+        false => Revision(revision.0.saturating_add(STEP).saturating_add(clock / 1024)),
+    }
+}
+
+// The durable layer has no world's clock; what a wrong one does is said above.
 #[allow(clippy::disallowed_methods)]
 fn since(day: Duration) -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH + day).unwrap_or_default()
@@ -45,14 +57,15 @@ fn path(dir: &Path) -> PathBuf {
 pub(super) fn decide(
     dir: &Path,
     found: Revision,
+    announced: Option<&Announced>,
     must_move: bool,
     again: bool,
 ) -> Result<Option<Revision>, OpenError> {
-    match announced(dir)? {
-        Some(to) if to > found || (to == found && !again) => Ok(Some(to)),
+    match announced {
+        Some(Announced { to, copied: false }) if *to > found || (*to == found && !again) => Ok(Some(*to)),
         announced => {
-            // Written to since: what is left of it says nothing.
-            if announced.is_some() {
+            // Written to since, or another directory's: what is left of it says nothing.
+            if announced.is_some() && !must_move {
                 finish(dir)?;
             }
             if !must_move {
@@ -65,25 +78,33 @@ pub(super) fn decide(
     }
 }
 
-/// The goal of a move that was announced and may not be finished.
-fn announced(dir: &Path) -> Result<Option<Revision>, OpenError> {
+/// A move that may not be finished.
+pub(super) struct Announced {
+    to: Revision,
+    /// The announcement is itself a copy (or of an earlier program): others may have finished it elsewhere, and written
+    /// on from there.
+    pub copied: bool,
+}
+
+pub(super) fn announced(dir: &Path) -> Result<Option<Announced>, OpenError> {
     let path = path(dir);
     let said = match std::fs::read_to_string(&path) {
         Ok(said) => said,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(OpenError::io(&path, error)),
     };
-    let goal = said.strip_prefix("to ").and_then(|rest| rest.lines().next()?.parse().ok()).map(Revision);
-    match goal.filter(|goal| said == content(*goal)) {
-        Some(goal) => Ok(Some(goal)),
-        None => Err(OpenError::damaged(&path, 0, "its checksum or form is wrong")),
-    }
+    let to = unchecked(&said)
+        .and_then(|text| text.strip_prefix("to ")?.lines().next()?.parse().ok())
+        .map(Revision)
+        .ok_or_else(|| OpenError::damaged(&path, 0, "its checksum or form is wrong"))?;
+    let in_place = place::is_in_place(&path, &head(to)).map_err(|e| OpenError::io(&path, e))?;
+    Ok(Some(Announced { to, copied: !in_place }))
 }
 
 /// From now on the store is not used before it was moved.
 pub(super) fn announce(dir: &Path, goal: Revision) -> Result<(), OpenError> {
     let path = path(dir);
-    directory::write_whole(&path, content(goal).as_bytes()).map_err(|e| OpenError::io(&path, e))
+    place::write(&path, &head(goal)).map_err(|e| OpenError::io(&path, e))
 }
 
 /// Should the deletion be lost, the next start finds a store that has reached the goal, and deletes it again.
@@ -92,8 +113,8 @@ pub(super) fn finish(dir: &Path) -> Result<(), OpenError> {
     std::fs::remove_file(&path).map_err(|e| OpenError::io(&path, e))
 }
 
-fn content(goal: Revision) -> String {
-    checked(format!("to {goal}\n"))
+fn head(goal: Revision) -> String {
+    format!("to {goal}\n")
 }
 
 /// A store of these entries that goes on after `goal`. What the old manifest named no longer counts. Also the size of the snapshot.

@@ -55,7 +55,7 @@ fn lay_out(dir: &Path, files: &Contents) {
 }
 
 fn change(revision: u64, key: &str, value: Option<&[u8]>) -> Change {
-    let expires_at = (value.is_some() && revision.is_multiple_of(3)).then_some(revision * 1000);
+    let expires_at = (value.is_some() && revision.is_multiple_of(3)).then_some(revision % 1_000_000 * 1000);
     let value = value.map(Bytes::copy_from_slice);
     Change { revision: Revision(revision), key: Key::from(key), value, expires_at }
 }
@@ -283,7 +283,7 @@ fn space_written_ahead_is_no_loss_and_no_warning() {
     let dir = tempfile::tempdir().unwrap();
     let (left, [_, last]) = killed_store(dir.path(), 60 << 10);
     lay_out(dir.path(), &left);
-    let chain = read::chain(dir.path(), &Manifest::read(dir.path()).unwrap(), false).unwrap();
+    let chain = read::chain(dir.path(), &Manifest::read(dir.path()).unwrap(), Reading::Locked).unwrap();
     assert_eq!((chain.torn_bytes, chain.loaded.revision.0), (0, 5));
     let mut files = Files::open(dir.path(), 1 << 30).unwrap();
     assert_eq!(std::fs::metadata(dir.path().join(segment(2))).unwrap().len(), last.end as u64);

@@ -23,7 +23,7 @@ fn a_backup_comes_back_past_what_was_handed_out() {
     for name in ["a", "b"] {
         let dir = home.path().join(name);
         let at = read.restore(&dir).unwrap();
-        assert!(at.0 >= LAST + step::STEP && at.0 >= highest);
+        assert!(at.0 >= LAST + step::STEP && at.0 > highest);
         highest = at.0;
         assert_eq!(open(&dir).unwrap(), Loaded { revision: at, ..expected(LAST) });
         let refused = read.restore(&dir).unwrap_err().to_string();
@@ -92,4 +92,65 @@ fn a_store_is_read_while_it_is_written_and_folded() {
         stop.store(true, Ordering::Relaxed);
     });
     assert!(read_unlocked(&dir.join("none")).unwrap_err().to_string().contains("is missing"));
+}
+
+#[test]
+fn what_is_written_under_a_reader_is_no_damage() {
+    let home = tempfile::tempdir().unwrap();
+    let mut files = Files::open(home.path(), 1 << 30).unwrap();
+    files.append(&record(2)).unwrap();
+    let mut reader = read::SegmentReader::open(home.path().join(segment(2)), Revision(2)).unwrap();
+    assert!(reader.next_live(|_, _, _, _| {}).unwrap());
+    // The reader has read the space after it, and that it was empty.
+    for revision in 3..=9 {
+        files.append(&record(revision)).unwrap();
+    }
+    assert!(!reader.next_live(|_, _, _, _| {}).unwrap(), "it ends with what was written meanwhile");
+    assert!((2..=9).contains(&reader.revision.0));
+}
+
+/// Without one repetition of the whole.
+#[test]
+fn a_busy_log_is_read_at_the_first_attempt() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().to_owned();
+    let mut files = Files::open(&dir, 1 << 30).unwrap();
+    let (written, stop) = (AtomicU64::new(1), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut revision = 1;
+            while !stop.load(Ordering::Relaxed) {
+                revision += 1;
+                files.append(&record(revision)).unwrap();
+                written.store(revision, Ordering::Release);
+            }
+        });
+        let manifest = Manifest::read(&dir).unwrap();
+        let mut outcome = Ok(());
+        for n in 0..200 {
+            while written.load(Ordering::Acquire) < n {
+                std::thread::yield_now();
+            }
+            let acknowledged = written.load(Ordering::Acquire);
+            match read::chain(&dir, &manifest, Reading::Live) {
+                Ok(chain) if chain.loaded.revision.0 >= acknowledged => {}
+                Ok(chain) => outcome = Err(format!("{} after {acknowledged}", chain.loaded.revision)),
+                Err(error) => outcome = Err(error.to_string()),
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(outcome, Ok(()));
+    });
+}
+
+#[test]
+fn a_backup_of_a_damaged_store_does_not_advise_to_repair_it() {
+    let home = tempfile::tempdir().unwrap();
+    let mut damaged = small_store(home.path());
+    let end = damaged[&segment(15)].len();
+    damaged.get_mut(&segment(15)).unwrap()[end - 2 * frame::SECTOR + 20] ^= 4;
+    lay_out(home.path(), &damaged);
+    let message = read_unlocked(home.path()).unwrap_err().to_string();
+    assert!(message.contains("is damaged at byte") && message.contains("nothing was saved"), "{message}");
+    assert!(!message.contains("setpoint repair"), "{message}");
 }

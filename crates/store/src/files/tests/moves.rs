@@ -57,6 +57,31 @@ fn a_renamed_directory_stays_as_it_is() {
     assert_eq!(revision(&other), LAST);
 }
 
+/// Of a store that was itself moved a moment before, and wherever the clock stands.
+#[test]
+fn two_moves_of_one_state_never_meet() {
+    // More than any disk takes in a second.
+    const COMMITS: u64 = 500_000;
+    let second = std::time::Duration::from_secs(1);
+    let year = 365 * 86_400 * second;
+    for now in [7 * year, 100 * year, 500 * year] {
+        for before in [LAST, 1 << 40, step::goal_at(Revision(LAST), now - second).0, 1 << 62] {
+            for backup_after in [second / 500, second, 3600 * second] {
+                let moved = step::goal_at(Revision(before), now);
+                let (at, kept) = (now + backup_after, Revision(moved.0 + 20));
+                for apart in [second / 1000, second, 5 * second, 86_400 * second] {
+                    let (first, again) = (step::goal_at(kept, at), step::goal_at(kept, at + apart));
+                    let written = COMMITS * apart.as_millis() as u64 / 1000;
+                    let capped = at.as_nanos() > i64::MAX as u128 / 2;
+                    assert!(capped || again.0 > first.0 + written, "{first} {again} {apart:?}");
+                    assert!(first.0 > kept.0 + step::MARGIN && again.0 < i64::MAX as u64, "{first} {again}");
+                }
+            }
+        }
+    }
+    assert_eq!(step::goal_at(Revision(u64::MAX - 1), second).0, u64::MAX, "no overflow");
+}
+
 #[test]
 fn a_copy_in_the_same_place_is_noticed_even_with_the_same_inodes() {
     let home = tempfile::tempdir().unwrap();
@@ -72,7 +97,7 @@ fn a_copy_in_the_same_place_is_noticed_even_with_the_same_inodes() {
         std::fs::create_dir(&dir).unwrap();
         copy(&backup, &dir);
         let at = revision(&dir);
-        assert!(at >= LAST + step::STEP && at >= highest, "{at} after {highest}");
+        assert!(at >= LAST + step::STEP && at > highest, "{at} after {highest}");
         highest = at;
     }
 }
@@ -90,6 +115,44 @@ fn an_older_copy_laid_over_the_directory_is_noticed() {
     // Into the files that are there: they keep their inodes.
     copy(&backup, &dir);
     moved(open(&dir).unwrap());
+}
+
+#[test]
+fn newer_files_that_an_older_copy_was_laid_over_are_deleted() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, backup) = (home.path().join("store"), home.path().join("backup"));
+    store(&dir);
+    std::fs::create_dir(&backup).unwrap();
+    copy(&dir, &backup);
+    let mut files = Files::open(&dir, 1 << 30).unwrap();
+    files.append(&record(LAST + 1)).unwrap();
+    files.begin_snapshot().unwrap();
+    files.append(&record(LAST + 2)).unwrap();
+    drop(files);
+    assert!(dir.join(segment(LAST + 2)).exists());
+    copy(&backup, &dir);
+    moved(open(&dir).unwrap());
+    assert!(!dir.join(segment(LAST + 2)).exists());
+}
+
+#[test]
+fn an_announcement_that_was_copied_is_not_believed() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, other) = (home.path().join("store"), home.path().join("copy"));
+    store(&dir);
+    let goal = Revision(LAST + 5 * step::STEP);
+    step::announce(&dir, goal).unwrap();
+    // As far as a snapshot of it that is not in use yet.
+    let manifest = Manifest::read(&dir).unwrap();
+    step::write(&dir, goal, &expected(LAST).entries).unwrap();
+    manifest.write(&dir).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    copy(&dir, &other);
+    assert_eq!(revision(&dir), goal.0);
+    let at = revision(&other);
+    assert!(at > goal.0, "{at}: the other one writes on from {goal}");
+    assert_eq!(revision(&other), at);
+    assert!(!other.join("MOVE").exists());
 }
 
 #[test]
@@ -195,7 +258,7 @@ fn an_announcement_that_came_back_neither_moves_again_nor_hides_a_copy() {
     moved(open(&other).unwrap());
     // Whoever asks for it gets it, also where one has just ended.
     let (first, second) = (repair(&dir).unwrap(), repair(&dir).unwrap());
-    assert!(second.revision.0 >= first.revision.0 + step::STEP, "{first:?} {second:?}");
+    assert!(second.revision.0 > first.revision.0 + step::MARGIN, "{first:?} {second:?}");
 }
 
 #[test]
@@ -216,6 +279,13 @@ fn a_repair_gives_up_the_damaged_end_and_moves_on() {
     let loaded = open(dir).unwrap();
     assert_eq!(loaded.revision, repaired.revision);
     assert_eq!(loaded.entries, expected(LAST - 2).entries);
+    // Nothing is thrown away.
+    let kept = repaired.damaged.unwrap();
+    assert_eq!(kept, dir.join(format!("{}.damaged", segment(15))));
+    assert_eq!(std::fs::read(&kept).unwrap(), damaged[&segment(15)]);
+    assert!(!dir.join(segment(15)).exists());
+    assert_eq!(repair(dir).unwrap().damaged, None);
+    assert_eq!(std::fs::read(&kept).unwrap(), damaged[&segment(15)]);
 }
 
 #[test]
