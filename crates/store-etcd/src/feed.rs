@@ -22,7 +22,7 @@ use crate::lease::Leases;
 use crate::load::{Loaded, key_of, load};
 use crate::mark::Mark;
 use crate::proto::{RangeResponse, WatchCreateRequest, WatchRequest, WatchResponse};
-use crate::shared::Shared;
+use crate::shared::{Shared, went_back};
 
 /// The pause after the second failure in a row; the first is followed by none.
 const FIRST_PAUSE: Duration = Duration::from_millis(800);
@@ -110,7 +110,8 @@ impl Feed {
             );
             return Ok(());
         }
-        Err(LoadError::Refused(self.shared.refuse(served.revision, now)))
+        // The first reading: whoever connects is told, and there is no store yet that could stop.
+        Err(LoadError::Refused(went_back(served.revision, now)))
     }
 
     /// Follows the log for ever, unless it goes back; the owner aborts it.

@@ -166,7 +166,7 @@ impl Shared {
 }
 
 /// What to tell of it.
-fn went_back(was: u64, now: u64) -> String {
+pub fn went_back(was: u64, now: u64) -> String {
     format!(
         "etcd is at revision {now}, but this server has served revision {was}: a revision never goes back. Restore etcd's \
          snapshot again with `etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted` and start again; \
