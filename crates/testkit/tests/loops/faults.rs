@@ -217,31 +217,47 @@ async fn with_faults(name: &str, faults: Plan) -> Ended {
     };
     let alone = Settings { choice, nodes, trust: cluster.trust(), ..Settings::default() };
     let plane = all_but(name, &cluster);
-    let clients = Faults::new(cluster.env(), cluster.local_clients(), faults);
-    let mut victim = Plane::start(cluster.env(), clients.clone(), &alone);
-    let mut died = false;
-    {
-        let mut life = std::pin::pin!(hour(&cluster));
-        loop {
-            tokio::select! {
-                biased;
-                () = clients.dead(), if !died => {
-                    died = true;
-                    victim.kill();
-                    // Some time passes before anybody starts it again.
-                    cluster.env().sleep(Duration::from_secs(5)).await;
-                    victim = Plane::start(cluster.env(), cluster.local_clients(), &alone);
-                }
-                () = &mut life => break,
-            }
-        }
-    }
+    let outlived = outlive(&cluster, &alone, faults, hour(&cluster)).await;
     cluster.quiet(Duration::from_secs(120)).await;
     let state = cluster.state();
-    victim.stop().await;
+    outlived.victim.stop().await;
     plane.stop().await;
     cluster.shutdown().await;
-    Ended { died, writes: clients.writes(), met: clients.met(), state }
+    Ended { died: outlived.died, writes: outlived.clients.writes(), met: outlived.clients.met(), state }
+}
+
+/// Whoever met with faults while others lived.
+pub struct Outlived {
+    /// As it is now: if it died it was started again.
+    pub victim: Plane,
+    pub died: bool,
+    pub clients: Arc<Faults>,
+}
+
+/// Runs `alone` with faults until `life` is over. When it dies it is started again, without faults.
+pub async fn outlive(
+    cluster: &TestCluster,
+    alone: &Settings,
+    faults: Plan,
+    life: impl Future<Output = ()>,
+) -> Outlived {
+    let clients = Faults::new(cluster.env(), cluster.local_clients(), faults);
+    let mut victim = Plane::start(cluster.env(), clients.clone(), alone);
+    let mut died = false;
+    let mut life = std::pin::pin!(life);
+    loop {
+        tokio::select! {
+            biased;
+            () = clients.dead(), if !died => {
+                died = true;
+                victim.kill();
+                // Some time passes before anybody starts it again.
+                cluster.env().sleep(Duration::from_secs(5)).await;
+                victim = Plane::start(cluster.env(), cluster.local_clients(), alone);
+            }
+            () = &mut life => return Outlived { victim, died, clients },
+        }
+    }
 }
 
 /// Half a minute to a minute instead of half a day to a day.

@@ -8,10 +8,10 @@ use env::Env;
 use plane::{Choice, Plane, Settings};
 use serde_json::{Value, json};
 use testkit::TestCluster;
-use testkit::faults::{Faults, Plan};
+use testkit::faults::Plan;
 use testkit::journal::Journal;
 
-use crate::faults::assert_same;
+use crate::faults::{assert_same, outlive};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: usize = 3;
@@ -74,32 +74,15 @@ async fn run(faults: Plan) -> Ended {
     };
     let alone = Settings { choice: choice(&["scheduler"]), ..Settings::default() };
     let plane = Plane::start(cluster.env(), cluster.local_clients(), &others);
-    let clients = Faults::new(cluster.env(), cluster.local_clients(), faults.clone());
-    let mut victim = Plane::start(cluster.env(), clients.clone(), &alone);
-    let mut died = false;
-    {
-        let mut life = std::pin::pin!(pods_come(&cluster));
-        loop {
-            tokio::select! {
-                biased;
-                () = clients.dead(), if !died => {
-                    died = true;
-                    victim.kill();
-                    cluster.env().sleep(Duration::from_secs(5)).await;
-                    victim = Plane::start(cluster.env(), cluster.local_clients(), &alone);
-                }
-                () = &mut life => break,
-            }
-        }
-    }
+    let outlived = outlive(&cluster, &alone, faults.clone(), pods_come(&cluster)).await;
     cluster.quiet(Duration::from_secs(60)).await;
     let (state, pods) = (cluster.state(), cluster.get(PODS).await.json());
     placed_as_it_must_be(&pods, &faults);
     never_moved_nor_overfull(&journal, &faults);
-    victim.stop().await;
+    outlived.victim.stop().await;
     plane.stop().await;
     cluster.shutdown().await;
-    Ended { died, writes: clients.writes(), state }
+    Ended { died: outlived.died, writes: outlived.clients.writes(), state }
 }
 
 /// All room is given away, and whoever has none says why.
