@@ -17,6 +17,10 @@ use clap::ArgMatches;
 use env::Env;
 use table::Table;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
@@ -89,16 +93,13 @@ impl Settings {
 }
 
 pub fn run(settings: Settings) -> Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log).with_context(|| {
+    let filter: Targets = settings.log.parse().with_context(|| {
         format!("--log {} is not a filter: use error, warn, info, debug or trace", settings.log)
     })?;
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_target(false)
-        .with_ansi(colours)
-        .with_writer(std::io::stderr)
-        .init();
+    let lines =
+        tracing_subscriber::fmt::layer().with_target(false).with_ansi(colours).with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines.with_filter(filter)).init();
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     runtime.block_on(serve(settings))
