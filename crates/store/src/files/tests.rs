@@ -125,6 +125,16 @@ fn small_store(dir: &Path) -> Contents {
     files
 }
 
+/// The same, damaged inside the batch before the last.
+fn damaged_store(dir: &Path) -> Contents {
+    let mut files = small_store(dir);
+    let last = files.get_mut(&segment(15)).unwrap();
+    let end = last.len();
+    last[end - 2 * frame::SECTOR + 20] ^= 4;
+    lay_out(dir, &files);
+    files
+}
+
 fn segment(first: u64) -> String {
     format!("log-{first:020}")
 }
