@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::error::BenchError;
-use crate::scenario::{self, Scenario, Settings};
+use crate::scenario::{self, Row, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,9 +23,9 @@ It works in a namespace of its own, setpoint-bench-<random>, which it deletes. A
 pub fn command() -> Command {
     let scenarios: String = scenario::ALL
         .iter()
-        .map(|scenario| format!("  {:<18} {}\n", scenario.name(), scenario.about()))
+        .map(|scenario| format!("  {:<18} {}\n", scenario.name, scenario.about))
         .collect();
-    let names = || scenario::ALL.iter().map(|scenario| scenario.name());
+    let names = || scenario::ALL.iter().map(|scenario| scenario.name);
     let file = |name: &'static str| {
         Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf))
     };
@@ -83,7 +83,7 @@ pub struct Options {
     pub rounds: u64,
     pub json: Option<PathBuf>,
     pub allow_remote: bool,
-    pub scenarios: Vec<&'static dyn Scenario>,
+    pub scenarios: Vec<&'static Row>,
 }
 
 impl Options {
@@ -101,7 +101,7 @@ impl Options {
             scenarios.push(found);
         }
         if scenarios.is_empty() {
-            scenarios.extend(scenario::ALL.iter().filter(|scenario| scenario.runs_by_default()));
+            scenarios.extend(scenario::ALL.iter().filter(|scenario| scenario.runs_by_default));
         }
         Ok(Options {
             kubeconfig: path("kubeconfig").ok_or_else(|| missing("kubeconfig"))?,
@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn everything_is_measured_unless_named() {
         let all = options("bench --kubeconfig f").unwrap().scenarios;
-        assert!(all.iter().all(|scenario| scenario.runs_by_default()));
-        assert!(all.iter().any(|scenario| scenario.name() == "create"));
+        assert!(all.iter().all(|scenario| scenario.runs_by_default));
+        assert!(all.iter().any(|scenario| scenario.name == "create"));
         let some = options("bench --kubeconfig f --pids 1,2 --pids 3 patch get").unwrap();
-        let names: Vec<_> = some.scenarios.iter().map(|scenario| scenario.name()).collect();
+        let names: Vec<_> = some.scenarios.iter().map(|scenario| scenario.name).collect();
         assert_eq!((names, some.pids), (vec!["patch", "get"], vec![1, 2, 3]));
     }
 

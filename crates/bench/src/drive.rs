@@ -10,6 +10,7 @@
 
 mod connections;
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token};
@@ -37,9 +38,25 @@ pub struct Load<'a> {
     pub pace: Option<u64>,
     /// How many creates may be ahead of the slowest watcher.
     pub window: Option<u64>,
+    /// Watches to keep open meanwhile.
+    pub watch: Option<Watch<'a>>,
 }
 
-/// Watches to keep open meanwhile.
+impl<'a> Load<'a> {
+    /// As many as the connections carry, until the time is over.
+    pub fn new(template: &'a Template, connections: usize, first_number: u64) -> Self {
+        Load {
+            template,
+            connections,
+            first_number,
+            max_requests: u64::MAX,
+            pace: None,
+            window: None,
+            watch: None,
+        }
+    }
+}
+
 pub struct Watch<'a> {
     pub template: &'a Template,
     pub watchers: usize,
@@ -55,8 +72,8 @@ pub struct Phase {
 
 pub struct Outcome {
     pub tally: Tally,
-    /// The number after the last one sent.
-    pub next_number: u64,
+    /// Those that were sent.
+    pub numbers: Range<u64>,
     /// Whether `max_requests` were sent and answered.
     pub exhausted: bool,
 }
@@ -64,13 +81,12 @@ pub struct Outcome {
 pub fn drive(
     endpoint: &Endpoint,
     load: &Load<'_>,
-    watch: Option<&Watch<'_>>,
     phase: Phase,
     processes: &Processes,
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> Result<Outcome, BenchError> {
     let mut generator = Generator::new(endpoint, load)?;
-    if let Some(watch) = watch {
+    if let Some(watch) = &load.watch {
         generator.open_watches(watch)?;
     }
     let begin = generator.clock.elapsed();
@@ -122,7 +138,7 @@ pub fn drive(
     let exhausted = generator.exhausted();
     let tally = std::mem::replace(&mut generator.tally, Tally::new());
     generator.drain()?;
-    Ok(Outcome { tally, next_number: generator.next_number, exhausted })
+    Ok(Outcome { tally, numbers: load.first_number..generator.next_number, exhausted })
 }
 
 struct Generator<'a> {

@@ -8,17 +8,14 @@ pub enum BenchError {
     #[error("cannot read the kubeconfig {}: {source}; give the right path with --kubeconfig", path.display())]
     ReadKubeconfig { path: PathBuf, source: io::Error },
 
-    #[error("the kubeconfig {} does not do: {problem}", path.display())]
-    Kubeconfig { path: PathBuf, problem: String },
+    #[error(transparent)]
+    Kubeconfig(#[from] client_http::ConfigError),
 
     #[error("{server} is not on this machine; a load test of another machine needs --allow-remote")]
     Remote { server: String },
 
     #[error("cannot find the address of {server}: {source}")]
     Resolve { server: String, source: io::Error },
-
-    #[error("cannot set up TLS with the kubeconfig's certificates: {0}")]
-    Tls(#[from] rustls::Error),
 
     #[error("cannot connect to {server}: {source}; is the API server running there?")]
     Connect { server: String, source: io::Error },

@@ -26,7 +26,6 @@ mod drive;
 mod endpoint;
 mod error;
 mod histogram;
-mod kubeconfig;
 mod meters;
 mod report;
 mod request;
@@ -36,7 +35,6 @@ mod scenario;
 mod site;
 mod stamps;
 mod tally;
-
 mod wire;
 
 pub use cli::command;

@@ -1,5 +1,6 @@
 //! Reads what processes use from `/proc`, and shows progress while a phase runs.
 
+use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -88,39 +89,39 @@ fn ticks_per_second() -> u64 {
 }
 
 /// The line on stderr that says the machine is busy, not stuck.
+/// One for the whole run, so everybody who works at it holds the same.
 pub struct Progress {
     terminal: bool,
-    label: String,
-    shown: bool,
+    label: RefCell<String>,
+    shown: Cell<bool>,
 }
 
 impl Progress {
     pub fn new() -> Self {
-        Progress { terminal: io::stderr().is_terminal(), label: String::new(), shown: false }
+        Progress { terminal: io::stderr().is_terminal(), label: RefCell::default(), shown: Cell::new(false) }
     }
 
     /// Names the phase that follows.
-    pub fn begin(&mut self, label: String) {
-        self.label = label;
+    pub fn begin(&self, label: String) {
+        self.label.replace(label);
         self.show("");
     }
 
     /// Rewrites the line on a terminal; a file or a pipe gets only finished lines.
-    pub fn show(&mut self, detail: &str) {
+    pub fn show(&self, detail: &str) {
         if self.terminal {
             // Progress is a courtesy: a stderr that went away must not end the measurement.
-            let _ = write!(io::stderr(), "\r\x1b[2K{}  {detail}", self.label);
-            self.shown = true;
+            let _ = write!(io::stderr(), "\r\x1b[2K{}  {detail}", self.label.borrow());
+            self.shown.set(true);
         }
     }
 
-    pub fn finish(&mut self, result: &str) {
-        if self.terminal && self.shown {
+    pub fn finish(&self, result: &str) {
+        if self.terminal && self.shown.take() {
             let _ = write!(io::stderr(), "\r\x1b[2K");
-            self.shown = false;
         }
         if !result.is_empty() {
-            let _ = writeln!(io::stderr(), "{}  {result}", self.label);
+            let _ = writeln!(io::stderr(), "{}  {result}", self.label.borrow());
         }
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::cli::Options;
 use crate::histogram::Histogram;
-use crate::scenario::{Scenario, Unit};
+use crate::scenario::{Row, Unit};
 use crate::site::Target;
 use crate::tally::{BROKEN, Tally};
 
@@ -13,7 +13,7 @@ const BUSY_GENERATOR: f64 = 0.9;
 
 /// A scenario's rounds, for each target in order.
 pub struct Measured {
-    pub scenario: &'static dyn Scenario,
+    pub scenario: &'static Row,
     pub rounds: Vec<Vec<Tally>>,
 }
 
@@ -43,18 +43,18 @@ pub fn table(targets: &[Target], results: &[Measured]) -> String {
         .filter(|_| compares)
         .map(|t| format!("{} is {}", t.label, t.endpoint.server))
         .collect();
-    if results.iter().any(|result| result.scenario.unit() == Unit::Events) {
+    if results.iter().any(|result| result.scenario.how.unit() == Unit::Events) {
         notes.push(
             "watch: rate and CPU count events; p50 and p99 are from the create to its event".to_string(),
         );
     }
     for result in results {
-        let unit = result.scenario.unit();
+        let unit = result.scenario.how.unit();
         for (index, (target, rounds)) in targets.iter().zip(&result.rounds).enumerate() {
             let tally = total(rounds);
             let figures = Figures::of(&tally, unit);
             let mut row = vec![
-                result.scenario.name().to_string(),
+                result.scenario.name.to_string(),
                 thousands(figures.per_second),
                 duration(figures.p50_nanos),
                 duration(figures.p99_nanos),
@@ -97,8 +97,8 @@ pub fn json(targets: &[Target], options: &Options, results: &[Measured]) -> Stri
     )
 }
 
-fn json_row(scenario: &dyn Scenario, target: &Target, round: usize, tally: &Tally) -> String {
-    let figures = Figures::of(tally, scenario.unit());
+fn json_row(scenario: &Row, target: &Target, round: usize, tally: &Tally) -> String {
+    let figures = Figures::of(tally, scenario.how.unit());
     let number = |value: Option<u64>| value.map_or("null".to_string(), |value| value.to_string());
     let quantiles = |histogram: &Histogram| {
         let at = |fraction| number(histogram.quantile(fraction));
@@ -112,7 +112,7 @@ fn json_row(scenario: &dyn Scenario, target: &Target, round: usize, tally: &Tall
             r#""events":{},"bytes":{},"latency_nanos":{},"lag_nanos":{},"failures":{{{}}},"server_cpu_nanos":{},"#,
             r#""server_cpu_nanos_each":{},"server_rss_peak_bytes":{},"generator_cpu_nanos":{}}}"#
         ),
-        scenario.name(),
+        scenario.name,
         target.label,
         quoted(&target.endpoint.server),
         round,
@@ -189,14 +189,11 @@ fn ratio(rounds: &[Vec<Tally>], unit: Unit) -> String {
     text
 }
 
-fn remarks(scenario: &dyn Scenario, target: &Target, tally: &Tally, compares: bool) -> Vec<String> {
+fn remarks(scenario: &Row, target: &Target, tally: &Tally, compares: bool) -> Vec<String> {
     let mut remarks = Vec::new();
-    let name = if compares {
-        format!("{} on {}", scenario.name(), target.label)
-    } else {
-        scenario.name().to_string()
-    };
-    if scenario.unit() == Unit::Events {
+    let name =
+        if compares { format!("{} on {}", scenario.name, target.label) } else { scenario.name.to_string() };
+    if scenario.how.unit() == Unit::Events {
         let creates = tally.requests as f64 / tally.seconds.max(1e-9);
         let p99 = duration(tally.latency.quantile(0.99));
         remarks.push(format!("{name}: {} creates/s, answered with p99 {p99}", thousands(creates)));

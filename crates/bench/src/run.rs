@@ -7,7 +7,7 @@ use crate::endpoint::Endpoint;
 use crate::error::BenchError;
 use crate::meters::{Processes, Progress};
 use crate::report::{self, Measured};
-use crate::scenario::Scenario;
+use crate::scenario::Row;
 use crate::site::{Site, Target};
 use crate::tally::Tally;
 
@@ -26,10 +26,10 @@ pub fn run(matches: &ArgMatches) -> Result<(), BenchError> {
             processes: Processes::new(options.against_pids.clone(), "--against-pids")?,
         });
     }
-    let mut progress = Progress::new();
+    let progress = Progress::new();
     let mut results = Vec::new();
     for scenario in &options.scenarios {
-        results.push(measure(*scenario, &targets, &options, &mut progress)?);
+        results.push(measure(scenario, &targets, &options, &progress)?);
     }
     print!("{}", report::table(&targets, &results));
     if let Some(path) = &options.json {
@@ -40,15 +40,15 @@ pub fn run(matches: &ArgMatches) -> Result<(), BenchError> {
 }
 
 fn measure(
-    scenario: &'static dyn Scenario,
+    scenario: &'static Row,
     targets: &[Target],
     options: &Options,
-    progress: &mut Progress,
+    progress: &Progress,
 ) -> Result<Measured, BenchError> {
     let mut sites = Vec::new();
     let mut result = Ok(());
     for target in targets {
-        match Site::open(target) {
+        match Site::open(target, progress) {
             Ok(site) => sites.push(site),
             Err(error) => {
                 result = Err(error);
@@ -62,7 +62,7 @@ fn measure(
     }
     // Whatever happened, nothing of ours stays behind; the first error is the one to tell.
     for (site, target) in sites.into_iter().zip(targets) {
-        progress.begin(format!("{} on {}", scenario.name(), target.label));
+        progress.begin(format!("{} on {}", scenario.name, target.label));
         progress.show("cleaning up");
         result = result.and(site.close());
     }
@@ -71,23 +71,23 @@ fn measure(
 }
 
 fn play(
-    scenario: &dyn Scenario,
+    scenario: &Row,
     targets: &[Target],
     sites: &mut [Site<'_>],
     options: &Options,
-    progress: &mut Progress,
+    progress: &Progress,
     rounds: &mut [Vec<Tally>],
 ) -> Result<(), BenchError> {
     for (site, target) in sites.iter_mut().zip(targets) {
-        progress.begin(format!("{} on {}: preparing", scenario.name(), target.label));
-        scenario.prepare(site, progress)?;
+        progress.begin(format!("{} on {}: preparing", scenario.name, target.label));
+        scenario.how.prepare(site)?;
     }
     for round in 1..=options.rounds {
         for ((site, target), rounds) in sites.iter_mut().zip(targets).zip(rounds.iter_mut()) {
-            let name = scenario.name();
+            let name = scenario.name;
             progress.begin(format!("{name} on {}, round {round} of {}:", target.label, options.rounds));
-            let tally = scenario.measure(site, &options.settings, progress)?;
-            progress.finish(&report::summary(&tally, scenario.unit()));
+            let tally = scenario.how.measure(site, &options.settings)?;
+            progress.finish(&report::summary(&tally, scenario.how.unit()));
             rounds.push(tally);
         }
     }

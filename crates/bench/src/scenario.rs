@@ -14,51 +14,79 @@ use std::time::Duration;
 
 use crate::drive::Phase;
 use crate::error::BenchError;
-use crate::meters::Progress;
 use crate::site::Site;
 use crate::tally::Tally;
 
-pub const ALL: &[&dyn Scenario] = &[
-    &create::Create {
-        name: "create",
-        about: "1 KB ConfigMaps",
-        sequential: false,
-        what: create::What::ConfigMaps,
-    },
-    &create::Create {
-        name: "create-sequential",
-        about: "the same over one connection",
-        sequential: true,
-        what: create::What::ConfigMaps,
-    },
-    &create::Create {
-        name: "create-pods",
-        about: "pods, through every admission plugin",
-        sequential: false,
-        what: create::What::Pods,
-    },
-    &get::Get,
-    &list::List,
-    &watch::FanOut {
-        name: "watch",
-        about: "100 watchers of one namespace, creates as fast as they follow; rate and lag of events",
-        pace: None,
-    },
-    &watch::FanOut { name: "watch-paced", about: "the same at 4,000 creates/s", pace: Some(4_000) },
-    &patch::Patch,
-    &memory::Memory,
-    &place::Place {
-        name: "schedule",
-        about: "5,000 pods created and bound on 1,000 nodes; needs a scheduler, runs only when named",
-        what: place::What::Pods,
-    },
-    &place::Place {
-        name: "deploy",
-        about: "ten Deployments of 500 replicas until every pod is bound; needs controllers, runs only when named",
-        what: place::What::Deployments,
-    },
-    &hold::Hold,
+use create::Create;
+use place::Place;
+use watch::FanOut;
+
+pub const ALL: &[Row] = &[
+    row("create", "1 KB ConfigMaps", &Create { sequential: false, what: create::What::ConfigMaps }),
+    row(
+        "create-sequential",
+        "the same over one connection",
+        &Create { sequential: true, what: create::What::ConfigMaps },
+    ),
+    row(
+        "create-pods",
+        "pods, through every admission plugin",
+        &Create { sequential: false, what: create::What::Pods },
+    ),
+    row("get", "one of 1,000 ConfigMaps of 1 KB", &get::Get),
+    row("list", "5,000 pods of 2.5 KB (12.7 MB), 2 connections", &list::List),
+    row(
+        "watch",
+        "100 watchers of one namespace, creates as fast as they follow; rate and lag of events",
+        &FanOut { pace: None },
+    ),
+    row("watch-paced", "the same at 4,000 creates/s", &FanOut { pace: Some(4_000) }),
+    row("patch", "strategic merge of a label of one of 1,000 pods", &patch::Patch),
+    row(
+        "memory",
+        "resident memory with 100,000 ConfigMaps of 1 KB; needs --pids, runs only when named",
+        &memory::Memory,
+    )
+    .only_when_named(),
+    row(
+        "schedule",
+        "5,000 pods created and bound on 1,000 nodes; needs a scheduler, runs only when named",
+        &Place { what: place::What::Pods },
+    )
+    .only_when_named(),
+    row(
+        "deploy",
+        "ten Deployments of 500 replicas until every pod is bound; needs controllers, runs only when named",
+        &Place { what: place::What::Deployments },
+    )
+    .only_when_named(),
+    row(
+        "hold",
+        "--pods of them Running and held: memory, single calls, writes; needs nodes that run pods, runs only when named",
+        &hold::Hold,
+    )
+    .only_when_named(),
 ];
+
+/// A scenario as the command line knows it.
+pub struct Row {
+    pub name: &'static str,
+    /// Half a line for the help.
+    pub about: &'static str,
+    /// Whether it runs when none is named; one that takes long does not.
+    pub runs_by_default: bool,
+    pub how: &'static dyn Scenario,
+}
+
+const fn row(name: &'static str, about: &'static str, how: &'static dyn Scenario) -> Row {
+    Row { name, about, runs_by_default: true, how }
+}
+
+impl Row {
+    const fn only_when_named(self) -> Row {
+        Row { runs_by_default: false, ..self }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
@@ -82,37 +110,22 @@ impl Settings {
 }
 
 pub trait Scenario: Sync {
-    fn name(&self) -> &'static str;
-
-    /// Half a line for the help.
-    fn about(&self) -> &'static str;
-
-    /// Whether it runs when none is named; one that takes long does not.
-    fn runs_by_default(&self) -> bool {
-        true
-    }
-
     /// What the rate, the times and the CPU are counted by.
     fn unit(&self) -> Unit {
         Unit::Requests
     }
 
     /// Once for each server, before the rounds.
-    fn prepare(&self, _site: &mut Site<'_>, _progress: &mut Progress) -> Result<(), BenchError> {
+    fn prepare(&self, _site: &mut Site<'_>) -> Result<(), BenchError> {
         Ok(())
     }
 
     /// One round. It leaves the site as it found it.
-    fn measure(
-        &self,
-        site: &mut Site<'_>,
-        settings: &Settings,
-        progress: &mut Progress,
-    ) -> Result<Tally, BenchError>;
+    fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError>;
 }
 
-pub fn find(name: &str) -> Option<&'static dyn Scenario> {
-    ALL.iter().copied().find(|scenario| scenario.name() == name)
+pub fn find(name: &str) -> Option<&'static Row> {
+    ALL.iter().find(|row| row.name == name)
 }
 
 #[cfg(test)]
@@ -121,9 +134,9 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        for (index, scenario) in ALL.iter().enumerate() {
-            assert!(ALL[..index].iter().all(|other| other.name() != scenario.name()));
-            assert!(find(scenario.name()).is_some());
+        for (index, row) in ALL.iter().enumerate() {
+            assert!(ALL[..index].iter().all(|other| other.name != row.name));
+            assert!(find(row.name).is_some());
         }
         assert!(find("nothing").is_none());
     }

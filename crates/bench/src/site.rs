@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
-use crate::drive::{Load, Outcome, Phase, Watch, drive};
+use crate::drive::{Load, Outcome, Phase, drive};
 use crate::endpoint::Endpoint;
 use crate::error::BenchError;
 use crate::meters::{Processes, Progress};
@@ -33,6 +33,7 @@ pub struct Target {
 
 pub struct Site<'a> {
     target: &'a Target,
+    pub progress: &'a Progress,
     client: Client,
     pub namespace: String,
     /// The first number that no object here has had.
@@ -40,7 +41,7 @@ pub struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    pub fn open(target: &'a Target) -> Result<Self, BenchError> {
+    pub fn open(target: &'a Target, progress: &'a Progress) -> Result<Self, BenchError> {
         let mut client = Client::new(target.endpoint.clone());
         let random = RandomState::new().build_hasher().finish() & 0xffff_ffff;
         let namespace = format!("setpoint-bench-{random:08x}");
@@ -48,7 +49,7 @@ impl<'a> Site<'a> {
             r#"{{"apiVersion":"v1","kind":"Namespace","metadata":{{"name":"{namespace}","labels":{{"setpoint-bench":"true"}}}}}}"#
         );
         client.expect("POST", "/api/v1/namespaces", Some(Body::json(&text)), &[])?;
-        let mut site = Site { target, client, namespace, next_number: 0 };
+        let mut site = Site { target, progress, client, namespace, next_number: 0 };
         // Pods need it, and without a controller nobody else makes it. 409: somebody did.
         let account = r#"{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"default"}}"#;
         let path = site.path("serviceaccounts");
@@ -112,35 +113,16 @@ impl<'a> Site<'a> {
     }
 
     /// Creates `count` objects from a body with a SLOT in its name; all must succeed.
-    pub fn create_all(
-        &mut self,
-        resource: &str,
-        text: &str,
-        count: u64,
-        progress: &mut Progress,
-    ) -> Result<(), BenchError> {
+    pub fn create_all(&mut self, resource: &str, text: &str, count: u64) -> Result<(), BenchError> {
         let path = self.path(resource);
-        self.create_all_at(&path, text, count, progress)
+        self.create_all_at(&path, text, count)
     }
 
     /// The same at any collection.
-    pub fn create_all_at(
-        &mut self,
-        path: &str,
-        text: &str,
-        count: u64,
-        progress: &mut Progress,
-    ) -> Result<(), BenchError> {
-        let template = Template::new(self.endpoint(), "POST", path, Some(Body::json(text)), count);
-        let load = Load {
-            template: &template,
-            connections: SETUP_CONNECTIONS,
-            first_number: 0,
-            max_requests: count,
-            pace: None,
-            window: None,
-        };
-        let outcome = self.drive(&load, None, SETUP, progress)?;
+    pub fn create_all_at(&mut self, path: &str, text: &str, count: u64) -> Result<(), BenchError> {
+        let template = self.template("POST", path, Some(Body::json(text)), count);
+        let load = Load { max_requests: count, ..Load::new(&template, SETUP_CONNECTIONS, 0) };
+        let outcome = self.drive(&load, SETUP)?;
         let doing = || format!("the creation of {count} objects at {path}");
         let tally = outcome.tally;
         if let Some(&status) = tally.failures.keys().next() {
@@ -158,15 +140,21 @@ impl<'a> Site<'a> {
         Ok(())
     }
 
-    /// Runs a load here.
-    pub fn drive(
-        &self,
-        load: &Load<'_>,
-        watch: Option<&Watch<'_>>,
-        phase: Phase,
-        progress: &mut Progress,
-    ) -> Result<Outcome, BenchError> {
-        drive(self.endpoint(), load, watch, phase, &self.target.processes, progress)
+    /// Requests to this server, `slots` objects in turn.
+    pub fn template(&self, method: &str, path: &str, body: Option<Body<'_>>, slots: u64) -> Template {
+        Template::new(self.endpoint(), method, path, body, slots)
+    }
+
+    /// A load whose numbers no object here has had.
+    pub fn load<'t>(&self, template: &'t Template, connections: usize) -> Load<'t> {
+        Load::new(template, connections, self.next_number)
+    }
+
+    /// Runs a load here; the numbers it sent are used up.
+    pub fn drive(&mut self, load: &Load<'_>, phase: Phase) -> Result<Outcome, BenchError> {
+        let outcome = drive(self.endpoint(), load, phase, &self.target.processes, self.progress)?;
+        self.next_number = self.next_number.max(outcome.numbers.end);
+        Ok(outcome)
     }
 
     /// Deletes the objects `PREFIX<number>` of a range. One by one over many connections, because a server may delete a
@@ -176,20 +164,12 @@ impl<'a> Site<'a> {
         resource: &str,
         prefix: &str,
         numbers: std::ops::Range<u64>,
-        progress: &mut Progress,
     ) -> Result<(), BenchError> {
         let path = format!("{}/{prefix}{NUMBER}", self.path(resource));
-        let template = Template::new(self.endpoint(), "DELETE", &path, None, 1);
-        let load = Load {
-            template: &template,
-            connections: SETUP_CONNECTIONS,
-            first_number: numbers.start,
-            max_requests: numbers.end - numbers.start,
-            pace: None,
-            window: None,
-        };
-        self.drive(&load, None, CLEANUP, progress)?;
-        Ok(())
+        let template = self.template("DELETE", &path, None, 1);
+        let max_requests = numbers.end - numbers.start;
+        let load = Load { max_requests, ..Load::new(&template, SETUP_CONNECTIONS, numbers.start) };
+        self.drive(&load, CLEANUP).map(|_| ())
     }
 
     /// Deletes the contents and the namespace.

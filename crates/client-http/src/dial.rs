@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls_pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -41,10 +39,6 @@ const PROBE_AFTER: Duration = Duration::from_secs(30);
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 const PROBES: u32 = 3;
 
-/// Where a machine keeps the authorities it trusts.
-const MACHINE_AUTHORITIES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-
 /// TCP, through a proxy if need be, with TLS for `https`.
 pub(crate) struct Socket {
     host: String,
@@ -65,7 +59,7 @@ impl Socket {
         let tls = if url.is_tls() {
             let name = config.tls_server_name.clone().unwrap_or_else(|| url.host.clone());
             let name = ServerName::try_from(name).map_err(|_| ConfigError::Server(config.server.clone()))?;
-            let connector = TlsConnector::from(Arc::new(client_config(config)?));
+            let connector = connector(config)?;
             Some(Tls { connector, name, plugin: plugin.map(|plugin| (plugin, config.clone())) })
         } else {
             None
@@ -83,10 +77,13 @@ impl Tls {
             return Ok(self.connector.clone());
         }
         let config = Config { certificate_pem: given.certificate.clone(), ..config.clone() };
-        let tls =
-            client_config(&config).map_err(|error| io::Error::other(format!("exec plugin: {error}")))?;
-        Ok(TlsConnector::from(Arc::new(tls)))
+        connector(&config).map_err(|error| io::Error::other(format!("exec plugin: {error}")))
     }
+}
+
+fn connector(config: &Config) -> Result<TlsConnector, ConfigError> {
+    let tls = tls::client_config(config, ring::default_provider(), &[b"h2", b"http/1.1"])?;
+    Ok(TlsConnector::from(Arc::new(tls)))
 }
 
 impl Dial for Socket {
@@ -117,55 +114,6 @@ impl Dial for Socket {
 fn keep_alive(tcp: &TcpStream) -> io::Result<()> {
     let probing = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_EVERY).with_retries(PROBES);
     SockRef::from(tcp).set_tcp_keepalive(&probing)
-}
-
-fn client_config(config: &Config) -> Result<ClientConfig, ConfigError> {
-    let wrong = |field, problem: String| ConfigError::Certificate { field, problem };
-    let provider = Arc::new(ring::default_provider());
-    let field = "certificate-authority";
-    let roots = match &config.authority_pem {
-        _ if config.skip_verify => None,
-        Some(pem) => {
-            let mut roots = RootCertStore::empty();
-            for certificate in certificates(pem, field)? {
-                roots.add(certificate).map_err(|error| wrong(field, error.to_string()))?;
-            }
-            Some(roots)
-        }
-        None => {
-            let pem = MACHINE_AUTHORITIES.iter().find_map(|path| std::fs::read(path).ok());
-            let pem =
-                pem.ok_or_else(|| wrong(field, "none is given, and this machine has none".to_owned()))?;
-            let mut roots = RootCertStore::empty();
-            // One that cannot be read among a hundred is no reason to fail.
-            roots.add_parsable_certificates(certificates(&pem, field)?);
-            Some(roots)
-        }
-    };
-    let verifier = tls::verifier(roots, &provider).map_err(|problem| wrong(field, problem))?;
-    let builder = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| wrong("TLS provider", error.to_string()))?
-        .dangerous()
-        .with_custom_certificate_verifier(verifier);
-    let mut tls = match &config.certificate_pem {
-        Some((certificate, key)) => {
-            let chain = certificates(certificate, "client-certificate")?;
-            let key = PrivateKeyDer::from_pem_slice(key)
-                .map_err(|error| wrong("client-key", format!("it is no private key in PEM: {error}")))?;
-            builder
-                .with_client_auth_cert(chain, key)
-                .map_err(|error| wrong("client-certificate", error.to_string()))?
-        }
-        None => builder.with_no_client_auth(),
-    };
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(tls)
-}
-
-fn certificates(pem: &[u8], field: &'static str) -> Result<Vec<CertificateDer<'static>>, ConfigError> {
-    tls::certificates(pem)
-        .map_err(|problem| ConfigError::Certificate { field, problem: format!("it {problem}") })
 }
 
 #[cfg(test)]

@@ -37,3 +37,4 @@ pub use credentials::{Credentials, Impersonate};
 pub use dial::{Dial, Dialled, Wire};
 pub use exec::Plugin;
 pub use proxy::Proxy;
+pub use url::Url;

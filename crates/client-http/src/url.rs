@@ -6,7 +6,7 @@ use crate::config::ConfigError;
 
 /// `https://host:port/prefix`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Url {
+pub struct Url {
     pub scheme: Scheme,
     pub authority: Authority,
     /// Without brackets.

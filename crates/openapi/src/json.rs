@@ -76,6 +76,11 @@ pub(crate) fn quote(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
+/// A group, version and kind as extensions say them.
+pub(crate) fn group_version_kind(group: &str, version: &str, kind: &str) -> String {
+    format!("{{\"group\":{},\"kind\":{},\"version\":{}}}", quoted(group), quoted(kind), quoted(version))
+}
+
 /// `text` as a JSON string.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + 2);

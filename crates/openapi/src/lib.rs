@@ -4,11 +4,13 @@
 //!             ┌─ paths    PathItem, Operation ─┐   ┌─ v3, wire3   JSON and protobuf, one group version
 //! Catalog ────┤                                ├───┤
 //!             └─ schemas  Definition, Node  ───┘   └─ v2, wire    JSON and protobuf, everything
+//!                                                     document    what is alike in the JSON of v2 and v3
 //! ```
 //!
 //! Routes, discovery and these documents are read from the same rows, so they cannot disagree. Keys are written in
 //! alphabetical order: the same catalogue gives the same bytes.
 
+mod document;
 mod json;
 mod names;
 mod paths;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use catalog::{AnyKind, Catalog, Field, ListKind, MapKind, Shape, StructType, TypeId};
 
-use crate::json::quoted;
+use crate::document::Version;
+use crate::json::{group_version_kind, quoted};
 use crate::names;
+use crate::paths::PathItem;
 
 /// What a `$ref` points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +108,24 @@ impl From<Kind> for Node {
     }
 }
 
+impl Node {
+    /// Nothing stands beside what it is.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.default.is_none() && self.extensions.is_empty()
+    }
+
+    /// What it says it is; where v3 has alternatives, v2 says string.
+    pub(crate) fn type_name(&self, version: Version) -> Option<&'static str> {
+        match &self.kind {
+            Kind::Scalar(ty, _) => Some(ty),
+            Kind::OneOf(..) => (version == Version::V2).then_some("string"),
+            Kind::Array(_) => Some("array"),
+            Kind::Map(_) | Kind::Object { .. } => Some("object"),
+            Kind::Ref(_) | Kind::Any => None,
+        }
+    }
+}
+
 pub(crate) fn name(catalog: &Catalog, target: Target) -> String {
     match target {
         Target::Type(id) => names::definition(&catalog.schema().get(id).name),
@@ -113,14 +133,15 @@ pub(crate) fn name(catalog: &Catalog, target: Target) -> String {
     }
 }
 
-/// Definitions by name: the targets and all that they refer to. Options that go with requests of every
+/// Definitions by name: those that operations name, and all that these refer to. Options that go with requests of every
 /// group are kinds of each of `groups`.
 pub(crate) fn reachable(
     catalog: &Catalog,
-    targets: impl IntoIterator<Item = Target>,
+    items: &[PathItem],
     groups: &[(String, String)],
 ) -> BTreeMap<String, Node> {
-    let mut todo: Vec<Target> = targets.into_iter().collect();
+    let operations = items.iter().flat_map(|item| &item.operations);
+    let mut todo: Vec<Target> = operations.flat_map(|(_, op)| op.targets()).collect();
     let mut done = BTreeMap::new();
     while let Some(target) = todo.pop() {
         let name = name(catalog, target);
@@ -152,13 +173,10 @@ fn structure(ty: &StructType, groups: &[(String, String)]) -> Node {
     let properties = ty.fields.iter().map(|f| (f.name.to_string(), property(f))).collect();
     let required = ty.fields.iter().filter(|f| f.required).map(|f| f.name.to_string()).collect();
     let mut node = Node::from(Kind::Object { properties, required });
-    let gvk = |group: &str, version: &str, kind: &str| {
-        format!("{{\"group\":{},\"kind\":{},\"version\":{}}}", quoted(group), quoted(kind), quoted(version))
-    };
     let kinds: Vec<String> = match (&ty.gvk, ty.name.as_str()) {
-        (Some((group, version, kind)), _) => vec![gvk(group, version, kind)],
+        (Some((group, version, kind)), _) => vec![group_version_kind(group, version, kind)],
         (None, "meta.v1.DeleteOptions" | "meta.v1.WatchEvent") => {
-            groups.iter().map(|(group, version)| gvk(group, version, &ty.short)).collect()
+            groups.iter().map(|(group, version)| group_version_kind(group, version, &ty.short)).collect()
         }
         _ => Vec::new(),
     };

@@ -4,11 +4,14 @@
 
 pub(crate) mod message;
 
+use std::collections::BTreeMap;
+
 use catalog::Catalog;
 
+use crate::document::{Version, reference};
 use crate::json::quoted;
 use crate::paths::{Answer, Body, Method, Operation, Param, PathItem, Place, phrase};
-use crate::schemas::{self, Kind, Node, Target};
+use crate::schemas::{Kind, Node, Target};
 use crate::v2;
 use message::Message;
 
@@ -26,11 +29,7 @@ pub(crate) fn document(catalog: &Catalog) -> Vec<u8> {
             named(paths, 2, &item.path, |value| writer.path(value, item));
         }
     });
-    m.message(9, |definitions| {
-        for (name, node) in &parts.definitions {
-            named(definitions, 1, name, |value| writer.schema(value, node));
-        }
-    });
+    m.message(9, |all| schemas(all, &parts.definitions, |m, node| writer.schema(m, node)));
     m.message(10, |parameters| {
         for p in &parts.shared {
             named(parameters, 1, &v2::shared_name(p), |value| parameter(value, p));
@@ -72,27 +71,23 @@ impl Writer<'_> {
         if let Kind::Map(element) = &node.kind {
             m.message(21, |item| item.message(1, |schema| self.schema(schema, element)));
         }
-        if let Some(ty) = v2::type_of(node) {
+        if let Some(ty) = node.type_name(Version::V2) {
             m.message(22, |item| item.string(1, ty));
         }
         match &node.kind {
             Kind::Array(element) => {
                 m.message(23, |items| items.message(1, |schema| self.schema(schema, element)))
             }
-            Kind::Object { properties, .. } if !properties.is_empty() => m.message(25, |all| {
-                for (name, property) in properties {
-                    named(all, 1, name, |value| self.schema(value, property));
-                }
-            }),
+            Kind::Object { properties, .. } if !properties.is_empty() => {
+                m.message(25, |all| schemas(all, properties, |m, node| self.schema(m, node)));
+            }
             _ => {}
         }
-        for (name, value) in &node.extensions {
-            extension(m, 31, name, value);
-        }
+        extensions(m, 31, &node.extensions);
     }
 
     fn reference(&self, m: &mut Message, target: Target) {
-        m.string(1, &format!("#/definitions/{}", schemas::name(self.catalog, target)));
+        m.string(1, &reference(self.catalog, Version::V2, target));
     }
 
     /// `PathItem`.
@@ -138,14 +133,7 @@ impl Writer<'_> {
             named(responses, 1, "401", |value| value.message(1, |response| response.string(1, phrase(401))));
         });
         m.string(10, "https");
-        if let Some(action) = op.action {
-            extension(m, 13, "x-kubernetes-action", &quoted(action));
-        }
-        if let Some([group, version, kind]) = &op.gvk {
-            let (group, version, kind) = (quoted(group), quoted(version), quoted(kind));
-            let value = format!("{{\"group\":{group},\"kind\":{kind},\"version\":{version}}}");
-            extension(m, 13, "x-kubernetes-group-version-kind", &value);
-        }
+        extensions(m, 13, &op.extensions());
     }
 
     /// `BodyParameter`.
@@ -200,7 +188,12 @@ pub(crate) fn named(m: &mut Message, number: u32, name: &str, value: impl FnOnce
     });
 }
 
-/// `NamedAny` with the value as YAML text; JSON is YAML.
-pub(crate) fn extension(m: &mut Message, number: u32, name: &str, json: &str) {
-    named(m, number, name, |any| any.string(2, json));
+/// Each a `NamedAny` with the value as YAML text; JSON is YAML.
+pub(crate) fn extensions(m: &mut Message, number: u32, all: &[(&'static str, String)]) {
+    all.iter().for_each(|(name, json)| named(m, number, name, |any| any.string(2, json)));
+}
+
+/// The `named_schema`s of definitions or properties.
+pub(crate) fn schemas(m: &mut Message, all: &BTreeMap<String, Node>, schema: impl Fn(&mut Message, &Node)) {
+    all.iter().for_each(|(name, node)| named(m, 1, name, |value| schema(value, node)));
 }

@@ -4,12 +4,13 @@
 
 use catalog::Catalog;
 
+use crate::document::{Version, reference};
 use crate::json::quoted;
 use crate::paths::{Answer, Body, Method, Operation, Param, PathItem, Place, phrase};
-use crate::schemas::{self, Kind, Node, Target};
+use crate::schemas::{Kind, Node, Target};
 use crate::v3;
 use crate::wire::message::Message;
-use crate::wire::{extension, named};
+use crate::wire::{extensions, named, schemas};
 
 pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
     let parts = v3::parts(catalog, path)?;
@@ -26,11 +27,7 @@ pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
         }
     });
     m.message(5, |components| {
-        components.message(1, |all| {
-            for (name, node) in &parts.definitions {
-                named(all, 1, name, |value| writer.schema(value, node));
-            }
-        });
+        components.message(1, |all| schemas(all, &parts.definitions, |m, node| writer.schema(m, node)));
         components.message(7, |all| {
             named(all, 1, "BearerToken", |value| {
                 value.message(1, |scheme| {
@@ -52,9 +49,8 @@ struct Writer<'a> {
 impl Writer<'_> {
     /// `SchemaOrReference`: a reference only where nothing stands beside it, as in JSON.
     fn schema(&self, m: &mut Message, node: &Node) {
-        let bare = node.default.is_none() && node.extensions.is_empty();
         match &node.kind {
-            Kind::Ref(target) if bare => self.reference(m, *target),
+            Kind::Ref(target) if node.is_bare() => self.reference(m, *target),
             _ => m.message(1, |m| self.own_schema(m, node)),
         }
     }
@@ -67,11 +63,8 @@ impl Writer<'_> {
         for value in &node.values {
             m.message(24, |any| any.string(2, &quoted(value)));
         }
-        match &node.kind {
-            Kind::Scalar(ty, _) => m.string(25, ty),
-            Kind::Array(_) => m.string(25, "array"),
-            Kind::Map(_) | Kind::Object { .. } => m.string(25, "object"),
-            Kind::Ref(_) | Kind::Any | Kind::OneOf(..) => {}
+        if let Some(ty) = node.type_name(Version::V3) {
+            m.string(25, ty);
         }
         match &node.kind {
             Kind::Ref(target) => m.message(26, |one| self.reference(one, *target)),
@@ -79,11 +72,9 @@ impl Writer<'_> {
                 types.iter().for_each(|ty| m.message(27, |one| one.message(1, |s| s.string(25, ty))));
             }
             Kind::Array(element) => m.message(30, |items| items.message(1, |one| self.schema(one, element))),
-            Kind::Object { properties, .. } if !properties.is_empty() => m.message(31, |all| {
-                for (name, property) in properties {
-                    named(all, 1, name, |value| self.schema(value, property));
-                }
-            }),
+            Kind::Object { properties, .. } if !properties.is_empty() => {
+                m.message(31, |all| schemas(all, properties, |m, node| self.schema(m, node)));
+            }
             Kind::Map(element) => m.message(32, |item| item.message(1, |one| self.schema(one, element))),
             _ => {}
         }
@@ -93,15 +84,12 @@ impl Writer<'_> {
         if let Kind::Scalar(_, Some(format)) | Kind::OneOf(Some(format), _) = &node.kind {
             m.string(35, format);
         }
-        for (name, value) in &node.extensions {
-            extension(m, 36, name, value);
-        }
+        extensions(m, 36, &node.extensions);
     }
 
     /// The reference of a `...OrReference`.
     fn reference(&self, m: &mut Message, target: Target) {
-        let name = schemas::name(self.catalog, target);
-        m.message(2, |reference| reference.string(1, &format!("#/components/schemas/{name}")));
+        m.message(2, |one| one.string(1, &reference(self.catalog, Version::V3, target)));
     }
 
     /// `PathItem`.
@@ -144,14 +132,7 @@ impl Writer<'_> {
             }
             named(responses, 2, "401", |one| one.message(1, |response| response.string(1, phrase(401))));
         });
-        if let Some(action) = op.action {
-            extension(m, 13, "x-kubernetes-action", &quoted(action));
-        }
-        if let Some([group, version, kind]) = &op.gvk {
-            let (group, version, kind) = (quoted(group), quoted(version), quoted(kind));
-            let value = format!("{{\"group\":{group},\"kind\":{kind},\"version\":{version}}}");
-            extension(m, 13, "x-kubernetes-group-version-kind", &value);
-        }
+        extensions(m, 13, &op.extensions());
     }
 
     /// `RequestBody`.
@@ -176,7 +157,7 @@ impl Writer<'_> {
 fn parameter(m: &mut Message, p: &Param) {
     m.message(1, |m| {
         m.string(1, p.name);
-        m.string(2, if p.place == Place::Path { "path" } else { "query" });
+        m.string(2, p.place.name());
         m.bool(4, p.place == Place::Path);
         m.message(10, |one| {
             one.message(1, |schema| {

@@ -28,20 +28,7 @@ pub fn object_of(
     revision: u64,
     extra: &str,
 ) -> Arc<Obj> {
-    object_in(&Catalog::builtin(), resource, kind, api_version, name, uid, revision, extra)
-}
-
-#[allow(clippy::too_many_arguments)]
-fn object_in(
-    catalog: &Catalog,
-    resource: Gvr,
-    kind: &str,
-    api_version: &str,
-    name: &str,
-    uid: &str,
-    revision: u64,
-    extra: &str,
-) -> Arc<Obj> {
+    let catalog = Catalog::builtin();
     let storage = catalog.find_storage(resource.group, resource.plural).unwrap();
     let body = format!(
         "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":\
@@ -103,9 +90,7 @@ impl Scripted {
         self.log.lock().push(format!("{verb} {}/{}", target.resource.plural, target.name));
         let name = body.str_at(&["metadata", "name"]).unwrap_or(target.name).to_owned();
         self.sent.lock().push(body);
-        let answer = self.answers.lock().pop_front().unwrap_or_else(|| {
-            Ok(object_in(&self.catalog, CONFIG_MAPS, "ConfigMap", "v1", &name, "uid", 1, ""))
-        });
+        let answer = self.answers.lock().pop_front().unwrap_or_else(|| Ok(map_with(&name, "uid", 1, "")));
         Box::pin(async move { answer })
     }
 }

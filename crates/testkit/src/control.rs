@@ -27,6 +27,15 @@ impl TestCluster {
         plane
     }
 
+    /// The loops of these names, through those clients.
+    pub fn loops(&self, clients: Arc<dyn Clients>, names: &[&str]) -> ControlPlane {
+        let known = |name: &&str| controllers::ROWS.iter().any(|row| row.name == *name);
+        assert!(names.iter().all(known), "not all of {names:?} are names of loops");
+        let mut plane = self.bare_control_plane(clients);
+        plane.tasks = controllers::start(&plane.context, &|name| names.contains(&name));
+        plane
+    }
+
     /// A context without any loop, for a test that starts some by hand, through clients of its own.
     pub fn bare_control_plane(&self, clients: Arc<dyn Clients>) -> ControlPlane {
         let (stopper, stop) = Stopper::new();
@@ -50,9 +59,7 @@ impl TestCluster {
 
     /// The loops without which no pod can be made.
     pub(crate) fn start_accounts(&mut self) {
-        let mut plane = self.bare_control_plane(self.local_clients());
-        plane.tasks = controllers::start(&plane.context, &|name| controllers::ACCOUNTS.contains(&name));
-        self.accounts = Some(plane);
+        self.accounts = Some(self.loops(self.local_clients(), &controllers::ACCOUNTS));
     }
 
     /// Clients without a socket, one identity for each loop.

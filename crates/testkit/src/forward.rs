@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::{Catalog, Name};
-use client::{Answer, Client, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
+use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
 use object::Value;
 use store::Revision;
 use table::Obj;
@@ -47,6 +47,21 @@ pub enum Verb {
     Delete,
     DeleteCollection,
     Act,
+}
+
+/// Clients each of which is wrapped.
+pub struct Wrapping<W> {
+    pub inner: Arc<dyn Clients>,
+    pub wrap: W,
+}
+
+impl<F: Forward + 'static, W: Fn(Arc<dyn Client>) -> F + Send + Sync> Clients for Wrapping<W> {
+    fn controller(&self, name: &str) -> Arc<dyn Client> {
+        Arc::new(Forwarding((self.wrap)(self.inner.controller(name))))
+    }
+    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
+        Arc::new(Forwarding((self.wrap)(self.inner.user(name, groups))))
+    }
 }
 
 /// The client a wrapper makes.

@@ -166,18 +166,7 @@ impl Stream {
                 self.buffer.advance(1);
                 return Some(serde_json::from_slice(&line).unwrap_or_else(|e| panic!("{e}: {line:?}")));
             }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
-                }
-                Some(Err(never)) => match never {},
-                None => {
-                    assert!(self.buffer.is_empty(), "the stream ended in mid-line: {:?}", self.buffer);
-                    return None;
-                }
-            }
+            self.more().await?;
         }
     }
 
@@ -191,17 +180,23 @@ impl Stream {
                     return Some(self.buffer.split_to(length).freeze());
                 }
             }
-            match self.body.frame().await {
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
+            self.more().await?;
+        }
+    }
+
+    /// Waits for more bytes; `None` when the server ended the stream, which it must not do inside an event.
+    async fn more(&mut self) -> Option<()> {
+        match self.body.frame().await {
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    self.buffer.extend_from_slice(&data);
                 }
-                Some(Err(never)) => match never {},
-                None => {
-                    assert!(self.buffer.is_empty(), "the stream ended in mid-frame: {:?}", self.buffer);
-                    return None;
-                }
+                Some(())
+            }
+            Some(Err(never)) => match never {},
+            None => {
+                assert!(self.buffer.is_empty(), "the stream ended inside an event: {:?}", self.buffer);
+                None
             }
         }
     }

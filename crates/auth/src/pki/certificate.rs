@@ -167,15 +167,15 @@ const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
 const PRIME256V1: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 const SUBJECT_KEY_ID: &[u8] = &[0x55, 0x1d, 14];
-const KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
-const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 17];
-const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
-const AUTHORITY_KEY_ID: &[u8] = &[0x55, 0x1d, 35];
-const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 37];
+pub const KEY_USAGE: &[u8] = &[0x55, 0x1d, 15];
+pub const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 17];
+pub const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
+pub const AUTHORITY_KEY_ID: &[u8] = &[0x55, 0x1d, 35];
+pub const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 37];
 const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
 const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
-const DNS_NAME: u8 = 0x82;
-const IP_ADDRESS: u8 = 0x87;
+pub const DNS_NAME: u8 = 0x82;
+pub const IP_ADDRESS: u8 = 0x87;
 
 fn oid(content: &[u8]) -> Vec<u8> {
     value(der::OID, content)
@@ -227,13 +227,21 @@ fn extensions(request: &Request<'_>, public: &[u8], issuer_public: &[u8]) -> Vec
 
 pub fn alternative_name(name: &str) -> Vec<u8> {
     match name.parse::<IpAddr>() {
-        Ok(IpAddr::V4(ip)) => value(IP_ADDRESS, &ip.octets()),
-        Ok(IpAddr::V6(ip)) => value(IP_ADDRESS, &ip.octets()),
+        Ok(ip) => address(ip),
         Err(_) => value(DNS_NAME, name.as_bytes()),
     }
 }
 
-fn alternative_names(mut extensions: Reader<'_>) -> Option<Vec<String>> {
+pub fn address(ip: IpAddr) -> Vec<u8> {
+    match ip {
+        IpAddr::V4(ip) => value(IP_ADDRESS, &ip.octets()),
+        IpAddr::V6(ip) => value(IP_ADDRESS, &ip.octets()),
+    }
+}
+
+/// Tag and content of each name that is said beside the subject.
+pub fn general_names(mut extensions: Reader<'_>) -> Option<Vec<(u8, &[u8])>> {
+    let mut out = Vec::new();
     while !extensions.is_empty() {
         let mut extension = extensions.inside(der::SEQUENCE)?;
         if extension.expect(der::OID)? != SUBJECT_ALT_NAME {
@@ -243,22 +251,30 @@ fn alternative_names(mut extensions: Reader<'_>) -> Option<Vec<String>> {
             extension.next()?;
         }
         let mut names = Reader::new(extension.expect(der::OCTET_STRING)?).inside(der::SEQUENCE)?;
-        let mut out = Vec::new();
         while !names.is_empty() {
             let (tag, content, _) = names.next()?;
-            match tag {
-                DNS_NAME => out.push(String::from_utf8(content.to_vec()).ok()?),
-                IP_ADDRESS => {
-                    let v4 = <[u8; 4]>::try_from(content).map(IpAddr::from);
-                    let v6 = <[u8; 16]>::try_from(content).map(IpAddr::from);
-                    out.push(v4.or(v6).ok()?.to_string());
-                }
-                _ => {}
-            }
+            out.push((tag, content));
         }
-        return Some(out);
     }
-    Some(Vec::new())
+    Some(out)
+}
+
+pub fn ip_address(content: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(content).map(IpAddr::from);
+    let v6 = <[u8; 16]>::try_from(content).map(IpAddr::from);
+    v4.or(v6).ok()
+}
+
+fn alternative_names(extensions: Reader<'_>) -> Option<Vec<String>> {
+    let mut out = Vec::new();
+    for (tag, content) in general_names(extensions)? {
+        match tag {
+            DNS_NAME => out.push(String::from_utf8(content.to_vec()).ok()?),
+            IP_ADDRESS => out.push(ip_address(content)?.to_string()),
+            _ => {}
+        }
+    }
+    Some(out)
 }
 
 /// The first 20 bytes of the key's SHA-256, one of the forms RFC 7093 allows.

@@ -10,7 +10,7 @@ use ring::signature::KeyPair;
 
 use super::certificate::{self, CryptoError, Parsed, Request, Usage};
 use super::der::{self, bits, integer, nest, value};
-use super::request::{DNS_NAME, EMAIL, IP_ADDRESS, RequestError, SigningRequest, URI};
+use super::request::{EMAIL, RequestError, SigningRequest, URI};
 use super::{Authority, CLOCK_SKEW_SECONDS, PkiError, YEAR_SECONDS, key_pair, pem};
 
 /// Signs with the cluster's authority; whoever holds it can make anybody anyone.
@@ -202,7 +202,7 @@ fn extensions(
         let unused = (key_usage.trailing_zeros() % 8) as u8;
         let [high, low] = key_usage.to_be_bytes();
         let content = if low == 0 { vec![unused, high] } else { vec![unused, high, low] };
-        out.push(extension(&[0x55, 0x1d, 15], true, &value(der::BIT_STRING, &content)));
+        out.push(extension(certificate::KEY_USAGE, true, &value(der::BIT_STRING, &content)));
     }
     let mut purposes: Vec<Vec<u8>> = Vec::new();
     for (name, oid) in PURPOSES {
@@ -212,24 +212,25 @@ fn extensions(
         }
     }
     if !purposes.is_empty() {
-        out.push(extension(&[0x55, 0x1d, 37], false, &nest(der::SEQUENCE, &purposes)));
+        out.push(extension(certificate::EXTENDED_KEY_USAGE, false, &nest(der::SEQUENCE, &purposes)));
     }
-    out.push(extension(&[0x55, 0x1d, 19], true, &nest(der::SEQUENCE, &[])));
+    out.push(extension(certificate::BASIC_CONSTRAINTS, true, &nest(der::SEQUENCE, &[])));
     let authority = value(0x80, &certificate::key_id(issuer_key));
-    out.push(extension(&[0x55, 0x1d, 35], false, &nest(der::SEQUENCE, &[authority])));
+    out.push(extension(certificate::AUTHORITY_KEY_ID, false, &nest(der::SEQUENCE, &[authority])));
     let text = |tag: u8, names: &[String]| -> Vec<Vec<u8>> {
         names.iter().map(|name| value(tag, name.as_bytes())).collect()
     };
-    let addresses = request.addresses.iter().map(|address| match address {
-        std::net::IpAddr::V4(ip) => value(IP_ADDRESS, &ip.octets()),
-        std::net::IpAddr::V6(ip) => value(IP_ADDRESS, &ip.octets()),
-    });
-    let mut names = text(DNS_NAME, &request.dns_names);
+    let addresses = request.addresses.iter().map(|ip| certificate::address(*ip));
+    let mut names = text(certificate::DNS_NAME, &request.dns_names);
     names.extend(text(EMAIL, &request.emails));
     names.extend(addresses);
     names.extend(text(URI, &request.uris));
     if !names.is_empty() {
-        out.push(extension(&[0x55, 0x1d, 17], request.subject.is_empty(), &nest(der::SEQUENCE, &names)));
+        out.push(extension(
+            certificate::SUBJECT_ALT_NAME,
+            request.subject.is_empty(),
+            &nest(der::SEQUENCE, &names),
+        ));
     }
     Ok(out)
 }

@@ -9,7 +9,10 @@ use ring::signature::{
 };
 use rustls_pki_types::pem::{PemObject, SectionKind};
 
-use super::certificate::{self, COMMON_NAME, CryptoError, ORGANIZATION, name_parts};
+use super::certificate::{
+    self, COMMON_NAME, CryptoError, DNS_NAME, IP_ADDRESS, ORGANIZATION, SUBJECT_ALT_NAME, general_names,
+    ip_address, name_parts,
+};
 use super::der::{self, Reader, bits, integer, nest, value};
 use super::{key_pair, pem};
 
@@ -146,11 +149,8 @@ const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 const P384: &[u8] = &[0x2b, 0x81, 4, 0, 34];
 /// 1.2.840.113549.1.9.14
 const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14];
-const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 17];
 pub(super) const EMAIL: u8 = 0x81;
-pub(super) const DNS_NAME: u8 = 0x82;
 pub(super) const URI: u8 = 0x86;
-pub(super) const IP_ADDRESS: u8 = 0x87;
 
 /// Exactly three values are inside.
 fn trailing(request: &Reader<'_>) -> bool {
@@ -201,30 +201,15 @@ fn read(request: &mut Reader<'_>) -> Option<SigningRequest> {
 }
 
 impl SigningRequest {
-    fn extensions(&mut self, mut extensions: Reader<'_>) -> Option<()> {
-        while !extensions.is_empty() {
-            let mut extension = extensions.inside(der::SEQUENCE)?;
-            if extension.expect(der::OID)? != SUBJECT_ALT_NAME {
-                continue;
-            }
-            if extension.peek() == Some(der::BOOLEAN) {
-                extension.next()?;
-            }
-            let mut names = Reader::new(extension.expect(der::OCTET_STRING)?).inside(der::SEQUENCE)?;
-            while !names.is_empty() {
-                let (tag, content, _) = names.next()?;
-                let text = || std::str::from_utf8(content).ok().filter(|t| t.is_ascii()).map(str::to_owned);
-                match tag {
-                    DNS_NAME => self.dns_names.push(text()?),
-                    EMAIL => self.emails.push(text()?),
-                    URI => self.uris.push(text()?),
-                    IP_ADDRESS => {
-                        let v4 = <[u8; 4]>::try_from(content).map(IpAddr::from);
-                        let v6 = <[u8; 16]>::try_from(content).map(IpAddr::from);
-                        self.addresses.push(v4.or(v6).ok()?);
-                    }
-                    _ => {}
-                }
+    fn extensions(&mut self, extensions: Reader<'_>) -> Option<()> {
+        for (tag, content) in general_names(extensions)? {
+            let text = || std::str::from_utf8(content).ok().filter(|t| t.is_ascii()).map(str::to_owned);
+            match tag {
+                DNS_NAME => self.dns_names.push(text()?),
+                EMAIL => self.emails.push(text()?),
+                URI => self.uris.push(text()?),
+                IP_ADDRESS => self.addresses.push(ip_address(content)?),
+                _ => {}
             }
         }
         Some(())

@@ -4,8 +4,7 @@ use super::objects::{config_map, pod};
 use super::{Scenario, Settings};
 use crate::drive::Load;
 use crate::error::BenchError;
-use crate::meters::Progress;
-use crate::request::{Body, NUMBER, Template};
+use crate::request::{Body, NUMBER};
 use crate::site::Site;
 use crate::tally::Tally;
 
@@ -13,8 +12,6 @@ use crate::tally::Tally;
 const MAX_CREATES: u64 = 1_000_000;
 
 pub struct Create {
-    pub name: &'static str,
-    pub about: &'static str,
     pub sequential: bool,
     pub what: What,
 }
@@ -28,20 +25,7 @@ pub enum What {
 }
 
 impl Scenario for Create {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn measure(
-        &self,
-        site: &mut Site<'_>,
-        settings: &Settings,
-        progress: &mut Progress,
-    ) -> Result<Tally, BenchError> {
+    fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let name = format!("c-{NUMBER}");
         let (plural, text) = match self.what {
             What::ConfigMaps => ("configmaps", config_map(&name)),
@@ -52,19 +36,11 @@ impl Scenario for Create {
             }
         };
         let path = site.path(plural);
-        let template = Template::new(site.endpoint(), "POST", &path, Some(Body::json(&text)), 1);
-        let load = Load {
-            template: &template,
-            connections: if self.sequential { 1 } else { settings.connections },
-            first_number: site.next_number,
-            max_requests: MAX_CREATES,
-            pace: None,
-            window: None,
-        };
-        let outcome = site.drive(&load, None, settings.phase(), progress)?;
-        let made = site.next_number..outcome.next_number;
-        site.next_number = made.end;
-        site.delete_numbers(plural, "c-", made, progress)?;
+        let template = site.template("POST", &path, Some(Body::json(&text)), 1);
+        let connections = if self.sequential { 1 } else { settings.connections };
+        let load = Load { max_requests: MAX_CREATES, ..site.load(&template, connections) };
+        let outcome = site.drive(&load, settings.phase())?;
+        site.delete_numbers(plural, "c-", outcome.numbers)?;
         Ok(outcome.tally)
     }
 }

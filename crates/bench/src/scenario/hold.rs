@@ -9,13 +9,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::objects::{config_map, create_pods};
+use super::objects::{LABEL, config_map, create_pods};
 use super::place::{deployment, deployments, number_after, sum_of, wait};
 use super::{Scenario, Settings};
-use crate::drive::Load;
 use crate::error::BenchError;
-use crate::meters::{Progress, thread_cpu};
-use crate::request::{Body, NUMBER, SLOT, Template};
+use crate::meters::thread_cpu;
+use crate::request::{Body, NUMBER, SLOT};
 use crate::site::Site;
 use crate::tally::Tally;
 
@@ -34,24 +33,7 @@ const LEASES: &str = "/apis/coordination.k8s.io/v1/leases";
 pub struct Hold;
 
 impl Scenario for Hold {
-    fn name(&self) -> &'static str {
-        "hold"
-    }
-
-    fn about(&self) -> &'static str {
-        "--pods of them Running and held: memory, single calls, writes; needs nodes that run pods, runs only when named"
-    }
-
-    fn runs_by_default(&self) -> bool {
-        false
-    }
-
-    fn measure(
-        &self,
-        site: &mut Site<'_>,
-        settings: &Settings,
-        progress: &mut Progress,
-    ) -> Result<Tally, BenchError> {
+    fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let mut tally = Tally::new();
         let idle = site.rss()?;
         let (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
@@ -61,7 +43,7 @@ impl Scenario for Hold {
             let path = deployments(site);
             site.post(&path, &deployment(&format!("h-{number}"), *replicas))?;
         }
-        wait(site, progress, "waiting for all pods to be ready", (began, TIME_LIMIT), &mut |site| {
+        wait(site, "waiting for all pods to be ready", (began, TIME_LIMIT), &mut |site| {
             let path = deployments(site);
             Ok(sum_of(&site.get(&path)?, b"\"readyReplicas\":", b"\"status\":") >= settings.pods)
         })?;
@@ -71,7 +53,7 @@ impl Scenario for Hold {
         tally.generator_cpu = thread_cpu() - own;
         tally.server_rss_peak = site.rss()?;
 
-        progress.show("letting it settle");
+        site.progress.show("letting it settle");
         std::thread::sleep(SETTLE);
         let mega =
             |bytes: Option<u64>| bytes.map_or("unknown".to_owned(), |b| format!("{} MB", b / 1_000_000));
@@ -87,8 +69,8 @@ impl Scenario for Hold {
             mega(site.rss()?),
             SETTLE.as_secs()
         ));
-        note(quiet(site, progress)?);
-        for (name, call) in calls(site, settings, progress)? {
+        note(quiet(site)?);
+        for (name, call) in calls(site, settings)? {
             let ms = |fraction: f64| call.latency.quantile(fraction).unwrap_or(0) as f64 / 1e6;
             let failed = call.failed();
             note(format!(
@@ -104,7 +86,7 @@ impl Scenario for Hold {
             let path = format!("{}/h-{number}?propagationPolicy=Background", deployments(site));
             site.delete(&path)?;
         }
-        wait(site, progress, "waiting for the pods to go", (began, TIME_LIMIT), &mut |site| {
+        wait(site, "waiting for the pods to go", (began, TIME_LIMIT), &mut |site| {
             // Not those of the single calls, whose app is web.
             let path = format!("{}?labelSelector=app%21%3Dweb&limit=1", site.path("pods"));
             Ok(memchr::memmem::find(&site.get(&path)?, b"\"uid\"").is_none())
@@ -115,8 +97,8 @@ impl Scenario for Hold {
 }
 
 /// What is written while nothing changes. A revision is a write; of the leases, those with a newer one were renewed.
-fn quiet(site: &mut Site<'_>, progress: &mut Progress) -> Result<String, BenchError> {
-    progress.show("a minute without a change");
+fn quiet(site: &mut Site<'_>) -> Result<String, BenchError> {
+    site.progress.show("a minute without a change");
     let (mut writes, mut renewed) = (0, 0);
     let (began, cpu) = (Instant::now(), site.cpu()?);
     let mut before = number_after(&site.get(LEASES)?, b"\"resourceVersion\":\"").unwrap_or(0);
@@ -142,34 +124,19 @@ fn quiet(site: &mut Site<'_>, progress: &mut Progress) -> Result<String, BenchEr
 }
 
 /// Single calls, each kind by itself: a ConfigMap created, a pod read, a pod's label patched.
-fn calls(
-    site: &mut Site<'_>,
-    settings: &Settings,
-    progress: &mut Progress,
-) -> Result<Vec<(&'static str, Tally)>, BenchError> {
-    create_pods(site, OBJECTS, progress)?;
+fn calls(site: &mut Site<'_>, settings: &Settings) -> Result<Vec<(&'static str, Tally)>, BenchError> {
+    create_pods(site, OBJECTS)?;
     let (maps, pod) = (site.path("configmaps"), format!("{}/pod-{SLOT}", site.path("pods")));
     let map = config_map(&format!("h-{NUMBER}"));
-    let label = format!(r#"{{"metadata":{{"labels":{{"bench":"{NUMBER}"}}}}}}"#);
-    let label = Body { content_type: "application/strategic-merge-patch+json", text: &label };
     let mut done = Vec::new();
     for (name, method, path, body, slots) in [
         ("create a ConfigMap", "POST", &maps, Some(Body::json(&map)), 1),
         ("get a pod", "GET", &pod, None, OBJECTS),
-        ("patch a pod", "PATCH", &pod, Some(label), OBJECTS),
+        ("patch a pod", "PATCH", &pod, Some(LABEL), OBJECTS),
     ] {
-        let template = Template::new(site.endpoint(), method, path, body, slots);
-        let load = Load {
-            template: &template,
-            connections: settings.connections,
-            first_number: site.next_number,
-            max_requests: u64::MAX,
-            pace: None,
-            window: None,
-        };
-        let outcome = site.drive(&load, None, settings.phase(), progress)?;
-        site.next_number = outcome.next_number;
-        done.push((name, outcome.tally));
+        let template = site.template(method, path, body, slots);
+        let load = site.load(&template, settings.connections);
+        done.push((name, site.drive(&load, settings.phase())?.tally));
     }
     Ok(done)
 }

@@ -1,8 +1,7 @@
 //! The objects that scenarios send: ConfigMaps of 1 KB and pods of 2.5 KB.
 
 use crate::error::BenchError;
-use crate::meters::Progress;
-use crate::request::{SLOT, STAMP};
+use crate::request::{Body, SLOT, STAMP};
 use crate::site::Site;
 use crate::stamps::STAMP_KEY;
 
@@ -20,14 +19,20 @@ pub fn config_map(name: &str) -> String {
     text(&"x".repeat(CONFIG_MAP_BYTES.saturating_sub(text("").len())))
 }
 
+/// A label that changes with every number, as a strategic merge patch.
+pub const LABEL: Body<'_> = Body {
+    content_type: "application/strategic-merge-patch+json",
+    text: r#"{"metadata":{"labels":{"bench":"<-NUMBER->"}}}"#,
+};
+
 /// Creates pods `pod-<slot>`, padded so that each has 2,540 bytes in this server's answers: servers differ in what they add
 /// (managedFields, defaults), and megabytes a second should not depend on it.
-pub fn create_pods(site: &mut Site<'_>, count: u64, progress: &mut Progress) -> Result<(), BenchError> {
+pub fn create_pods(site: &mut Site<'_>, count: u64) -> Result<(), BenchError> {
     let probe = site.create_one("pods", &pod("probe-pod0", "", false))?;
     let path = format!("{}/probe-pod0", site.path("pods"));
     let padding = POD_BYTES.saturating_sub(probe.trim_ascii().len());
     site.delete(&format!("{path}?gracePeriodSeconds=0"))?;
-    site.create_all("pods", &pod(&format!("pod-{SLOT}"), &"x".repeat(padding), false), count, progress)
+    site.create_all("pods", &pod(&format!("pod-{SLOT}"), &"x".repeat(padding), false), count)
 }
 
 /// It asks for a scheduler that does not exist, so that no node starts it where the server has nodes.
@@ -47,6 +52,11 @@ mod tests {
         let text = config_map(&format!("c-{NUMBER}"));
         assert_eq!(text.len(), CONFIG_MAP_BYTES);
         assert!(text.contains(&format!("{STAMP_KEY}{STAMP}\"")));
+    }
+
+    #[test]
+    fn each_label_has_a_number() {
+        assert!(LABEL.text.contains(NUMBER));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use super::{Scenario, Settings};
 use crate::drive::{Load, Phase};
 use crate::error::BenchError;
-use crate::meters::{Progress, thread_cpu};
-use crate::request::{Body, NUMBER, SLOT, Template};
+use crate::meters::thread_cpu;
+use crate::request::{Body, NUMBER, SLOT};
 use crate::site::Site;
 use crate::tally::Tally;
 
@@ -30,50 +30,22 @@ pub enum What {
 }
 
 pub struct Place {
-    pub name: &'static str,
-    pub about: &'static str,
     pub what: What,
 }
 
 impl Scenario for Place {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
-    fn runs_by_default(&self) -> bool {
-        false
-    }
-
-    fn measure(
-        &self,
-        site: &mut Site<'_>,
-        settings: &Settings,
-        progress: &mut Progress,
-    ) -> Result<Tally, BenchError> {
-        let made_nodes = make_nodes(site, progress)?;
+    fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
+        let made_nodes = make_nodes(site)?;
         let (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
         let (mut tally, made) = match self.what {
             What::Pods => {
                 let path = site.path("pods");
                 let body = pod(&format!("s-{NUMBER}"));
-                let template = Template::new(site.endpoint(), "POST", &path, Some(Body::json(&body)), 1);
-                let load = Load {
-                    template: &template,
-                    connections: settings.connections,
-                    first_number: site.next_number,
-                    max_requests: PODS,
-                    pace: None,
-                    window: None,
-                };
+                let template = site.template("POST", &path, Some(Body::json(&body)), 1);
+                let load = Load { max_requests: PODS, ..site.load(&template, settings.connections) };
                 let phase = Phase { name: "creating pods", warmup: Duration::ZERO, measured: TIME_LIMIT };
-                let outcome = site.drive(&load, None, phase, progress)?;
-                let made = site.next_number..outcome.next_number;
-                site.next_number = made.end;
-                (outcome.tally, made)
+                let outcome = site.drive(&load, phase)?;
+                (outcome.tally, outcome.numbers)
             }
             What::Deployments => {
                 let made = site.next_number..site.next_number + DEPLOYMENTS;
@@ -82,20 +54,14 @@ impl Scenario for Place {
                     let path = deployments(site);
                     site.post(&path, &deployment(&format!("d-{number}"), REPLICAS))?;
                 }
-                wait(
-                    site,
-                    progress,
-                    "waiting for the deployments' pods",
-                    (began, TIME_LIMIT),
-                    &mut |site| {
-                        let path = deployments(site);
-                        Ok(sum_of(&site.get(&path)?, b"\"replicas\":", b"\"status\":") >= PODS)
-                    },
-                )?;
+                wait(site, "waiting for the deployments' pods", (began, TIME_LIMIT), &mut |site| {
+                    let path = deployments(site);
+                    Ok(sum_of(&site.get(&path)?, b"\"replicas\":", b"\"status\":") >= PODS)
+                })?;
                 (Tally::new(), made)
             }
         };
-        wait(site, progress, "waiting for the last pod to be bound", (began, TIME_LIMIT), &mut |site| {
+        wait(site, "waiting for the last pod to be bound", (began, TIME_LIMIT), &mut |site| {
             let path = format!("{}?fieldSelector=spec.nodeName%3D&limit=1", site.path("pods"));
             let rest = site.get(&path)?;
             Ok(memchr::memmem::find(&rest, b"\"uid\"").is_none())
@@ -112,7 +78,7 @@ impl Scenario for Place {
                 .push(format!("{:.0} us of the server's CPU a pod", cpu.as_micros() as f64 / PODS as f64));
         }
         match self.what {
-            What::Pods => site.delete_numbers("pods", "s-", made, progress)?,
+            What::Pods => site.delete_numbers("pods", "s-", made)?,
             What::Deployments => {
                 for number in made {
                     let path = format!("{}/d-{number}?propagationPolicy=Background", deployments(site));
@@ -120,7 +86,6 @@ impl Scenario for Place {
                 }
                 wait(
                     site,
-                    progress,
                     "waiting for the deployments' pods to go",
                     (Instant::now(), TIME_LIMIT),
                     &mut |site| {
@@ -142,12 +107,12 @@ impl Scenario for Place {
 }
 
 /// Whether nodes had to be made.
-fn make_nodes(site: &mut Site<'_>, progress: &mut Progress) -> Result<bool, BenchError> {
+fn make_nodes(site: &mut Site<'_>) -> Result<bool, BenchError> {
     let there = site.get("/api/v1/nodes?limit=1")?;
     if memchr::memmem::find(&there, b"\"uid\"").is_some() {
         return Ok(false);
     }
-    site.create_all_at("/api/v1/nodes", &node(&format!("bench-{SLOT}")), NODES, progress)?;
+    site.create_all_at("/api/v1/nodes", &node(&format!("bench-{SLOT}")), NODES)?;
     // Admission taints what is new; a node lifecycle controller, if there is one, takes the taint off when it looks. We do
     // it at once: all servers start with the same nodes.
     for number in 0..NODES {
@@ -158,12 +123,11 @@ fn make_nodes(site: &mut Site<'_>, progress: &mut Progress) -> Result<bool, Benc
 
 pub(super) fn wait(
     site: &mut Site<'_>,
-    progress: &mut Progress,
     what: &str,
     (began, limit): (Instant, Duration),
     done: &mut dyn FnMut(&mut Site<'_>) -> Result<bool, BenchError>,
 ) -> Result<(), BenchError> {
-    progress.show(what);
+    site.progress.show(what);
     while !done(site)? {
         if began.elapsed() > limit {
             return Err(site.too_slow(what.to_owned(), limit));

@@ -7,8 +7,7 @@ use super::objects::config_map;
 use super::{Scenario, Settings, Unit};
 use crate::drive::{Load, Watch};
 use crate::error::BenchError;
-use crate::meters::Progress;
-use crate::request::{Body, NUMBER, Template};
+use crate::request::{Body, NUMBER};
 use crate::site::Site;
 use crate::tally::Tally;
 
@@ -18,53 +17,31 @@ const WINDOW: u64 = 128;
 const MAX_CREATES: u64 = 1_000_000;
 
 pub struct FanOut {
-    pub name: &'static str,
-    pub about: &'static str,
     pub pace: Option<u64>,
 }
 
 impl Scenario for FanOut {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn about(&self) -> &'static str {
-        self.about
-    }
-
     fn unit(&self) -> Unit {
         Unit::Events
     }
 
-    fn measure(
-        &self,
-        site: &mut Site<'_>,
-        settings: &Settings,
-        progress: &mut Progress,
-    ) -> Result<Tally, BenchError> {
+    fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let collection = site.path("configmaps");
         let revision = list_revision(&site.get(&format!("{collection}?limit=1"))?);
         let path = format!("{collection}?watch=true&resourceVersion={revision}");
-        let watch_template = Template::new(site.endpoint(), "GET", &path, None, 1);
+        let watch_template = site.template("GET", &path, None, 1);
         let text = config_map(&format!("w-{NUMBER}"));
-        let template = Template::new(site.endpoint(), "POST", &collection, Some(Body::json(&text)), 1);
+        let template = site.template("POST", &collection, Some(Body::json(&text)), 1);
+        let writers = if self.pace.is_some() { usize::MAX } else { WRITERS };
         let load = Load {
-            template: &template,
-            connections: if self.pace.is_some() {
-                settings.connections
-            } else {
-                WRITERS.min(settings.connections)
-            },
-            first_number: site.next_number,
             max_requests: MAX_CREATES,
             pace: self.pace,
             window: self.pace.is_none().then_some(WINDOW),
+            watch: Some(Watch { template: &watch_template, watchers: WATCHERS }),
+            ..site.load(&template, writers.min(settings.connections))
         };
-        let watch = Watch { template: &watch_template, watchers: WATCHERS };
-        let outcome = site.drive(&load, Some(&watch), settings.phase(), progress)?;
-        let made = site.next_number..outcome.next_number;
-        site.next_number = made.end;
-        site.delete_numbers("configmaps", "w-", made, progress)?;
+        let outcome = site.drive(&load, settings.phase())?;
+        site.delete_numbers("configmaps", "w-", outcome.numbers)?;
         Ok(outcome.tally)
     }
 }

@@ -65,11 +65,7 @@ pub fn let_go(uid: &str, owners: &[String]) -> Value {
         reference.set("uid", owner.clone());
         Value::Map(reference)
     });
-    let mut patch = Value::map();
-    let metadata = patch.map_at(&["metadata"]);
-    metadata.set("uid", uid.to_owned());
-    metadata.set("ownerReferences", references.collect::<Vec<_>>());
-    patch
+    patch_references(uid, references.collect())
 }
 
 /// A strategic patch after which no reference blocks its owner.
@@ -80,10 +76,14 @@ pub fn unblock(uid: &str, owners: &[Owner]) -> Value {
         reference.set("blockOwnerDeletion", false);
         Value::Map(reference)
     });
+    patch_references(uid, references.collect())
+}
+
+fn patch_references(uid: &str, references: Vec<Value>) -> Value {
     let mut patch = Value::map();
     let metadata = patch.map_at(&["metadata"]);
     metadata.set("uid", uid.to_owned());
-    metadata.set("ownerReferences", references.collect::<Vec<_>>());
+    metadata.set("ownerReferences", references);
     patch
 }
 

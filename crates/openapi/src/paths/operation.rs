@@ -3,6 +3,7 @@
 use catalog::Verbs;
 
 use super::Param;
+use crate::json::{group_version_kind, quoted};
 use crate::schemas::{Special, Target};
 
 #[derive(Clone, Debug)]
@@ -30,6 +31,15 @@ impl Operation {
             Answer::Is(target) => Some(*target),
             Answer::Text => None,
         }))
+    }
+
+    /// What Kubernetes' clients look for, with values as JSON text.
+    pub(crate) fn extensions(&self) -> Vec<(&'static str, String)> {
+        let action = self.action.map(|action| ("x-kubernetes-action", quoted(action)));
+        let gvk = self.gvk.as_ref().map(|[group, version, kind]| {
+            ("x-kubernetes-group-version-kind", group_version_kind(group, version, kind))
+        });
+        action.into_iter().chain(gvk).collect()
     }
 }
 

@@ -16,6 +16,15 @@ pub(crate) enum Place {
     Query,
 }
 
+impl Place {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Place::Path => "path",
+            Place::Query => "query",
+        }
+    }
+}
+
 const fn query(name: &'static str, ty: &'static str) -> Param {
     Param { name, place: Place::Query, ty }
 }

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
 use store::testing::{MapState, Rng};
-use store::{DiskEngine, DiskOptions};
+use store::{DiskEngine, DiskOptions, Engine, OpenError};
 
 use crate::writer::{KEEP, Task};
 
@@ -83,6 +83,10 @@ fn start(mut command: Command) -> (Running, Lines<BufReader<ChildStdout>>) {
 
 fn writer(dir: &Path, writers: u64, snapshot_log_bytes: u64) -> Task {
     Task { dir: dir.to_owned(), writers, snapshot_log_bytes, commits: 0 }
+}
+
+fn open(dir: &Path) -> Result<Arc<dyn Engine>, OpenError> {
+    DiskEngine::open(dir, Arc::new(MapState::default()), DiskOptions::default())
 }
 
 /// The context of a directory that was copied with its files.
@@ -174,27 +178,31 @@ async fn inject(call: &str, error: &str, when: &str, snapshot_log_bytes: u64) ->
     Some(said)
 }
 
+/// A broken disk and a full one: each stops the store, after `least` answers, and says what to do about it.
+async fn inject_errors(call: &str, when: &str, least: usize) -> Vec<Said> {
+    let mut all = Vec::new();
+    for (error, words) in [("EIO", "check the disk"), ("ENOSPC", "free some space")] {
+        if let Some(said) = inject(call, error, when, 1 << 30).await {
+            assert!(said.other.last().unwrap().contains(words), "{said:?}");
+            assert!(said.acks() >= least, "{said:?}");
+            all.push(said);
+        }
+    }
+    all
+}
+
 #[tokio::test]
 async fn a_failed_fdatasync_stops_the_store_for_good() {
-    for (error, words) in [("EIO", "check the disk"), ("ENOSPC", "free some space")] {
-        // strace counts calls per thread; only the log uses fdatasync here, and only when space is written ahead:
-        // most batches are durable by the write itself.
-        if let Some(said) = inject("fdatasync", error, "3", 1 << 30).await {
-            assert!(said.other.last().unwrap().contains(words), "{said:?}");
-            assert!(said.acks() >= 29, "{said:?}");
-            assert!(said.errors.iter().any(|e| e.contains("outcome is unknown")), "{said:?}");
-        }
+    // strace counts calls per thread; only the log uses fdatasync here, and only when space is written ahead:
+    // most batches are durable by the write itself.
+    for said in inject_errors("fdatasync", "3", 29).await {
+        assert!(said.errors.iter().any(|e| e.contains("outcome is unknown")), "{said:?}");
     }
 }
 
 #[tokio::test]
 async fn a_failed_write_stops_the_store_for_good() {
-    for (error, words) in [("EIO", "check the disk"), ("ENOSPC", "free some space")] {
-        if let Some(said) = inject("pwrite64", error, "30+", 1 << 30).await {
-            assert!(said.other.last().unwrap().contains(words), "{said:?}");
-            assert!(said.acks() >= 20, "{said:?}");
-        }
-    }
+    inject_errors("pwrite64", "30+", 20).await;
     // The thread's second write is the first of the zeros; a broken disk is one there too.
     inject("pwrite64", "EIO", "2", 1 << 30).await;
 }
@@ -214,6 +222,19 @@ struct LoopMount {
 }
 
 impl LoopMount {
+    /// A new file system of that size; `None`, and a word about it, where this machine cannot have one.
+    fn made(root: &Path, bytes: u64, options: &[&str]) -> Option<LoopMount> {
+        let image = root.join("disk");
+        std::fs::File::create(&image).unwrap().set_len(bytes).unwrap();
+        let made = Command::new("mkfs.ext4").args(["-q", "-F"]).args(options).arg(&image).status();
+        let mount = || LoopMount::new(image, root.join("mnt"), "loop");
+        let disk = made.is_ok_and(|s| s.success()).then(mount).flatten();
+        if disk.is_none() {
+            println!("\nskipped: needs root, mkfs.ext4 and loop devices");
+        }
+        disk
+    }
+
     fn new(image: PathBuf, dir: PathBuf, options: &str) -> Option<LoopMount> {
         std::fs::create_dir_all(&dir).unwrap();
         let status =
@@ -231,17 +252,7 @@ impl Drop for LoopMount {
 #[tokio::test]
 async fn a_power_cut_right_after_an_answer_loses_nothing_acknowledged() {
     let root = tempfile::tempdir().unwrap();
-    let image = root.path().join("disk");
-    std::fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
-    let made = Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image).status();
-    let Some(disk) = made
-        .is_ok_and(|s| s.success())
-        .then(|| LoopMount::new(image, root.path().join("mnt"), "loop"))
-        .flatten()
-    else {
-        println!("\nskipped: needs root, mkfs.ext4 and loop devices");
-        return;
-    };
+    let Some(disk) = LoopMount::made(root.path(), 64 << 20, &[]) else { return };
     let seed = 3;
     let mut rng = Rng(seed);
     let mut said = Said::default();
@@ -267,8 +278,7 @@ async fn a_power_cut_right_after_an_answer_loses_nothing_acknowledged() {
     let (image, dir) = (disk.image.clone(), disk.dir.clone());
     drop(disk);
     let disk = LoopMount::new(image, dir, "loop,ro").unwrap();
-    let refused =
-        DiskEngine::open(&disk.dir.join("data"), Arc::new(MapState::default()), DiskOptions::default());
+    let refused = open(&disk.dir.join("data"));
     let message = refused.err().unwrap().to_string();
     assert!(message.contains("read-only file system: remount it writable"), "{message}");
 }
@@ -290,17 +300,7 @@ fn signal(child: &Running, which: &str) {
 #[tokio::test]
 async fn a_full_disk_stops_the_store_and_more_space_mends_it() {
     let root = tempfile::tempdir().unwrap();
-    let image = root.path().join("disk");
-    std::fs::File::create(&image).unwrap().set_len(4 << 20).unwrap();
-    let made = Command::new("mkfs.ext4").args(["-q", "-F", "-O", "^has_journal"]).arg(&image).status();
-    let Some(disk) = made
-        .is_ok_and(|s| s.success())
-        .then(|| LoopMount::new(image, root.path().join("mnt"), "loop"))
-        .flatten()
-    else {
-        println!("\nskipped: needs root, mkfs.ext4 and loop devices");
-        return;
-    };
+    let Some(disk) = LoopMount::made(root.path(), 4 << 20, &["-O", "^has_journal"]) else { return };
     let data = disk.dir.join("data");
     let (mut child, lines) = start(writer(&data, 8, 1 << 30).command(None));
     let mut said = Said::default();
@@ -310,7 +310,7 @@ async fn a_full_disk_stops_the_store_and_more_space_mends_it() {
     assert_eq!(child.0.wait().unwrap().code(), Some(3), "{said:?}");
     assert!(said.other.last().unwrap().contains("free some space"), "{said:?}");
     // Still full: it cannot be opened, and says so. On a bigger disk all is there.
-    let refused = DiskEngine::open(&data, Arc::new(MapState::default()), DiskOptions::default());
+    let refused = open(&data);
     let message = refused.err().map(|e| e.to_string()).unwrap_or_default();
     assert!(message.contains("is full: free some space"), "{message}");
     let bigger = root.path().join("bigger");
@@ -322,15 +322,12 @@ async fn a_full_disk_stops_the_store_and_more_space_mends_it() {
 async fn a_second_process_is_refused_and_told_the_first_ones_pid() {
     let dir = tempfile::tempdir().unwrap();
     let (mut child, lines) = start(writer(dir.path(), 1, 1 << 30).command(None));
-    let refused = DiskEngine::open(dir.path(), Arc::new(MapState::default()), DiskOptions::default());
+    let refused = open(dir.path());
     let message = refused.err().unwrap().to_string();
     assert!(message.contains(&format!("already in use by pid {}", child.0.id())), "{message}");
     child.kill();
     drop(lines);
-    DiskEngine::open(dir.path(), Arc::new(MapState::default()), DiskOptions::default())
-        .unwrap()
-        .close()
-        .await;
+    open(dir.path()).unwrap().close().await;
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use tokio_rustls::client::TlsStream;
 const NAMESPACES: &str = "/api/v1/namespaces";
 const HOUR: u64 = 3600;
 
-async fn connect(served: &Served, identity: Option<&Identity>) -> TlsStream<TcpStream> {
+pub async fn connect(served: &Served, identity: Option<&Identity>) -> TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(served.pki.ca_pem().as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -114,24 +114,9 @@ async fn over_the_wire(
     identity: Option<&auth::pki::Identity>,
     path: &str,
 ) -> String {
-    use rustls_pki_types::pem::PemObject;
-    use rustls_pki_types::{CertificateDer, ServerName};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(served.pki.ca_pem().as_bytes()).unwrap()).unwrap();
-    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots);
-    let config = match identity {
-        Some(identity) => config.with_client_auth_cert(identity.chain(), identity.key()).unwrap(),
-        None => config.with_no_client_auth(),
-    };
-    let socket = tokio::net::TcpStream::connect(served.address).await.unwrap();
-    let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
-    let mut tls = connector.connect(ServerName::try_from("127.0.0.1").unwrap(), socket).await.unwrap();
+    let mut tls = crate::certificates::connect(served, identity).await;
     let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
     tls.write_all(request.as_bytes()).await.unwrap();
     let mut answer = Vec::new();

@@ -14,10 +14,7 @@ async fn cluster(seed: u64) -> TestCluster {
 }
 
 fn start(cluster: &TestCluster, clients: std::sync::Arc<dyn Clients>) -> ControlPlane {
-    let mut plane = cluster.bare_control_plane(clients);
-    let tasks = controllers::start(&plane.context, &|name| controllers::ACCOUNTS.contains(&name));
-    plane.own(tasks);
-    plane
+    cluster.loops(clients, &controllers::ACCOUNTS)
 }
 
 async fn make_robot(cluster: &TestCluster) {

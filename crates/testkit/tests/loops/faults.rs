@@ -183,7 +183,7 @@ fn everybody() -> impl Iterator<Item = &'static str> {
     controllers::ROWS.iter().map(|row| row.name).chain(["scheduler", AGENTS])
 }
 
-fn chosen(words: &[&str]) -> plane::Choice {
+pub fn chosen(words: &[&str]) -> plane::Choice {
     let words = words.iter().map(|word| (*word).to_owned()).collect();
     plane::Choice::new(words).expect("these are names of rows")
 }
@@ -207,6 +207,17 @@ struct Ended {
     /// So often something else went wrong.
     met: usize,
     state: String,
+}
+
+/// What goes wrong without anybody's death.
+pub fn misfortunes() -> [(&'static str, Plan); 5] {
+    [
+        ("conflicts", Plan { conflict_every: Some(2), ..Plan::default() }),
+        ("lost answers", Plan { lose_answer_every: Some(3), ..Plan::default() }),
+        ("a stale cache", Plan { stale: Duration::from_secs(3), ..Plan::default() }),
+        ("lost history", Plan { lose_event_every: Some(5), ..Plan::default() }),
+        ("cut connections", Plan { cut_every: Some(3), ..Plan::default() }),
+    ]
 }
 
 async fn with_faults(name: &str, faults: Plan) -> Ended {
@@ -377,16 +388,9 @@ async fn node_agents_that_die_after_any_write_come_to_the_same_end() {
 #[tokio::test(start_paused = true)]
 async fn conflicts_lost_answers_and_old_news_change_nothing_in_the_end() {
     let reference = reference().await;
-    let plans = [
-        ("conflicts", Plan { conflict_every: Some(2), ..Plan::default() }),
-        ("lost answers", Plan { lose_answer_every: Some(3), ..Plan::default() }),
-        ("a stale cache", Plan { stale: Duration::from_secs(3), ..Plan::default() }),
-        ("lost history", Plan { lose_event_every: Some(5), ..Plan::default() }),
-        ("cut connections", Plan { cut_every: Some(3), ..Plan::default() }),
-    ];
     for name in everybody() {
-        for (what, plan) in &plans {
-            let Ended { met, state, .. } = with_faults(name, plan.clone()).await;
+        for (what, plan) in misfortunes() {
+            let Ended { met, state, .. } = with_faults(name, plan).await;
             assert_same(&reference, &state, &format!("{name} with {what}"));
             assert!(met > 0, "{name} never met with {what}: the test cannot fail");
         }

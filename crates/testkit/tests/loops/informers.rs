@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::LocalClients;
 use client::resources::CONFIG_MAPS;
 use client::{Client, Patch};
 use futures_util::future::BoxFuture;
@@ -40,7 +39,7 @@ impl Reconcile for Labelled {
 #[tokio::test(start_paused = true)]
 async fn a_controller_holds_what_it_is_told_to_hold() {
     let cluster = TestCluster::simulated(1).await;
-    let mut plane = cluster.bare_control_plane(Arc::new(LocalClients::new(cluster.api().clone())));
+    let mut plane = cluster.bare_control_plane(cluster.local_clients());
     let context = plane.context.clone();
     let maps = context.informers.of(CONFIG_MAPS);
     let client = context.clients.user("kubernetes-admin", &["system:masters"]);

@@ -1,13 +1,10 @@
 //! Jobs, from creation to their end, with the test in the place of the nodes.
 
-use std::sync::Arc;
-
 use serde_json::{Value as Json, json};
 use testkit::TestCluster;
+use testkit::faults::{Faults, Plan};
 
-use crate::batch_steps::{
-    EVENTS, Kind, PODS, Troubled, items, pass, plane, plane_with, set_status, steady, succeeded, until,
-};
+use crate::batch_steps::{EVENTS, PODS, items, pass, plane, set_status, steady, succeeded, until};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const LOOPS: &[&str] = &["job-controller", "ttl-after-finished-controller"];
@@ -389,15 +386,16 @@ async fn ended_well(cluster: &TestCluster, done: &Json, indexes: &Json, how: &st
 #[tokio::test(start_paused = true)]
 async fn killed_after_any_write_the_job_ends_the_same() {
     let mut deaths = 0;
-    for writes in 0..24 {
+    for writes in 1..24 {
         for (spec, indexes) in kinds_of_jobs() {
             let how = format!("killed after {writes} writes, {spec}");
             let cluster = TestCluster::simulated(100 + writes as u64).await;
-            let (troubled, trouble) = Troubled::new(&cluster, Kind::DieAfter(writes));
-            let first = plane_with(&cluster, Arc::new(troubled), LOOPS);
+            let plan = Plan { die_after: Some(writes), ..Plan::default() };
+            let clients = Faults::new(cluster.env(), cluster.local_clients(), plan);
+            let first = cluster.loops(clients.clone(), LOOPS);
             cluster.post(JOBS, job("once", spec)).await.ok(201);
             let mut done = play(&cluster, "once", 60).await;
-            deaths += i32::from(trouble.writes() > writes);
+            deaths += i32::from(clients.is_dead());
             first.kill();
             let second = plane(&cluster, LOOPS);
             if done.is_none() {
@@ -416,10 +414,12 @@ async fn killed_after_any_write_the_job_ends_the_same() {
 async fn conflicts_and_lost_answers_do_not_change_the_end() {
     for every in [3, 4, 5, 7] {
         for (spec, indexes) in kinds_of_jobs() {
-            let how = format!("trouble with every {every}th write, {spec}");
+            let how = format!("trouble with one write in {every}, {spec}");
             let cluster = TestCluster::simulated(200 + every as u64).await;
-            let (troubled, _) = Troubled::new(&cluster, Kind::Every(every));
-            let plane = plane_with(&cluster, Arc::new(troubled), LOOPS);
+            let (conflict_every, lose_answer_every) = (Some(every), Some(every - 1));
+            let plan = Plan { conflict_every, lose_answer_every, ..Plan::default() };
+            let clients = Faults::new(cluster.env(), cluster.local_clients(), plan);
+            let plane = cluster.loops(clients, LOOPS);
             cluster.post(JOBS, job("once", spec)).await.ok(201);
             let done = play(&cluster, "once", 1200).await;
             let done = done.unwrap_or_else(|| panic!("{how}: it never ended"));

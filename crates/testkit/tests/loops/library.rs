@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::LocalClients;
 use client::resources::CONFIG_MAPS;
-use client::{Client, Clients, Patch};
+use client::{Client, Patch};
 use object::{Map, Value};
 use runtime::finalizers::{self, Finalized};
 use runtime::owners::{self, Claimant};
@@ -18,7 +17,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const EVENTS: &str = "/api/v1/namespaces/default/events";
 
 fn client(cluster: &TestCluster) -> Arc<dyn Client> {
-    LocalClients::new(cluster.api().clone()).user("kubernetes-admin", &["system:masters"])
+    cluster.local_clients().user("kubernetes-admin", &["system:masters"])
 }
 
 async fn made(cluster: &TestCluster, client: &Arc<dyn Client>, name: &str) -> Arc<Obj> {

@@ -3,19 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::LocalClients;
 use catalog::{Resource, Verbs};
 use serde_json::{Value, json};
 use testkit::{ControlPlane, TestCluster};
 
-use crate::garbage::{cluster, create, eventually, is_there, plane_of, steady};
+use crate::garbage::{cluster, create, eventually, is_there, steady};
 use crate::interrupted::Interrupted;
 use crate::kinds;
 
 const NAMESPACES: &str = "/api/v1/namespaces";
+const LOOP: &[&str] = &["namespace-controller"];
 
 fn controller(cluster: &TestCluster) -> ControlPlane {
-    plane_of(cluster, Arc::new(LocalClients::new(cluster.api().clone())), "namespace-controller")
+    cluster.loops(cluster.local_clients(), LOOP)
 }
 
 fn at(name: &str) -> String {
@@ -277,7 +277,7 @@ async fn killed_after_any_write_the_namespace_goes_all_the_same() {
             Some(percent) => all * percent / 100,
         };
         let clients = Interrupted::after(&cluster, writes);
-        let plane = plane_of(&cluster, Arc::new(clients.clone()), "namespace-controller");
+        let plane = cluster.loops(Arc::new(clients.clone()), LOOP);
         let doomed = namespace(&cluster, kinds::NAMESPACE).await;
         fill(&cluster).await;
         cluster.delete(&doomed).await.ok(200);
@@ -302,7 +302,7 @@ async fn killed_after_any_write_the_namespace_goes_all_the_same() {
 async fn conflicts_and_late_events_do_not_keep_a_namespace() {
     let cluster = cluster(6).await;
     let clients = Interrupted::never(&cluster).meddling().late(2_000);
-    let plane = plane_of(&cluster, Arc::new(clients), "namespace-controller");
+    let plane = cluster.loops(Arc::new(clients), LOOP);
     let doomed = namespace(&cluster, kinds::NAMESPACE).await;
     fill(&cluster).await;
     create(&cluster, &format!("{doomed}/pods"), pod("slow", 10)).await;

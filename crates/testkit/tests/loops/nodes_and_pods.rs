@@ -3,10 +3,8 @@
 // Everything here is a test: a failed unwrap is a failed test.
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::LocalClients;
 use serde_json::{Value, json};
 use testkit::{ControlPlane, TestCluster};
 
@@ -30,14 +28,7 @@ impl World {
     }
 
     pub fn start(&mut self) {
-        let clients = Arc::new(LocalClients::new(self.cluster.api().clone()));
-        let mut plane = self.cluster.bare_control_plane(clients);
-        for name in self.loops {
-            let row = controllers::ROWS.iter().find(|row| row.name == *name).expect("a loop of that name");
-            let tasks = (row.start)(&plane.context);
-            plane.own(tasks);
-        }
-        self.plane = Some(plane);
+        self.plane = Some(self.cluster.loops(self.cluster.local_clients(), self.loops));
     }
 
     /// The loops die where they stand, and others begin.

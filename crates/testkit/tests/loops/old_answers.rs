@@ -4,42 +4,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::LocalClients;
 use client::{Answer, Client, Clients, Patch, Target, Watch, WatchOptions};
 use serde_json::json;
 use table::Obj;
 use testkit::TestCluster;
 use testkit::faults::{Faults, Plan};
-use testkit::forward::{Forward, Forwarding};
+use testkit::forward::{Forward, Wrapping};
 
-use crate::batch_steps::{PODS, items, plane_with, set_status, steady, succeeded, until};
+use crate::batch_steps::{PODS, items, set_status, steady, succeeded, until};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
-struct OldAnswers {
-    clients: Arc<dyn Clients>,
-    /// Sees everything late; pods are watched through it.
-    late: Arc<dyn Clients>,
-}
-
-impl Clients for OldAnswers {
-    fn controller(&self, name: &str) -> Arc<dyn Client> {
-        self.wrap(self.clients.controller(name))
-    }
-    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        self.wrap(self.clients.user(name, groups))
-    }
-}
-
-impl OldAnswers {
-    fn wrap(&self, inner: Arc<dyn Client>) -> Arc<dyn Client> {
-        Arc::new(Forwarding(OldAnswer { inner, late: self.late.user("admin", &["system:masters"]) }))
-    }
-}
-
 struct OldAnswer {
     inner: Arc<dyn Client>,
-    /// May read everything.
+    /// May read everything, and sees it late; pods are watched through it.
     late: Arc<dyn Client>,
 }
 
@@ -63,9 +41,10 @@ impl Forward for OldAnswer {
 async fn a_job_counts_each_pod_once_though_its_view_of_pods_is_old() {
     let cluster = TestCluster::simulated(41).await;
     let late = Plan { stale: Duration::from_secs(3), ..Plan::default() };
-    let local = Arc::new(LocalClients::new(cluster.api().clone()));
-    let clients = OldAnswers { late: Faults::new(cluster.env(), local.clone(), late), clients: local };
-    let plane = plane_with(&cluster, Arc::new(clients), &["job-controller"]);
+    let late = Faults::new(cluster.env(), cluster.local_clients(), late).user("admin", &["system:masters"]);
+    let wrap = move |inner| OldAnswer { inner, late: late.clone() };
+    let clients = Wrapping { inner: cluster.local_clients(), wrap };
+    let plane = cluster.loops(Arc::new(clients), &["job-controller"]);
     let template = json!({"spec": {
         "restartPolicy": "Never",
         "containers": [{"name": "c", "image": "busybox"}],

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Answer, Client, Clients, Target};
+use client::{Answer, Client, Target};
 use env::Env;
 use parking_lot::Mutex;
-use plane::{Choice, Plane, Settings};
-use serde_json::{Value, json};
+use serde_json::Value;
 use testkit::TestCluster;
 use testkit::faults::{Faults, Plan};
-use testkit::forward::{Forward, Forwarding, Verb};
+use testkit::forward::{Forward, Verb, Wrapping};
 
+use crate::scheduler_faults::{half_cpu_set, nodes_ready, start_without_scheduler};
 use crate::scheduling::start_with;
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
@@ -33,27 +33,11 @@ struct Bindings {
 /// Bindings take their time on the way, now more, now less: now this one wins, now the other.
 struct Counting {
     env: Env,
-    inner: Arc<dyn Clients>,
-    bindings: Arc<Mutex<Bindings>>,
-}
-
-impl Clients for Counting {
-    fn controller(&self, name: &str) -> Arc<dyn Client> {
-        self.inner.controller(name)
-    }
-    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        let inner = self.inner.user(name, groups);
-        Arc::new(Forwarding(CountingClient { env: self.env.clone(), inner, bindings: self.bindings.clone() }))
-    }
-}
-
-struct CountingClient {
-    env: Env,
     inner: Arc<dyn Client>,
     bindings: Arc<Mutex<Bindings>>,
 }
 
-impl Forward for CountingClient {
+impl Forward for Counting {
     fn inner(&self) -> &dyn Client {
         &*self.inner
     }
@@ -120,36 +104,23 @@ struct Seen {
 /// Two schedulers and as many pods as there is room for.
 async fn full_house(seed: u64) -> Seen {
     let cluster = TestCluster::simulated(seed).await;
-    let nodes = node::simulated::Settings { cpu: "2".to_owned(), ..testkit::nodes(NODES) };
-    let choice = Choice::new(vec!["*".to_owned(), "-scheduler".to_owned()]).expect("there is such a loop");
-    let settings = Settings { nodes: Some(nodes), choice, ..Settings::default() };
-    let plane = Plane::start(cluster.env(), cluster.local_clients(), &settings);
-    cluster
-        .until("the nodes are ready", || async {
-            let nodes = cluster.get("/api/v1/nodes").await.json();
-            let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
-            nodes.len() == NODES && nodes.iter().all(|node| node["spec"].get("taints").is_none())
-        })
-        .await;
+    let plane = start_without_scheduler(&cluster, NODES);
+    nodes_ready(&cluster, NODES).await;
 
     // Each sees what the other did only when it has long decided.
     let bindings = Arc::new(Mutex::new(Bindings::default()));
-    let counting = Arc::new(Counting {
-        env: cluster.env().clone(),
-        inner: cluster.local_clients(),
-        bindings: bindings.clone(),
-    });
+    let wrap = {
+        let (env, bindings) = (cluster.env().clone(), bindings.clone());
+        move |inner| Counting { env: env.clone(), inner, bindings: bindings.clone() }
+    };
+    let counting = Arc::new(Wrapping { inner: cluster.local_clients(), wrap });
     let late = Plan { stale: Duration::from_millis(50), ..Plan::default() };
     let schedulers =
         [(); 2].map(|()| start_with(&cluster, &*Faults::new(cluster.env(), counting.clone(), late.clone())));
 
     // Exactly as many as there is room for: one too many anywhere is one too few elsewhere.
     let replicas = NODES * PODS_A_NODE;
-    let labels = json!({"app": "web"});
-    let container = json!({"name": "c", "image": "nginx", "resources": {"requests": {"cpu": "500m"}}});
-    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [container]}});
-    let spec = json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": template});
-    cluster.post(REPLICA_SETS, json!({"metadata": {"name": "web"}, "spec": spec})).await.ok(201);
+    cluster.post(REPLICA_SETS, half_cpu_set("web", replicas)).await.ok(201);
 
     let step = Duration::from_millis(10);
     let (mut node_of, mut overfull_for, mut overfilled) = (BTreeMap::new(), Duration::ZERO, false);

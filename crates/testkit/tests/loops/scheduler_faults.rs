@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use env::Env;
-use plane::{Choice, Plane, Settings};
+use plane::{Plane, Settings};
 use serde_json::{Value, json};
 use testkit::TestCluster;
 use testkit::faults::Plan;
 use testkit::journal::Journal;
 
-use crate::faults::{assert_same, outlive};
+use crate::faults::{assert_same, chosen, misfortunes, outlive};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: usize = 3;
@@ -23,24 +23,12 @@ async fn pods_come(cluster: &TestCluster) {
     let pause = |seconds| cluster.env().sleep(Duration::from_secs(seconds));
     let classes = "/apis/scheduling.k8s.io/v1/priorityclasses";
     cluster.post(classes, json!({"metadata": {"name": "high"}, "value": 1000})).await.ok(201);
-    cluster
-        .until("the nodes are ready", || async {
-            let nodes = cluster.get("/api/v1/nodes").await.json();
-            let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
-            nodes.len() == NODES && nodes.iter().all(|node| node["spec"].get("taints").is_none())
-        })
-        .await;
-    let containers =
-        |cpu: &str| json!([{"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}]);
-    let labels = json!({"app": "low"});
-    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": containers("500m")}});
-    let spec =
-        json!({"replicas": NODES * SLOTS - 1, "selector": {"matchLabels": labels}, "template": template});
+    nodes_ready(cluster, NODES).await;
     let sets = "/apis/apps/v1/namespaces/default/replicasets";
-    cluster.post(sets, json!({"metadata": {"name": "low"}, "spec": spec})).await.ok(201);
+    cluster.post(sets, half_cpu_set("low", NODES * SLOTS - 1)).await.ok(201);
     let pod = |name: &str, cpu: &str| {
         json!({"metadata": {"name": name},
-            "spec": {"priorityClassName": "high", "containers": containers(cpu)}})
+            "spec": {"priorityClassName": "high", "containers": [container(cpu)]}})
     };
     let mut gated = pod("gated", "500m");
     gated["spec"]["schedulingGates"] = json!([{"name": "example.com/wait"}]);
@@ -53,6 +41,36 @@ async fn pods_come(cluster: &TestCluster) {
     pause(400).await;
 }
 
+/// All loops but the scheduler, and so many nodes of two cpus.
+pub fn start_without_scheduler(cluster: &TestCluster, nodes: usize) -> Plane {
+    let nodes = Some(node::simulated::Settings { cpu: "2".to_owned(), ..testkit::nodes(nodes) });
+    let choice = chosen(&["*", "-scheduler"]);
+    let settings = Settings { nodes, choice, trust: cluster.trust(), ..Settings::default() };
+    Plane::start(cluster.env(), cluster.local_clients(), &settings)
+}
+
+pub async fn nodes_ready(cluster: &TestCluster, wanted: usize) {
+    cluster
+        .until("the nodes are ready", || async {
+            let nodes = cluster.get("/api/v1/nodes").await.json();
+            let nodes = nodes["items"].as_array().cloned().unwrap_or_default();
+            nodes.len() == wanted && nodes.iter().all(|node| node["spec"].get("taints").is_none())
+        })
+        .await;
+}
+
+/// A ReplicaSet of pods of half a cpu each.
+pub fn half_cpu_set(name: &str, replicas: usize) -> Value {
+    let labels = json!({"app": name});
+    let template = json!({"metadata": {"labels": labels}, "spec": {"containers": [container("500m")]}});
+    let spec = json!({"replicas": replicas, "selector": {"matchLabels": labels}, "template": template});
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+fn container(cpu: &str) -> Value {
+    json!({"name": "c", "image": "nginx", "resources": {"requests": {"cpu": cpu}}})
+}
+
 struct Ended {
     died: bool,
     writes: usize,
@@ -62,18 +80,8 @@ struct Ended {
 async fn run(faults: Plan) -> Ended {
     let journal = Journal::default();
     let cluster = TestCluster::with(Env::simulated(9), |config| journal.record(config)).await;
-    let choice = |words: &[&str]| {
-        Choice::new(words.iter().map(|word| (*word).to_owned()).collect()).expect("there is a scheduler")
-    };
-    let nodes = node::simulated::Settings { cpu: "2".to_owned(), ..testkit::nodes(NODES) };
-    let others = Settings {
-        nodes: Some(nodes),
-        choice: choice(&["*", "-scheduler"]),
-        trust: cluster.trust(),
-        ..Settings::default()
-    };
-    let alone = Settings { choice: choice(&["scheduler"]), ..Settings::default() };
-    let plane = Plane::start(cluster.env(), cluster.local_clients(), &others);
+    let plane = start_without_scheduler(&cluster, NODES);
+    let alone = Settings { choice: chosen(&["scheduler"]), ..Settings::default() };
     let outlived = outlive(&cluster, &alone, faults.clone(), pods_come(&cluster)).await;
     cluster.quiet(Duration::from_secs(60)).await;
     let (state, pods) = (cluster.state(), cluster.get(PODS).await.json());
@@ -151,18 +159,8 @@ fn never_moved_nor_overfull(journal: &Journal, faults: &Plan) {
 #[tokio::test(start_paused = true)]
 async fn a_scheduler_that_dies_after_any_write_or_is_misled_comes_to_the_same_end() {
     let reference = run(Plan::default()).await.state;
-    let plans = [
-        ("conflicts", Plan { conflict_every: Some(2), ..Plan::default() }),
-        ("lost answers", Plan { lose_answer_every: Some(3), ..Plan::default() }),
-        ("a stale cache", Plan { stale: Duration::from_secs(3), ..Plan::default() }),
-        ("lost history", Plan { lose_event_every: Some(5), ..Plan::default() }),
-        ("cut connections", Plan { cut_every: Some(3), ..Plan::default() }),
-        (
-            "conflicts and a stale cache",
-            Plan { conflict_every: Some(2), stale: Duration::from_secs(1), ..Plan::default() },
-        ),
-    ];
-    for (what, plan) in plans {
+    let both = Plan { conflict_every: Some(2), stale: Duration::from_secs(1), ..Plan::default() };
+    for (what, plan) in misfortunes().into_iter().chain([("conflicts and a stale cache", both)]) {
         assert_same(&reference, &run(plan).await.state, &format!("the scheduler with {what}"));
     }
     for n in 1.. {

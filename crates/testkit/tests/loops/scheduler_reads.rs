@@ -3,38 +3,22 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use apiserver::LocalClients;
-use client::{Answer, Client, Clients, List, ListOptions, Target, Watch, WatchOptions};
+use client::{Answer, Client, List, ListOptions, Target, Watch, WatchOptions};
 use serde_json::json;
 use table::Obj;
 use testkit::TestCluster;
-use testkit::forward::{Forward, Forwarding};
+use testkit::forward::{Forward, Wrapping};
 
 use crate::scheduling::{add_node, pod, start_with, until};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 struct Reading {
-    clients: LocalClients,
-    reads: Arc<AtomicUsize>,
-}
-
-struct ReadingClient {
     inner: Arc<dyn Client>,
     reads: Arc<AtomicUsize>,
 }
 
-impl Clients for Reading {
-    fn controller(&self, name: &str) -> Arc<dyn Client> {
-        self.clients.controller(name)
-    }
-    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        let (inner, reads) = (self.clients.user(name, groups), self.reads.clone());
-        Arc::new(Forwarding(ReadingClient { inner, reads }))
-    }
-}
-
-impl Forward for ReadingClient {
+impl Forward for Reading {
     fn inner(&self) -> &dyn Client {
         &*self.inner
     }
@@ -59,8 +43,8 @@ async fn no_pod_makes_the_scheduler_list_get_or_watch_anything_more() {
         add_node(&cluster, node, json!({})).await;
     }
     let reads = Arc::new(AtomicUsize::new(0));
-    let clients = LocalClients::new(cluster.api().clone());
-    let running = start_with(&cluster, &Reading { clients, reads: reads.clone() });
+    let wrap = |inner| Reading { inner, reads: reads.clone() };
+    let running = start_with(&cluster, &Wrapping { inner: cluster.local_clients(), wrap });
     cluster.post(PODS, pod("first", "100m")).await.ok(201);
     let bound = |pod: &serde_json::Value| pod["spec"]["nodeName"].is_string();
     until(&cluster, "first", "a bound pod", bound).await;

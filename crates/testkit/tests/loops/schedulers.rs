@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use apiserver::LocalClients;
-use client::{Answer, Client, Clients, Target};
+use client::{Answer, Client, Target};
 use object::Value;
 use serde_json::{Value as Json, json};
 use testkit::TestCluster;
-use testkit::forward::{Forward, Forwarding, Verb};
+use testkit::forward::{Forward, Verb, Wrapping};
 
-use crate::scheduling::{add_node, get_pod, pod, start_with, until};
+use crate::scheduling::{Running, add_node, get_pod, pod, start_with, until};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
@@ -24,30 +23,13 @@ enum Trouble {
 }
 
 struct Troubled {
-    clients: LocalClients,
-    trouble: Trouble,
-    met: Arc<AtomicUsize>,
-}
-
-impl Clients for Troubled {
-    fn controller(&self, name: &str) -> Arc<dyn Client> {
-        self.clients.controller(name)
-    }
-    fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        let other = self.clients.user(scheduler::USER, &[]);
-        let inner = self.clients.user(name, groups);
-        Arc::new(Forwarding(TroubledClient { inner, other, trouble: self.trouble, met: self.met.clone() }))
-    }
-}
-
-struct TroubledClient {
     inner: Arc<dyn Client>,
     other: Arc<dyn Client>,
     trouble: Trouble,
     met: Arc<AtomicUsize>,
 }
 
-impl Forward for TroubledClient {
+impl Forward for Troubled {
     fn inner(&self) -> &dyn Client {
         &*self.inner
     }
@@ -78,10 +60,12 @@ impl Forward for TroubledClient {
     }
 }
 
-fn troubled(cluster: &TestCluster, trouble: Trouble) -> (Troubled, Arc<AtomicUsize>) {
-    let met = Arc::new(AtomicUsize::new(0));
-    let clients = LocalClients::new(cluster.api().clone());
-    (Troubled { clients, trouble, met: met.clone() }, met)
+/// A scheduler with that trouble; what it met with is counted.
+fn start_troubled(cluster: &TestCluster, trouble: Trouble) -> (Running, Arc<AtomicUsize>) {
+    let (inner, met) = (cluster.local_clients(), Arc::new(AtomicUsize::new(0)));
+    let other = inner.user(scheduler::USER, &[]);
+    let wrap = |inner| Troubled { inner, other: other.clone(), trouble, met: met.clone() };
+    (start_with(cluster, &Wrapping { inner, wrap }), met)
 }
 
 fn scheduled(pod: &Json) -> &Json {
@@ -93,8 +77,7 @@ fn scheduled(pod: &Json) -> &Json {
 async fn a_binding_that_panics_is_tried_again_and_its_room_is_free_meanwhile() {
     let cluster = TestCluster::simulated(61).await;
     add_node(&cluster, "n1", json!({})).await;
-    let (clients, met) = troubled(&cluster, Trouble::Panics(2));
-    let running = start_with(&cluster, &clients);
+    let (running, met) = start_troubled(&cluster, Trouble::Panics(2));
     // It fills the node: were it counted there for ever, it could never come again.
     cluster.post(PODS, pod("a", "2")).await.ok(201);
     let bound = |pod: &Json| pod["spec"]["nodeName"] == "n1" && scheduled(pod)["status"] == "True";
@@ -108,8 +91,7 @@ async fn a_binding_that_panics_is_tried_again_and_its_room_is_free_meanwhile() {
 async fn a_pod_another_scheduler_bound_is_not_said_to_have_no_node() {
     let cluster = TestCluster::simulated(62).await;
     add_node(&cluster, "n1", json!({})).await;
-    let (clients, met) = troubled(&cluster, Trouble::BoundByAnother);
-    let running = start_with(&cluster, &clients);
+    let (running, met) = start_troubled(&cluster, Trouble::BoundByAnother);
     cluster.post(PODS, pod("a", "100")).await.ok(201);
     until(&cluster, "a", "a bound pod", |pod| pod["spec"]["nodeName"] == "n1").await;
     cluster.env().sleep(Duration::from_secs(60)).await;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::LocalClients;
 use client::Clients;
 use runtime::{Informers, Stopper};
 use scheduler::{Config, Metrics, Scheduler};
@@ -22,7 +21,7 @@ pub struct Running {
 }
 
 fn start(cluster: &TestCluster) -> Running {
-    start_with(cluster, &LocalClients::new(cluster.api().clone()))
+    start_with(cluster, &*cluster.local_clients())
 }
 
 pub fn start_with(cluster: &TestCluster, clients: &dyn Clients) -> Running {
@@ -208,7 +207,7 @@ async fn twelve_pods(seed: u64, plan: Plan, kill: bool) {
     for n in 0..4 {
         add_node(&cluster, &format!("n{n}"), json!({})).await;
     }
-    let clients = Arc::new(LocalClients::new(cluster.api().clone()));
+    let clients = cluster.local_clients();
     let faults = Faults::new(cluster.env(), clients, plan.clone());
     let faulty = start_with(&cluster, &*faults);
     for n in 0..12 {

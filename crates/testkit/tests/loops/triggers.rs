@@ -8,9 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use apiserver::LocalClients;
 use client::resources::CONFIG_MAPS;
-use client::{Answer, Client, Clients, Event, ListOptions, Target, Watch, WatchOptions};
+use client::{Answer, Client, Event, ListOptions, Target, Watch, WatchOptions};
 use futures_util::future::BoxFuture;
 use runtime::{
     Board, Change, Controller, Failure, Informer, Key, Next, QueueKind, Reconcile, Scope, Stopper, Trigger,
@@ -103,7 +102,7 @@ struct Rig {
 async fn rig(trigger: Trigger) -> Rig {
     let cluster = TestCluster::simulated(5).await;
     let env = cluster.env().clone();
-    let inner = LocalClients::new(cluster.api().clone()).user("kubernetes-admin", &["system:masters"]);
+    let inner = cluster.local_clients().user("kubernetes-admin", &["system:masters"]);
     let losing = Arc::new(AtomicBool::new(false));
     let client: Arc<dyn Client> = Arc::new(Forwarding(Lossy { inner, losing: losing.clone() }));
     let (stopper, stop) = Stopper::new();

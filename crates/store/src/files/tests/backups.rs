@@ -63,12 +63,16 @@ fn an_interrupted_restore_is_not_opened() {
     assert!(matches!(open(home.path()), Err(OpenError::NotOurs { .. })));
 }
 
-#[test]
-fn a_store_is_read_while_it_is_written_and_folded() {
-    let home = tempfile::tempdir().unwrap();
-    let dir = home.path().to_owned();
-    // A snapshot every few records, so that files come and go under the reader.
-    let mut files = Files::open(&dir, 4000).unwrap();
+/// Somebody writes one revision after the other while `read` reads. What that is given waits until so many are
+/// acknowledged, as a busy machine lets the writer come to nothing otherwise, and tells how many are.
+fn under_a_writer(mut files: Files, read: impl FnOnce(&dyn Fn(u64) -> u64)) {
+    /// A reader that panics ends the writer too: a scope waits for all its threads.
+    struct StopOnDrop<'a>(&'a AtomicBool);
+    impl Drop for StopOnDrop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
     let (written, stop) = (AtomicU64::new(1), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -79,17 +83,29 @@ fn a_store_is_read_while_it_is_written_and_folded() {
                 written.store(revision, Ordering::Release);
             }
         });
-        for n in 0..40 {
-            // A busy machine lets the writer come to nothing otherwise.
-            while written.load(Ordering::Acquire) < n * 10 {
+        let _stop = StopOnDrop(&stop);
+        read(&|least| {
+            while written.load(Ordering::Acquire) < least {
                 std::thread::yield_now();
             }
-            let acknowledged = written.load(Ordering::Acquire);
-            let loaded = read_unlocked(&dir).unwrap();
+            written.load(Ordering::Acquire)
+        });
+    });
+}
+
+#[test]
+fn a_store_is_read_while_it_is_written_and_folded() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path();
+    // A snapshot every few records, so that files come and go under the reader.
+    let files = Files::open(dir, 4000).unwrap();
+    under_a_writer(files, |acknowledged| {
+        for n in 0..40 {
+            let acknowledged = acknowledged(n * 10);
+            let loaded = read_unlocked(dir).unwrap();
             assert!(loaded.revision.0 >= acknowledged, "{} after {acknowledged}", loaded.revision);
             assert_eq!(loaded, expected(loaded.revision.0));
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(read_unlocked(&dir.join("none")).unwrap_err().to_string().contains("is missing"));
 }
@@ -113,43 +129,22 @@ fn what_is_written_under_a_reader_is_no_damage() {
 #[test]
 fn a_busy_log_is_read_at_the_first_attempt() {
     let home = tempfile::tempdir().unwrap();
-    let dir = home.path().to_owned();
-    let mut files = Files::open(&dir, 1 << 30).unwrap();
-    let (written, stop) = (AtomicU64::new(1), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut revision = 1;
-            while !stop.load(Ordering::Relaxed) {
-                revision += 1;
-                files.append(&record(revision)).unwrap();
-                written.store(revision, Ordering::Release);
-            }
-        });
-        let manifest = Manifest::read(&dir).unwrap();
-        let mut outcome = Ok(());
+    let dir = home.path();
+    let files = Files::open(dir, 1 << 30).unwrap();
+    under_a_writer(files, |acknowledged| {
+        let manifest = Manifest::read(dir).unwrap();
         for n in 0..200 {
-            while written.load(Ordering::Acquire) < n {
-                std::thread::yield_now();
-            }
-            let acknowledged = written.load(Ordering::Acquire);
-            match read::chain(&dir, &manifest, Reading::Live) {
-                Ok(chain) if chain.loaded.revision.0 >= acknowledged => {}
-                Ok(chain) => outcome = Err(format!("{} after {acknowledged}", chain.loaded.revision)),
-                Err(error) => outcome = Err(error.to_string()),
-            }
+            let acknowledged = acknowledged(n);
+            let revision = read::chain(dir, &manifest, Reading::Live).unwrap().loaded.revision;
+            assert!(revision.0 >= acknowledged, "{revision} after {acknowledged}");
         }
-        stop.store(true, Ordering::Relaxed);
-        assert_eq!(outcome, Ok(()));
     });
 }
 
 #[test]
 fn a_backup_of_a_damaged_store_does_not_advise_to_repair_it() {
     let home = tempfile::tempdir().unwrap();
-    let mut damaged = small_store(home.path());
-    let end = damaged[&segment(15)].len();
-    damaged.get_mut(&segment(15)).unwrap()[end - 2 * frame::SECTOR + 20] ^= 4;
-    lay_out(home.path(), &damaged);
+    damaged_store(home.path());
     let message = read_unlocked(home.path()).unwrap_err().to_string();
     assert!(message.contains("is damaged at byte") && message.contains("nothing was saved"), "{message}");
     assert!(!message.contains("setpoint repair"), "{message}");

@@ -4,8 +4,9 @@ use std::process::Command;
 
 use super::*;
 
-/// Everything of a directory as `cp -a` copies it.
+/// Everything of a directory as `cp -a` copies it, over what is there.
 fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
     let done = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().unwrap();
     assert!(done.success());
 }
@@ -14,6 +15,14 @@ fn copy(from: &Path, to: &Path) {
 fn store(dir: &Path) {
     let mut files = Files::open(dir, 1 << 30).unwrap();
     files.append(&(2..=LAST).flat_map(record).collect::<Vec<_>>()).unwrap();
+}
+
+/// Such a store, and the path of a directory beside it that is not there yet. They last as long as the first value.
+fn store_and_place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, other) = (home.path().join("store"), home.path().join("other"));
+    store(&dir);
+    (home, dir, other)
 }
 
 fn revision(dir: &Path) -> u64 {
@@ -28,10 +37,7 @@ fn moved(loaded: Loaded) {
 
 #[test]
 fn a_copy_moves_on_once_and_has_no_log_before() {
-    let home = tempfile::tempdir().unwrap();
-    let (dir, other) = (home.path().join("store"), home.path().join("copy"));
-    store(&dir);
-    std::fs::create_dir(&other).unwrap();
+    let (_home, dir, other) = store_and_place();
     copy(&dir, &other);
     let mut files = Files::open(&other, 1 << 30).unwrap();
     let loaded = files.load().unwrap();
@@ -50,9 +56,7 @@ fn a_copy_moves_on_once_and_has_no_log_before() {
 
 #[test]
 fn a_renamed_directory_stays_as_it_is() {
-    let home = tempfile::tempdir().unwrap();
-    let (dir, other) = (home.path().join("store"), home.path().join("renamed"));
-    store(&dir);
+    let (_home, dir, other) = store_and_place();
     std::fs::rename(&dir, &other).unwrap();
     assert_eq!(revision(&other), LAST);
 }
@@ -84,17 +88,13 @@ fn two_moves_of_one_state_never_meet() {
 
 #[test]
 fn a_copy_in_the_same_place_is_noticed_even_with_the_same_inodes() {
-    let home = tempfile::tempdir().unwrap();
-    let (dir, backup) = (home.path().join("store"), home.path().join("backup"));
-    store(&dir);
-    std::fs::create_dir(&backup).unwrap();
+    let (_home, dir, backup) = store_and_place();
     copy(&dir, &backup);
     let mut highest = 0;
     // File systems give the inodes of deleted files to the next ones. Each time it must be higher, though the
     // copy is the same.
     for _ in 0..3 {
         std::fs::remove_dir_all(&dir).unwrap();
-        std::fs::create_dir(&dir).unwrap();
         copy(&backup, &dir);
         let at = revision(&dir);
         assert!(at >= LAST + step::STEP && at > highest, "{at} after {highest}");
@@ -104,10 +104,7 @@ fn a_copy_in_the_same_place_is_noticed_even_with_the_same_inodes() {
 
 #[test]
 fn an_older_copy_laid_over_the_directory_is_noticed() {
-    let home = tempfile::tempdir().unwrap();
-    let (dir, backup) = (home.path().join("store"), home.path().join("backup"));
-    store(&dir);
-    std::fs::create_dir(&backup).unwrap();
+    let (_home, dir, backup) = store_and_place();
     copy(&dir, &backup);
     let mut files = Files::open(&dir, 1 << 30).unwrap();
     files.append(&record(LAST + 1)).unwrap();
@@ -119,10 +116,7 @@ fn an_older_copy_laid_over_the_directory_is_noticed() {
 
 #[test]
 fn newer_files_that_an_older_copy_was_laid_over_are_deleted() {
-    let home = tempfile::tempdir().unwrap();
-    let (dir, backup) = (home.path().join("store"), home.path().join("backup"));
-    store(&dir);
-    std::fs::create_dir(&backup).unwrap();
+    let (_home, dir, backup) = store_and_place();
     copy(&dir, &backup);
     let mut files = Files::open(&dir, 1 << 30).unwrap();
     files.append(&record(LAST + 1)).unwrap();
@@ -137,16 +131,13 @@ fn newer_files_that_an_older_copy_was_laid_over_are_deleted() {
 
 #[test]
 fn an_announcement_that_was_copied_is_not_believed() {
-    let home = tempfile::tempdir().unwrap();
-    let (dir, other) = (home.path().join("store"), home.path().join("copy"));
-    store(&dir);
+    let (_home, dir, other) = store_and_place();
     let goal = Revision(LAST + 5 * step::STEP);
     step::announce(&dir, goal).unwrap();
     // As far as a snapshot of it that is not in use yet.
     let manifest = Manifest::read(&dir).unwrap();
     step::write(&dir, goal, &expected(LAST).entries).unwrap();
     manifest.write(&dir).unwrap();
-    std::fs::create_dir(&other).unwrap();
     copy(&dir, &other);
     assert_eq!(revision(&dir), goal.0);
     let at = revision(&other);
@@ -247,11 +238,8 @@ fn an_interrupted_move_is_finished() {
 /// A power cut right after a move may bring its announcement back; a copy of such a directory is still a copy.
 #[test]
 fn an_announcement_that_came_back_neither_moves_again_nor_hides_a_copy() {
-    let home = tempfile::tempdir().unwrap();
-    let (dir, other) = (home.path().join("store"), home.path().join("copy"));
-    store(&dir);
+    let (_home, dir, other) = store_and_place();
     step::announce(&dir, Revision(LAST - 1)).unwrap();
-    std::fs::create_dir(&other).unwrap();
     copy(&dir, &other);
     assert_eq!(revision(&dir), LAST);
     assert!(!dir.join("MOVE").exists());
@@ -265,12 +253,7 @@ fn an_announcement_that_came_back_neither_moves_again_nor_hides_a_copy() {
 fn a_repair_gives_up_the_damaged_end_and_moves_on() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path();
-    let good = small_store(dir);
-    let mut damaged = good.clone();
-    // Inside the batch before the last.
-    let end = good[&segment(15)].len();
-    damaged.get_mut(&segment(15)).unwrap()[end - 2 * frame::SECTOR + 20] ^= 4;
-    lay_out(dir, &damaged);
+    let damaged = damaged_store(dir);
     let message = open(dir).unwrap_err().to_string();
     assert!(message.contains("setpoint repair") && !message.contains("truncate"), "{message}");
     let repaired = repair(dir).unwrap();
