@@ -6,4 +6,4 @@ use crate::checked::Checked;
 use crate::rules::{Generation, Rules};
 
 pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::SPEC), validation::check);
+    Checked::new(Rules::PLAIN.with_generation(Generation::SpecWith(&["namespaceSelector"])), validation::check);
