@@ -2,6 +2,7 @@
 
 mod approval;
 mod conversion;
+mod field_path;
 mod schema;
 mod structural;
 mod validation;

@@ -311,7 +311,8 @@ impl Registry {
             if options.dry_run {
                 self.freshen().await?;
                 if self.table().get(storage.id, &key).is_some() {
-                    return Err(Status::already_exists(request.about(), &name));
+                    let taken = if generated { Status::no_unique_name } else { Status::already_exists };
+                    return Err(taken(request.about(), &name));
                 }
                 // What is not stored gets no version; one the client sent stays, whatever it says.
                 let encoded = if named_version.is_empty() {
@@ -341,8 +342,11 @@ impl Registry {
                 }
                 Err(CommitError::Conflict { key: lost }) if lost == key => {
                     names_tried += 1;
-                    if !generated || names_tried >= GENERATED_NAME_TRIES {
+                    if !generated {
                         return Err(Status::already_exists(request.about(), &name));
+                    }
+                    if names_tried >= GENERATED_NAME_TRIES {
+                        return Err(Status::no_unique_name(request.about(), &name));
                     }
                 }
                 // Something the object depends on changed meanwhile: look at it again, in turn.
