@@ -53,11 +53,15 @@ impl Explained {
                 continue;
             }
             let parts: Vec<&str> = line.split('\t').collect();
-            let wrong = |problem: &str| DiffError::Explained { line: number + 1, problem: problem.to_owned() };
+            let wrong =
+                |problem: &str| DiffError::Explained { line: number + 1, problem: problem.to_owned() };
             let [here, case, place, reason] = parts[..] else {
                 return Err(wrong("it is not where, case, place and reason with tabs between"));
             };
-            if !against.concerns(here).ok_or_else(|| wrong("it begins with none of live, recorded and both"))? {
+            if !against
+                .concerns(here)
+                .ok_or_else(|| wrong("it begins with none of live, recorded and both"))?
+            {
                 continue;
             }
             lines.push(Line { case: case.into(), place: place.into(), reason: reason.into(), matched: 0 });
@@ -115,7 +119,8 @@ mod tests {
 
     #[test]
     fn lines_that_explain_nothing_are_told() {
-        let mut explained = Explained::read("# why\nboth\tv1 *\tstatus\tmeant\nboth\tx\ty\tz\n", Against::Live).unwrap();
+        let mut explained =
+            Explained::read("# why\nboth\tv1 *\tstatus\tmeant\nboth\tx\ty\tz\n", Against::Live).unwrap();
         assert_eq!(explained.reason("v1 pods life get", "status"), Some("meant"));
         assert_eq!(explained.reason("v1 pods life get", "kind"), None);
         assert_eq!(explained.idle().collect::<Vec<_>>(), ["x\ty"]);
@@ -125,7 +130,10 @@ mod tests {
     fn lines_for_the_other_kind_of_run_are_not_read() {
         let text = "live\ta\tb\tc\nrecorded\td\te\tf\n";
         let idle = |against| Explained::read(text, against).unwrap().idle().collect::<Vec<_>>();
-        assert_eq!((idle(Against::Live), idle(Against::Recorded)), (vec!["a\tb".into()], vec!["d\te".into()]));
+        assert_eq!(
+            (idle(Against::Live), idle(Against::Recorded)),
+            (vec!["a\tb".into()], vec!["d\te".into()])
+        );
         for wrong in ["a\tb\tc\n", "sometimes\ta\tb\tc\n"] {
             assert!(Explained::read(wrong, Against::Live).is_err(), "{wrong}");
         }

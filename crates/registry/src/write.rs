@@ -280,29 +280,29 @@ impl Registry {
             let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
             let named = Named { name: &name, known_as: if generated { &asked } else { &name } };
             let mut effects = Effects::default();
-            let encoded =
-                match self.fresh_step(request, storage, &mut new, named, options, now, &mut effects) {
-                    Ok(ready) => ready,
-                    Err(Halt::Final(status)) => {
-                        warnings.append(&mut effects.warnings);
-                        return Err(status.after_warnings(warnings));
-                    }
-                    // Another server may just have created what is missing.
-                    Err(Halt::Refused(_)) if !fresh => {
-                        self.freshen().await?;
-                        fresh = true;
-                        continue;
-                    }
-                    Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
-                        self.env().sleep(SOON_PAUSE).await;
-                        waited += 1;
-                        continue;
-                    }
-                    Err(Halt::Refused(refusal)) => {
-                        warnings.append(&mut effects.warnings);
-                        return Err(refusal.status.after_warnings(warnings));
-                    }
-                };
+            let encoded = match self.fresh_step(request, storage, &mut new, named, options, now, &mut effects)
+            {
+                Ok(ready) => ready,
+                Err(Halt::Final(status)) => {
+                    warnings.append(&mut effects.warnings);
+                    return Err(status.after_warnings(warnings));
+                }
+                // Another server may just have created what is missing.
+                Err(Halt::Refused(_)) if !fresh => {
+                    self.freshen().await?;
+                    fresh = true;
+                    continue;
+                }
+                Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
+                    self.env().sleep(SOON_PAUSE).await;
+                    waited += 1;
+                    continue;
+                }
+                Err(Halt::Refused(refusal)) => {
+                    warnings.append(&mut effects.warnings);
+                    return Err(refusal.status.after_warnings(warnings));
+                }
+            };
             // Some kinds name what came without a name.
             let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
             let key: Key = storage.key(request.namespace, &name).into();
@@ -326,7 +326,10 @@ impl Registry {
             }
             // As upstream, whose store refuses it: last of all, and never in a dry run. It reads over what is no version.
             let digits = named_version.bytes().all(|b| b.is_ascii_digit());
-            if request.name.is_empty() && digits && named_version.parse().is_ok_and(|version: u64| version > 0) {
+            if request.name.is_empty()
+                && digits
+                && named_version.parse().is_ok_and(|version: u64| version > 0)
+            {
                 return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
             }
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));

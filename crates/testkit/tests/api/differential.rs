@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use auth::{UserInfo, groups};
 use diff::{Against, Answer, Difference, Explained, Player, Recorded, Request};
+use env::Env;
 use testkit::TestCluster;
 
 const HEAD: &str = "# Cases that Setpoint answers otherwise than kube-apiserver today, and what differs first. Made by the test \
@@ -33,7 +34,8 @@ async fn recorded_cases_are_answered_as_upstream_does() {
         known_text.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split_once('\t')).collect();
 
     // The recording was made without kube-controller-manager.
-    let without = |config: &mut apiserver::ApiConfig| config.cluster.without = apiserver::CONTROLLERS.to_vec();
+    let without =
+        |config: &mut apiserver::ApiConfig| config.cluster.without = apiserver::CONTROLLERS.to_vec();
     let cluster = TestCluster::with(Env::simulated(11), without).await;
     let mut played = 0;
     let mut failures = Vec::new();
