@@ -7,7 +7,7 @@ mod token;
 use std::sync::Arc;
 
 use memchr::memmem::Finder;
-use object::{Map, Value};
+use object::{Map, Value, validate_text};
 use table::Obj;
 
 use crate::tree::{annotation, flag, items, list_mut, text};
@@ -91,6 +91,14 @@ fn account_of(attempt: &Attempt<'_>, pod: &Value) -> Result<Arc<Obj>, Refusal> {
         let pod = pod.str_at(&["metadata", "name"]).unwrap_or_default();
         let why = format!("no service account specified for pod {namespace}/{pod}");
         return Err(attempt.forbidden(why).into());
+    }
+    let problems = validate_text::path_segment_name(name);
+    if !problems.is_empty() {
+        // Upstream asks for the account by a path, and this is none.
+        let why = format!("invalid resource name {}: [{}]", object::quote(name), problems.join(" "));
+        return Err(attempt
+            .forbidden(format!("error looking up service account {namespace}/{name}: {why}"))
+            .into());
     }
     attempt.find("", "serviceaccounts", namespace, name).ok_or_else(|| Refusal {
         status: attempt.forbidden(format!(

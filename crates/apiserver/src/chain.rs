@@ -80,7 +80,16 @@ pub struct ClusterSettings {
     pub root_ca: Option<String>,
     /// Where others are told to find this server, when that is known before there is a socket.
     pub advertised: Option<Advertised>,
+    /// Which of [`CONTROLLERS`] do not run.
+    pub without: Vec<&'static str>,
 }
+
+const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
+const RESOURCE_QUOTAS: &str = "resourcequota-controller";
+const SERVICE_CIDRS: &str = "service-cidr-controller";
+/// Loops of this server that belong to kube-controller-manager upstream, by the names they have there: whoever leaves the
+/// others out can leave them out too.
+pub const CONTROLLERS: [&str; 3] = [ROLE_AGGREGATION, RESOURCE_QUOTAS, SERVICE_CIDRS];
 
 /// The whole API without its sockets: give it requests, it gives answers.
 pub struct Api {
@@ -204,16 +213,24 @@ impl Api {
             return Vec::new();
         }
         let env = self.registry.env();
-        vec![
+        let mut loops = vec![
             env.spawn("upkeep", upkeep::run(self.clone())),
-            env.spawn("clusterrole-aggregation", aggregation::run(self.clone())),
             env.spawn("certificates", certificates::run(self.clone(), self.issuer.clone())),
-            env.spawn("resourcequota", quotas::run(self.clone())),
-            env.spawn("service-cidrs", service_cidrs::run(self.clone())),
             env.spawn("address-repair", address_repair::run(self.clone())),
             env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
             env.spawn("cluster-trust", trust::run(self.clone())),
-        ]
+        ];
+        let runs = |name: &str| !self.cluster.without.contains(&name);
+        if runs(ROLE_AGGREGATION) {
+            loops.push(env.spawn("clusterrole-aggregation", aggregation::run(self.clone())));
+        }
+        if runs(RESOURCE_QUOTAS) {
+            loops.push(env.spawn("resourcequota", quotas::run(self.clone())));
+        }
+        if runs(SERVICE_CIDRS) {
+            loops.push(env.spawn("service-cidrs", service_cidrs::run(self.clone())));
+        }
+        loops
     }
 
     /// Not ready any more, watches end; requests under way finish.

@@ -42,7 +42,7 @@ mod watch_body;
 pub use admission::Choice as AdmissionChoice;
 pub use admission::service_addresses::{PortRange, ServiceRanges};
 pub use body::{Body, RequestBody};
-pub use chain::{Api, ApiConfig, Caller, ClusterSettings, Inspect};
+pub use chain::{Api, ApiConfig, CONTROLLERS, Caller, ClusterSettings, Inspect};
 pub use kubernetes_service::Advertised;
 pub use local::{LocalClient, LocalClients};
 pub use renewal::{Renewal, WriteKubeconfig};

@@ -16,6 +16,7 @@ use crate::negotiate::ranges;
 use crate::respond::{self, Answer};
 
 const JSON: &str = "application/json";
+const TEXT: &str = "text/plain; charset=utf-8";
 /// What upstream answers to either spelling: the one with an @ is no media type to Go, and its clients refuse it.
 const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const PROTOBUF_V3: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
@@ -50,7 +51,8 @@ pub fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>) -> O
         "/openapi/v3" => {
             let index = index(api);
             let hash = openapi::fingerprint(&index.document);
-            Some(document_answer(JSON, &hash, headers, || index.document.clone()))
+            // Upstream says nothing of what it is, and Go's server takes it for text.
+            Some(document_answer(TEXT, &hash, headers, || index.document.clone()))
         }
         "/openapi/v2" => Some(match accepted(headers, PROTOBUF_V2) {
             None => not_acceptable(),

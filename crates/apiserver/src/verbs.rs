@@ -55,6 +55,9 @@ pub async fn serve(
     let answer = serve_resource(api, user, parts, body, query, info, resource).await;
     let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
     let Some(deprecation) = resource.deprecation.as_ref().filter(|_| known) else { return answer };
+    if answer.as_ref().is_err_and(is_unrouted) {
+        return answer;
+    }
     // Whatever comes of the request: the resource itself is on its way out.
     let mut answer = answer.unwrap_or_else(|status| {
         let wanted = negotiate_error(&parts.headers, query);
@@ -62,6 +65,11 @@ pub async fn serve(
     });
     respond::warn_first(&mut answer, deprecation);
     Ok(answer)
+}
+
+/// Refused while upstream looks for a handler: none of the resource's words belongs to it.
+fn is_unrouted(status: &Status) -> bool {
+    matches!(status.code, 405 | 406 | 415) && status.details == Some(Details::default())
 }
 
 async fn serve_resource(

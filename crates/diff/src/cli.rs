@@ -13,7 +13,8 @@ Examples:
   Requests of one's own (the form stands in crates/diff/src/generate/written.rs):
       setpoint diff --kubeconfig F --against G --cases cases.jsonl
 
-It works in namespaces of its own, whose names begin with df, and deletes them; cluster-wide objects it leaves behind
+The two should know the caller in the same way (one token for both, say) and run no controllers: docs/status.md has the
+commands. It works in namespaces of its own, whose names begin with df, and deletes them; cluster-wide objects it leaves behind
 begin with df too. After a run that was killed:  kubectl delete namespace -l setpoint-diff=true
 Answers are compared by status code, content type, body and warnings, after taking out what two right answers may differ
 in (ids, versions, times and the like: crates/diff/src/normalise.rs lists all of it). Exit code 1: there are differences

@@ -1,13 +1,32 @@
 //! Differences that are meant: which cases, where, and why. A line that matches nothing is told.
 //!
 //! ```text
-//! CASE <tab> PLACE <tab> reason
+//! WHERE <tab> CASE <tab> PLACE <tab> reason
 //! ```
-//! In CASE and PLACE a `*` stands for any text.
+//! In CASE and PLACE a `*` stands for any text. WHERE is `live`, `recorded` or `both`: a live run sends more requests than
+//! are recorded, and sees whole bodies where a recording holds a hash. A line for the other one is not read.
 
 use crate::error::DiffError;
 
 const BUILT_IN: &str = include_str!("../data/explained.tsv");
+
+/// What is compared with ours: a server, or the answers it gave once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Against {
+    Live,
+    Recorded,
+}
+
+impl Against {
+    fn concerns(self, word: &str) -> Option<bool> {
+        match word {
+            "both" => Some(true),
+            "live" => Some(self == Against::Live),
+            "recorded" => Some(self == Against::Recorded),
+            _ => None,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub struct Explained {
@@ -23,21 +42,28 @@ struct Line {
 }
 
 impl Explained {
-    pub fn built_in() -> Result<Explained, DiffError> {
-        Explained::read(BUILT_IN)
+    pub fn built_in(against: Against) -> Result<Explained, DiffError> {
+        Explained::read(BUILT_IN, against)
     }
 
-    pub fn read(text: &str) -> Result<Explained, DiffError> {
+    pub fn read(text: &str, against: Against) -> Result<Explained, DiffError> {
         let mut lines = Vec::new();
         for (number, line) in text.lines().enumerate() {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
             let parts: Vec<&str> = line.split('\t').collect();
-            let [case, place, reason] = parts[..] else {
-                let problem = "it is not case, place and reason with tabs between".to_owned();
-                return Err(DiffError::Explained { line: number + 1, problem });
+            let wrong =
+                |problem: &str| DiffError::Explained { line: number + 1, problem: problem.to_owned() };
+            let [here, case, place, reason] = parts[..] else {
+                return Err(wrong("it is not where, case, place and reason with tabs between"));
             };
+            if !against
+                .concerns(here)
+                .ok_or_else(|| wrong("it begins with none of live, recorded and both"))?
+            {
+                continue;
+            }
             lines.push(Line { case: case.into(), place: place.into(), reason: reason.into(), matched: 0 });
         }
         Ok(Explained { lines })
@@ -93,9 +119,23 @@ mod tests {
 
     #[test]
     fn lines_that_explain_nothing_are_told() {
-        let mut explained = Explained::read("# why\nv1 *\tstatus\tmeant\nx\ty\tz\n").unwrap();
+        let mut explained =
+            Explained::read("# why\nboth\tv1 *\tstatus\tmeant\nboth\tx\ty\tz\n", Against::Live).unwrap();
         assert_eq!(explained.reason("v1 pods life get", "status"), Some("meant"));
         assert_eq!(explained.reason("v1 pods life get", "kind"), None);
         assert_eq!(explained.idle().collect::<Vec<_>>(), ["x\ty"]);
+    }
+
+    #[test]
+    fn lines_for_the_other_kind_of_run_are_not_read() {
+        let text = "live\ta\tb\tc\nrecorded\td\te\tf\n";
+        let idle = |against| Explained::read(text, against).unwrap().idle().collect::<Vec<_>>();
+        assert_eq!(
+            (idle(Against::Live), idle(Against::Recorded)),
+            (vec!["a\tb".into()], vec!["d\te".into()])
+        );
+        for wrong in ["a\tb\tc\n", "sometimes\ta\tb\tc\n"] {
+            assert!(Explained::read(wrong, Against::Live).is_err(), "{wrong}");
+        }
     }
 }

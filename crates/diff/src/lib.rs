@@ -37,7 +37,7 @@ pub use case::{Scenario, Step};
 pub use cli::command;
 pub use compare::{Difference, compare};
 pub use error::DiffError;
-pub use explained::Explained;
+pub use explained::{Against, Explained};
 pub use generate::all as scenarios;
 pub use golden::{Recorded, is_kept as golden_keeps, read as read_golden};
 pub use play::{Answer, Outcome, Player, Request};

@@ -14,7 +14,7 @@ use crate::cli::Options;
 use crate::client::Server;
 use crate::compare::compare;
 use crate::error::DiffError;
-use crate::explained::Explained;
+use crate::explained::{Against, Explained};
 use crate::generate::{self, written};
 use crate::golden;
 use crate::play::{Outcome, Player};
@@ -32,8 +32,8 @@ pub fn run(matches: &ArgMatches) -> Result<(), DiffError> {
     let options = Options::read(matches);
     let scenarios = chosen(&options)?;
     let mut explained = match &options.explained {
-        Some(path) => Explained::read(&read(path)?)?,
-        None => Explained::built_in()?,
+        Some(path) => Explained::read(&read(path)?, Against::Live)?,
+        None => Explained::built_in(Against::Live)?,
     };
     let cases: usize = scenarios.iter().map(|scenario| scenario.steps.len()).sum();
     println!("{cases} requests in {} scenarios", scenarios.len());

@@ -2,6 +2,7 @@
 
 mod approval;
 mod conversion;
+mod field_path;
 mod schema;
 mod structural;
 mod validation;
@@ -19,7 +20,7 @@ pub(crate) static KIND: CustomResourceDefinition = CustomResourceDefinition;
 const RULES: Rules = Rules::PLAIN
     .with_name(NameRule::PluralAndGroup)
     .with_finalizers(Finalizers::Qualified)
-    .with_generation(Generation::SPEC)
+    .with_generation(Generation::SpecWith(&["subresources", "status"]))
     .with_status(StatusMeta::Free);
 
 impl Kind for CustomResourceDefinition {

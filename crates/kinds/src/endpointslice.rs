@@ -2,8 +2,42 @@
 
 mod validation;
 
+use object::{Value, validate_text};
+
+use crate::check::{items, member, text};
 use crate::checked::Checked;
 use crate::rules::{Generation, Rules};
+use crate::same;
 
 pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::Content), validation::check);
+    Checked::new(Rules::PLAIN.with_generation(Generation::Content), validation::check)
+        .with_create(|new| drop_topology(new, &[]))
+        .with_update(|new, old| {
+            if !same(new.get("endpoints"), old.get("endpoints")) {
+                drop_topology(new, &node_names(old));
+            }
+        });
+
+const TOPOLOGY: &str = "deprecatedTopology";
+const HOST: &str = "kubernetes.io/hostname";
+
+/// v1 does not take the field. The node that an endpoint had in it before becomes its `nodeName`.
+fn drop_topology(new: &mut Value, known: &[String]) {
+    let Some(Value::List(endpoints)) = new.make_map().get_mut("endpoints") else { return };
+    for endpoint in endpoints {
+        let node = endpoint.str_at(&[TOPOLOGY, HOST]).map(str::to_owned);
+        let fits = |node: &String| known.contains(node) && validate_text::dns1123_subdomain(node).is_empty();
+        let named = member(endpoint, "nodeName").is_some();
+        let Some(map) = endpoint.as_map_mut() else { continue };
+        map.remove(TOPOLOGY);
+        if let Some(node) = node.filter(|node| !named && fits(node)) {
+            map.set("nodeName", node);
+        }
+    }
+}
+
+fn node_names(slice: &Value) -> Vec<String> {
+    let none = Value::Null;
+    let topologies = items(slice, "endpoints").iter().map(|e| e.get(TOPOLOGY).unwrap_or(&none));
+    topologies.map(|t| text(t, HOST).to_owned()).filter(|node| !node.is_empty()).collect()
+}

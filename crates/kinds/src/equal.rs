@@ -15,6 +15,20 @@ pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
+/// Whether both trees have members of these names in the same places, be they empty. For pointers, whose presence says
+/// something.
+pub fn hold_alike(a: &Value, b: &Value, names: &[&str]) -> bool {
+    match (a, b) {
+        (Value::Map(a), Value::Map(b)) => {
+            let has = |map: &Map, name: &str| map.get(name).is_some_and(|value| !value.is_null());
+            names.iter().all(|name| has(a, name) == has(b, name))
+                && a.iter().all(|(name, a)| b.get(name).is_none_or(|b| hold_alike(a, b, names)))
+        }
+        (Value::List(a), Value::List(b)) => a.iter().zip(b).all(|(a, b)| hold_alike(a, b, names)),
+        _ => true,
+    }
+}
+
 /// As [`same`] on two objects, without these members at the top.
 pub(crate) fn same_but(a: &Value, b: &Value, without: &[&str]) -> bool {
     match (a, b) {

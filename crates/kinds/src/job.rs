@@ -31,6 +31,11 @@ impl Kind for Job {
         take_template_labels(new.make_map());
     }
 
+    /// A write to the status too may come without labels, and with a template that gives it some.
+    fn sent_update(&self, new: &mut Value) {
+        take_template_labels(new.make_map());
+    }
+
     fn prepare_update(&self, new: &mut Value, _old: &Value, _ctx: &Context<'_>) {
         take_template_labels(new.make_map());
     }

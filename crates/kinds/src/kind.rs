@@ -18,6 +18,23 @@ pub struct Context<'a> {
     pub group: &'a str,
     pub version: &'a str,
     pub requester: Requester<'a>,
+    /// Of the object's namespace, as far as there is one.
+    pub namespace: &'a dyn Labels,
+}
+
+/// Labels that are looked up only by the few who ask.
+pub trait Labels: std::fmt::Debug {
+    fn label(&self, name: &str) -> Option<String>;
+}
+
+/// Nothing is labelled.
+#[derive(Debug)]
+pub struct NoLabels;
+
+impl Labels for NoLabels {
+    fn label(&self, _: &str) -> Option<String> {
+        None
+    }
 }
 
 impl<'a> Context<'a> {
@@ -29,6 +46,7 @@ impl<'a> Context<'a> {
             group: &storage.group,
             version: &storage.version,
             requester: Requester::default(),
+            namespace: &NoLabels,
         }
     }
 
@@ -56,6 +74,9 @@ pub struct Requester<'a> {
 /// What only one kind does.
 pub trait Kind: Send + Sync {
     fn rules(&self) -> &Rules;
+
+    /// What an update makes of the object as it was sent, before anything of the stored one is put back into it.
+    fn sent_update(&self, _new: &mut Value) {}
 
     /// Fills in what the server owns, after status and generation were set by the rules. The metadata is
     /// complete: name, uid and creationTimestamp are there.

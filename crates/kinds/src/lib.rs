@@ -94,7 +94,7 @@ pub use cronjob::Schedule;
 pub use deletion::{Decision, check_preconditions, decide, should_remove_after_update};
 pub use equal::same;
 pub use gates::drop_disabled;
-pub use kind::{Context, Kind, Requester};
+pub use kind::{Context, Kind, Labels, NoLabels, Requester};
 pub use list::kind_of;
 pub use metadata::{dedup_owner_references, field_annotation, finalizer_warnings};
 pub use namespace::is_immortal_namespace;

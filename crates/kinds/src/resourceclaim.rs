@@ -20,8 +20,12 @@ pub(crate) static TEMPLATE: Checked = Checked::new(Rules::PLAIN, check_template)
 const CONSTRAINTS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;
 
+/// The namespaces whose claims may reach devices that others have.
+const ADMIN_LABEL: &str = "resource.kubernetes.io/admin-access";
+
 fn check_claim(write: &Write<'_>, errors: &mut Errors) {
     let spec = write.spec();
+    check_admin(write, spec, errors);
     if write.is_status() {
         return status::check(write, errors);
     }
@@ -33,10 +37,31 @@ fn check_claim(write: &Write<'_>, errors: &mut Errors) {
     }
 }
 
+/// On create only: what is asked for does not change later. Upstream leaves the way to the request out of the path.
+fn check_admin(write: &Write<'_>, spec: &Value, errors: &mut Errors) {
+    let none = Value::Null;
+    let requests = items(spec.get("devices").unwrap_or(&none), "requests");
+    let asks = |r: &Value| r.at(&["exactly", "adminAccess"]).and_then(Value::as_bool) == Some(true);
+    if let (None, Some(i)) = (write.old, requests.iter().position(asks)) {
+        let at = SPEC.child("devices");
+        admin_only(write, &at.child("requests").index(i), errors);
+    }
+}
+
+fn admin_only(write: &Write<'_>, at: &Path<'_>, errors: &mut Errors) {
+    if write.ctx.namespace.label(ADMIN_LABEL).as_deref() != Some("true") {
+        let detail = format!(
+            "admin access to devices requires the `{ADMIN_LABEL}: true` label on the containing namespace"
+        );
+        errors.forbidden(&at.child("adminAccess"), &detail);
+    }
+}
+
 fn check_template(write: &Write<'_>, errors: &mut Errors) {
-    write.check_whole_metadata(errors);
     let none = Value::Null;
     let spec = write.spec();
+    check_admin(write, spec.get("spec").unwrap_or(&none), errors);
+    write.check_whole_metadata(errors);
     let at = SPEC.child("metadata");
     let metadata = spec.get("metadata").unwrap_or(&none);
     errors.annotations(&at.child("annotations"), metadata.get("annotations"));

@@ -83,6 +83,11 @@ pub enum NameRule {
 }
 
 impl NameRule {
+    /// Whether random letters behind `generateName` can be such a name: no address is made so.
+    pub fn takes_a_suffix(self) -> bool {
+        self != NameRule::IpAddress
+    }
+
     /// What is wrong with `name`; `prefix` says that something will be appended to it (`generateName`).
     pub fn problems(self, name: &str, prefix: bool, object: &Value) -> Vec<String> {
         match self {
@@ -155,6 +160,8 @@ pub enum Generation {
     Never,
     /// Starts at 1, +1 when that member changes.
     Of(&'static str),
+    /// As `Of("spec")`, and when a member of such a name comes or goes anywhere in it: empty is not absent there.
+    SpecWith(&'static [&'static str]),
     /// As `Of("spec")`, and when annotations change.
     SpecOrAnnotations,
     /// Starts at 1, +1 when labels or anything outside the metadata changes.
@@ -177,6 +184,10 @@ impl Generation {
         match self {
             Generation::Never | Generation::Once => false,
             Generation::Of(member) => differs(&[member]),
+            Generation::SpecWith(names) => {
+                let alike = |new: &Value, old: &Value| crate::equal::hold_alike(new, old, names);
+                differs(&["spec"]) || new.get("spec").zip(old.get("spec")).is_some_and(|(n, o)| !alike(n, o))
+            }
             Generation::SpecFromNothing => differs(&["spec"]),
             Generation::SpecOrAnnotations => differs(&["spec"]) || differs(&["metadata", "annotations"]),
             Generation::Content => {

@@ -28,6 +28,7 @@ pub fn prepare_create(kind: &dyn Kind, new: &mut Value, ctx: &Context<'_>) {
 /// Before an update of the object or a subresource is validated.
 pub fn prepare_update(kind: &dyn Kind, new: &mut Value, old: &Value, ctx: &Context<'_>) {
     let rules = kind.rules();
+    kind.sent_update(new);
     restore(new, old, &["metadata"], "generation");
     if ctx.is_object() {
         if rules.keep_status_on_update {

@@ -126,6 +126,15 @@ impl Status {
         let message = format!("{} \"{name}\" already exists", about.qualified());
         Status { details: about.details(name), ..Status::new(409, "AlreadyExists", message) }
     }
+    /// Every name the server made up was taken.
+    pub fn no_unique_name(about: About<'_>, name: &str) -> Status {
+        let mut status = Status::already_exists(about, name);
+        status.message.push_str(", the server was not able to generate a unique name for the object");
+        if let Some(details) = &mut status.details {
+            details.retry_after_seconds = 1;
+        }
+        status
+    }
     /// A conflict for a reason of its own.
     pub fn conflict(about: About<'_>, name: &str, reason: impl AsRef<str>) -> Status {
         let message =

@@ -5,6 +5,10 @@ use controllers::ROWS;
 /// The scheduler is one of the loops as far as choosing goes.
 pub const SCHEDULER: &str = "scheduler";
 
+/// Loops that the API server starts itself, because it cannot be without them for long; upstream's controller manager has them.
+pub const SERVER_LOOPS: [&str; 3] =
+    ["clusterrole-aggregation-controller", "resourcequota-controller", "service-cidr-controller"];
+
 /// `*` for all, `name` for one, `-name` for all but one; the first that names a loop counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice(Vec<String>);
@@ -49,7 +53,7 @@ impl Choice {
 }
 
 fn names() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|row| row.name).chain([SCHEDULER])
+    ROWS.iter().map(|row| row.name).chain(SERVER_LOOPS).chain([SCHEDULER])
 }
 
 #[cfg(test)]
@@ -68,6 +72,8 @@ mod tests {
         assert!(choice(&["-*", "scheduler"]).runs(SCHEDULER));
         assert!(choice(&["scheduler"]).runs(SCHEDULER));
         assert!(!choice(&["scheduler"]).runs(ROWS[0].name));
+        assert!(!choice(&["scheduler"]).runs("resourcequota-controller"));
+        assert!(choice(&["scheduler", "resourcequota-controller"]).runs("resourcequota-controller"));
         assert_eq!(Choice::new(vec!["nobody".into()]), Err(UnknownLoop("nobody".into())));
     }
 }

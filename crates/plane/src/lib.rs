@@ -20,7 +20,7 @@ use runtime::{Board, Informers, Stop, Stopper};
 use store::Revision;
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use choice::{Choice, UnknownLoop};
+pub use choice::{Choice, SERVER_LOOPS, UnknownLoop};
 pub use controllers::{Context, Trust};
 pub use term::Candidate;
 

@@ -60,13 +60,23 @@ pub(crate) fn check_type(
         )))
     };
     if catalog.find_kind(group, version, body_kind).is_none() {
+        let scheme = scheme_of(resource);
         return refuse(format!(
-            "no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+            "no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"{scheme}\""
         ));
     }
     let internal =
         if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or("") };
     refuse(format!("converting ({version}.{body_kind}) to ({internal}.{kind}): unknown conversion"))
+}
+
+/// Upstream's name of the types it knows beside a resource: three servers in one, and each tells where its list is written.
+pub(crate) fn scheme_of(resource: &Resource) -> &'static str {
+    match resource.group.as_str() {
+        "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:55",
+        "apiregistration.k8s.io" => "pkg/apiserver/scheme/scheme.go:28",
+        _ => "pkg/api/legacyscheme/scheme.go:30",
+    }
 }
 
 /// The object must be the one the URL names.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use admission::{Effects, Operation, Refusal};
 use catalog::{Schema, Storage, TypeId};
 use codec::json;
-use kinds::{Context, Requester};
+use kinds::{Context, Labels, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded, restore_error};
 use object::patch::{self, json::JsonPatch};
 use object::{FieldError, Status, Value, quote, time};
@@ -133,10 +133,6 @@ impl Registry {
             decode::object(self.catalog(), request.resource, body, options.field_validation)?;
         decode::check_place(request, &mut new)?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        // As upstream, whose dry run never gets as far as the store that refuses it.
-        if !options.dry_run && new.str_at(&["metadata", "resourceVersion"]).is_some_and(|v| !v.is_empty()) {
-            return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
-        }
         self.insert(request, storage, new, warnings, options).await
     }
 
@@ -264,7 +260,8 @@ impl Registry {
         metadata.set("creationTimestamp", time::format_seconds(now));
         let named = metadata.get("name").and_then(Value::as_str).is_some_and(|n| !n.is_empty());
         let asked = metadata.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
-        let base: String = asked.chars().take(GENERATED_BASE).collect();
+        let suffixed = kinds::kind_of(storage).rules().name.takes_a_suffix();
+        let base = if suffixed { asked.chars().take(GENERATED_BASE).collect() } else { asked.clone() };
         let generated = !named && !base.is_empty();
         // Another try, be it with another name, another address or another default, begins where this one did.
         let start = new.clone();
@@ -277,42 +274,63 @@ impl Registry {
             }
             tried = true;
             if generated {
-                new.map_at(&["metadata"]).set("name", format!("{base}{}", self.env().name_suffix()));
+                let suffix = if suffixed { self.env().name_suffix() } else { String::new() };
+                new.map_at(&["metadata"]).set("name", format!("{base}{suffix}"));
             }
             let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
             let named = Named { name: &name, known_as: if generated { &asked } else { &name } };
-            let (encoded, mut effects) =
-                match self.fresh_step(request, storage, &mut new, named, options, now) {
-                    Ok(ready) => ready,
-                    Err(Halt::Final(status)) => return Err(status.after_warnings(warnings)),
-                    // Another server may just have created what is missing.
-                    Err(Halt::Refused(_)) if !fresh => {
-                        self.freshen().await?;
-                        fresh = true;
-                        continue;
-                    }
-                    Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
-                        self.env().sleep(SOON_PAUSE).await;
-                        waited += 1;
-                        continue;
-                    }
-                    Err(Halt::Refused(refusal)) => return Err(refusal.status.after_warnings(warnings)),
-                };
+            let mut effects = Effects::default();
+            let encoded = match self.fresh_step(request, storage, &mut new, named, options, now, &mut effects)
+            {
+                Ok(ready) => ready,
+                Err(Halt::Final(status)) => {
+                    warnings.append(&mut effects.warnings);
+                    return Err(status.after_warnings(warnings));
+                }
+                // Another server may just have created what is missing.
+                Err(Halt::Refused(_)) if !fresh => {
+                    self.freshen().await?;
+                    fresh = true;
+                    continue;
+                }
+                Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
+                    self.env().sleep(SOON_PAUSE).await;
+                    waited += 1;
+                    continue;
+                }
+                Err(Halt::Refused(refusal)) => {
+                    warnings.append(&mut effects.warnings);
+                    return Err(refusal.status.after_warnings(warnings));
+                }
+            };
+            // Some kinds name what came without a name.
+            let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
             let key: Key = storage.key(request.namespace, &name).into();
             let mut warnings = warnings.clone();
             warnings.append(&mut effects.warnings);
             if options.dry_run {
                 self.freshen().await?;
                 if self.table().get(storage.id, &key).is_some() {
-                    return Err(Status::already_exists(request.about(), &name));
+                    let taken = if generated { Status::no_unique_name } else { Status::already_exists };
+                    return Err(taken(request.about(), &name));
                 }
-                // What is not stored gets no version; one the client sent stays.
-                let obj = match named_version.parse() {
-                    Ok(named) => Obj::publish(storage, &key, &encoded, Revision(named), None),
-                    Err(_) => Obj::unpublished(storage, &key, &encoded),
+                // What is not stored gets no version; one the client sent stays, whatever it says.
+                let encoded = if named_version.is_empty() {
+                    encoded
+                } else {
+                    new.map_at(&["metadata"]).set("resourceVersion", named_version);
+                    json::to_vec(&new)
                 };
-                let obj = obj.map_err(|_| not_encodable())?;
+                let obj = Obj::unpublished(storage, &key, &encoded).map_err(|_| not_encodable())?;
                 return Ok(Written { obj: Arc::new(obj), created: true, warnings });
+            }
+            // As upstream, whose store refuses it: last of all, and never in a dry run. It reads over what is no version.
+            let digits = named_version.bytes().all(|b| b.is_ascii_digit());
+            if request.name.is_empty()
+                && digits
+                && named_version.parse().is_ok_and(|version: u64| version > 0)
+            {
+                return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
             }
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
             let value = bytes::Bytes::from(encoded);
@@ -327,8 +345,11 @@ impl Registry {
                 }
                 Err(CommitError::Conflict { key: lost }) if lost == key => {
                     names_tried += 1;
-                    if !generated || names_tried >= GENERATED_NAME_TRIES {
+                    if !generated {
                         return Err(Status::already_exists(request.about(), &name));
+                    }
+                    if names_tried >= GENERATED_NAME_TRIES {
+                        return Err(Status::no_unique_name(request.about(), &name));
                     }
                 }
                 // Something the object depends on changed meanwhile: look at it again, in turn.
@@ -341,7 +362,8 @@ impl Registry {
         }
     }
 
-    /// Everything between a new object and the bytes to commit.
+    /// Everything between a new object and the bytes to commit. What was said before a refusal stands in `effects`.
+    #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn fresh_step(
         &self,
         request: &Request<'_>,
@@ -350,23 +372,24 @@ impl Registry {
         named: Named<'_>,
         options: WriteOptions,
         now: i64,
-    ) -> Result<(Vec<u8>, Effects), Halt> {
+        effects: &mut Effects,
+    ) -> Result<Vec<u8>, Halt> {
         let kind = kinds::kind_of(storage);
         let extra = extra_of(request);
-        let context = context(request, now, &extra);
-        let mut effects = Effects::default();
+        let namespace = InNamespace { registry: self, name: request.namespace };
+        let context = context(request, now, &extra, &namespace);
         let mut attempt = self.attempt(request, storage, Operation::Create, named.known_as, options.dry_run);
-        self.admission.mutate(&attempt, new, &mut effects)?;
+        self.admission.mutate(&attempt, new, effects)?;
         attempt.name = named.name;
         if let Some(allotter) = self.admission.allotter(storage) {
-            allotter.reserve(&attempt, new, &mut effects)?;
+            allotter.reserve(&attempt, new, effects)?;
         }
         kinds::drop_disabled(storage, new, None);
         kinds::prepare_create(kind, new, &context);
         let encoded = self.complete(storage, new, None, &context)?;
         effects.warnings.extend(kinds::warnings::of(storage, new, None, &context));
-        self.admission.validate(&attempt, Some(new), &mut effects)?;
-        Ok((encoded, effects))
+        self.admission.validate(&attempt, Some(new), effects)?;
+        Ok(encoded)
     }
 
     /// Replaces the object the request names by what `verb` makes of it.
@@ -472,14 +495,19 @@ impl Registry {
         options: WriteOptions,
         now: i64,
     ) -> Result<Step, Status> {
-        let (mut new, old_tree, warnings) = self.changed(request, storage, rules, old, verb)?;
-        match self.judged(request, storage, &mut new, &old_tree, options, now) {
-            Ok((encoded, effects)) => Ok(Step { new, old_tree, encoded, warnings, effects }),
-            Err(status) => Err(status.after_warnings(warnings)),
+        let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb)?;
+        let mut effects = Effects::default();
+        match self.judged(request, storage, &mut new, &old_tree, options, now, &mut effects) {
+            Ok(encoded) => Ok(Step { new, old_tree, encoded, warnings, effects }),
+            Err(status) => {
+                warnings.append(&mut effects.warnings);
+                Err(status.after_warnings(warnings))
+            }
         }
     }
 
-    /// Admission, strategy and validation of a changed object.
+    /// Admission, strategy and validation of a changed object. What was said before a refusal stands in `effects`.
+    #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn judged(
         &self,
         request: &Request<'_>,
@@ -488,22 +516,23 @@ impl Registry {
         old: &Value,
         options: WriteOptions,
         now: i64,
-    ) -> Result<(Vec<u8>, Effects), Status> {
+        effects: &mut Effects,
+    ) -> Result<Vec<u8>, Status> {
         let mut attempt = self.attempt(request, storage, Operation::Update, request.name, options.dry_run);
         attempt.old = Some(old);
-        let mut effects = Effects::default();
-        self.admission.mutate(&attempt, new, &mut effects).map_err(|refusal| refusal.status)?;
+        self.admission.mutate(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         if let Some(allotter) = self.admission.allotter(storage) {
-            allotter.reserve(&attempt, new, &mut effects).map_err(|refusal| refusal.status)?;
+            allotter.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
         let extra = extra_of(request);
-        let context = context(request, now, &extra);
+        let namespace = InNamespace { registry: self, name: request.namespace };
+        let context = context(request, now, &extra, &namespace);
         kinds::drop_disabled(storage, new, Some(old));
         kinds::prepare_update(kinds::kind_of(storage), new, old, &context);
         let encoded = self.complete(storage, new, Some(old), &context)?;
         effects.warnings.extend(kinds::warnings::of(storage, new, Some(old), &context));
-        self.admission.validate(&attempt, Some(new), &mut effects).map_err(|refusal| refusal.status)?;
-        Ok((encoded, effects))
+        self.admission.validate(&attempt, Some(new), effects).map_err(|refusal| refusal.status)?;
+        Ok(encoded)
     }
 
     /// What `verb` makes of `old`, in the storage version, with the identity and version checks of an update;
@@ -657,7 +686,12 @@ impl Registry {
 }
 
 /// Who writes, and through which version, for the kinds that care.
-fn context<'a>(request: &Request<'a>, now: i64, extra: &'a [(String, Vec<String>)]) -> Context<'a> {
+fn context<'a>(
+    request: &Request<'a>,
+    now: i64,
+    extra: &'a [(String, Vec<String>)],
+    namespace: &'a InNamespace<'_>,
+) -> Context<'a> {
     let user = request.user;
     Context {
         subresource: request.subresource,
@@ -665,6 +699,27 @@ fn context<'a>(request: &Request<'a>, now: i64, extra: &'a [(String, Vec<String>
         group: &request.resource.group,
         version: &request.resource.version,
         requester: Requester { name: &user.name, uid: &user.uid, groups: &user.groups, extra },
+        namespace,
+    }
+}
+
+/// The namespace a write goes to, which is looked up when its labels are asked for.
+struct InNamespace<'a> {
+    registry: &'a Registry,
+    name: &'a str,
+}
+
+impl std::fmt::Debug for InNamespace<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Labels for InNamespace<'_> {
+    fn label(&self, name: &str) -> Option<String> {
+        let storage = self.registry.catalog().find("", "v1", "namespaces")?.storage?;
+        let key = self.registry.catalog().storage(storage).key("", self.name);
+        self.registry.table().get(storage, &key)?.label(name).map(str::to_owned)
     }
 }
 

@@ -57,6 +57,11 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     Ok(Settings { choice, scheduler, nodes, ..Settings::default() })
 }
 
+/// The loops inside the API server that the flags leave out.
+pub fn left_out(settings: &Settings) -> Vec<&'static str> {
+    apiserver::CONTROLLERS.into_iter().filter(|name| !settings.choice.runs(name)).collect()
+}
+
 /// Starts the loops, and shows them under `/debug/controllers` and in `/metrics`. `shared`: other servers may stand on the same
 /// store, so leaders are elected.
 pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host: &str) -> Arc<Plane> {
@@ -82,5 +87,13 @@ impl Inspect for Shown {
     }
     fn metrics(&self, out: &mut String) {
         self.0.metrics(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn loops_of_the_server_are_known_to_the_flag() {
+        assert_eq!(plane::SERVER_LOOPS, apiserver::CONTROLLERS);
     }
 }

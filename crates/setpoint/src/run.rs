@@ -162,6 +162,7 @@ async fn serve(settings: Settings) -> Result<()> {
             client_ca: Some(pki.ca_pem().to_owned()),
             root_ca: Some(pki.ca_pem().to_owned()),
             advertised: None,
+            without: loops::left_out(&settings.loops),
         },
     };
     let api = Api::new(config).map_err(|error| {

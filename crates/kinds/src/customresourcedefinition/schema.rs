@@ -358,5 +358,8 @@ fn check_validations(schema: &Value, list: &Path<'_>, errors: &mut Errors) {
         if breaks(path) {
             errors.invalid(&at.child("fieldPath"), path, "must not contain line breaks");
         }
+        if super::structural::is_convertible(schema) && !super::field_path::is_valid(path, schema) {
+            errors.invalid(&at.child("fieldPath"), path, "must be a valid path");
+        }
     }
 }

@@ -220,6 +220,7 @@ fn check_schema(
     errors: &mut Errors,
 ) {
     let Some(schema) = schema else { return };
+    let before = errors.len();
     if has_status {
         schema::check_root(schema, at, errors);
     }
@@ -231,6 +232,10 @@ fn check_schema(
         errors.list.extend(structural::check(schema, &schema_at));
     }
     schema::check(schema, &schema_at, lenience, errors);
+    // What else cannot be converted has its own words, and those come first.
+    if errors.len() == before && schema::any(schema, &|s| !text(s, "$schema").is_empty()) {
+        errors.invalid(&schema_at, "", "OpenAPIV3Schema 'schema' is not supported");
+    }
 }
 
 fn check_subresources(subresources: Option<&Value>, at: &Path<'_>, errors: &mut Errors) {

@@ -21,9 +21,19 @@ const INTERFACE_MAX_BYTES: usize = 256;
 const HARDWARE_MAX_BYTES: usize = 128;
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
-    write.check_metadata(errors);
     let none = Value::Null;
     let (status, old) = (write.status(), write.old_status().unwrap_or(&none));
+    let given = |status: &Value| {
+        let results = status.at(&["allocation", "devices", "results"]).and_then(Value::as_list);
+        let admin = |r: &Value| r.get("adminAccess").and_then(Value::as_bool) == Some(true);
+        results.unwrap_or_default().iter().position(admin)
+    };
+    if let (None, Some(i)) = (given(old), given(status)) {
+        let at = STATUS.child("allocation");
+        let at = at.child("devices");
+        super::admin_only(write, &at.child("results").index(i), errors);
+    }
+    write.check_metadata(errors);
     let reserved = items(status, "reservedFor");
     let uid = |consumer: &Value| object::quote(text(consumer, "uid"));
     set(reserved, RESERVED_MAX, &uid, &STATUS.child("reservedFor"), errors, &|consumer, at, errors| {

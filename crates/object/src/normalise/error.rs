@@ -77,7 +77,8 @@ impl Place<'_> {
                 holder = Some(&ty.short);
                 if ty.gvk.is_some() && matches!(*name, "kind" | "apiVersion") {
                     push_name(&mut path, "TypeMeta");
-                } else if let Some(embedded) = go_names::embedded_in(&ty.short, name) {
+                }
+                for embedded in go_names::embedded_in(&ty.short, name) {
                     push_name(&mut path, embedded);
                 }
                 push_name(&mut path, name);

@@ -14,32 +14,43 @@ pub(super) fn named_type(here: &Place<'_>) -> Option<String> {
         }
         place = place.parent?;
     };
-    let key = format!("{}.{field}", ty.short);
+    if ty.name == "rbac.v1.Subject" {
+        // flowcontrol.v1.Subject has the same short name, and types of its own.
+        return None;
+    }
+    // A field of an embedded struct is listed with that.
+    let owner = embedded_in(&ty.short, field).last().map_or(ty.short.as_str(), |embedded| embedded);
+    let key = format!("{owner}.{field}");
     let at = NAMED.binary_search_by_key(&key.as_str(), |(field, _)| field).ok()?;
     let mut named = NAMED[at].1;
     for _ in 0..inner_steps {
-        named = named.strip_prefix("[]").or_else(|| named.strip_prefix("map[string]"))?;
+        named = named
+            .strip_prefix("[]")
+            .or_else(|| named.strip_prefix("map[").and_then(|rest| Some(rest.split_once(']')?.1)))?;
     }
     // A type of the struct's own package is written without it.
     let package = ty.go_name.split('.').next().unwrap_or("");
-    Some(match named.split_once('.') {
-        Some((before, name)) if before.is_empty() || before.ends_with(']') => {
-            format!("{before}{package}.{name}")
+    let mut whole = String::new();
+    for c in named.chars() {
+        if c == '.' && whole.chars().last().is_none_or(|before| matches!(before, '[' | ']')) {
+            whole.push_str(package);
         }
-        _ => named.to_owned(),
-    })
+        whole.push(c);
+    }
+    Some(whole)
 }
 
-/// The struct a field is embedded with: Go puts its name into the path.
-pub(super) fn embedded_in(ty: &str, field: &str) -> Option<&'static str> {
-    EMBEDDED
-        .iter()
-        .find(|(owner, _, except)| *owner == ty && !except.contains(&field))
-        .map(|(_, name, _)| *name)
+/// The structs a field is embedded with, outermost first: Go puts their names into the path.
+pub(super) fn embedded_in<'t>(ty: &'t str, field: &'t str) -> impl Iterator<Item = &'static str> + use<'t> {
+    let inside = move |owner: &str| {
+        let mut all = EMBEDDED.iter();
+        all.find(|(outer, _, except)| *outer == owner && !except.contains(&field)).map(|(_, name, _)| *name)
+    };
+    std::iter::successors(inside(ty), move |name| inside(name))
 }
 
 /// Struct, what it embeds, and the fields that are its own. Embedded structs of one field or many; own ones are fewer.
-const EMBEDDED: [(&str, &str, &[&str]); 16] = [
+const EMBEDDED: [(&str, &str, &[&str]); 17] = [
     ("ConfigMapEnvSource", "LocalObjectReference", &["optional"]),
     ("ConfigMapKeySelector", "LocalObjectReference", &["key", "optional"]),
     ("ConfigMapProjection", "LocalObjectReference", &["items", "optional"]),
@@ -49,6 +60,7 @@ const EMBEDDED: [(&str, &str, &[&str]); 16] = [
     ("DeviceClassConfiguration", "DeviceConfiguration", &[]),
     ("EphemeralContainer", "EphemeralContainerCommon", &["targetContainerName"]),
     ("IngressRule", "IngressRuleValue", &["host"]),
+    ("NamedRuleWithOperations", "RuleWithOperations", &["resourceNames"]),
     ("PersistentVolumeSpec", "PersistentVolumeSource", PV_FIELDS),
     ("Probe", "ProbeHandler", PROBE_FIELDS),
     ("RuleWithOperations", "Rule", &["operations"]),
@@ -79,8 +91,10 @@ const PROBE_FIELDS: &[&str] = &[
 
 /// Struct and field, and its type; sorted. A leading or bracketed dot stands for the struct's own package.
 #[rustfmt::skip]
-const NAMED: [(&str, &str); 229] = [
+const NAMED: [(&str, &str); 237] = [
     ("APIResource.verbs", ".Verbs"),
+    ("APIServiceCondition.status", ".ConditionStatus"),
+    ("APIServiceCondition.type", ".APIServiceConditionType"),
     ("AppArmorProfile.type", ".AppArmorProfileType"),
     ("AttachedVolume.name", ".UniqueVolumeName"),
     ("AzureDiskVolumeSource.cachingMode", ".AzureDataDiskCachingMode"),
@@ -90,6 +104,7 @@ const NAMED: [(&str, &str); 229] = [
     ("CSIDriverSpec.volumeLifecycleModes", "[].VolumeLifecycleMode"),
     ("Capabilities.add", "[].Capability"),
     ("Capabilities.drop", "[].Capability"),
+    ("CapacityRequirements.requests", "map[.QualifiedName]resource.Quantity"),
     ("CertificateSigningRequestCondition.status", ".ConditionStatus"),
     ("CertificateSigningRequestCondition.type", ".RequestConditionType"),
     ("CertificateSigningRequestSpec.extra", "map[string].ExtraValue"),
@@ -124,9 +139,13 @@ const NAMED: [(&str, &str); 229] = [
     ("DeploymentCondition.status", ".ConditionStatus"),
     ("DeploymentCondition.type", ".DeploymentConditionType"),
     ("DeploymentStrategy.type", ".DeploymentStrategyType"),
+    ("Device.attributes", "map[.QualifiedName].DeviceAttribute"),
+    ("Device.capacity", "map[.QualifiedName].DeviceCapacity"),
+    ("Device.nodeAllocatableResourceMappings", "map[v1.ResourceName].NodeAllocatableResourceMapping"),
     ("DeviceAllocationConfiguration.source", ".AllocationConfigSource"),
     ("DeviceConstraint.distinctAttribute", ".FullyQualifiedName"),
     ("DeviceConstraint.matchAttribute", ".FullyQualifiedName"),
+    ("DeviceRequestAllocationResult.consumedCapacity", "map[.QualifiedName]resource.Quantity"),
     ("DeviceRequestAllocationResult.shareID", "types.UID"),
     ("DeviceSubRequest.allocationMode", ".DeviceAllocationMode"),
     ("DeviceTaint.effect", ".DeviceTaintEffect"),
@@ -192,6 +211,7 @@ const NAMED: [(&str, &str); 229] = [
     ("NetworkPolicyPort.protocol", ".Protocol"),
     ("NetworkPolicySpec.policyTypes", "[].PolicyType"),
     ("NodeAddress.type", ".NodeAddressType"),
+    ("NodeAllocatableResourceClaimStatus.resources", "map[.ResourceName]resource.Quantity"),
     ("NodeAllocatableResourceMapping.capacityKey", ".QualifiedName"),
     ("NodeCondition.status", ".ConditionStatus"),
     ("NodeCondition.type", ".NodeConditionType"),

@@ -155,6 +155,36 @@ fn wrong_types_are_told_in_the_words_of_go() {
         ),
         (
             "core.v1.Pod",
+            json!({"spec": {"ephemeralContainers": [{"terminationMessagePolicy": 1}]}}),
+            "json: cannot unmarshal number into Go struct field EphemeralContainer.spec.ephemeralContainers.EphemeralContainerCommon.terminationMessagePolicy of type v1.TerminationMessagePolicy",
+        ),
+        (
+            "admissionregistration.v1.NamedRuleWithOperations",
+            json!({"apiVersions": "x"}),
+            "json: cannot unmarshal string into Go struct field NamedRuleWithOperations.RuleWithOperations.Rule.apiVersions of type []string",
+        ),
+        (
+            "rbac.v1.Subject",
+            json!({"kind": []}),
+            "json: cannot unmarshal array into Go struct field Subject.kind of type string",
+        ),
+        (
+            "flowcontrol.v1.Subject",
+            json!({"kind": []}),
+            "json: cannot unmarshal array into Go struct field Subject.kind of type v1.SubjectKind",
+        ),
+        (
+            "apiregistration.v1.APIServiceCondition",
+            json!({"status": []}),
+            "json: cannot unmarshal array into Go struct field APIServiceCondition.status of type v1.ConditionStatus",
+        ),
+        (
+            "resource.v1.Device",
+            json!({"attributes": 1}),
+            "json: cannot unmarshal number into Go struct field Device.attributes of type map[v1.QualifiedName]v1.DeviceAttribute",
+        ),
+        (
+            "core.v1.Pod",
             json!({"spec": {"containers": {}}}),
             "json: cannot unmarshal object into Go struct field PodSpec.spec.containers of type []v1.Container",
         ),

@@ -181,3 +181,157 @@ async fn what_is_sent_empty_is_seen_by_rules_and_not_stored() {
     assert_eq!(node["status"]["allocatable"], json!({"cpu": "1"}));
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_a_version_stands_in_the_way_of_a_create_and_only_at_its_end() {
+    let cluster = TestCluster::simulated(141).await;
+    let body = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}});
+    let shown = cluster.post(format!("{MAPS}?dryRun=All"), body("a", "Bad Value!")).await.ok(201);
+    assert_eq!(shown["metadata"]["resourceVersion"], "Bad Value!");
+    for (name, version) in [("a", "Bad Value!"), ("b", "0"), ("c", "+5")] {
+        let made = cluster.post(MAPS, body(name, version)).await.ok(201);
+        assert_ne!(made["metadata"]["resourceVersion"], version);
+    }
+    let refused = cluster.post(MAPS, body("d", "5")).await.ok(500);
+    assert_eq!(refused["message"], "resourceVersion should not be set on objects to be created");
+    assert_eq!(cluster.post(MAPS, body("Bad_", "5")).await.status, 422, "the store comes last");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_range_without_a_name_gets_one() {
+    let cluster = TestCluster::simulated(142).await;
+    let path = "/api/v1/namespaces/default/limitranges";
+    let body = json!({"spec": {"limits": [{"type": "Pod", "max": {"cpu": "100"}}]}});
+    assert_eq!(cluster.post(format!("{path}?dryRun=All"), body.clone()).await.status, 201);
+    for _ in 0..2 {
+        let made = cluster.post(path, body.clone()).await.ok(201);
+        let name = made["metadata"]["name"].as_str().unwrap();
+        assert_eq!(name.len(), 36);
+        assert_eq!(cluster.get(format!("{path}/{name}")).await.ok(200), made);
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_is_not_made_up() {
+    let cluster = TestCluster::simulated(143).await;
+    let body = |base: &str| {
+        json!({"metadata": {"generateName": base},
+            "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "web"}}})
+    };
+    let path = "/apis/networking.k8s.io/v1/ipaddresses";
+    let refused = cluster.post(path, body("Bad_")).await.ok(422);
+    assert_eq!(refused["details"]["name"], "Bad_");
+    let made = cluster.post(path, body("10.9.8.7")).await.ok(201);
+    assert_eq!(made["metadata"]["name"], "10.9.8.7");
+    let taken = cluster.post(path, body("10.9.8.7")).await.ok(409);
+    assert_eq!(
+        taken["message"],
+        "ipaddresses.networking.k8s.io \"10.9.8.7\" already exists, the server was not able to generate a unique name for the object"
+    );
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_devices_are_only_for_namespaces_that_say_so() {
+    let cluster = TestCluster::simulated(144).await;
+    let exactly = json!({"deviceClassName": "c", "adminAccess": true});
+    let spec = json!({"devices": {"requests": [{"name": "r", "exactly": exactly}]}});
+    let all = |namespace: &str| {
+        let path = format!("/apis/resource.k8s.io/v1/namespaces/{namespace}");
+        [
+            (format!("{path}/resourceclaims"), json!({"metadata": {"name": "c"}, "spec": spec})),
+            (
+                format!("{path}/resourceclaimtemplates"),
+                json!({"metadata": {"name": "c"}, "spec": {"spec": spec}}),
+            ),
+        ]
+    };
+    for (path, body) in all("default") {
+        let refused = cluster.post(&path, body).await.ok(422);
+        let cause = &refused["details"]["causes"][0];
+        assert_eq!(cause["field"], "spec.devices.requests[0].adminAccess", "{path}");
+        assert_eq!(
+            cause["message"],
+            "Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace"
+        );
+    }
+    let labels = json!({"resource.kubernetes.io/admin-access": "true"});
+    cluster
+        .post("/api/v1/namespaces", json!({"metadata": {"name": "admins", "labels": labels}}))
+        .await
+        .ok(201);
+    for (path, body) in all("admins") {
+        cluster.post(&path, body).await.ok(201);
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_without_labels_takes_those_of_the_template_it_came_with() {
+    let cluster = TestCluster::simulated(145).await;
+    let template = json!({"metadata": {"labels": {"app": "web"}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    let job = json!({"metadata": {"name": "j"}, "spec": {"template": template}, "status": {"active": 1}});
+    let made = cluster.post(JOBS, job.clone()).await.ok(201);
+    assert_eq!(made["metadata"]["labels"]["job-name"], "j");
+    let path = format!("{JOBS}/j/status");
+    let put = cluster.request("PUT", path).typed("application/json", job.to_string()).send().await.ok(200);
+    assert_eq!(put["metadata"]["labels"], json!({"app": "web"}));
+    assert_eq!(put["spec"], made["spec"]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_node_in_an_old_topology_becomes_the_name_of_the_node() {
+    let cluster = TestCluster::simulated(146).await;
+    let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+    let endpoint = json!({"addresses": ["10.0.0.1"], "deprecatedTopology": {"kubernetes.io/hostname": "n"}});
+    let body = json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": [endpoint]});
+    let made = cluster.post(path, body).await.ok(201);
+    assert_eq!(made["endpoints"][0].get("deprecatedTopology"), None, "v1 does not take it");
+    assert_eq!(made["endpoints"][0].get("nodeName"), None, "and nobody had it before");
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_that_no_path_can_name_is_not_looked_for() {
+    let cluster = TestCluster::simulated(147).await;
+    let spec = json!({"serviceAccountName": "a.b/c", "containers": [{"name": "c", "image": "i"}]});
+    let refused = cluster.post(PODS, json!({"metadata": {"name": "p"}, "spec": spec})).await.ok(403);
+    assert_eq!(
+        refused["message"],
+        "pods \"p\" is forbidden: error looking up service account default/a.b/c: invalid resource name \"a.b/c\": [may not contain '/']"
+    );
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_of_upstreams_three_servers_names_its_own_scheme() {
+    let cluster = TestCluster::simulated(148).await;
+    for (path, scheme) in [
+        (MAPS, "pkg/api/legacyscheme/scheme.go:30"),
+        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "pkg/apiserver/apiserver.go:55"),
+        ("/apis/apiregistration.k8s.io/v1/apiservices", "pkg/apiserver/scheme/scheme.go:28"),
+    ] {
+        let refused = cluster.post(path, json!({"kind": "Nonsense"})).await.ok(400);
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.ends_with(&format!("in scheme \"{scheme}\"")), "{message}");
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_member_that_means_something_counts_as_a_change() {
+    let cluster = TestCluster::simulated(149).await;
+    let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
+    let policy = |peer: serde_json::Value| json!({"metadata": {"name": "p"}, "spec": {"podSelector": {}, "ingress": [{"from": [peer]}]}});
+    let web = json!({"matchLabels": {"a": "b"}});
+    let made = cluster.post(path, policy(json!({"podSelector": web, "namespaceSelector": {}}))).await.ok(201);
+    assert_eq!(made["metadata"]["generation"], 1);
+    let body = policy(json!({"podSelector": web})).to_string();
+    let put = cluster.request("PUT", format!("{path}/p")).typed("application/json", body);
+    assert_eq!(put.send().await.ok(200)["metadata"]["generation"], 2);
+    cluster.shutdown().await;
+}

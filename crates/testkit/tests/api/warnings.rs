@@ -152,3 +152,36 @@ async fn fields_of_features_that_are_off_are_dropped() {
     assert_eq!((spec.get("dataSource"), spec.get("dataSourceRef")), (None, None));
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_finds_no_handler_is_not_told_that_the_resource_is_deprecated() {
+    let cluster = TestCluster::simulated(11).await;
+    let body = json!({"metadata": {"name": "a"}});
+    assert_eq!(cluster.post(ENDPOINTS, body.clone()).await.warnings(), [ENDPOINTS_GO]);
+    let object = format!("{ENDPOINTS}/a");
+    let patch = cluster.request("PATCH", &object).typed("application/nonsense", "{}");
+    for (reply, status) in [
+        (cluster.request("GET", &object).accept("application/nonsense").send().await, 406),
+        (cluster.post(&object, body).await, 405),
+        (patch.send().await, 415),
+    ] {
+        assert_eq!((reply.status, reply.warnings()), (status, Vec::new()));
+    }
+    let absent = cluster.get(format!("{ENDPOINTS}/absent")).await;
+    assert_eq!((absent.status, absent.warnings()), (404, vec![ENDPOINTS_GO.to_owned()]));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_kind_said_stands_beside_a_refusal_of_admission() {
+    let cluster = TestCluster::simulated(12).await;
+    let spec = json!({"overhead": {"memory": "1.5"}, "containers": [{"name": "c", "image": "i"}]});
+    let pod = json!({"metadata": {"name": "p"}, "spec": spec});
+    let refused = cluster.post("/api/v1/namespaces/default/pods", pod).await;
+    assert_eq!(refused.status, 403);
+    assert_eq!(
+        refused.warnings(),
+        [r#"299 - "spec.overhead[memory]: fractional byte value \"1500m\" is invalid, must be an integer""#]
+    );
+    cluster.shutdown().await;
+}

@@ -3,12 +3,16 @@
 use object::Value;
 
 use super::{indexes, is_indexed};
+use crate::check::internal::{Field, Go, NULL, internal};
 use crate::check::{Errors, Path, Raw, int, items, member, text};
 
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 const PATTERNS_MAX: usize = 20;
 const INDEXES_MAX_BYTES: usize = 64 * 1024;
+const SUCCESS: &[Field] = &[("rules", "Rules", Go::List(SUCCESS_RULE))];
+const SUCCESS_RULE: &[Field] =
+    &[("succeededIndexes", "SucceededIndexes", NULL), ("succeededCount", "SucceededCount", NULL)];
 const ACTIONS: [&str; 4] = ["Count", "FailIndex", "FailJob", "Ignore"];
 
 pub(super) fn check(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
@@ -27,7 +31,7 @@ pub(super) fn check(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         if is_indexed(spec) {
             check_success(spec, policy, &at, errors);
         } else {
-            errors.invalid(&at, policy, "requires indexed completion mode");
+            errors.invalid(&at, Raw(&internal(Some(policy), SUCCESS)), "requires indexed completion mode");
         }
     }
     let only_failed = member(spec, "podFailurePolicy").is_some();

@@ -109,7 +109,15 @@ pub(super) fn check_ephemeral_containers(scope: &Scope<'_>, at: &Path<'_>, error
             "startupProbe",
             "lifecycle",
         ] {
-            if container.get(field).is_some_and(|v| !crate::same(Some(v), None)) {
+            let value = container.get(field).filter(|value| !value.is_null());
+            // Everything but the resources can be there and empty.
+            let set = match field {
+                "resources" => value.is_some_and(|v| {
+                    v.as_map().is_some_and(|v| v.iter().any(|(_, member)| !member.is_null()))
+                }),
+                _ => value.is_some(),
+            };
+            if set {
                 errors.forbidden(&at.child(field), NOT_FOR_EPHEMERAL);
             }
         }
