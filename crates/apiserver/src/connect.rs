@@ -115,7 +115,7 @@ impl Connect<'_> {
         let since = number("sinceSeconds");
         if since.is_some() && !self.query.get("sinceTime").is_empty() {
             let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-            errors.push(FieldError::forbidden("", detail));
+            errors.push(FieldError::forbidden("[]", detail));
         } else if let Some(seconds) = since.filter(|n| *n < 1) {
             errors.push(FieldError::invalid("sinceSeconds", seconds.to_string(), "must be greater than 0"));
         }
@@ -276,7 +276,11 @@ impl Connect<'_> {
         let resource = registry.catalog().find("", "v1", plural).ok_or_else(Status::no_such_resource)?;
         let namespace = if resource.namespaced { self.request.namespace } else { "" };
         let request = Request { resource, subresource: None, namespace, name, ..*self.request };
-        let obj = registry.get(&request, "").await?;
+        // Whatever is missing is told as if it were of the kind the path names.
+        let obj = registry.get(&request, "").await.map_err(|status| match status.code {
+            404 => Status::not_found(self.request.about(), name),
+            _ => status,
+        })?;
         json::parse(obj.body(), None).map_err(|e| Status::internal(e.to_string()))
     }
 }

@@ -155,12 +155,14 @@ async fn a_pods_token_names_pod_and_node_and_ends_with_the_pod() {
     assert_eq!(whoami(&cluster, &token).await.status, 401);
     assert_eq!(
         review(&cluster, &token, json!([])).await["error"],
-        json!("service account token has been invalidated")
+        json!("[invalid bearer token, service account token has been invalidated]")
     );
     let again = add_pod(&cluster, "web", "n1", json!({})).await;
     assert_eq!(
         review(&cluster, &token, json!([])).await["error"],
-        json!(format!("pod UID ({again}) does not match service account pod ref claim ({uid})"))
+        json!(format!(
+            "[invalid bearer token, pod UID ({again}) does not match service account pod ref claim ({uid})]"
+        ))
     );
     cluster.shutdown().await;
 }
@@ -184,7 +186,7 @@ async fn tokens_end_with_their_time_their_secret_and_their_account() {
     assert_eq!(whoami(&cluster, &short).await.status, 401);
     assert_eq!(
         review(&cluster, &short, json!([])).await["error"],
-        json!("service account token has expired")
+        json!("[invalid bearer token, service account token has expired]")
     );
 
     // Being deleted counts a minute later; gone counts at once; a new one of the same name is another.
@@ -200,7 +202,7 @@ async fn tokens_end_with_their_time_their_secret_and_their_account() {
     cluster.env().sleep(Duration::from_secs(62)).await;
     assert_eq!(
         review(&cluster, &long, json!([])).await["error"],
-        json!("service account default/robot has been deleted")
+        json!("[invalid bearer token, service account default/robot has been deleted]")
     );
     cluster
         .merge(format!("{CORE}/serviceaccounts/robot"), json!({"metadata": {"finalizers": null}}))
@@ -208,7 +210,7 @@ async fn tokens_end_with_their_time_their_secret_and_their_account() {
         .ok(200);
     assert_eq!(
         review(&cluster, &long, json!([])).await["error"],
-        json!("serviceaccounts \"robot\" not found")
+        json!("[invalid bearer token, serviceaccounts \"robot\" not found]")
     );
     add_robot(&cluster).await;
     assert_eq!(whoami(&cluster, &long).await.status, 401);
@@ -342,7 +344,10 @@ async fn tokens_in_secrets_are_believed_while_the_secret_holds_them() {
     let uid = account["metadata"]["uid"].as_str().unwrap();
     let token =
         testkit::service_accounts(Settings::default()).legacy_token("default", "robot", uid, "kept").unwrap();
-    assert_eq!(review(&cluster, &token, json!([])).await["error"], json!("Token has been invalidated"));
+    assert_eq!(
+        review(&cluster, &token, json!([])).await["error"],
+        json!("[invalid bearer token, Token has been invalidated]")
+    );
     let secret = json!({"metadata": {"name": "kept", "annotations": {"kubernetes.io/service-account.name": "robot"}},
         "type": "kubernetes.io/service-account-token", "data": {"token": STANDARD.encode(&token)}});
     cluster.post(format!("{CORE}/secrets"), secret).await.ok(201);

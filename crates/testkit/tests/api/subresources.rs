@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use testkit::{Reply, TestCluster};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
 fn pod(name: &str) -> Value {
@@ -195,8 +196,14 @@ async fn two_budgets_for_one_pod_are_not_supported() {
     running(&cluster, "a", true).await;
     budget(&cluster, "one", 1, 3, 2).await;
     budget(&cluster, "two", 1, 3, 2).await;
-    let answer = evict(&cluster, "a").await.ok(201);
-    assert_eq!((&answer["status"], &answer["code"]), (&json!("Failure"), &json!(500)));
+    let answer = evict(&cluster, "a").await.ok(500);
+    let message =
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    let failure = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": 500,
+    });
+    assert_eq!(answer, failure);
+    cluster.get(format!("{PODS}/a")).await.ok(200);
     cluster.shutdown().await;
 }
 
@@ -213,10 +220,23 @@ async fn what_needs_a_node_says_which_one_is_missing() {
     assert_eq!(cluster.get(format!("{PODS}/a/proxy/")).await.ok(400)["message"], "address not allowed");
 
     cluster.post(format!("{PODS}/a/binding"), binding("a", "n1")).await.ok(201);
-    assert_eq!(cluster.get(format!("{PODS}/a/log")).await.ok(404)["message"], "nodes \"n1\" not found");
-    let attach = cluster.post(format!("{PODS}/a/attach"), json!({})).await.ok(404);
-    assert_eq!(attach["message"], "nodes \"n1\" not found");
-    cluster.get("/api/v1/nodes/n1/proxy/metrics").await.ok(404);
-    cluster.get("/api/v1/namespaces/default/services/none/proxy/").await.ok(404);
+    // Whatever is missing is told as if it were of the kind in the path.
+    let missing = |reply: Reply, kind: &str, name: &str| {
+        let status = reply.ok(404);
+        assert_eq!(status["message"], format!("{kind} \"{name}\" not found"));
+        assert_eq!(status["details"], json!({"name": name, "kind": kind}));
+    };
+    missing(cluster.get(format!("{PODS}/a/log")).await, "pods", "n1");
+    for door in ["attach", "exec?command=ls", "portforward"] {
+        missing(cluster.post(format!("{PODS}/a/{door}"), json!({})).await, "pods", "n1");
+    }
+    missing(cluster.get("/api/v1/nodes/n1/proxy/metrics").await, "nodes", "n1");
+    missing(cluster.get(format!("{SERVICES}/none/proxy/")).await, "services", "none");
+    missing(cluster.get(format!("{SERVICES}/none:80/proxy/")).await, "services", "none");
+    cluster
+        .post(SERVICES, json!({"metadata": {"name": "x"}, "spec": {"ports": [{"port": 80}]}}))
+        .await
+        .ok(201);
+    missing(cluster.get(format!("{SERVICES}/x/proxy/")).await, "services", "x");
     cluster.shutdown().await;
 }
