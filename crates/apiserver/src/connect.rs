@@ -59,10 +59,12 @@ pub async fn serve(
         ("nodes", "proxy") => connect.node_proxy().await?,
         _ => return Err(Status::no_such_resource()),
     };
-    Err(Status::unavailable(format!(
+    let why = format!(
         "this version of setpoint opens no connection to {} at {}:{}: it has no node agent yet",
         location.what, location.host, location.port
-    )))
+    );
+    // With the code upstream has for a connection that is refused: nobody comes back to a log because of it.
+    Err(if subresource == "proxy" { Status::unavailable(why) } else { Status::unknown(why) })
 }
 
 struct Connect<'a> {
