@@ -39,12 +39,56 @@ pub struct Choice {
     pub disable: Vec<String>,
 }
 
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("there is no admission plugin {name}; there are: {known}")]
-pub struct UnknownPlugin {
-    name: String,
-    known: String,
+impl Choice {
+    /// Plugins the flags name that will do something only when the server can be extended.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let named = |name: &str| self.enable.iter().chain(&self.disable).any(|said| said == name);
+        EXTENSIONS.into_iter().filter(|name| named(name)).collect()
+    }
+
+    /// Names that stand in both flags, each once, sorted.
+    fn overlap(&self) -> Vec<&str> {
+        let mut both: Vec<&str> =
+            self.enable.iter().filter(|name| self.disable.contains(name)).map(String::as_str).collect();
+        both.sort_unstable();
+        both.dedup();
+        both
+    }
 }
+
+/// What the flags may not say.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum BadChoice {
+    #[error("there is no admission plugin {name}; there are: {known}")]
+    Unknown { name: String, known: String },
+    /// Upstream's words.
+    #[error("[{names}] in enable-admission-plugins and disable-admission-plugins overlapped")]
+    Overlapped { names: String },
+    /// To run without a rule somebody relies on would be worse than not to run.
+    #[error(
+        "the admission plugin {name} is not part of this version of setpoint: it can be disabled, not enabled"
+    )]
+    NotBuilt { name: String },
+}
+
+/// Upstream's plugins that ask what a cluster is extended by. They are on by default, and so in many command lines.
+const EXTENSIONS: [&str; 4] = [
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+];
+/// Upstream's plugins that are off unless a flag names them, and that nobody has built here.
+const NOT_BUILT: [&str; 8] = [
+    "AlwaysDeny",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "ImagePolicyWebhook",
+    "NamespaceAutoProvision",
+    "NamespaceExists",
+    "PodNodeSelector",
+    "PodTolerationRestriction",
+];
 
 /// The plugins of one cluster in upstream's order.
 pub struct Chain {
@@ -113,13 +157,21 @@ impl Chain {
         choice: &Choice,
         authorize: &Authorize,
         always: Vec<Box<dyn Plugin>>,
-    ) -> Result<Chain, UnknownPlugin> {
+    ) -> Result<Chain, BadChoice> {
         let rows = rows(authorize);
         for name in choice.enable.iter().chain(&choice.disable) {
-            if !rows.iter().any(|row| row.plugin.name() == name) {
-                let known: Vec<&str> = rows.iter().map(|row| row.plugin.name()).collect();
-                return Err(UnknownPlugin { name: name.clone(), known: known.join(", ") });
+            let known = || rows.iter().map(|row| row.plugin.name()).chain(EXTENSIONS);
+            if !known().chain(NOT_BUILT).any(|known| known == name) {
+                let known: Vec<&str> = known().collect();
+                return Err(BadChoice::Unknown { name: name.clone(), known: known.join(", ") });
             }
+        }
+        let both = choice.overlap();
+        if !both.is_empty() {
+            return Err(BadChoice::Overlapped { names: both.join(" ") });
+        }
+        if let Some(name) = choice.enable.iter().find(|name| NOT_BUILT.contains(&name.as_str())) {
+            return Err(BadChoice::NotBuilt { name: name.clone() });
         }
         let named = |names: &[String], row: &Row| names.iter().any(|n| n == row.plugin.name());
         let chosen = rows
@@ -233,7 +285,7 @@ mod tests {
         "PodResizeValidator",
     ];
 
-    fn chain(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, UnknownPlugin> {
+    fn chain(enable: &[&str], disable: &[&str]) -> Result<Vec<&'static str>, BadChoice> {
         let names = |list: &[&str]| list.iter().map(|n| (*n).to_owned()).collect();
         let choice = Choice { enable: names(enable), disable: names(disable) };
         let authorize: Authorize = Arc::new(|_, _| Decision::default());
@@ -254,5 +306,38 @@ mod tests {
         assert!(names.contains(&"OwnerReferencesPermissionEnforcement") && !names.contains(&"Priority"));
         let error = chain(&["Nope"], &[]).expect_err("no such plugin").to_string();
         assert!(error.starts_with("there is no admission plugin Nope; there are: AlwaysAdmit, "), "{error}");
+    }
+
+    #[test]
+    fn a_plugin_in_both_flags_is_refused_in_upstreams_words() {
+        for both in ["Priority", "MutatingAdmissionWebhook", "EventRateLimit"] {
+            let error = chain(&["AlwaysPullImages", both], &[both]).expect_err("in both").to_string();
+            let words = "in enable-admission-plugins and disable-admission-plugins overlapped";
+            assert_eq!(error, format!("[{both}] {words}"));
+        }
+    }
+
+    #[test]
+    fn what_extends_a_cluster_may_be_named_and_does_nothing() {
+        let names = chain(
+            &["MutatingAdmissionWebhook", "ValidatingAdmissionPolicy"],
+            &["ValidatingAdmissionWebhook"],
+        );
+        assert_eq!(names, chain(&[], &[]));
+        let named = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect();
+        let choice = Choice {
+            enable: named(&["ValidatingAdmissionPolicy", "Priority"]),
+            disable: named(&["MutatingAdmissionWebhook"]),
+        };
+        assert_eq!(choice.without_effect(), ["MutatingAdmissionWebhook", "ValidatingAdmissionPolicy"]);
+        assert!(Choice::default().without_effect().is_empty());
+    }
+
+    #[test]
+    fn a_plugin_that_is_not_built_can_only_be_disabled() {
+        for name in NOT_BUILT {
+            assert_eq!(chain(&[name], &[]), Err(BadChoice::NotBuilt { name: name.to_owned() }));
+            assert_eq!(chain(&[], &[name]), chain(&[], &[]));
+        }
     }
 }

@@ -39,7 +39,7 @@ mod taint_nodes_by_condition;
 mod tree;
 
 pub use attempt::{Attempt, Operation};
-pub use chain::{Authorize, Chain, Choice, UnknownPlugin};
+pub use chain::{Authorize, BadChoice, Chain, Choice};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
 

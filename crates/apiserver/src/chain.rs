@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use admission::service_addresses::{ServiceAddresses, ServiceRanges};
-use admission::{Chain, Choice, UnknownPlugin};
+use admission::{BadChoice, Chain, Choice};
 use auth::pki::Issuer;
 use auth::{Attributes, ServiceAccounts, Tokens, UserInfo, groups, impersonation};
 use catalog::{Catalog, Verbs};
@@ -123,7 +123,7 @@ pub trait Inspect: Send + Sync {
 }
 
 impl Api {
-    pub fn new(config: ApiConfig) -> Result<Arc<Api>, UnknownPlugin> {
+    pub fn new(config: ApiConfig) -> Result<Arc<Api>, BadChoice> {
         let authorizer = Arc::new(Authorizer::new(config.table.clone()));
         let admission = {
             let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });

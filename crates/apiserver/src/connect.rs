@@ -59,10 +59,12 @@ pub async fn serve(
         ("nodes", "proxy") => connect.node_proxy().await?,
         _ => return Err(Status::no_such_resource()),
     };
-    Err(Status::unavailable(format!(
+    let why = format!(
         "this version of setpoint opens no connection to {} at {}:{}: it has no node agent yet",
         location.what, location.host, location.port
-    )))
+    );
+    // With the code upstream has for a connection that is refused: nobody comes back to a log because of it.
+    Err(if subresource == "proxy" { Status::unavailable(why) } else { Status::unknown(why) })
 }
 
 struct Connect<'a> {
@@ -115,7 +117,7 @@ impl Connect<'_> {
         let since = number("sinceSeconds");
         if since.is_some() && !self.query.get("sinceTime").is_empty() {
             let detail = "at most one of `sinceTime` or `sinceSeconds` may be specified";
-            errors.push(FieldError::forbidden("", detail));
+            errors.push(FieldError::forbidden("[]", detail));
         } else if let Some(seconds) = since.filter(|n| *n < 1) {
             errors.push(FieldError::invalid("sinceSeconds", seconds.to_string(), "must be greater than 0"));
         }
@@ -276,7 +278,11 @@ impl Connect<'_> {
         let resource = registry.catalog().find("", "v1", plural).ok_or_else(Status::no_such_resource)?;
         let namespace = if resource.namespaced { self.request.namespace } else { "" };
         let request = Request { resource, subresource: None, namespace, name, ..*self.request };
-        let obj = registry.get(&request, "").await?;
+        // Whatever is missing is told as if it were of the kind the path names.
+        let obj = registry.get(&request, "").await.map_err(|status| match status.code {
+            404 => Status::not_found(self.request.about(), name),
+            _ => status,
+        })?;
         json::parse(obj.body(), None).map_err(|e| Status::internal(e.to_string()))
     }
 }

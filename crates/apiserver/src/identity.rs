@@ -79,7 +79,8 @@ impl Identity {
         match checked {
             Ok(Some(authenticated)) => Ok(authenticated),
             Ok(None) => Err(UNKNOWN.to_owned()),
-            Err(refusal) => Err(refusal.message),
+            // Upstream asks for its own token first, and tells that this is not it.
+            Err(refusal) => Err(format!("[{UNKNOWN}, {}]", refusal.message)),
         }
     }
 

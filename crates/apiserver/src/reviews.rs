@@ -15,6 +15,10 @@ use crate::negotiate::{Offer, negotiate};
 use crate::respond::{self, Answer};
 use crate::views;
 
+/// What a client cannot say of a question.
+const OURS: [&str; 5] =
+    ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+
 pub async fn serve(
     api: &Arc<Api>,
     user: &UserInfo,
@@ -40,6 +44,10 @@ pub async fn serve(
     };
     normalise(catalog.schema(), resource.ty, &mut review, &mut Strict::off())
         .map_err(|e| refuse(e.to_string()))?;
+    registry::check_namespace(request, &mut review)?;
+    for ours in OURS {
+        review.map_at(&["metadata"]).remove(ours);
+    }
     review.make_map().set("kind", resource.kind.as_str());
     review.make_map().set("apiVersion", resource.api_version());
 
@@ -48,9 +56,6 @@ pub async fn serve(
         "selfsubjectaccessreviews" => reviews::self_subject_access_review(review, user, &authorize)?,
         "subjectaccessreviews" => reviews::subject_access_review(review, &authorize)?,
         "localsubjectaccessreviews" => {
-            if review.str_at(&["metadata", "namespace"]).unwrap_or("").is_empty() {
-                review.map_at(&["metadata"]).set("namespace", request.namespace);
-            }
             reviews::local_subject_access_review(review, request.namespace, &authorize)?
         }
         "selfsubjectrulesreviews" => api.authorizer.with_policy(|policy| {
@@ -85,7 +90,9 @@ async fn token_review(api: &Api, mut review: Value) -> Result<Value, Status> {
         audiences = api.identity.service_accounts().audiences().to_vec();
     }
     let mut status = Map::default();
-    match api.identity.authenticate(&api.registry, token.trim(), &audiences).await {
+    // As in a header: what follows the first word is no part of it.
+    let token = token.trim().split(' ').next().unwrap_or_default();
+    match api.identity.authenticate(&api.registry, token, &audiences).await {
         Ok(bearer) => {
             status.set("authenticated", true);
             status.set("user", reviews::user_to_value(&bearer.user));

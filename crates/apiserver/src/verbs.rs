@@ -17,8 +17,8 @@ use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
 use registry::{
-    Evicted, FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, protobuf_body,
-    served_body, shared_body,
+    FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, protobuf_body, served_body,
+    shared_body,
 };
 use table::Obj;
 
@@ -38,8 +38,6 @@ const GZIP_FROM: usize = 128 * 1024;
 /// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
 /// back at once.
 const WATCH_SECONDS: u64 = 1800;
-pub(crate) const TOO_MANY_BUDGETS: &str =
-    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 /// So many bytes of a protobuf list are encoded before others get their turn.
 const YIELD_AFTER: usize = 256 * 1024;
 
@@ -162,16 +160,9 @@ fn missing(api: &Api, info: &RequestInfo<'_>) -> Result<Answer, Status> {
     if known { Err(Status::no_such_resource()) } else { Ok(respond::page_not_found()) }
 }
 
-/// Names that could not be part of a key.
+/// Names that could not be part of a key; a path without one is no mistake yet.
 fn check_name(name: &str) -> Result<(), Status> {
-    let why = match name {
-        "." => "may not be '.'",
-        ".." => "may not be '..'",
-        n if n.contains('/') => "may not contain '/'",
-        n if n.contains('%') => "may not contain '%'",
-        _ => return Ok(()),
-    };
-    Err(Status::bad_request(format!("Name parameter invalid: {}: {why}", quote(name))))
+    if name.is_empty() { Ok(()) } else { Status::check_key_name(name) }
 }
 
 struct Call<'a> {
@@ -471,16 +462,8 @@ impl Call<'_> {
         let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Create)?;
         let value = self.subresource_body(body, "Eviction", "policy.v1.Eviction").await?;
-        let (evicted, warnings) = self.api.registry.evict(&self.request, value, options).await?;
-        match evicted {
-            Evicted::Done => Ok(self.carried_out(wanted, &warnings)),
-            Evicted::TooManyBudgets => {
-                let mut failure = status_document("Failure");
-                failure.set("message", TOO_MANY_BUDGETS);
-                failure.set("code", 500i64);
-                Ok(respond::value(self.api.registry.catalog(), 201, &Value::Map(failure), wanted))
-            }
-        }
+        let warnings = self.api.registry.evict(&self.request, value, options).await?;
+        Ok(self.carried_out(wanted, &warnings))
     }
 
     /// The answer to a create that leaves no object behind.

@@ -42,6 +42,8 @@ impl<'p> Path<'p> {
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // Upstream shows a path without a name as an index without one.
+            Path::Root("") => f.write_str("[]"),
             Path::Root(name) => f.write_str(name),
             Path::Child(parent, name) => write!(f, "{parent}.{name}"),
             Path::Index(parent, index) => write!(f, "{parent}[{index}]"),

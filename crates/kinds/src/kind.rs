@@ -99,6 +99,11 @@ pub trait Kind: Send + Sync {
         }
     }
 
+    /// Whether defaults of this object are made of what admission plugins may have filled in after they were.
+    fn depends_on_admission(&self, _new: &Value) -> bool {
+        false
+    }
+
     /// The last touch after validation. The tree was canonical and stays so: it is encoded next.
     fn canonicalise(&self, _new: &mut Value) {}
 

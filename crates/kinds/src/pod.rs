@@ -51,6 +51,11 @@ impl Kind for Pod {
         apparmor::copy_to_fields(new);
     }
 
+    /// A pod that has resources as a whole asks for what its containers were given.
+    fn depends_on_admission(&self, new: &Value) -> bool {
+        new.at(&["spec", "resources"]).and_then(Value::as_map).is_some_and(|own| !own.is_empty())
+    }
+
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         match ctx.subresource {
             Some("status") => keep_observations(new, old),

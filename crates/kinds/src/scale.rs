@@ -45,10 +45,12 @@ pub fn to_scale(paths: &ScalePaths, object: &Value) -> Result<Value, Status> {
             metadata.set(member, value.clone());
         }
     }
-    // Absent is what defaulting makes of it: one.
-    scale
-        .map_at(&["spec"])
-        .set("replicas", object.at(paths.spec_replicas).and_then(Value::as_int).unwrap_or(1));
+    // Absent is what defaulting makes of it: one. A Scale of none has no number at all.
+    let replicas = object.at(paths.spec_replicas).and_then(Value::as_int).unwrap_or(1);
+    let spec = scale.map_at(&["spec"]);
+    if replicas != 0 {
+        spec.set("replicas", replicas);
+    }
     let status = scale.map_at(&["status"]);
     status.set("replicas", object.at(paths.status_replicas).and_then(Value::as_int).unwrap_or(0));
     status.set("selector", selector.to_string());

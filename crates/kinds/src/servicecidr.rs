@@ -2,7 +2,7 @@
 
 use object::Value;
 
-use crate::check::text::{Cidr, parse_cidr};
+use crate::check::text::{Cidr, parse_cidr, sloppy_cidr};
 use crate::check::{Errors, IMMUTABLE, Path, items, texts};
 use crate::checked::{Checked, Write};
 use crate::metadata::shown;
@@ -55,10 +55,7 @@ fn check_cidrs(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
         }
     }
-    let family = |cidr: &str| match parse_cidr(cidr) {
-        Cidr::Good(ip, _) => Some(ip.is_ipv4()),
-        _ => None,
-    };
+    let family = |cidr: &str| sloppy_cidr(cidr).map(|(ip, _)| ip.to_canonical().is_ipv4());
     if let [first, second] = cidrs[..]
         && family(first).is_some()
         && family(first) == family(second)

@@ -85,6 +85,28 @@ impl Status {
     pub fn bad_request(message: impl Into<String>) -> Status {
         Status::new(400, "BadRequest", message)
     }
+    /// A name that could be no part of a key finds nothing: upstream says so before it looks.
+    pub fn check_key_name(name: &str) -> Result<(), Status> {
+        let mut why = Vec::new();
+        match name {
+            "" => return Err(Status::bad_request("Name parameter required.")),
+            "." => why.push("may not be '.'"),
+            ".." => why.push("may not be '..'"),
+            _ => {
+                if name.contains('/') {
+                    why.push("may not contain '/'");
+                }
+                if name.contains('%') {
+                    why.push("may not contain '%'");
+                }
+            }
+        }
+        if why.is_empty() {
+            return Ok(());
+        }
+        let why = why.join(";");
+        Err(Status::bad_request(format!("Name parameter invalid: {}: {why}", crate::quote(name))))
+    }
     pub fn unauthorized() -> Status {
         Status::new(401, "Unauthorized", "Unauthorized")
     }

@@ -19,11 +19,11 @@ impl Registry {
         let storage = self.storage_of(request.resource)?;
         decode::check_type(self.catalog(), request.resource, "Binding", "v1", &body)?;
         let warnings = self.canonical(&mut body, "core.v1.Binding", options.field_validation)?;
+        decode::check_namespace(request, &mut body)?;
         let named = body.str_at(&["metadata", "name"]).unwrap_or("");
         if named != request.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
         }
-        decode::check_place(request, &mut body)?;
         let errors = binding::check(&body);
         if !errors.is_empty() {
             let texts: Vec<String> = errors.iter().map(|e| e.to_string()).collect();
@@ -35,6 +35,7 @@ impl Registry {
         }
         self.mutate_answered(request, &mut body, options.dry_run)?;
         self.validate_answered(request, &body, options.dry_run)?;
+        Status::check_key_name(request.name)?;
 
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
         let (uid, version) = (text("uid"), text("resourceVersion"));

@@ -96,6 +96,12 @@ pub(crate) fn check_place(request: &Request<'_>, body: &mut Value) -> Result<(),
             )));
         }
     }
+    check_namespace(request, body)
+}
+
+/// The object must be in the namespace the URL names.
+pub fn check_namespace(request: &Request<'_>, body: &mut Value) -> Result<(), Status> {
+    let metadata = body.map_at(&["metadata"]);
     let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or("");
     if request.resource.namespaced {
         if namespace.is_empty() {

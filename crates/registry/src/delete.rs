@@ -71,7 +71,7 @@ impl Registry {
             let (op, answer) = match kinds::decide(kind, storage, &old_tree, &version, &options, now)? {
                 Decision::Nothing => return Ok(Deleted { obj: old, removed: false }),
                 // A graceful kind that goes at once is first seen as going, by those who watch.
-                Decision::Remove { marked: Some(marked) } if !options.is_dry_run() && !old.deleting() => {
+                Decision::Remove { marked: Some(marked) } if !options.is_dry_run() => {
                     let value = bytes::Bytes::from(self.encode_marked(storage, marked)?);
                     if let Some(marked_at) = self.mark(request, &key, &old, value).await? {
                         // Our own mark must not fail the version the client named.
@@ -82,7 +82,7 @@ impl Registry {
                     continue;
                 }
                 // Nothing goes, and so the mark is the last that is known of it.
-                Decision::Remove { marked: Some(marked) } if options.is_dry_run() && !old.deleting() => {
+                Decision::Remove { marked: Some(marked) } => {
                     let value = self.encode_marked(storage, marked)?;
                     let obj = Obj::publish(storage, &key, &value, old.revision(), old.expires_at());
                     let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;

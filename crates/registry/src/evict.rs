@@ -14,21 +14,17 @@ use crate::{ListOptions, Registry, Request, WriteOptions, convert, decode};
 const TRIES: usize = 20;
 const RULES: ChangeRules = ChangeRules { needs_version: false, may_create: false };
 
-/// What came of an eviction that was not refused.
-pub enum Evicted {
-    Done,
-    /// Upstream's odd answer: created, but a failure inside.
-    TooManyBudgets,
-}
+const TOO_MANY_BUDGETS: &str =
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
 impl Registry {
-    /// Evicts the pod the request names; `body` is a raw Eviction.
+    /// Evicts the pod the request names; `body` is a raw Eviction. Answers with warnings.
     pub async fn evict(
         &self,
         request: &Request<'_>,
         mut body: Value,
         options: WriteOptions,
-    ) -> Result<(Evicted, Vec<String>), Status> {
+    ) -> Result<Vec<String>, Status> {
         let storage = self.storage_of(request.resource)?;
         // Both versions say the same.
         if body.str_at(&["apiVersion"]) == Some("policy/v1beta1") {
@@ -36,6 +32,7 @@ impl Registry {
         }
         decode::check_type(self.catalog(), request.resource, "Eviction", "policy/v1", &body)?;
         let warnings = self.canonical(&mut body, "policy.v1.Eviction", options.field_validation)?;
+        decode::check_namespace(request, &mut body)?;
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
@@ -56,15 +53,15 @@ impl Registry {
                 let options = if eviction::is_over(&pod) { &wanted } else { &exact };
                 match self.mark_and_delete(request, options).await {
                     Err(status) if status.code == 409 && !named_version && tries < TRIES => continue,
-                    done => return done.map(|()| (Evicted::Done, warnings)),
+                    done => return done.map(|()| warnings),
                 }
             }
             let budgets = self.budgets_of(request, &pod).await?;
             let Some(budget) = budgets.first() else {
-                return self.mark_and_delete(request, &wanted).await.map(|()| (Evicted::Done, warnings));
+                return self.mark_and_delete(request, &wanted).await.map(|()| warnings);
             };
             if budgets.len() > 1 {
-                return Ok((Evicted::TooManyBudgets, warnings));
+                return Err(Status::unknown(TOO_MANY_BUDGETS).after_warnings(warnings));
             }
             let name = budget.str_at(&["metadata", "name"]).unwrap_or("");
             if eviction::may_go_unhealthy(&pod, budget) {
@@ -72,11 +69,11 @@ impl Registry {
                     Err(status) if status.code == 409 && !named_version => {
                         Err(eviction::still_processed(name))
                     }
-                    done => done.map(|()| (Evicted::Done, warnings)),
+                    done => done.map(|()| warnings),
                 };
             }
             self.take_disruption(request, name, wanted.is_dry_run()).await?;
-            return self.mark_and_delete(request, &wanted).await.map(|()| (Evicted::Done, warnings));
+            return self.mark_and_delete(request, &wanted).await.map(|()| warnings);
         }
     }
 

@@ -34,8 +34,8 @@ use table::Table;
 use lanes::Lanes;
 
 pub use convert::{protobuf_body, served_body, shared_body};
+pub use decode::check_namespace;
 pub use delete::Deleted;
-pub use evict::Evicted;
 pub use read::{List, ListOptions, Match};
 pub use term::Term;
 pub use watch::{Watch, WatchStart};

@@ -142,7 +142,8 @@ impl Registry {
             "" => None,
             text => Some(FieldSelector::parse(text).map_err(Status::bad_request)?),
         };
-        Selection::new(self.catalog(), request.resource, scope, labels, fields.as_ref()).map_err(|unknown| {
+        let selected = Selection::new(self.catalog(), request.resource, scope, labels, fields.as_ref());
+        let mut selection = selected.map_err(|unknown| {
             let words = match &*request.resource.unknown_field {
                 "" => "{q} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
                 own => own,
@@ -151,7 +152,16 @@ impl Registry {
                 Some((before, after)) => format!("{before}{}{after}", quote(&unknown)),
                 None => words.replacen("{}", &unknown, 1),
             })
-        })
+        })?;
+        // Who asks all namespaces for what is in one asks that one.
+        if request.resource.namespaced
+            && selection.scope == Scope::All
+            && let Some(namespace) = selection.exact_namespace()
+            && object::validate_text::dns1123_label(namespace).is_empty()
+        {
+            selection.scope = Scope::Namespace(namespace.to_owned());
+        }
+        Ok(selection)
     }
 }
 

@@ -630,7 +630,7 @@ impl Registry {
         }
         // Rules tell an empty list from an absent one; what is stored and answered does not. Upstream fills in defaults
         // when it reads what it stored: an empty value that stood in the way of one is gone by then.
-        if has_empty {
+        if has_empty || kind.depends_on_admission(new) {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
             kinds::defaults::apply_kind(&storage.group, &storage.version, &storage.kind, new);
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;

@@ -165,6 +165,9 @@ async fn serve(settings: Settings) -> Result<()> {
             without: loops::left_out(&settings.loops),
         },
     };
+    for plugin in settings.admission.without_effect() {
+        tracing::warn!(plugin, "this admission plugin comes with the extension part and does nothing yet");
+    }
     let api = Api::new(config).map_err(|error| {
         anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
     })?;

@@ -102,6 +102,21 @@ impl Selection {
         self.exact(Which::Name)
     }
 
+    /// The key of the one object that can match, if name and place leave no other.
+    pub fn exact_key(&self, storage: &Storage) -> Option<String> {
+        let name = self.exact_name()?;
+        match &self.scope {
+            Scope::Namespace(namespace) => Some(storage.key(namespace, name)),
+            Scope::All if !storage.namespaced => Some(storage.key("", name)),
+            Scope::All => None,
+        }
+    }
+
+    /// The one namespace asked for.
+    pub fn exact_namespace(&self) -> Option<&str> {
+        self.exact(Which::Namespace)
+    }
+
     /// The value the storage's indexed field must have.
     pub fn exact_indexed(&self, storage: &Storage) -> Option<&str> {
         let name = storage.indexed.as_ref()?;

@@ -163,8 +163,7 @@ impl Table {
             if revision < self.floor() {
                 return Err(ReadError::Expired { floor: self.floor() });
             }
-            if let (Scope::Namespace(namespace), Some(name)) = (&selection.scope, selection.exact_name()) {
-                let key = format!("{}{namespace}/{name}", row.prefix);
+            if let Some(key) = selection.exact_key(row) {
                 let found = shard.get_at(&key, revision).filter(|o| selection.matches(o)).cloned();
                 let items =
                     found.into_iter().filter(|o| after.as_ref().is_none_or(|a| o.key() > &**a)).collect();

@@ -132,6 +132,14 @@ impl<'a, 'e> Addresses<'a, 'e> {
         if wanted.is_empty() {
             let family = Family::parse(&spec.families[i]).unwrap_or(Family::V4);
             let address = self.next(family)?;
+            if let Some(why) = self.no_owner(&address) {
+                let detail = format!("failed to allocate IP: {why}");
+                let shown = shown_list(&spec.cluster_ips);
+                return Err(invalid(
+                    self.attempt,
+                    vec![FieldError::invalid("spec.clusterIPs", shown, detail)],
+                ));
+            }
             spec.cluster_ips[i] = address.to_string();
             return Ok(());
         }
@@ -149,6 +157,9 @@ impl<'a, 'e> Addresses<'a, 'e> {
             return Err(refused(FOREIGN));
         }
         // Differs from kube-apiserver: a dry run is refused for a taken address too, as the real one would be.
+        if let Some(why) = self.no_owner(&address) {
+            return Err(refused(&why));
+        }
         if self.is_taken(&address) {
             return Err(refused(TAKEN));
         }
@@ -177,6 +188,19 @@ impl<'a, 'e> Addresses<'a, 'e> {
         };
         self.take(&address)?;
         Ok(address)
+    }
+
+    /// Why this service can own no address: its name could be none. Upstream finds out when it writes the IPAddress,
+    /// long before the service itself is looked at; a dry run writes none.
+    fn no_owner(&self, address: &IpAddr) -> Option<String> {
+        let name = self.attempt.name;
+        let refused = Status::check_key_name(name).err().filter(|_| !self.attempt.dry_run)?;
+        let error = match refused.message.rsplit_once(": ") {
+            Some((_, why)) => FieldError::invalid("spec.parentRef.name", object::quote(name), why),
+            None => FieldError::required("spec.parentRef.name", ""),
+        };
+        let address = address.to_string();
+        Some(Status::invalid(NETWORKING, "IPAddress", &address, vec![error]).message)
     }
 
     fn is_taken(&self, address: &IpAddr) -> bool {

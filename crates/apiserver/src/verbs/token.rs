@@ -25,6 +25,7 @@ impl Call<'_> {
         normalise(catalog.schema(), ty, &mut asked, &mut Strict::off()).map_err(|e| {
             Status::bad_request(format!("{KIND} in version \"v1\" cannot be handled as a {KIND}: {e}"))
         })?;
+        registry::check_namespace(request, &mut asked)?;
         // The account and what the token is bound to are read as they stand, not as they stood.
         api.registry.freshen().await?;
         // Before anything is filled in: plugins judge what was asked for.

@@ -135,6 +135,9 @@ impl ServiceAccounts {
             Some(parts) => parts,
             None => ("", api_version),
         };
+        if group.is_empty() && matches!(kind, "Pod" | "Node" | "Secret") {
+            Status::check_key_name(name)?;
+        }
         let uid = match (group, kind) {
             ("", "Pod") => {
                 let pod = objects.read(Kind::Pod, namespace, name).ok_or_else(|| not_found("pods", name))?;

@@ -296,6 +296,18 @@ pub(crate) fn parse_cidr(value: &str) -> Cidr {
     }
 }
 
+/// A block as Go's old reader took it: zeros may lead, and an IPv4 address may come in IPv6 clothes.
+pub(crate) fn sloppy_cidr(value: &str) -> Option<(IpAddr, u8)> {
+    match parse_cidr(value) {
+        Cidr::Bad => None,
+        Cidr::Good(ip, bits) => Some((ip, bits)),
+        Cidr::LeadingZeros => {
+            let (address, length) = value.split_once('/')?;
+            Some((sloppy_ip(address)?, length.parse().ok()?))
+        }
+    }
+}
+
 pub(crate) fn masked(ip: IpAddr, bits: u8) -> IpAddr {
     let keep = |width: u8| if bits == 0 { 0 } else { u128::MAX << width.saturating_sub(bits) };
     match ip {

@@ -236,7 +236,9 @@ fn check_update(new: &Value, old: &Value, errors: &mut Errors) {
     errors.immutable(&SPEC.child("selector"), spec.get("selector"), before.get("selector"));
     check_template_update(spec, old, errors);
     for (name, how) in FIXED {
-        if !same(spec.get(name), before.get(name)) {
+        // All of them are pointers: an empty one is not none.
+        let alike = member(spec, name).is_some() == member(before, name).is_some();
+        if !alike || !same(spec.get(name), before.get(name)) {
             errors.invalid(&SPEC.child(name), Raw(&how.show(spec.get(name))), IMMUTABLE);
         }
     }

@@ -2,7 +2,7 @@
 
 use object::{Value, validate_text};
 
-use crate::check::text::{Cidr, masked, parse_cidr};
+use crate::check::text::{masked, sloppy_cidr};
 use crate::check::{Errors, Path, int, items, member, text, texts};
 use crate::checked::Write;
 use crate::workload::SPEC;
@@ -116,12 +116,13 @@ fn check_block(block: &Value, before: &[&str], at: &Path<'_>, errors: &mut Error
         return errors.required(&at.child("cidr"), "");
     }
     errors.cidr(&at.child("cidr"), cidr, before);
-    let Cidr::Good(network, bits) = parse_cidr(cidr) else { return };
+    // A form that is refused still says which block is meant: what does not fit into it is told as well.
+    let Some((network, bits)) = sloppy_cidr(cidr) else { return };
     for (i, except) in texts(block, "except").enumerate() {
         let list = at.child("except");
         let at = list.index(i);
         errors.cidr(&at, except, before);
-        let Cidr::Good(inner, inner_bits) = parse_cidr(except) else { continue };
+        let Some((inner, inner_bits)) = sloppy_cidr(except) else { continue };
         let inside = inner.is_ipv4() == network.is_ipv4() && masked(inner, bits) == masked(network, bits);
         if !inside || bits >= inner_bits {
             errors.invalid(&at, except, "must be a strict subset of `cidr`");

@@ -3,7 +3,7 @@
 use object::{Value, validate_text};
 
 use crate::check::internal::{Field, NULL, TEXT, internal};
-use crate::check::text::{Cidr, parse_cidr};
+use crate::check::text::sloppy_cidr;
 use crate::check::{Errors, Path, Raw, entries, int, items, member, text, texts};
 use crate::checked::Write;
 use crate::pod::validation::{quantity_value, taint_effect};
@@ -226,12 +226,9 @@ fn check_pod_cidrs(spec: &Value, errors: &mut Errors) {
         errors.cidr(&at.index(i), cidr, &[]);
     }
     if cidrs.len() > 1 {
-        let v4 = |cidr: &&str| match parse_cidr(cidr) {
-            Cidr::Good(ip, _) => Some(ip.is_ipv4()),
-            _ => None,
-        };
+        let v4 = |cidr: &&str| sloppy_cidr(cidr).map(|(ip, _)| ip.to_canonical().is_ipv4());
         let families: Vec<Option<bool>> = cidrs.iter().map(v4).collect();
-        if let Some(i) = cidrs.iter().position(|cidr| matches!(parse_cidr(cidr), Cidr::Bad)) {
+        if let Some(i) = families.iter().position(Option::is_none) {
             let why = format!("invalid CIDR[{i}]: <nil> (invalid CIDR address: {})", cidrs[i]);
             let detail = format!("invalid PodCIDRs. failed to check with dual stack with error:{why}");
             errors.internal(&at, detail);

@@ -155,12 +155,14 @@ async fn a_pods_token_names_pod_and_node_and_ends_with_the_pod() {
     assert_eq!(whoami(&cluster, &token).await.status, 401);
     assert_eq!(
         review(&cluster, &token, json!([])).await["error"],
-        json!("service account token has been invalidated")
+        json!("[invalid bearer token, service account token has been invalidated]")
     );
     let again = add_pod(&cluster, "web", "n1", json!({})).await;
     assert_eq!(
         review(&cluster, &token, json!([])).await["error"],
-        json!(format!("pod UID ({again}) does not match service account pod ref claim ({uid})"))
+        json!(format!(
+            "[invalid bearer token, pod UID ({again}) does not match service account pod ref claim ({uid})]"
+        ))
     );
     cluster.shutdown().await;
 }
@@ -184,7 +186,7 @@ async fn tokens_end_with_their_time_their_secret_and_their_account() {
     assert_eq!(whoami(&cluster, &short).await.status, 401);
     assert_eq!(
         review(&cluster, &short, json!([])).await["error"],
-        json!("service account token has expired")
+        json!("[invalid bearer token, service account token has expired]")
     );
 
     // Being deleted counts a minute later; gone counts at once; a new one of the same name is another.
@@ -200,7 +202,7 @@ async fn tokens_end_with_their_time_their_secret_and_their_account() {
     cluster.env().sleep(Duration::from_secs(62)).await;
     assert_eq!(
         review(&cluster, &long, json!([])).await["error"],
-        json!("service account default/robot has been deleted")
+        json!("[invalid bearer token, service account default/robot has been deleted]")
     );
     cluster
         .merge(format!("{CORE}/serviceaccounts/robot"), json!({"metadata": {"finalizers": null}}))
@@ -208,7 +210,7 @@ async fn tokens_end_with_their_time_their_secret_and_their_account() {
         .ok(200);
     assert_eq!(
         review(&cluster, &long, json!([])).await["error"],
-        json!("serviceaccounts \"robot\" not found")
+        json!("[invalid bearer token, serviceaccounts \"robot\" not found]")
     );
     add_robot(&cluster).await;
     assert_eq!(whoami(&cluster, &long).await.status, 401);
@@ -284,7 +286,7 @@ async fn reviews_tell_who_and_for_what() {
     assert_eq!(review(&cluster, &both, json!(["vault", "db"])).await["audiences"], json!(["vault"]));
     assert_eq!(
         review(&cluster, &own, json!(["vault"])).await,
-        json!({"user": {}, "error": format!("token audiences [\"{ISSUER}\"] is invalid for the target audiences [\"vault\"]")})
+        json!({"user": {}, "error": format!("[invalid bearer token, token audiences [\"{ISSUER}\"] is invalid for the target audiences [\"vault\"]]")})
     );
     let jane = review(&cluster, "s3cret", json!([])).await;
     assert_eq!(
@@ -342,7 +344,10 @@ async fn tokens_in_secrets_are_believed_while_the_secret_holds_them() {
     let uid = account["metadata"]["uid"].as_str().unwrap();
     let token =
         testkit::service_accounts(Settings::default()).legacy_token("default", "robot", uid, "kept").unwrap();
-    assert_eq!(review(&cluster, &token, json!([])).await["error"], json!("Token has been invalidated"));
+    assert_eq!(
+        review(&cluster, &token, json!([])).await["error"],
+        json!("[invalid bearer token, Token has been invalidated]")
+    );
     let secret = json!({"metadata": {"name": "kept", "annotations": {"kubernetes.io/service-account.name": "robot"}},
         "type": "kubernetes.io/service-account-token", "data": {"token": STANDARD.encode(&token)}});
     cluster.post(format!("{CORE}/secrets"), secret).await.ok(201);
@@ -461,5 +466,107 @@ async fn nodes_reach_what_their_pods_use_and_nothing_else() {
     assert_eq!(impostor.send().await.status, 403);
     cluster.delete(format!("{CORE}/pods/mine?gracePeriodSeconds=0")).await.ok(200);
     assert_eq!(get(format!("{CORE}/secrets/used")).await.status, 403, "the pod is gone");
+    cluster.shutdown().await;
+}
+
+/// Signed by the cluster's own key, and yet refused.
+#[tokio::test(start_paused = true)]
+async fn a_token_is_believed_neither_before_its_time_nor_with_a_broken_signature() {
+    let cluster = cluster_with_robot(301).await;
+    let good = token(&cluster, json!({})).await;
+    let key = SigningKey::from_pem(include_bytes!("../../src/service_account.key")).unwrap();
+    let mut said = claims(&good);
+    let begins = said["nbf"].as_i64().unwrap() + 3600;
+    said["nbf"] = json!(begins);
+    said["exp"] = json!(begins + 3600);
+    let early = sign(&key, &codec_value(&said)).unwrap();
+    assert_eq!(whoami(&cluster, &early).await.status, 401);
+    let refused = |why: &str| json!({"user": {}, "error": format!("[invalid bearer token, {why}]")});
+    assert_eq!(review(&cluster, &early, json!([])).await, refused("service account token is not valid yet"));
+    cluster.env().sleep(Duration::from_secs(3600)).await;
+    whoami(&cluster, &early).await.ok(201);
+    // What follows a token in its header is no part of it.
+    assert_eq!(review(&cluster, &format!("{early} more"), json!([])).await["authenticated"], true);
+
+    let other = SigningKey::from_pkcs8(&SigningKey::generate_pkcs8().unwrap()).unwrap();
+    let forged = sign(&other, &codec_value(&said)).unwrap();
+    let (signed, _) = early.rsplit_once('.').unwrap();
+    let (_, signature) = forged.rsplit_once('.').unwrap();
+    assert_eq!(
+        review(&cluster, &format!("{signed}.{signature}"), json!([])).await,
+        refused("go-jose/go-jose: error in cryptographic primitive")
+    );
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_bound_to_a_node_ends_with_the_node() {
+    let cluster = cluster_with_robot(302).await;
+    let node = cluster.post("/api/v1/nodes", json!({"metadata": {"name": "n1"}})).await.ok(201);
+    let bound = json!({"boundObjectRef": {"kind": "Node", "apiVersion": "v1", "name": "n1"}});
+    let token = token(&cluster, bound).await;
+    let uid = node["metadata"]["uid"].as_str().unwrap();
+    assert_eq!(claims(&token)["kubernetes.io"]["node"], json!({"name": "n1", "uid": uid}));
+    let extra = whoami(&cluster, &token).await.ok(201)["status"]["userInfo"]["extra"].clone();
+    assert_eq!(extra["authentication.kubernetes.io/node-name"], json!(["n1"]));
+    assert_eq!(extra["authentication.kubernetes.io/node-uid"], json!([uid]));
+
+    cluster.delete("/api/v1/nodes/n1").await.ok(200);
+    assert_eq!(whoami(&cluster, &token).await.status, 401);
+    assert_eq!(
+        review(&cluster, &token, json!([])).await["error"],
+        json!("[invalid bearer token, service account token has been invalidated]")
+    );
+    let again = cluster.post("/api/v1/nodes", json!({"metadata": {"name": "n1"}})).await.ok(201);
+    let again = again["metadata"]["uid"].as_str().unwrap();
+    assert_eq!(whoami(&cluster, &token).await.status, 401);
+    assert_eq!(
+        review(&cluster, &token, json!([])).await["error"],
+        json!(format!(
+            "[invalid bearer token, node UID ({again}) does not match service account node ref claim ({uid})]"
+        ))
+    );
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_for_an_object_without_a_name_is_a_bad_request() {
+    let cluster = cluster_with_robot(303).await;
+    for kind in ["Pod", "Node", "Secret"] {
+        let bound = |name: &str| json!({"boundObjectRef": {"kind": kind, "apiVersion": "v1", "name": name}});
+        let refused = |reply: Reply| reply.ok(400)["message"].as_str().unwrap().to_owned();
+        assert_eq!(refused(ask_token(&cluster, bound("")).await), "Name parameter required.");
+        assert_eq!(
+            refused(ask_token(&cluster, bound("a/%")).await),
+            "Name parameter invalid: \"a/%\": may not contain '/';may not contain '%'"
+        );
+    }
+    cluster.shutdown().await;
+}
+
+/// What is asked is asked in the namespace of the path, and of nothing the server makes up itself.
+#[tokio::test(start_paused = true)]
+async fn a_question_names_the_namespace_of_its_path_or_none() {
+    let cluster = cluster_with_robot(304).await;
+    let elsewhere = json!({"metadata": {"namespace": "zz"}, "spec": {"user": "u", "resourceAttributes":
+        {"namespace": "default", "verb": "get"}}});
+    let local = "/apis/authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews";
+    for path in [local.to_owned(), format!("{CORE}/serviceaccounts/robot/token")] {
+        let refused = cluster.post(path, elsewhere.clone()).await.ok(400);
+        assert_eq!(
+            refused["message"],
+            "the namespace of the provided object does not match the namespace sent on the request"
+        );
+    }
+    let metadata = json!({"name": "x", "namespace": "zz", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z",
+        "labels": {"a": "b"}});
+    let asked = json!({"metadata": metadata, "spec": {"token": "junk"}});
+    let answer = cluster.post(REVIEWS, asked).await.ok(201);
+    assert_eq!(answer["metadata"], json!({"name": "x", "labels": {"a": "b"}}));
+    // This one wants none at all; what is taken away does not count.
+    let asked =
+        json!({"metadata": {"namespace": "zz", "uid": "u"}, "spec": {"resourceAttributes": {"verb": "get"}}});
+    let own = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    assert_eq!(cluster.post(own, asked).await.ok(201)["metadata"], json!({}));
     cluster.shutdown().await;
 }

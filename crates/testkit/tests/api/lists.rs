@@ -254,3 +254,53 @@ async fn events_are_found_by_source_whichever_group_wrote_them() {
     }
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_one_name_in_one_place_has_no_next_page() {
+    let cluster = TestCluster::simulated(324).await;
+    for namespace in ["ns1", "ns2"] {
+        cluster.post("/api/v1/namespaces", json!({"metadata": {"name": namespace}})).await.ok(201);
+        for name in ["m1", "m2", "m3"] {
+            let path = format!("/api/v1/namespaces/{namespace}/secrets");
+            cluster.post(path, json!({"metadata": {"name": name}})).await.ok(201);
+        }
+    }
+    let page = |path: &'static str| {
+        let cluster = &cluster;
+        async move {
+            let list = cluster.get(path).await.ok(200);
+            let items = list["items"].as_array().unwrap().iter();
+            let names: Vec<String> = items
+                .map(|item| {
+                    format!(
+                        "{}/{}",
+                        item["metadata"]["namespace"].as_str().unwrap_or(""),
+                        item["metadata"]["name"].as_str().unwrap()
+                    )
+                })
+                .collect();
+            (names.join(" "), list["metadata"].get("continue").is_some())
+        }
+    };
+    for (path, names, more) in [
+        ("/api/v1/namespaces?limit=1&fieldSelector=metadata.name=ns1", "/ns1", false),
+        ("/api/v1/namespaces/ns1/secrets?limit=1&fieldSelector=metadata.name=m1", "ns1/m1", false),
+        // In which namespace? There may be more.
+        ("/api/v1/secrets?limit=1&fieldSelector=metadata.name=m1", "ns1/m1", true),
+        ("/api/v1/secrets?limit=1&fieldSelector=metadata.name=m1,metadata.namespace=ns1", "ns1/m1", false),
+        ("/api/v1/secrets?limit=3&fieldSelector=metadata.namespace=ns1", "ns1/m1 ns1/m2 ns1/m3", false),
+        ("/api/v1/secrets?limit=1&fieldSelector=metadata.namespace=ns1", "ns1/m1", true),
+        ("/api/v1/secrets?limit=1&fieldSelector=metadata.name=none,metadata.namespace=ns1", "", false),
+    ] {
+        assert_eq!(page(path).await, (names.to_owned(), more), "{path}");
+    }
+    // The next page begins where this one ended, in the same namespace.
+    let path = "/api/v1/secrets?limit=2&fieldSelector=metadata.namespace=ns1";
+    let first = cluster.get(path).await.ok(200);
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let rest = cluster.get(format!("{path}&continue={token}")).await.ok(200);
+    assert_eq!(rest["items"].as_array().unwrap().len(), 1);
+    assert_eq!(rest["items"][0]["metadata"]["name"], "m3");
+    assert_eq!(rest["metadata"].get("continue"), None);
+    cluster.shutdown().await;
+}

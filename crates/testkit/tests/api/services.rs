@@ -512,3 +512,35 @@ async fn the_clusters_own_objects_are_kept_in_step() {
     until(&cluster, "the namespace is back", back).await;
     cluster.shutdown().await;
 }
+
+/// As upstream: addresses are handed out before a service is judged.
+#[tokio::test(start_paused = true)]
+async fn a_full_range_is_told_before_a_broken_service() {
+    let cluster = cluster(27, "10.0.0.0/28", "30000-30003").await;
+    let broken = json!({"ports": [{"port": 0}]});
+    let without_name = || async {
+        let post = cluster.post(SERVICES, json!({"metadata": {}, "spec": {"ports": [{"port": 80}]}})).await;
+        (post.status, post.json()["message"].as_str().unwrap().to_owned())
+    };
+    // With addresses left, only what can own one gets so far.
+    let (code, message) = without_name().await;
+    assert_eq!(code, 422);
+    let before = "Service \"\" is invalid: spec.clusterIPs: Invalid value: [\"\"]: failed to allocate IP: IPAddress.networking.k8s.io \"10.0.0.";
+    assert!(message.starts_with(before), "{message}");
+    assert!(message.ends_with("\" is invalid: spec.parentRef.name: Required value"), "{message}");
+    let slash = refused(&cluster, "a/b", json!({}), 422).await;
+    assert!(slash.ends_with("spec.parentRef.name: Invalid value: \"a/b\": may not contain '/'"), "{slash}");
+    assert!(refused(&cluster, "x", broken.clone(), 422).await.contains("spec.ports[0].port"));
+    for n in 0..13 {
+        create(&cluster, &format!("s{n}"), json!({})).await;
+    }
+    let full = |name: &str| {
+        format!(
+            "Internal error occurred: failed to allocate a serviceIP for Service \"{name}\": range is full"
+        )
+    };
+    assert_eq!(refused(&cluster, "x", broken, 500).await, full("x"));
+    assert_eq!(refused(&cluster, "A_b", json!({}), 500).await, full("A_b"));
+    assert_eq!(without_name().await, (500, full("")));
+    cluster.shutdown().await;
+}

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use testkit::{Reply, TestCluster};
 
 const PODS: &str = "/api/v1/namespaces/default/pods";
+const SERVICES: &str = "/api/v1/namespaces/default/services";
 const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
 fn pod(name: &str) -> Value {
@@ -195,8 +196,14 @@ async fn two_budgets_for_one_pod_are_not_supported() {
     running(&cluster, "a", true).await;
     budget(&cluster, "one", 1, 3, 2).await;
     budget(&cluster, "two", 1, 3, 2).await;
-    let answer = evict(&cluster, "a").await.ok(201);
-    assert_eq!((&answer["status"], &answer["code"]), (&json!("Failure"), &json!(500)));
+    let answer = evict(&cluster, "a").await.ok(500);
+    let message =
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+    let failure = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message, "code": 500,
+    });
+    assert_eq!(answer, failure);
+    cluster.get(format!("{PODS}/a")).await.ok(200);
     cluster.shutdown().await;
 }
 
@@ -213,10 +220,216 @@ async fn what_needs_a_node_says_which_one_is_missing() {
     assert_eq!(cluster.get(format!("{PODS}/a/proxy/")).await.ok(400)["message"], "address not allowed");
 
     cluster.post(format!("{PODS}/a/binding"), binding("a", "n1")).await.ok(201);
-    assert_eq!(cluster.get(format!("{PODS}/a/log")).await.ok(404)["message"], "nodes \"n1\" not found");
-    let attach = cluster.post(format!("{PODS}/a/attach"), json!({})).await.ok(404);
-    assert_eq!(attach["message"], "nodes \"n1\" not found");
-    cluster.get("/api/v1/nodes/n1/proxy/metrics").await.ok(404);
-    cluster.get("/api/v1/namespaces/default/services/none/proxy/").await.ok(404);
+    // Whatever is missing is told as if it were of the kind in the path.
+    let missing = |reply: Reply, kind: &str, name: &str| {
+        let status = reply.ok(404);
+        assert_eq!(status["message"], format!("{kind} \"{name}\" not found"));
+        assert_eq!(status["details"], json!({"name": name, "kind": kind}));
+    };
+    missing(cluster.get(format!("{PODS}/a/log")).await, "pods", "n1");
+    for door in ["attach", "exec?command=ls", "portforward"] {
+        missing(cluster.post(format!("{PODS}/a/{door}"), json!({})).await, "pods", "n1");
+    }
+    missing(cluster.get("/api/v1/nodes/n1/proxy/metrics").await, "nodes", "n1");
+    missing(cluster.get(format!("{SERVICES}/none/proxy/")).await, "services", "none");
+    missing(cluster.get(format!("{SERVICES}/none:80/proxy/")).await, "services", "none");
+    cluster
+        .post(SERVICES, json!({"metadata": {"name": "x"}, "spec": {"ports": [{"port": 80}]}}))
+        .await
+        .ok(201);
+    missing(cluster.get(format!("{SERVICES}/x/proxy/")).await, "services", "x");
+
+    // A node that is there, and nobody who listens.
+    let node = json!({"metadata": {"name": "n1"}, "status": {"addresses": [{"type": "InternalIP", "address": "10.1.2.3"}]}});
+    cluster.post("/api/v1/nodes", node).await.ok(201);
+    for door in ["attach", "exec?command=ls", "portforward"] {
+        cluster.post(format!("{PODS}/a/{door}"), json!({})).await.ok(500);
+    }
+    let log = cluster.get(format!("{PODS}/a/log")).await.ok(500);
+    assert!(log["message"].as_str().unwrap().contains("node n1 at 10.1.2.3:10250"), "{log}");
+    cluster.get("/api/v1/nodes/n1/proxy/metrics").await.ok(503);
     cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_names_the_pod_and_the_namespace_of_its_path() {
+    let cluster = TestCluster::simulated(79).await;
+    bound(&cluster, "a").await;
+    running(&cluster, "a", true).await;
+    for door in ["eviction", "binding"] {
+        let body = json!({"metadata": {"name": "other", "namespace": "zz"}, "target": {"name": "n1"}});
+        let refused = cluster.post(format!("{PODS}/a/{door}"), body).await.ok(400);
+        assert_eq!(
+            refused["message"],
+            "the namespace of the provided object does not match the namespace sent on the request"
+        );
+    }
+    let bindings = "/api/v1/namespaces/default/bindings";
+    let named = |name: &str| json!({"metadata": {"name": name}, "target": {"kind": "Node", "name": "n1"}});
+    let refused = |reply: Reply| reply.ok(400)["message"].as_str().unwrap().to_owned();
+    assert_eq!(refused(cluster.post(bindings, named("")).await), "Name parameter required.");
+    assert_eq!(
+        refused(cluster.post(bindings, named("a/b")).await),
+        "Name parameter invalid: \"a/b\": may not contain '/'"
+    );
+    assert!(cluster.get(format!("{PODS}/a")).await.ok(200)["metadata"].get("deletionTimestamp").is_none());
+    cluster.shutdown().await;
+}
+
+async fn evict_with(cluster: &TestCluster, name: &str, options: Value) -> Reply {
+    let body = json!({"metadata": {"name": name}, "deleteOptions": options});
+    cluster.post(format!("{PODS}/{name}/eviction"), body).await
+}
+
+async fn allowed(cluster: &TestCluster) -> Value {
+    cluster.get(format!("{BUDGETS}/web")).await.ok(200)["status"]["disruptionsAllowed"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_is_asked_before_the_preconditions_are_looked_at() {
+    let cluster = TestCluster::simulated(320).await;
+    bound(&cluster, "a").await;
+    running(&cluster, "a", true).await;
+    budget(&cluster, "web", 0, 1, 1).await;
+    let wrong_uid = json!({"preconditions": {"uid": "zz"}});
+    let denied = evict_with(&cluster, "a", wrong_uid.clone()).await;
+    assert_eq!(denied.headers.get("retry-after"), None, "a budget does not know when");
+    let denied = denied.ok(429);
+    assert_eq!(denied["message"], "Cannot evict pod as it would violate the pod's disruption budget.");
+    assert_eq!(denied["reason"], "TooManyRequests");
+    let why = "The disruption budget web needs 1 healthy pods and has 1 currently";
+    assert_eq!(denied["details"], json!({"causes": [{"reason": "DisruptionBudget", "message": why}]}));
+    evict_with(&cluster, "a", json!({"dryRun": ["All"]})).await.ok(429);
+
+    let set = json!({"status": {"disruptionsAllowed": 1, "currentHealthy": 2}});
+    cluster.merge(format!("{BUDGETS}/web/status"), set.clone()).await.ok(200);
+    let uid = cluster.get(format!("{PODS}/a")).await.ok(200)["metadata"]["uid"].clone();
+    let conflict = evict_with(&cluster, "a", wrong_uid).await.ok(409);
+    let why = format!(
+        "the UID in the precondition (zz) does not match the UID in record ({}). The object might have been deleted and then recreated",
+        uid.as_str().unwrap()
+    );
+    assert_eq!(conflict["message"], format!("Operation cannot be fulfilled on Pod \"a\": {why}"));
+    // What it took is taken.
+    assert_eq!(allowed(&cluster).await, 0);
+    cluster.merge(format!("{BUDGETS}/web/status"), set.clone()).await.ok(200);
+    let version = cluster.get(format!("{PODS}/a")).await.version();
+    let conflict =
+        evict_with(&cluster, "a", json!({"preconditions": {"resourceVersion": "1"}})).await.ok(409);
+    let why = format!(
+        "the ResourceVersion in the precondition (1) does not match the ResourceVersion in record ({version}). The object might have been modified"
+    );
+    assert_eq!(conflict["message"], format!("Operation cannot be fulfilled on Pod \"a\": {why}"));
+
+    cluster.merge(format!("{BUDGETS}/web/status"), set).await.ok(200);
+    let bad = evict_with(&cluster, "a", json!({"dryRun": ["Foo"]})).await.ok(422);
+    assert_eq!(
+        bad["message"],
+        "DeleteOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Foo\"]: supported values: \"All\""
+    );
+    evict_with(&cluster, "a", json!({"dryRun": ["All"]})).await.ok(201);
+    assert_eq!(allowed(&cluster).await, 1);
+    let exact = json!({"preconditions": {"resourceVersion": version, "uid": uid}});
+    evict_with(&cluster, "a", exact).await.ok(201);
+    assert_eq!(allowed(&cluster).await, 0);
+    assert!(cluster.get(format!("{PODS}/a")).await.ok(200)["metadata"]["deletionTimestamp"].is_string());
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_nobody_has_looked_at_says_when_to_come_back() {
+    let cluster = TestCluster::simulated(321).await;
+    bound(&cluster, "a").await;
+    running(&cluster, "a", true).await;
+    budget(&cluster, "web", 1, 2, 1).await;
+    let behind = json!({"status": {"observedGeneration": 0}});
+    cluster.merge(format!("{BUDGETS}/web/status"), behind).await.ok(200);
+    let denied = evict(&cluster, "a").await;
+    assert_eq!(denied.headers.get("retry-after").unwrap(), "10");
+    let why = "The disruption budget web is still being processed by the server.";
+    let details =
+        json!({"causes": [{"reason": "DisruptionBudget", "message": why}], "retryAfterSeconds": 10});
+    assert_eq!(denied.ok(429)["details"], details);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_budget_says_of_unhealthy_pods_holds_for_those_alone() {
+    let cluster = TestCluster::simulated(322).await;
+    for (name, ready) in [("a", true), ("b", false), ("c", false)] {
+        bound(&cluster, name).await;
+        running(&cluster, name, ready).await;
+    }
+    budget(&cluster, "web", 0, 0, 1).await;
+    let policy = |policy: &str, healthy: i64| {
+        let spec = json!({"spec": {"unhealthyPodEvictionPolicy": policy}});
+        let cluster = &cluster;
+        async move {
+            let generation =
+                cluster.merge(format!("{BUDGETS}/web"), spec).await.ok(200)["metadata"]["generation"].clone();
+            let status = json!({"status": {"observedGeneration": generation, "currentHealthy": healthy}});
+            cluster.merge(format!("{BUDGETS}/web/status"), status).await.ok(200);
+        }
+    };
+    let deleting = |name: &str| {
+        let (cluster, path) = (&cluster, format!("{PODS}/{name}"));
+        async move { cluster.get(path).await.ok(200)["metadata"].get("deletionTimestamp").is_some() }
+    };
+    policy("IfHealthyBudget", 0).await;
+    let denied = evict(&cluster, "c").await.ok(429);
+    let why = "The disruption budget web needs 1 healthy pods and has 0 currently";
+    assert_eq!(denied["details"]["causes"][0]["message"], why);
+    policy("AlwaysAllow", 0).await;
+    evict(&cluster, "b").await.ok(201);
+    assert!(deleting("b").await && !deleting("c").await);
+    // One that goes already may be asked to again.
+    evict(&cluster, "b").await.ok(201);
+    policy("IfHealthyBudget", 1).await;
+    evict(&cluster, "c").await.ok(201);
+    assert!(deleting("c").await);
+    policy("AlwaysAllow", 1).await;
+    evict(&cluster, "a").await.ok(429);
+    assert_eq!(allowed(&cluster).await, 0);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_of_none_has_no_number() {
+    let cluster = TestCluster::simulated(323).await;
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    for (path, selector) in [
+        ("/apis/apps/v1/namespaces/default/deployments", json!({"matchLabels": {"a": "b"}})),
+        ("/apis/apps/v1/namespaces/default/replicasets", json!({"matchLabels": {"a": "b"}})),
+        ("/apis/apps/v1/namespaces/default/statefulsets", json!({"matchLabels": {"a": "b"}})),
+        ("/api/v1/namespaces/default/replicationcontrollers", json!({"a": "b"})),
+    ] {
+        let spec = json!({"replicas": 0, "selector": selector, "template": template});
+        cluster.post(path, json!({"metadata": {"name": "x"}, "spec": spec})).await.ok(201);
+        let scale = format!("{path}/x/scale");
+        let none = cluster.get(scale.as_str()).await.ok(200);
+        assert_eq!((&none["spec"], &none["status"]["replicas"]), (&json!({}), &json!(0)), "{path}");
+        // A number that is not there can be replaced, but is not zero.
+        let patch =
+            |op: &str, value: i64| json!([{"op": op, "path": "/spec/replicas", "value": value}]).to_string();
+        let json_patch = |body: String| {
+            cluster.request("PATCH", scale.as_str()).typed("application/json-patch+json", body).send()
+        };
+        json_patch(patch("test", 0)).await.ok(422);
+        assert_eq!(json_patch(patch("replace", 1)).await.ok(200)["spec"], json!({"replicas": 1}));
+        let mut wanted = cluster.merge(scale.as_str(), json!({"spec": {"replicas": 0}})).await.ok(200);
+        assert_eq!(wanted["spec"], json!({}));
+        wanted["spec"] = json!({"replicas": 2});
+        let two = cluster.put(scale.as_str(), wanted).await.ok(200);
+        assert_eq!(two["spec"], json!({"replicas": 2}));
+        assert_eq!(cluster.put(scale.as_str(), none_of(&two)).await.ok(200)["spec"], json!({}));
+        assert_eq!(cluster.get(format!("{path}/x")).await.ok(200)["spec"]["replicas"], 0);
+    }
+    cluster.shutdown().await;
+}
+
+fn none_of(scale: &Value) -> Value {
+    let mut none = scale.clone();
+    none["spec"] = json!({});
+    none
 }

@@ -1,6 +1,6 @@
 //! Answers that only make sense when one knows how kube-apiserver comes to them; clients have learnt to rely on them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::TestCluster;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -333,5 +333,113 @@ async fn an_empty_member_that_means_something_counts_as_a_change() {
     let body = policy(json!({"podSelector": web})).to_string();
     let put = cluster.request("PUT", format!("{path}/p")).typed("application/json", body);
     assert_eq!(put.send().await.ok(200)["metadata"]["generation"], 2);
+    cluster.shutdown().await;
+}
+
+/// A block in a form that is no longer taken still says which addresses it means.
+#[tokio::test(start_paused = true)]
+async fn a_network_policy_hears_of_all_its_broken_blocks_at_once() {
+    let cluster = TestCluster::simulated(325).await;
+    let path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies";
+    let refused = |cidr: &'static str, except: Value| {
+        let cluster = &cluster;
+        async move {
+            let block = json!({"ipBlock": {"cidr": cidr, "except": except}});
+            let policy = json!({"metadata": {"name": "p"}, "spec": {"podSelector": {}, "ingress": [{"from": [block]}]}});
+            let status = cluster.post(path, policy).await.ok(422);
+            let causes = status["details"]["causes"].as_array().unwrap().clone();
+            let told = |cause: &Value| {
+                let field =
+                    cause["field"].as_str().unwrap().trim_start_matches("spec.ingress[0].from[0].ipBlock.");
+                format!("{field}: {}", cause["message"].as_str().unwrap())
+            };
+            causes.iter().map(told).collect::<Vec<_>>()
+        }
+    };
+    let zeros = "must not have leading 0s in IP or prefix length";
+    let outside = "must be a strict subset of `cidr`";
+    let none = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    assert_eq!(
+        refused("010.0.0.0/8", json!(["10.1.0.0/16", "11.0.0.0/16", "10.01.0.0/16", "x"])).await,
+        [
+            format!("cidr: Invalid value: \"010.0.0.0/8\": {zeros}"),
+            format!("except[1]: Invalid value: \"11.0.0.0/16\": {outside}"),
+            format!("except[2]: Invalid value: \"10.01.0.0/16\": {zeros}"),
+            format!("except[3]: Invalid value: \"x\": {none}"),
+        ]
+    );
+    assert_eq!(
+        refused("10.0.0.0/08", json!(["10.0.0.0/07"])).await,
+        [
+            format!("cidr: Invalid value: \"10.0.0.0/08\": {zeros}"),
+            format!("except[0]: Invalid value: \"10.0.0.0/07\": {zeros}"),
+            format!("except[0]: Invalid value: \"10.0.0.0/07\": {outside}"),
+        ]
+    );
+    assert_eq!(
+        refused("10.0.0.1/8", json!(["11.0.0.0/16"])).await,
+        [
+            "cidr: Invalid value: \"10.0.0.1/8\": must not have bits set beyond the prefix length".to_owned(),
+            format!("except[0]: Invalid value: \"11.0.0.0/16\": {outside}"),
+        ]
+    );
+    assert_eq!(refused("x", json!(["y"])).await, [format!("cidr: Invalid value: \"x\": {none}")]);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn families_of_blocks_are_told_apart_in_forms_that_are_refused() {
+    let cluster = TestCluster::simulated(327).await;
+    let node = |cidrs: Value| json!({"metadata": {"name": "n"}, "spec": {"podCIDRs": cidrs}});
+    let told = |status: Value| status["details"]["causes"].as_array().unwrap().len();
+    let dual = json!(["010.0.0.0/16", "fd00::/64"]);
+    let one = cluster.post("/api/v1/nodes", node(dual)).await.ok(422);
+    assert_eq!(
+        one["message"],
+        "Node \"n\" is invalid: spec.podCIDRs[0]: Invalid value: \"010.0.0.0/16\": must not have leading 0s in IP or prefix length"
+    );
+    let same = json!(["010.0.0.0/16", "10.1.0.0/16"]);
+    assert_eq!(told(cluster.post("/api/v1/nodes", node(same.clone())).await.ok(422)), 2);
+    let ranges = json!({"metadata": {"name": "r"}, "spec": {"cidrs": same}});
+    let path = "/apis/networking.k8s.io/v1/servicecidrs";
+    assert_eq!(told(cluster.post(path, ranges).await.ok(422)), 2);
+    cluster.shutdown().await;
+}
+
+/// A policy without rules is not the same as no policy.
+#[tokio::test(start_paused = true)]
+async fn a_job_gets_no_policy_later_not_even_an_empty_one() {
+    let cluster = TestCluster::simulated(326).await;
+    let path = "/apis/batch/v1/namespaces/default/jobs";
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    cluster.post(path, json!({"metadata": {"name": "j"}, "spec": {"template": template}})).await.ok(201);
+    let replaced =
+        "spec.podReplacementPolicy: Unsupported value: \"TerminatingOrFailed\": supported values: \"Failed\"";
+    for (spec, why) in [
+        (
+            json!({"podFailurePolicy": {"rules": []}}),
+            format!("[{replaced}, spec.podFailurePolicy: Invalid value: {{\"Rules\":[]}}: field is immutable]"),
+        ),
+        (
+            json!({"podFailurePolicy": {}}),
+            format!("[{replaced}, spec.podFailurePolicy: Invalid value: {{\"Rules\":null}}: field is immutable]"),
+        ),
+        (
+            json!({"successPolicy": {"rules": []}}),
+            "[spec.successPolicy: Invalid value: {\"Rules\":[]}: requires indexed completion mode, spec.successPolicy: Invalid value: {\"Rules\":[]}: field is immutable]".to_owned(),
+        ),
+        (
+            json!({"successPolicy": {}}),
+            "[spec.successPolicy: Invalid value: {\"Rules\":null}: requires indexed completion mode, spec.successPolicy: Invalid value: {\"Rules\":null}: field is immutable]".to_owned(),
+        ),
+        (json!({"completions": 0}), "spec.completions: Invalid value: 0: field is immutable".to_owned()),
+        (
+            json!({"managedBy": ""}),
+            "[spec.managedBy: Required value, spec.managedBy: Invalid value: \"\": field is immutable]".to_owned(),
+        ),
+    ] {
+        let status = cluster.merge(format!("{path}/j"), json!({"spec": spec})).await.ok(422);
+        assert_eq!(status["message"], format!("Job.batch \"j\" is invalid: {why}"));
+    }
     cluster.shutdown().await;
 }
