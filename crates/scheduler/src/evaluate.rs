@@ -19,18 +19,19 @@ use std::sync::Arc;
 use crate::cluster::{Cluster, NodeIx};
 use crate::config::{Config, Profile};
 use crate::nominated::Nominated;
-use crate::plugin::{Plugin, Plugins};
+use crate::plugin::Plugin;
 use crate::pod::Pod;
 use crate::selectors::Selectors;
 use crate::verdict::{Diagnosis, Verdict};
 use filter::Ready;
 use local::{Change, Local, Scores};
 use plan::Plan;
+use score::Board;
 
 /// Below this many nodes all are looked at, and at least so many are found.
 const MIN_FEASIBLE: i64 = 100;
 const MIN_PERCENTAGE: i64 = 5;
-/// Specs remembered node by node, 40 bytes a node; the least recently used goes.
+/// Specs remembered node by node, 40 bytes a node; the least recently used go.
 const MAX_LOCALS: usize = 64;
 const MAX_PLANS: usize = 4096;
 
@@ -38,8 +39,11 @@ pub struct Evaluator {
     config: Arc<Config>,
     locals: HashMap<(usize, u64), Local>,
     plans: HashMap<(usize, u64), Plan>,
-    /// Room for what is found of nodes that do not fit, kept from decision to decision.
+    /// Room for what is found of the nodes, kept from decision to decision.
+    fit: Vec<(NodeIx, Scores)>,
+    unfit: Vec<(NodeIx, Verdict)>,
     verdicts: Vec<(NodeIx, Verdict)>,
+    board: Board,
     /// Where in the order of nodes the next search starts.
     start: usize,
     tick: u64,
@@ -72,7 +76,10 @@ impl Evaluator {
             config,
             locals: HashMap::new(),
             plans: HashMap::new(),
+            fit: Vec::new(),
+            unfit: Vec::new(),
             verdicts: Vec::new(),
+            board: Board::default(),
             start: 0,
             tick: 0,
         }
@@ -109,8 +116,7 @@ impl Evaluator {
         work: &mut Work,
         rng: Rng,
     ) -> Outcome {
-        let verdicts = std::mem::take(&mut self.verdicts);
-        let mut diagnosis = Diagnosis { nodes: cluster.order().len(), verdicts, ..Diagnosis::default() };
+        let mut diagnosis = Diagnosis { nodes: cluster.order().len(), ..Diagnosis::default() };
         let named = work.named && profile.filter.has(Plugin::NodeAffinity);
         let named = named.then(|| pod.class.spec.required.named_nodes()).flatten();
         if let Some(named) = &named {
@@ -131,18 +137,20 @@ impl Evaluator {
             named.map(|names| names.into_iter().filter_map(|name| cluster.node_ix(name)).collect());
         let nodes = named.as_deref().unwrap_or(cluster.order());
         let wanted = self.feasible_wanted(profile, nodes.len());
-        let mut fit: Vec<(NodeIx, Scores)> = Vec::with_capacity(wanted.min(nodes.len()));
         let start = if nodes.is_empty() { 0 } else { self.start % nodes.len() };
         let in_turn = || nodes[start..].iter().chain(&nodes[..start]);
+        let Evaluator { fit, unfit, .. } = self;
+        fit.clear();
+        unfit.clear();
         let mut looked_at = 0;
         for ix in in_turn() {
             looked_at += 1;
-            if !work.local.asks_for(profile, *ix) {
+            if !work.may_fit(profile, *ix) {
                 continue;
             }
             let (verdict, scores) = work.check(cluster, nominated, profile, pod, *ix);
             if verdict != Verdict::Fits {
-                diagnosis.verdicts.push((*ix, verdict));
+                unfit.push((*ix, verdict));
                 continue;
             }
             fit.push((*ix, scores));
@@ -151,23 +159,33 @@ impl Evaluator {
             }
         }
         self.start = (self.start + looked_at) % cluster.order().len();
-        if !fit.is_empty() {
-            self.verdicts = diagnosis.verdicts;
-            self.verdicts.clear();
-            return Outcome::Place(match fit.as_slice() {
-                [(only, _)] => *only,
-                _ => fit[one_of_the_best(&score::totals(profile, &work.plan, cluster, &fit), rng)].0,
-            });
+        match fit.as_slice() {
+            [] => {}
+            [(only, _)] => return Outcome::Place(*only),
+            _ => {
+                let totals = self.board.totals(profile, &work.plan, cluster, fit);
+                return Outcome::Place(fit[one_of_the_best(totals, rng)].0);
+            }
         }
         // Why not must be told of every node, in the words of the first filter that objects.
-        diagnosis.verdicts.clear();
-        diagnosis
-            .verdicts
-            .extend(in_turn().map(|ix| (*ix, work.check(cluster, nominated, profile, pod, *ix).0)));
-        let plugins = diagnosis.verdicts.iter().filter_map(|(_, verdict)| verdict.plugin());
-        let found: Plugins = plugins.collect();
-        found.iter().for_each(|plugin| diagnosis.plugins.insert(plugin));
+        diagnosis.verdicts = std::mem::take(&mut self.verdicts);
+        let mut known = unfit.iter().peekable();
+        for ix in in_turn() {
+            let verdict = match known.next_if(|(known, _)| known == ix) {
+                Some((_, verdict)) => *verdict,
+                None => work.check(cluster, nominated, profile, pod, *ix).0,
+            };
+            diagnosis.counts.add(verdict);
+            diagnosis.verdicts.push((*ix, verdict));
+        }
+        diagnosis.counts.plugins().for_each(|plugin| diagnosis.plugins.insert(plugin));
         Outcome::Unfit(diagnosis)
+    }
+
+    /// A diagnosis that nobody needs any more: the next is made in its room.
+    pub fn take_back(&mut self, diagnosis: Diagnosis) {
+        self.verdicts = diagnosis.verdicts;
+        self.verdicts.clear();
     }
 
     /// How many nodes must fit before the search ends: fewer, in proportion, of more.
@@ -216,12 +234,13 @@ impl Evaluator {
             self.locals.insert((profile, spec), work.local);
         }
         self.plans.insert((profile, class), work.plan);
+        // Half at once, so that looking through them all is paid for by many.
         if self.locals.len() > MAX_LOCALS {
-            let oldest = self.locals.values().map(|l| l.used).min().unwrap_or(0);
-            self.locals.retain(|_, local| local.used != oldest);
+            let mut used: Vec<u64> = self.locals.values().map(|local| local.used).collect();
+            let (_, limit, _) = used.select_nth_unstable(MAX_LOCALS / 2);
+            self.locals.retain(|_, local| local.used >= *limit);
         }
         if self.plans.len() > MAX_PLANS {
-            // Half at once, so that looking through them all is paid for by many.
             let limit = self.tick.saturating_sub(MAX_PLANS as u64 / 2);
             self.plans.retain(|_, plan| plan.used >= limit);
         }
@@ -264,7 +283,7 @@ impl Evaluator {
             .filter(|(_, (verdict, _))| *verdict == Verdict::Fits)
             .map(|(ix, (_, scores))| (*ix, *scores))
             .collect();
-        let totals = score::totals(profile, &work.plan, cluster, &fit);
+        let totals = self.board.totals(profile, &work.plan, cluster, &fit).to_vec();
         self.end(work);
         let total = |ix: NodeIx| fit.iter().position(|(other, _)| *other == ix).map(|at| totals[at]);
         checked.into_iter().map(|(ix, (v, _))| (cluster.node_name(ix).clone(), v, total(ix))).collect()
@@ -272,6 +291,12 @@ impl Evaluator {
 }
 
 impl Work {
+    /// `false` where bits say so: the node is not one the pod asks for, or pods keep it closed.
+    #[inline]
+    fn may_fit(&self, profile: &Profile, ix: NodeIx) -> bool {
+        self.local.asks_for(profile, ix) && self.ready.open(ix)
+    }
+
     /// All filters on one node, as it will be when the pods nominated for it have come, and as it is.
     #[inline]
     fn check(
@@ -306,7 +331,7 @@ impl Work {
     }
 
     fn after(&self, cluster: &Cluster, profile: &Profile, pod: &Pod, ix: NodeIx, change: &Change) -> Verdict {
-        match self.local.verdict(cluster, profile, ix, change) {
+        match self.local.verdict(cluster, profile, ix, Some(change)) {
             Verdict::Fits => filter::verdict_after(&self.plan, &self.ready, cluster, &pod.class, ix, change),
             verdict => verdict,
         }

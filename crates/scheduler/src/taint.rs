@@ -24,7 +24,7 @@ pub enum Effect {
     Other,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Toleration {
     /// Empty is every key.
     pub key: String,
@@ -34,7 +34,7 @@ pub struct Toleration {
     pub effect: Option<Effect>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     Equal,
     Exists,

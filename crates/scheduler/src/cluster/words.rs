@@ -35,6 +35,9 @@ pub struct Words {
     with_key: HashMap<Word, Nodes>,
     with_name: HashMap<Word, NodeIx>,
     there: Bits,
+    cordoned: Bits,
+    /// Of each node; [`NONE`] while it is not there.
+    taint_set: Vec<TaintSet>,
     epoch: u64,
 }
 
@@ -44,8 +47,9 @@ struct Coded {
     /// Keys and values, sorted.
     labels: Box<[(Word, Word)]>,
     taints: TaintSet,
-    unschedulable: bool,
 }
+
+const NONE: TaintSet = TaintSet::MAX;
 
 impl Words {
     /// Larger after a label, a taint or a node came or went.
@@ -68,6 +72,11 @@ impl Words {
     pub fn having_key(&self, key: &str) -> Bits {
         let nodes = self.keys.number(key).and_then(|key| self.with_key.get(&key));
         nodes.map_or_else(|| Bits::none(self.width()), |nodes| nodes.bits(self.width()))
+    }
+    /// The nodes with the same value of a key as this one.
+    pub fn alike(&self, node: NodeIx, key: &str) -> Option<&Nodes> {
+        let key = self.key(key)?;
+        self.with_pair.get(&(key, self.label(node, key)?))
     }
     pub fn named(&self, name: &str) -> Option<NodeIx> {
         self.with_name.get(&self.values.number(name)?).copied()
@@ -96,20 +105,26 @@ impl Words {
     }
     #[inline]
     pub fn taint_set(&self, node: NodeIx) -> Option<TaintSet> {
-        Some(self.nodes[node as usize].as_ref()?.taints)
+        Some(self.taint_set[node as usize]).filter(|set| *set != NONE)
     }
     #[inline]
     pub fn unschedulable(&self, node: NodeIx) -> bool {
-        self.nodes[node as usize].as_ref().is_some_and(|node| node.unschedulable)
+        self.cordoned.has(node)
     }
 
     pub(super) fn grow(&mut self) {
         self.nodes.push(None);
+        self.taint_set.push(NONE);
     }
 
     /// A node came, changed or went; the answer is whether its labels or taints are others.
     pub(super) fn set_node(&mut self, ix: NodeIx, node: Option<&Node>) -> bool {
+        match node.is_some_and(|node| node.unschedulable) {
+            true => self.cordoned.insert(ix),
+            false => self.cordoned.remove(ix),
+        }
         let new = node.map(|node| self.code(node));
+        self.taint_set[ix as usize] = new.as_ref().map_or(NONE, |new| new.taints);
         // After the new one was coded: a word both have does not go and come.
         let old = std::mem::replace(&mut self.nodes[ix as usize], new);
         let new = self.nodes[ix as usize].as_ref();
@@ -161,12 +176,7 @@ impl Words {
         let mut labels: Box<[(Word, Word)]> = words.collect();
         labels.sort_unstable();
         let taints: Arc<[Taint]> = Arc::from(&*node.taints);
-        Coded {
-            name: self.values.add(&node.name),
-            labels,
-            taints: self.taints.add(&taints),
-            unschedulable: node.unschedulable,
-        }
+        Coded { name: self.values.add(&node.name), labels, taints: self.taints.add(&taints) }
     }
 
     fn let_go(&mut self, node: &Coded) {

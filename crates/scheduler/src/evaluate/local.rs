@@ -69,10 +69,9 @@ pub struct Entry {
 /// Taints and affinity are not yet normalised over the nodes that fit.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Scores {
-    pub fit: i16,
-    pub balanced: i16,
-    pub image: i16,
-    pub taints: i16,
+    /// Those that look at resources and images, each times its weight.
+    pub resources: i64,
+    pub taints: i32,
     pub affinity: i32,
 }
 
@@ -171,7 +170,7 @@ impl Local {
             self.evaluated += 1;
         }
         let mut entry = Entry { generation, verdict: Verdict::Fits, scores: Scores::default() };
-        entry.verdict = self.verdict(cluster, profile, ix, &Change::default());
+        entry.verdict = self.verdict(cluster, profile, ix, None);
         if entry.verdict == Verdict::Fits {
             entry.scores = self.scores(cluster, profile, ix);
         }
@@ -181,7 +180,15 @@ impl Local {
         entry
     }
 
-    pub fn verdict(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, change: &Change) -> Verdict {
+    /// What is found about a node, as it is or after the change.
+    #[inline]
+    pub fn verdict(
+        &self,
+        cluster: &Cluster,
+        profile: &Profile,
+        ix: NodeIx,
+        change: Option<&Change>,
+    ) -> Verdict {
         let words = cluster.words();
         let on = |plugin: Plugin| profile.filter.has(plugin);
         if on(Plugin::NodeUnschedulable) && !self.unschedulable_ok && words.unschedulable(ix) {
@@ -199,10 +206,10 @@ impl Local {
             }
         }
         if on(Plugin::NodePorts) && !self.spec.ports.is_empty() {
-            let taken = if change.is_empty() {
-                conflict(&self.spec.ports, cluster.ports_on(ix))
-            } else {
-                conflict(&self.spec.ports, change.specs(cluster, ix).flat_map(|spec| &spec.ports))
+            let ports = &self.spec.ports;
+            let taken = match change {
+                None => conflict(ports, cluster.ports_on(ix)),
+                Some(change) => conflict(ports, change.specs(cluster, ix).flat_map(|spec| &spec.ports)),
             };
             if taken {
                 return Verdict::PortTaken;
@@ -211,17 +218,19 @@ impl Local {
         if on(Plugin::NodeResourcesFit) { self.fits(cluster, ix, change) } else { Verdict::Fits }
     }
 
-    fn fits(&self, cluster: &Cluster, ix: NodeIx, change: &Change) -> Verdict {
+    #[inline]
+    fn fits(&self, cluster: &Cluster, ix: NodeIx, change: Option<&Change>) -> Verdict {
         let columns = cluster.columns();
         let (mut bits, mut unresolvable) = (0u64, false);
-        let pods = columns.pods(ix) + change.added.len() as i64 - change.removed.len() as i64;
+        let more = change.map_or(0, |change| change.added.len() as i64 - change.removed.len() as i64);
+        let pods = columns.pods(ix) + more;
         if pods + 1 > columns.pods_allowed(ix) {
             bits |= 1;
         }
         for (i, request) in self.requests.iter().enumerate() {
             let allocatable = columns.allocatable(request.column, ix);
             let mut requested = columns.requested(request.column, ix);
-            if !change.is_empty() {
+            if let Some(change) = change {
                 requested += change.requested(cluster, &self.spec.requests[i].0);
             }
             if request.amount > allocatable - requested && !request.ignored {
@@ -233,16 +242,19 @@ impl Local {
     }
 
     fn scores(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Scores {
-        let on = |plugin: Plugin| profile.weight(plugin) != 0;
+        let weight = |plugin: Plugin| profile.weight(plugin);
+        let on = |plugin: Plugin| weight(plugin) != 0;
         let mut scores = Scores::default();
         if on(Plugin::NodeResourcesFit) {
-            scores.fit = self.fit_score(cluster, &profile.fit.strategy, ix) as i16;
+            let score = self.fit_score(cluster, &profile.fit.strategy, ix);
+            scores.resources += score * weight(Plugin::NodeResourcesFit);
         }
         if on(Plugin::NodeResourcesBalancedAllocation) && !self.balanced.is_empty() {
-            scores.balanced = self.balance_score(cluster, ix) as i16;
+            let score = self.balance_score(cluster, ix);
+            scores.resources += score * weight(Plugin::NodeResourcesBalancedAllocation);
         }
-        if on(Plugin::ImageLocality) {
-            scores.image = self.image_score(cluster, ix) as i16;
+        if on(Plugin::ImageLocality) && !self.images.is_empty() {
+            scores.resources += self.image_score(cluster, ix) * weight(Plugin::ImageLocality);
         }
         if on(Plugin::TaintToleration) {
             let words = cluster.words();
@@ -253,7 +265,7 @@ impl Local {
                     .taint_set(ix)
                     .map_or(0, |set| taint::intolerable(words.taints(set), &self.spec.tolerations))
             });
-            scores.taints = taints.min(i64::from(i16::MAX)) as i16;
+            scores.taints = taints.min(i64::from(i16::MAX)) as i32;
         }
         if on(Plugin::NodeAffinity) {
             let wanted = self.preferred.score(ix) + self.added_preferred.score(ix);
@@ -290,7 +302,7 @@ impl Local {
         match strategy {
             _ if weights == 0 => 0,
             Strategy::RequestedToCapacityRatio(_) => (sum as f64 / weights as f64).round() as i64,
-            _ => sum / weights,
+            _ => quotient(sum, weights),
         }
     }
 
@@ -314,7 +326,7 @@ impl Local {
     }
 
     fn image_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
-        if self.images.is_empty() || self.spec.containers == 0 {
+        if self.spec.containers == 0 {
             return 0;
         }
         let all = cluster.order().len().max(1) as f64;
@@ -373,9 +385,17 @@ fn balance(used: &[f64]) -> i64 {
 fn share(part: i64, whole: i64) -> i64 {
     // Bytes of memory times a hundred fit; only absurd amounts need the wider type.
     match part.checked_mul(MAX_SCORE) {
-        Some(product) => product / whole,
+        Some(product) => quotient(product, whole),
         None => (i128::from(part) * i128::from(MAX_SCORE) / i128::from(whole)) as i64,
     }
+}
+
+/// As `a / b`. Where both are exact as floats and so is their sum, the float quotient is never rounded up to a whole
+/// number it is below, and dividing floats takes a fraction of the time.
+#[inline]
+pub fn quotient(a: i64, b: i64) -> i64 {
+    const EXACT: u64 = 1 << 52;
+    if (a as u64) < EXACT && (b as u64) < EXACT && b != 0 { (a as f64 / b as f64) as i64 } else { a / b }
 }
 
 fn on_shape(shape: &[(i64, i64)], used: i64) -> i64 {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use object::selector::LabelSelector;
 
 use super::by_label::must_have;
-use crate::pod::{Class, PodTerm};
+use crate::pod::{Class, Held, PodTerm};
 use crate::read::Labels;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Question {
     /// Those of a namespace that are not going away, for spreading.
-    Spread { namespace: Arc<str>, selector: LabelSelector },
+    Spread { namespace: Arc<str>, selector: Arc<LabelSelector> },
     /// Those that all terms mean.
-    Terms(Vec<PodTerm>),
-    /// Those that hold a term, by its text.
-    Holders(String),
+    Terms(Vec<Arc<PodTerm>>),
+    /// Those that hold a term.
+    Holders(Arc<Held>),
 }
 
 impl Question {
@@ -27,16 +27,11 @@ impl Question {
                     && selector.matches(&|key| class.label(key))
             }
             Question::Terms(terms) => {
-                let matches = |t: &PodTerm| t.matches(&class.namespace, namespace_labels, &class.labels);
+                let matches = |t: &Arc<PodTerm>| t.matches(&class.namespace, namespace_labels, &class.labels);
                 !terms.is_empty() && terms.iter().all(matches)
             }
-            Question::Holders(text) => class.holds(text),
+            Question::Holders(held) => class.holds(held),
         }
-    }
-
-    /// Equal for equal questions.
-    pub(super) fn text(&self) -> String {
-        format!("{self:?}")
     }
 
     /// A label all the pods must have.
@@ -50,7 +45,7 @@ impl Question {
 
     /// Whether the labels of namespaces decide which pods are meant.
     pub(super) fn chooses_namespaces(&self) -> bool {
-        let by_label = |t: &PodTerm| t.namespace_selector != LabelSelector::nothing();
+        let by_label = |t: &Arc<PodTerm>| t.namespace_selector != LabelSelector::nothing();
         matches!(self, Question::Terms(terms) if terms.iter().any(by_label))
     }
 }

@@ -74,7 +74,7 @@ impl World {
         }
         for c in hard {
             let Some(value) = node.label(&c.topology_key) else { return Verdict::NoTopologyLabel };
-            let keys: Vec<&str> = hard.iter().map(|c| c.topology_key.as_str()).collect();
+            let keys: Vec<&str> = hard.iter().map(|c| &*c.topology_key).collect();
             let counts = self.domains(pod, c, &keys);
             let least = if (counts.len() as i64) < c.min_domains {
                 0
@@ -219,9 +219,9 @@ impl World {
             for placed in self.on(other) {
                 let mut terms: Vec<(i64, &PodTerm)> = Vec::new();
                 let own = pod.class.preferred.iter().filter(|(_, t)| self.means(t, &placed.class));
-                terms.extend(own.map(|(w, t)| (*w, t)));
-                let theirs = placed.class.preferred.iter().map(|(w, t)| (*w, t));
-                let hard = placed.class.affinity.iter().map(|t| (1, t));
+                terms.extend(own.map(|(w, t)| (*w, &**t)));
+                let theirs = placed.class.preferred.iter().map(|(w, t)| (*w, &**t));
+                let hard = placed.class.affinity.iter().map(|t| (1, &**t));
                 terms.extend(theirs.chain(hard).filter(|(_, t)| self.means(t, &pod.class)));
                 for (weight, term) in terms {
                     let there = other.label(&term.topology_key);
@@ -244,8 +244,7 @@ impl World {
     }
 
     fn add_spread(&self, pod: &Pod, fit: &[&Arc<Node>], soft: &[Constraint], own: bool, totals: &mut [i64]) {
-        let keys: Vec<&str> =
-            if own { soft.iter().map(|c| c.topology_key.as_str()).collect() } else { Vec::new() };
+        let keys: Vec<&str> = if own { soft.iter().map(|c| &*c.topology_key).collect() } else { Vec::new() };
         let ignored = |n: &Node| keys.iter().any(|key| n.label(key).is_none());
         let mut scores = Vec::new();
         for node in fit {
@@ -253,12 +252,12 @@ impl World {
             for c in soft {
                 let counted = fit.iter().filter(|n| !ignored(n));
                 let mut values: Vec<&str> = counted.map(|n| n.label(&c.topology_key).unwrap_or("")).collect();
-                if c.topology_key != HOSTNAME {
+                if &*c.topology_key != HOSTNAME {
                     values.sort_unstable();
                     values.dedup();
                 }
                 let Some(value) = node.label(&c.topology_key) else { continue };
-                let count = match c.topology_key.as_str() {
+                let count = match &*c.topology_key {
                     HOSTNAME => self.matching(pod, c, node),
                     _ => self.domains(pod, c, &keys).get(value).copied().unwrap_or(0),
                 };
