@@ -40,8 +40,8 @@ pub struct Evaluator {
     locals: HashMap<(usize, u64), Local>,
     plans: HashMap<(usize, u64), Plan>,
     /// Room for what is found of the nodes, kept from decision to decision.
-    fit: Vec<(NodeIx, Scores)>,
-    unfit: Vec<(NodeIx, Verdict)>,
+    fit: Vec<NodeIx>,
+    scores: Vec<Scores>,
     verdicts: Vec<(NodeIx, Verdict)>,
     board: Board,
     /// Where in the order of nodes the next search starts.
@@ -77,7 +77,7 @@ impl Evaluator {
             locals: HashMap::new(),
             plans: HashMap::new(),
             fit: Vec::new(),
-            unfit: Vec::new(),
+            scores: Vec::new(),
             verdicts: Vec::new(),
             board: Board::default(),
             start: 0,
@@ -129,7 +129,7 @@ impl Evaluator {
             diagnosis.others = Some(words);
         }
         if let Some(ix) = cluster.node_ix(&pod.nominated_node)
-            && work.check(cluster, nominated, profile, pod, ix).0 == Verdict::Fits
+            && work.fits(cluster, nominated, profile, pod, ix)
         {
             return Outcome::Place(ix);
         }
@@ -139,42 +139,32 @@ impl Evaluator {
         let wanted = self.feasible_wanted(profile, nodes.len());
         let start = if nodes.is_empty() { 0 } else { self.start % nodes.len() };
         let in_turn = || nodes[start..].iter().chain(&nodes[..start]);
-        let Evaluator { fit, unfit, .. } = self;
+        let Evaluator { fit, scores, .. } = self;
         fit.clear();
-        unfit.clear();
         let mut looked_at = 0;
         for ix in in_turn() {
             looked_at += 1;
-            if !work.may_fit(profile, *ix) {
-                continue;
-            }
-            let (verdict, scores) = work.check(cluster, nominated, profile, pod, *ix);
-            if verdict != Verdict::Fits {
-                unfit.push((*ix, verdict));
-                continue;
-            }
-            fit.push((*ix, scores));
-            if fit.len() >= wanted {
-                break;
+            if work.may_fit(profile, *ix) && work.fits(cluster, nominated, profile, pod, *ix) {
+                fit.push(*ix);
+                if fit.len() >= wanted {
+                    break;
+                }
             }
         }
         self.start = (self.start + looked_at) % cluster.order().len();
         match fit.as_slice() {
             [] => {}
-            [(only, _)] => return Outcome::Place(*only),
+            [only] => return Outcome::Place(*only),
             _ => {
-                let totals = self.board.totals(profile, &work.plan, cluster, fit);
-                return Outcome::Place(fit[one_of_the_best(totals, rng)].0);
+                work.local.score(cluster, profile, fit, scores);
+                let totals = self.board.totals(profile, &work.plan, cluster, fit, scores);
+                return Outcome::Place(fit[one_of_the_best(totals, rng)]);
             }
         }
         // Why not must be told of every node, in the words of the first filter that objects.
         diagnosis.verdicts = std::mem::take(&mut self.verdicts);
-        let mut known = unfit.iter().peekable();
         for ix in in_turn() {
-            let verdict = match known.next_if(|(known, _)| known == ix) {
-                Some((_, verdict)) => *verdict,
-                None => work.check(cluster, nominated, profile, pod, *ix).0,
-            };
+            let verdict = work.verdict(cluster, nominated, profile, pod, *ix);
             diagnosis.counts.add(verdict);
             diagnosis.verdicts.push((*ix, verdict));
         }
@@ -276,17 +266,19 @@ impl Evaluator {
         let (config, nominated) = (self.config.clone(), Nominated::default());
         let profile = &config.profiles[0];
         let nodes = cluster.order().to_vec();
-        let checked: Vec<_> =
-            nodes.iter().map(|ix| (*ix, work.check(cluster, &nominated, profile, pod, *ix))).collect();
-        let fit: Vec<(NodeIx, Scores)> = checked
-            .iter()
-            .filter(|(_, (verdict, _))| *verdict == Verdict::Fits)
-            .map(|(ix, (_, scores))| (*ix, *scores))
-            .collect();
-        let totals = self.board.totals(profile, &work.plan, cluster, &fit).to_vec();
+        let checked: Vec<(NodeIx, Verdict)> =
+            nodes.iter().map(|ix| (*ix, work.verdict(cluster, &nominated, profile, pod, *ix))).collect();
+        let fit: Vec<NodeIx> =
+            nodes.into_iter().filter(|ix| work.fits(cluster, &nominated, profile, pod, *ix)).collect();
+        assert!(
+            checked.iter().filter(|(_, v)| *v == Verdict::Fits).map(|(ix, _)| *ix).eq(fit.iter().copied())
+        );
+        let mut scores = Vec::new();
+        work.local.score(cluster, profile, &fit, &mut scores);
+        let totals = self.board.totals(profile, &work.plan, cluster, &fit, &scores).to_vec();
         self.end(work);
-        let total = |ix: NodeIx| fit.iter().position(|(other, _)| *other == ix).map(|at| totals[at]);
-        checked.into_iter().map(|(ix, (v, _))| (cluster.node_name(ix).clone(), v, total(ix))).collect()
+        let total = |ix: NodeIx| fit.iter().position(|other| *other == ix).map(|at| totals[at]);
+        checked.into_iter().map(|(ix, v)| (cluster.node_name(ix).clone(), v, total(ix))).collect()
     }
 }
 
@@ -297,30 +289,54 @@ impl Work {
         self.local.asks_for(profile, ix) && self.ready.open(ix)
     }
 
-    /// All filters on one node, as it will be when the pods nominated for it have come, and as it is.
+    /// Whether all filters let the pod on a node, as it will be when the pods nominated for it have come, and as it is.
     #[inline]
-    fn check(
+    fn fits(
         &mut self,
         cluster: &Cluster,
         nominated: &Nominated,
         profile: &Profile,
         pod: &Pod,
         ix: NodeIx,
-    ) -> (Verdict, Scores) {
-        if !nominated.is_empty() {
-            let change = self.expected(cluster, nominated, pod, ix);
-            if !change.is_empty() {
-                let verdict = self.after(cluster, profile, pod, ix, &change);
-                if verdict != Verdict::Fits {
-                    return (verdict, Scores::default());
-                }
-            }
+    ) -> bool {
+        self.local.fits(cluster, profile, ix)
+            && filter::verdict(&self.plan, &self.ready, cluster, ix) == Verdict::Fits
+            && (nominated.is_empty()
+                || self.verdict_when_they_came(cluster, nominated, profile, pod, ix) == Verdict::Fits)
+    }
+
+    /// The same in the words of the first filter that objects.
+    fn verdict(
+        &self,
+        cluster: &Cluster,
+        nominated: &Nominated,
+        profile: &Profile,
+        pod: &Pod,
+        ix: NodeIx,
+    ) -> Verdict {
+        let verdict = self.verdict_when_they_came(cluster, nominated, profile, pod, ix);
+        if verdict != Verdict::Fits {
+            return verdict;
         }
-        let entry = self.local.entry(cluster, profile, ix);
-        if entry.verdict != Verdict::Fits {
-            return (entry.verdict, entry.scores);
+        match self.local.verdict(cluster, profile, ix, None) {
+            Verdict::Fits => filter::verdict(&self.plan, &self.ready, cluster, ix),
+            verdict => verdict,
         }
-        (filter::verdict(&self.plan, &self.ready, cluster, ix), entry.scores)
+    }
+
+    fn verdict_when_they_came(
+        &self,
+        cluster: &Cluster,
+        nominated: &Nominated,
+        profile: &Profile,
+        pod: &Pod,
+        ix: NodeIx,
+    ) -> Verdict {
+        if nominated.is_empty() {
+            return Verdict::Fits;
+        }
+        let change = self.expected(cluster, nominated, pod, ix);
+        if change.is_empty() { Verdict::Fits } else { self.after(cluster, profile, pod, ix, &change) }
     }
 
     /// The pods that will come to a node and are at least as important.

@@ -154,12 +154,6 @@ impl Counters {
         let domains = match asked.domains.iter().position(found) {
             Some(domains) => domains,
             None => {
-                // One that many different pods ask over places of their own forgets them now and then.
-                if asked.domains.len() >= MAX_DOMAINS && asked.used != self.tick {
-                    asked.domains.clear();
-                    self.last_serial += 1;
-                    asked.serial = self.last_serial;
-                }
                 asked.domains.push(Domains::new(topology, places));
                 asked.domains.len() - 1
             }
@@ -179,10 +173,15 @@ impl Counters {
     }
 
     fn asked_for(&mut self, question: Question) -> usize {
-        match self.by_question.get(&question) {
-            Some(at) => *at,
-            None => self.add_question(question),
+        let Some(at) = self.by_question.get(&question).copied() else { return self.add_question(question) };
+        let asked = self.questions[at].as_mut().expect("listed questions are there");
+        // One that many different pods ask over places of their own forgets these now and then.
+        if asked.domains.len() >= MAX_DOMAINS && asked.used != self.tick {
+            asked.domains.clear();
+            self.last_serial += 1;
+            asked.serial = self.last_serial;
         }
+        at
     }
 
     /// Brings a counter asked for earlier up to date; `false` when it was forgotten.

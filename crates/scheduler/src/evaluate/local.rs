@@ -37,8 +37,10 @@ pub struct Local {
     images_epoch: Option<u64>,
     /// The numbers of columns above are of this epoch.
     pub columns_epoch: u64,
-    /// Empty until the spec is asked about for the second time: most of those that differ never are.
-    entries: Vec<Entry>,
+    /// For each node twice the generation it was looked at in, and one more if it fit then. Both columns are empty until
+    /// the spec is asked about for the second time: most of those that differ never are.
+    known: Vec<u64>,
+    scored: Vec<(u64, Scores)>,
     begun: bool,
     pub used: u64,
     /// How often a node was looked at because nothing was known of it as it is.
@@ -57,13 +59,6 @@ struct Scored {
     column: usize,
     weight: i64,
     request: i64,
-}
-
-#[derive(Clone, Copy)]
-pub struct Entry {
-    generation: u64,
-    pub verdict: Verdict,
-    pub scores: Scores,
 }
 
 /// Taints and affinity are not yet normalised over the nodes that fit.
@@ -119,7 +114,8 @@ impl Local {
             images: Vec::new(),
             images_epoch: None,
             columns_epoch: cluster.columns().epoch(),
-            entries: Vec::new(),
+            known: Vec::new(),
+            scored: Vec::new(),
             begun: false,
             used: 0,
             #[cfg(test)]
@@ -144,11 +140,11 @@ impl Local {
         if self.images_epoch != Some(cluster.images_epoch()) {
             self.images_epoch = Some(cluster.images_epoch());
             self.images = self.spec.images.iter().filter_map(|name| cluster.images().number(name)).collect();
-            self.entries.clear();
+            self.scored.clear();
         }
-        let unknown = Entry { generation: 0, verdict: Verdict::Fits, scores: Scores::default() };
         if self.begun {
-            self.entries.resize(cluster.width(), unknown);
+            self.known.resize(cluster.width(), 0);
+            self.scored.resize(cluster.width(), (0, Scores::default()));
         }
         self.begun = true;
     }
@@ -159,25 +155,44 @@ impl Local {
         self.chosen.has(ix) || !profile.filter.has(Plugin::NodeAffinity)
     }
 
+    /// Whether a node fits, as it is.
     #[inline]
-    pub fn entry(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Entry {
-        let generation = cluster.generation(ix);
-        if let Some(entry) = self.entries.get(ix as usize).filter(|entry| entry.generation == generation) {
-            return *entry;
+    pub fn fits(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> bool {
+        let unfit = cluster.generation(ix) << 1;
+        if let Some(known) = self.known.get(ix as usize).filter(|known| **known | 1 == unfit | 1) {
+            return *known != unfit;
         }
         #[cfg(test)]
         {
             self.evaluated += 1;
         }
-        let mut entry = Entry { generation, verdict: Verdict::Fits, scores: Scores::default() };
-        entry.verdict = self.verdict(cluster, profile, ix, None);
-        if entry.verdict == Verdict::Fits {
-            entry.scores = self.scores(cluster, profile, ix);
+        let fits = self.verdict(cluster, profile, ix, None) == Verdict::Fits;
+        if let Some(known) = self.known.get_mut(ix as usize) {
+            *known = unfit | u64::from(fits);
         }
-        if let Some(kept) = self.entries.get_mut(ix as usize) {
-            *kept = entry;
+        fits
+    }
+
+    /// The scores of these nodes, which fit.
+    pub fn score(
+        &mut self,
+        cluster: &Cluster,
+        profile: &Profile,
+        nodes: &[NodeIx],
+        scores: &mut Vec<Scores>,
+    ) {
+        scores.clear();
+        if self.scored.is_empty() {
+            scores.extend(nodes.iter().map(|ix| self.scores(cluster, profile, *ix)));
+            return;
         }
-        entry
+        for ix in nodes {
+            let generation = cluster.generation(*ix);
+            if self.scored[*ix as usize].0 != generation {
+                self.scored[*ix as usize] = (generation, self.scores(cluster, profile, *ix));
+            }
+            scores.push(self.scored[*ix as usize].1);
+        }
     }
 
     /// What is found about a node, as it is or after the change.
@@ -215,11 +230,11 @@ impl Local {
                 return Verdict::PortTaken;
             }
         }
-        if on(Plugin::NodeResourcesFit) { self.fits(cluster, ix, change) } else { Verdict::Fits }
+        if on(Plugin::NodeResourcesFit) { self.room(cluster, ix, change) } else { Verdict::Fits }
     }
 
     #[inline]
-    fn fits(&self, cluster: &Cluster, ix: NodeIx, change: Option<&Change>) -> Verdict {
+    fn room(&self, cluster: &Cluster, ix: NodeIx, change: Option<&Change>) -> Verdict {
         let columns = cluster.columns();
         let (mut bits, mut unresolvable) = (0u64, false);
         let more = change.map_or(0, |change| change.added.len() as i64 - change.removed.len() as i64);
@@ -241,6 +256,7 @@ impl Local {
         if bits == 0 { Verdict::Fits } else { Verdict::Short { bits, unresolvable } }
     }
 
+    #[inline]
     fn scores(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Scores {
         let weight = |plugin: Plugin| profile.weight(plugin);
         let on = |plugin: Plugin| weight(plugin) != 0;

@@ -11,7 +11,6 @@ use crate::plugin::Plugin;
 #[derive(Default)]
 pub struct Board {
     totals: Vec<i64>,
-    spread: Vec<f64>,
     numbers: Vec<i64>,
     seen: Vec<bool>,
 }
@@ -23,14 +22,15 @@ impl Board {
         profile: &Profile,
         plan: &Plan,
         cluster: &Cluster,
-        fit: &[(NodeIx, Scores)],
+        fit: &[NodeIx],
+        scores: &[Scores],
     ) -> &[i64] {
         let weight = |plugin: Plugin| profile.weight(plugin);
-        let most_taints = fit.iter().map(|(_, s)| i64::from(s.taints)).max().unwrap_or(0).max(0);
-        let most_affinity = fit.iter().map(|(_, s)| i64::from(s.affinity)).max().unwrap_or(0).max(0);
+        let most_taints = i64::from(scores.iter().map(|s| s.taints).max().unwrap_or(0).max(0));
+        let most_affinity = i64::from(scores.iter().map(|s| s.affinity).max().unwrap_or(0).max(0));
         let [taints, affinity] = [Plugin::TaintToleration, Plugin::NodeAffinity].map(weight);
         self.totals.clear();
-        self.totals.extend(fit.iter().map(|(_, s)| {
+        self.totals.extend(scores.iter().map(|s| {
             // More intolerable taints are worse.
             let tolerated = match most_taints {
                 0 => MAX_SCORE,
@@ -52,49 +52,54 @@ impl Board {
     }
 
     /// Nodes in domains with fewer matching pods are better.
-    fn spread(&mut self, plan: &Plan, cluster: &Cluster, fit: &[(NodeIx, Scores)], weight: i64) {
+    fn spread(&mut self, plan: &Plan, cluster: &Cluster, fit: &[NodeIx], weight: i64) {
         let counters = cluster.counters();
         let ignored = |ix: NodeIx| {
             plan.require_all
                 && plan.soft.iter().any(|s| counters.domain(s.at.topology)[ix as usize] == NOWHERE)
         };
-        let counted = || fit.iter().map(|(ix, _)| *ix).filter(|ix| !ignored(*ix));
-        self.spread.clear();
-        self.spread.resize(fit.len(), 0.0);
-        for soft in &plan.soft {
-            let domain = counters.domain(soft.at.topology);
-            let size = if soft.hostname {
-                counted().count()
-            } else {
-                // The nodes without the label are one domain more.
-                let last = counters.domains_of(soft.at.topology);
-                self.seen.clear();
-                self.seen.resize(last + 1, false);
-                counted().for_each(|ix| self.seen[(domain[ix as usize] as usize).min(last)] = true);
-                self.seen.iter().filter(|seen| **seen).count()
-            };
-            // More domains make each pod more of a reason, or zones would weigh less than nodes.
-            let each = ((size + 2) as f64).ln();
-            let always = (soft.max_skew - 1) as f64;
-            let counts = match soft.hostname {
-                true => counters.per_node(soft.at.counter),
-                false => counters.read(soft.at.counter).counts(),
-            };
-            for (sum, (ix, _)) in self.spread.iter_mut().zip(fit) {
+        let counted = || fit.iter().copied().filter(|ix| !ignored(*ix));
+        let parts: Vec<_> = plan
+            .soft
+            .iter()
+            .map(|soft| {
+                let domain = counters.domain(soft.at.topology);
+                let size = if soft.hostname {
+                    counted().count()
+                } else {
+                    // The nodes without the label are one domain more.
+                    let last = counters.domains_of(soft.at.topology);
+                    self.seen.clear();
+                    self.seen.resize(last + 1, false);
+                    counted().for_each(|ix| self.seen[(domain[ix as usize] as usize).min(last)] = true);
+                    self.seen.iter().filter(|seen| **seen).count()
+                };
+                let counts = match soft.hostname {
+                    true => counters.per_node(soft.at.counter),
+                    false => counters.read(soft.at.counter).counts(),
+                };
+                // More domains make each pod more of a reason, or zones would weigh less than nodes.
+                let each = ((size + 2) as f64).ln();
+                (domain, counts, soft.hostname, each, (soft.max_skew - 1) as f64)
+            })
+            .collect();
+        self.numbers.clear();
+        let (mut least, mut most) = (i64::MAX, i64::MIN);
+        for ix in fit {
+            let mut sum = 0.0;
+            for (domain, counts, hostname, each, always) in &parts {
                 let here = domain[*ix as usize];
                 if here != NOWHERE {
-                    let count = counts.get(if soft.hostname { *ix } else { here });
-                    *sum += count as f64 * each + always;
+                    sum += counts.get(if *hostname { *ix } else { here }) as f64 * each + always;
                 }
             }
+            let score = rounded(sum);
+            self.numbers.push(score);
+            if !ignored(*ix) {
+                (least, most) = (least.min(score), most.max(score));
+            }
         }
-        self.numbers.clear();
-        self.numbers.extend(self.spread.iter().map(|sum| rounded(*sum)));
-        let (mut least, mut most) = (i64::MAX, i64::MIN);
-        for (score, _) in self.numbers.iter().zip(fit).filter(|(_, (ix, _))| !ignored(*ix)) {
-            (least, most) = (least.min(*score), most.max(*score));
-        }
-        for ((total, score), (ix, _)) in self.totals.iter_mut().zip(&self.numbers).zip(fit) {
+        for ((total, score), ix) in self.totals.iter_mut().zip(&self.numbers).zip(fit) {
             if !ignored(*ix) {
                 let normal =
                     if most == 0 { MAX_SCORE } else { quotient(MAX_SCORE * (most + least - score), most) };
@@ -104,7 +109,7 @@ impl Board {
     }
 
     /// Nodes near pods that are wanted, or that want this one, are better.
-    fn inter_pod(&mut self, plan: &Plan, cluster: &Cluster, fit: &[(NodeIx, Scores)], weight: i64) {
+    fn inter_pod(&mut self, plan: &Plan, cluster: &Cluster, fit: &[NodeIx], weight: i64) {
         let counters = cluster.counters();
         self.numbers.clear();
         self.numbers.resize(fit.len(), 0);
@@ -114,7 +119,7 @@ impl Board {
             if domains.total == 0 {
                 continue;
             }
-            for (sum, (ix, _)) in self.numbers.iter_mut().zip(fit) {
+            for (sum, ix) in self.numbers.iter_mut().zip(fit) {
                 *sum += worth * domains.counts().get(domain[*ix as usize]);
             }
         }
