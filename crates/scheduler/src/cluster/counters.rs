@@ -25,6 +25,7 @@ use by_label::Selectors;
 use classes::Classes;
 pub use domains::{Domains, Places};
 use domains::{PlaceSet, Topology};
+use question::Keyed;
 pub use question::Question;
 pub use tally::Tally;
 
@@ -58,7 +59,7 @@ pub struct Counters {
     words: Words,
     questions: Vec<Option<Asked>>,
     free: Vec<usize>,
-    by_question: HashMap<Arc<Question>, usize>,
+    by_question: HashMap<Arc<Keyed>, usize>,
     /// Questions by a label the pods they are about must have; not those about holders.
     by_label: Selectors<usize>,
     classes: Classes,
@@ -75,7 +76,7 @@ pub struct Counters {
 }
 
 struct Asked {
-    question: Arc<Question>,
+    keyed: Arc<Keyed>,
     serial: u64,
     used: u64,
     per_node: Tally,
@@ -173,7 +174,8 @@ impl Counters {
     }
 
     fn asked_for(&mut self, question: Question) -> usize {
-        let Some(at) = self.by_question.get(&question).copied() else { return self.add_question(question) };
+        let keyed = Keyed::from(question);
+        let Some(at) = self.by_question.get(&keyed).copied() else { return self.add_question(keyed) };
         let asked = self.questions[at].as_mut().expect("listed questions are there");
         // One that many different pods ask over places of their own forgets these now and then.
         if asked.domains.len() >= MAX_DOMAINS && asked.used != self.tick {
@@ -267,7 +269,7 @@ impl Counters {
         self.terms_version += 1;
         // Only questions that choose namespaces by label can change their answer; they are asked anew.
         let chooses =
-            |at: &usize| self.questions[*at].as_ref().is_some_and(|a| a.question.chooses_namespaces());
+            |at: &usize| self.questions[*at].as_ref().is_some_and(|a| a.keyed.question.chooses_namespaces());
         let chosen: Vec<usize> = (0..self.questions.len()).filter(chooses).collect();
         chosen.into_iter().for_each(|at| self.forget(at));
     }
@@ -285,7 +287,7 @@ impl Counters {
         }
         for at in &count.matched {
             let asked = self.questions[*at].as_mut().expect("forgotten questions leave the classes");
-            if deleting && matches!(*asked.question, Question::Spread { .. }) {
+            if deleting && matches!(asked.keyed.question, Question::Spread { .. }) {
                 continue;
             }
             asked.per_node.add(node, sign);
@@ -305,22 +307,23 @@ impl Counters {
         let mut matched: Vec<usize> = self.by_label.candidates(&class.labels).copied().collect();
         matched.retain(|at| {
             let asked = self.questions[*at].as_ref().expect("listed questions are there");
-            asked.question.about(class, labels)
+            asked.keyed.question.about(class, labels)
         });
-        let holders = class.held.iter().map(|held| Question::Holders(held.clone()));
-        matched.extend(holders.filter_map(|question| self.by_question.get(&question).copied()));
+        let holders = class.held.iter().map(|held| Keyed::from(Question::Holders(held.clone())));
+        matched.extend(holders.filter_map(|keyed| self.by_question.get(&keyed).copied()));
         // A pod may hold a term twice.
         matched.sort_unstable();
         matched.dedup();
         matched
     }
 
-    fn add_question(&mut self, question: Question) -> usize {
+    fn add_question(&mut self, keyed: Keyed) -> usize {
         self.make_room();
+        let question = &keyed.question;
         let mut per_node = Tally::new(self.words.width());
         let live_only = matches!(question, Question::Spread { .. });
         let at = self.free.pop().unwrap_or(self.questions.len());
-        for id in self.classes.candidates(&question) {
+        for id in self.classes.candidates(question) {
             let Some(count) = self.classes.get_mut(id) else { continue };
             let labels = self.namespaces.get(&count.class.namespace).unwrap_or(&self.no_labels);
             if !question.about(&count.class, labels) {
@@ -338,10 +341,10 @@ impl Counters {
             self.by_label.add(question.must_have(), at);
         }
         self.last_serial += 1;
-        let question = Arc::new(question);
-        self.by_question.insert(question.clone(), at);
+        let keyed = Arc::new(keyed);
+        self.by_question.insert(keyed.clone(), at);
         let (serial, used) = (self.last_serial, self.tick);
-        let asked = Asked { question, serial, used, per_node, domains: Vec::new() };
+        let asked = Asked { keyed, serial, used, per_node, domains: Vec::new() };
         match self.questions.get_mut(at) {
             Some(slot) => *slot = Some(asked),
             None => self.questions.push(Some(asked)),
@@ -370,11 +373,11 @@ impl Counters {
 
     fn forget(&mut self, at: usize) {
         let Some(asked) = self.questions[at].take() else { return };
-        self.by_question.remove(&asked.question);
-        if !matches!(*asked.question, Question::Holders(_)) {
-            self.by_label.remove(asked.question.must_have(), &at);
+        self.by_question.remove(&asked.keyed);
+        if !matches!(asked.keyed.question, Question::Holders(_)) {
+            self.by_label.remove(asked.keyed.question.must_have(), &at);
         }
-        for id in self.classes.candidates(&asked.question) {
+        for id in self.classes.candidates(&asked.keyed.question) {
             if let Some(count) = self.classes.get_mut(id) {
                 count.matched.retain(|other| *other != at);
             }

@@ -2,10 +2,14 @@
 //!
 //! Found out once for each spec and node, and again only after the node has changed.
 
+mod scores;
+
 use std::sync::Arc;
 
+pub use scores::quotient;
+
 use crate::cluster::{Cluster, ImageIx, NodeIx};
-use crate::config::{Profile, Strategy};
+use crate::config::Profile;
 use crate::node_selector::{Chosen, Weighed};
 use crate::plugin::Plugin;
 use crate::pod::{Spec, conflict};
@@ -13,9 +17,6 @@ use crate::taint::{self, Tolerance};
 use crate::verdict::Verdict;
 
 pub const MAX_SCORE: i64 = 100;
-const MIB: i64 = 1 << 20;
-const MIN_IMAGE_SUM: i64 = 23 * MIB;
-const MAX_IMAGE_SUM: i64 = 1000 * MIB;
 
 /// All that is known about one spec, node by node.
 pub struct Local {
@@ -162,13 +163,18 @@ impl Local {
         if let Some(known) = self.known.get(ix as usize).filter(|known| **known | 1 == unfit | 1) {
             return *known != unfit;
         }
+        self.look(cluster, profile, ix)
+    }
+
+    #[inline(never)]
+    fn look(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> bool {
         #[cfg(test)]
         {
             self.evaluated += 1;
         }
-        let fits = self.verdict(cluster, profile, ix, None) == Verdict::Fits;
+        let fits = self.judge(cluster, profile, ix, None) == Verdict::Fits;
         if let Some(known) = self.known.get_mut(ix as usize) {
-            *known = unfit | u64::from(fits);
+            *known = cluster.generation(ix) << 1 | u64::from(fits);
         }
         fits
     }
@@ -181,22 +187,21 @@ impl Local {
         nodes: &[NodeIx],
         scores: &mut Vec<Scores>,
     ) {
-        scores.clear();
         if self.scored.is_empty() {
-            scores.extend(nodes.iter().map(|ix| self.scores(cluster, profile, *ix)));
+            self.find_scores(cluster, profile, nodes, scores);
             return;
         }
-        for ix in nodes {
-            let generation = cluster.generation(*ix);
-            if self.scored[*ix as usize].0 != generation {
-                self.scored[*ix as usize] = (generation, self.scores(cluster, profile, *ix));
-            }
-            scores.push(self.scored[*ix as usize].1);
+        let changed = |ix: &NodeIx| self.scored[*ix as usize].0 != cluster.generation(*ix);
+        let changed: Vec<NodeIx> = nodes.iter().copied().filter(changed).collect();
+        self.find_scores(cluster, profile, &changed, scores);
+        for (ix, scores) in changed.iter().zip(scores.iter()) {
+            self.scored[*ix as usize] = (cluster.generation(*ix), *scores);
         }
+        scores.clear();
+        scores.extend(nodes.iter().map(|ix| self.scored[*ix as usize].1));
     }
 
     /// What is found about a node, as it is or after the change.
-    #[inline]
     pub fn verdict(
         &self,
         cluster: &Cluster,
@@ -204,6 +209,12 @@ impl Local {
         ix: NodeIx,
         change: Option<&Change>,
     ) -> Verdict {
+        self.judge(cluster, profile, ix, change)
+    }
+
+    /// Inlined where only yes or no is asked for: nothing else is then made.
+    #[inline(always)]
+    fn judge(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, change: Option<&Change>) -> Verdict {
         let words = cluster.words();
         let on = |plugin: Plugin| profile.filter.has(plugin);
         if on(Plugin::NodeUnschedulable) && !self.unschedulable_ok && words.unschedulable(ix) {
@@ -255,106 +266,6 @@ impl Local {
         }
         if bits == 0 { Verdict::Fits } else { Verdict::Short { bits, unresolvable } }
     }
-
-    #[inline]
-    fn scores(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Scores {
-        let weight = |plugin: Plugin| profile.weight(plugin);
-        let on = |plugin: Plugin| weight(plugin) != 0;
-        let mut scores = Scores::default();
-        if on(Plugin::NodeResourcesFit) {
-            let score = self.fit_score(cluster, &profile.fit.strategy, ix);
-            scores.resources += score * weight(Plugin::NodeResourcesFit);
-        }
-        if on(Plugin::NodeResourcesBalancedAllocation) && !self.balanced.is_empty() {
-            let score = self.balance_score(cluster, ix);
-            scores.resources += score * weight(Plugin::NodeResourcesBalancedAllocation);
-        }
-        if on(Plugin::ImageLocality) && !self.images.is_empty() {
-            scores.resources += self.image_score(cluster, ix) * weight(Plugin::ImageLocality);
-        }
-        if on(Plugin::TaintToleration) {
-            let words = cluster.words();
-            // Without the filter a node with a taint that forbids may be here.
-            let known = self.tolerance.of(&self.spec.tolerations, words, ix);
-            let taints = known.map(i64::from).unwrap_or_else(|| {
-                words
-                    .taint_set(ix)
-                    .map_or(0, |set| taint::intolerable(words.taints(set), &self.spec.tolerations))
-            });
-            scores.taints = taints.min(i64::from(i16::MAX)) as i32;
-        }
-        if on(Plugin::NodeAffinity) {
-            let wanted = self.preferred.score(ix) + self.added_preferred.score(ix);
-            scores.affinity = wanted.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
-        }
-        scores
-    }
-
-    fn fit_score(&self, cluster: &Cluster, strategy: &Strategy, ix: NodeIx) -> i64 {
-        let columns = cluster.columns();
-        let (mut sum, mut weights) = (0, 0);
-        for scored in &self.fit {
-            let capacity = columns.allocatable(scored.column, ix);
-            if capacity == 0 {
-                continue;
-            }
-            let requested = columns.at_least(scored.column, ix) + scored.request;
-            let score = match strategy {
-                Strategy::LeastAllocated if requested > capacity => 0,
-                Strategy::LeastAllocated => share(capacity - requested, capacity),
-                Strategy::MostAllocated => share(requested.min(capacity), capacity),
-                Strategy::RequestedToCapacityRatio(shape) => {
-                    let used = if requested > capacity { 100 } else { share(requested, capacity) };
-                    let score = on_shape(shape, used);
-                    if score <= 0 {
-                        continue;
-                    }
-                    score
-                }
-            };
-            sum += score * scored.weight;
-            weights += scored.weight;
-        }
-        match strategy {
-            _ if weights == 0 => 0,
-            Strategy::RequestedToCapacityRatio(_) => (sum as f64 / weights as f64).round() as i64,
-            _ => quotient(sum, weights),
-        }
-    }
-
-    /// How much evener the node's resources are used with the pod than without it.
-    fn balance_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
-        let columns = cluster.columns();
-        // Without the pod, and with it.
-        let mut used = [[0f64; 8]; 2];
-        let mut n = 0;
-        for scored in self.balanced.iter().take(used[0].len()) {
-            let capacity = columns.allocatable(scored.column, ix);
-            if capacity == 0 {
-                continue;
-            }
-            let requested = columns.requested(scored.column, ix);
-            used[0][n] = (requested as f64 / capacity as f64).min(1.0);
-            used[1][n] = ((requested + scored.request) as f64 / capacity as f64).min(1.0);
-            n += 1;
-        }
-        MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(&used[1][..n]) - balance(&used[0][..n])) / 2
-    }
-
-    fn image_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
-        if self.spec.containers == 0 {
-            return 0;
-        }
-        let all = cluster.order().len().max(1) as f64;
-        let mut sum = 0;
-        for image in &self.images {
-            let Some(size) = cluster.images().size(*image, ix) else { continue };
-            let spread = cluster.images().spread(*image) as f64 / all;
-            sum += (size as f64 * spread) as i64;
-        }
-        let most = MAX_IMAGE_SUM * self.spec.containers as i64;
-        MAX_SCORE * (sum.clamp(MIN_IMAGE_SUM, most) - MIN_IMAGE_SUM) / (most - MIN_IMAGE_SUM)
-    }
 }
 
 /// Pods taken off a node or put on it, in thought.
@@ -380,46 +291,4 @@ impl Change {
         let of = |ix: &u32| cluster.placed(*ix).class.spec.request(resource);
         added - self.removed.iter().map(of).sum::<i64>()
     }
-}
-
-/// From the fractions of a node's resources that are used.
-#[inline]
-fn balance(used: &[f64]) -> i64 {
-    let deviation = match used {
-        [a, b] => ((a - b) / 2.0).abs(),
-        [] | [_] => 0.0,
-        _ => {
-            let n = used.len() as f64;
-            let mean = used.iter().sum::<f64>() / n;
-            (used.iter().map(|f| (f - mean) * (f - mean)).sum::<f64>() / n).sqrt()
-        }
-    };
-    ((1.0 - deviation) * MAX_SCORE as f64) as i64
-}
-
-#[inline]
-fn share(part: i64, whole: i64) -> i64 {
-    // Bytes of memory times a hundred fit; only absurd amounts need the wider type.
-    match part.checked_mul(MAX_SCORE) {
-        Some(product) => quotient(product, whole),
-        None => (i128::from(part) * i128::from(MAX_SCORE) / i128::from(whole)) as i64,
-    }
-}
-
-/// As `a / b`. Where both are exact as floats and so is their sum, the float quotient is never rounded up to a whole
-/// number it is below, and dividing floats takes a fraction of the time.
-#[inline]
-pub fn quotient(a: i64, b: i64) -> i64 {
-    const EXACT: u64 = 1 << 52;
-    if (a as u64) < EXACT && (b as u64) < EXACT && b != 0 { (a as f64 / b as f64) as i64 } else { a / b }
-}
-
-fn on_shape(shape: &[(i64, i64)], used: i64) -> i64 {
-    for (i, (at, score)) in shape.iter().enumerate() {
-        if used <= *at {
-            let Some((last_at, last)) = i.checked_sub(1).map(|i| shape[i]) else { return *score };
-            return last + (score - last) * (used - last_at) / (at - last_at);
-        }
-    }
-    shape.last().map_or(0, |(_, score)| *score)
 }

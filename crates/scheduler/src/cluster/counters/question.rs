@@ -1,5 +1,6 @@
 //! Which placed pods are counted.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use object::selector::LabelSelector;
@@ -16,6 +17,27 @@ pub enum Question {
     Terms(Vec<Arc<PodTerm>>),
     /// Those that hold a term.
     Holders(Arc<Held>),
+}
+
+/// A question with its hash, which a table that grows needs again of all of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keyed {
+    hash: u64,
+    pub question: Question,
+}
+
+impl Hash for Keyed {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl From<Question> for Keyed {
+    fn from(question: Question) -> Keyed {
+        let mut hasher = DefaultHasher::new();
+        question.hash(&mut hasher);
+        Keyed { hash: hasher.finish(), question }
+    }
 }
 
 impl Question {
