@@ -37,8 +37,8 @@ const MAX_PLANS: usize = 4096;
 
 pub struct Evaluator {
     config: Arc<Config>,
-    locals: HashMap<(usize, u64), Local>,
-    plans: HashMap<(usize, u64), Plan>,
+    locals: HashMap<(usize, u64), Box<Local>>,
+    plans: HashMap<(usize, u64), Box<Plan>>,
     /// Room for what is found of the nodes, kept from decision to decision.
     fit: Vec<NodeIx>,
     scores: Vec<Scores>,
@@ -63,8 +63,8 @@ pub type Rng<'a> = &'a mut dyn FnMut(u64) -> u64;
 /// What one decision works on.
 struct Work {
     key: (usize, u64, u64),
-    local: Local,
-    plan: Plan,
+    local: Box<Local>,
+    plan: Box<Plan>,
     ready: Ready,
     /// The pod names the nodes it may go to.
     named: bool,
@@ -205,12 +205,12 @@ impl Evaluator {
             .locals
             .remove(&(profile, class.spec.id))
             .filter(|local| local.columns_epoch == cluster.columns().epoch())
-            .unwrap_or_else(|| Local::new(class.spec.clone(), settings, cluster));
+            .unwrap_or_else(|| Box::new(Local::new(class.spec.clone(), settings, cluster)));
         local.begin(cluster, settings);
         local.used = self.tick;
         let kept = self.plans.remove(&(profile, class.id));
         let kept = kept.filter(|plan| plan.renew(cluster.counters_mut(), selectors));
-        let mut plan = kept.unwrap_or_else(|| Plan::new(class, settings, cluster, selectors));
+        let mut plan = kept.unwrap_or_else(|| Box::new(Plan::new(class, settings, cluster, selectors)));
         plan.used = self.tick;
         let ready = Ready::new(&plan, cluster);
         let named = class.spec.required.named_nodes().is_some();
@@ -318,10 +318,13 @@ impl Work {
         if verdict != Verdict::Fits {
             return verdict;
         }
-        match self.local.verdict(cluster, profile, ix, None) {
-            Verdict::Fits => filter::verdict(&self.plan, &self.ready, cluster, ix),
-            verdict => verdict,
+        if !self.local.known_to_fit(cluster, ix) {
+            let verdict = self.local.verdict(cluster, profile, ix, None);
+            if verdict != Verdict::Fits {
+                return verdict;
+            }
         }
+        filter::verdict(&self.plan, &self.ready, cluster, ix)
     }
 
     fn verdict_when_they_came(

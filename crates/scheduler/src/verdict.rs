@@ -17,7 +17,7 @@ pub enum Verdict {
     PortTaken,
     /// Bit 0 is the number of pods; the others are the pod's requests in order.
     Short {
-        bits: u64,
+        bits: u32,
         unresolvable: bool,
     },
     NoTopologyLabel,
@@ -29,8 +29,8 @@ pub enum Verdict {
     NoVictims,
 }
 
-/// Requests beyond this many share the last bit.
-const BITS: usize = 63;
+/// Requests beyond this many share the last bit: a verdict fits in a register.
+const BITS: usize = 31;
 
 impl Verdict {
     pub fn plugin(self) -> Option<Plugin> {
@@ -67,7 +67,7 @@ impl Verdict {
         }
     }
 
-    pub fn short_of(resource: usize) -> u64 {
+    pub fn short_of(resource: usize) -> u32 {
         1 << (resource + 1).min(BITS)
     }
 

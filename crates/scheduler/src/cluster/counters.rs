@@ -155,6 +155,8 @@ impl Counters {
         let domains = match asked.domains.iter().position(found) {
             Some(domains) => domains,
             None => {
+                // Most questions are asked over one topology only.
+                asked.domains.reserve_exact(1);
                 asked.domains.push(Domains::new(topology, places));
                 asked.domains.len() - 1
             }

@@ -166,6 +166,11 @@ impl Local {
         self.look(cluster, profile, ix)
     }
 
+    /// Whether that is known already.
+    pub fn known_to_fit(&self, cluster: &Cluster, ix: NodeIx) -> bool {
+        self.known.get(ix as usize).is_some_and(|known| *known == cluster.generation(ix) << 1 | 1)
+    }
+
     #[inline(never)]
     fn look(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> bool {
         #[cfg(test)]
@@ -247,7 +252,7 @@ impl Local {
     #[inline]
     fn room(&self, cluster: &Cluster, ix: NodeIx, change: Option<&Change>) -> Verdict {
         let columns = cluster.columns();
-        let (mut bits, mut unresolvable) = (0u64, false);
+        let (mut bits, mut unresolvable) = (0u32, false);
         let more = change.map_or(0, |change| change.added.len() as i64 - change.removed.len() as i64);
         let pods = columns.pods(ix) + more;
         if pods + 1 > columns.pods_allowed(ix) {
