@@ -16,6 +16,7 @@ mod score;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::cluster::bits::Bits;
 use crate::cluster::{Cluster, NodeIx};
 use crate::config::{Config, Profile};
 use crate::nominated::Nominated;
@@ -24,7 +25,7 @@ use crate::pod::Pod;
 use crate::selectors::Selectors;
 use crate::verdict::{Diagnosis, Verdict};
 use filter::Ready;
-use local::{Change, Local, Scores};
+use local::{Change, Local, Scores, Sight};
 use plan::Plan;
 use score::Board;
 
@@ -66,6 +67,8 @@ struct Work {
     local: Box<Local>,
     plan: Box<Plan>,
     ready: Ready,
+    /// The nodes that may fit, as far as a bit says.
+    open: Bits,
     /// The pod names the nodes it may go to.
     named: bool,
 }
@@ -128,8 +131,9 @@ impl Evaluator {
             let words = format!("node(s) didn't satisfy plugin(s) [{}]", Plugin::NodeAffinity.name());
             diagnosis.others = Some(words);
         }
+        let sight = work.local.sight(cluster, profile);
         if let Some(ix) = cluster.node_ix(&pod.nominated_node)
-            && work.fits(cluster, nominated, profile, pod, ix)
+            && work.fits(&sight, nominated, profile, pod, ix)
         {
             return Outcome::Place(ix);
         }
@@ -144,7 +148,7 @@ impl Evaluator {
         let mut looked_at = 0;
         for ix in in_turn() {
             looked_at += 1;
-            if work.may_fit(profile, *ix) && work.fits(cluster, nominated, profile, pod, *ix) {
+            if work.fits(&sight, nominated, profile, pod, *ix) {
                 fit.push(*ix);
                 if fit.len() >= wanted {
                     break;
@@ -164,7 +168,7 @@ impl Evaluator {
         // Why not must be told of every node, in the words of the first filter that objects.
         diagnosis.verdicts = std::mem::take(&mut self.verdicts);
         for ix in in_turn() {
-            let verdict = work.verdict(cluster, nominated, profile, pod, *ix);
+            let verdict = work.verdict(&sight, nominated, profile, pod, *ix);
             diagnosis.counts.add(verdict);
             diagnosis.verdicts.push((*ix, verdict));
         }
@@ -214,7 +218,11 @@ impl Evaluator {
         plan.used = self.tick;
         let ready = Ready::new(&plan, cluster);
         let named = class.spec.required.named_nodes().is_some();
-        Work { key: (profile, class.spec.id, class.id), local, plan, ready, named }
+        let mut open = local.open().clone();
+        if let Some(closed) = &ready.closed {
+            open.subtract(closed);
+        }
+        Work { key: (profile, class.spec.id, class.id), local, plan, ready, open, named }
     }
 
     fn end(&mut self, work: Work) {
@@ -266,10 +274,11 @@ impl Evaluator {
         let (config, nominated) = (self.config.clone(), Nominated::default());
         let profile = &config.profiles[0];
         let nodes = cluster.order().to_vec();
+        let sight = work.local.sight(cluster, profile);
         let checked: Vec<(NodeIx, Verdict)> =
-            nodes.iter().map(|ix| (*ix, work.verdict(cluster, &nominated, profile, pod, *ix))).collect();
+            nodes.iter().map(|ix| (*ix, work.verdict(&sight, &nominated, profile, pod, *ix))).collect();
         let fit: Vec<NodeIx> =
-            nodes.into_iter().filter(|ix| work.fits(cluster, &nominated, profile, pod, *ix)).collect();
+            nodes.into_iter().filter(|ix| work.fits(&sight, &nominated, profile, pod, *ix)).collect();
         assert!(
             checked.iter().filter(|(_, v)| *v == Verdict::Fits).map(|(ix, _)| *ix).eq(fit.iter().copied())
         );
@@ -283,48 +292,42 @@ impl Evaluator {
 }
 
 impl Work {
-    /// `false` where bits say so: the node is not one the pod asks for, or pods keep it closed.
-    #[inline]
-    fn may_fit(&self, profile: &Profile, ix: NodeIx) -> bool {
-        self.local.asks_for(profile, ix) && self.ready.open(ix)
-    }
-
     /// Whether all filters let the pod on a node, as it will be when the pods nominated for it have come, and as it is.
     #[inline]
     fn fits(
         &mut self,
-        cluster: &Cluster,
+        sight: &Sight,
         nominated: &Nominated,
         profile: &Profile,
         pod: &Pod,
         ix: NodeIx,
     ) -> bool {
-        self.local.fits(cluster, profile, ix)
-            && filter::verdict(&self.plan, &self.ready, cluster, ix) == Verdict::Fits
+        self.open.has(ix)
+            && self.local.fits(sight, ix)
+            && filter::fits(&self.plan, &self.ready, sight.cluster, ix)
             && (nominated.is_empty()
-                || self.verdict_when_they_came(cluster, nominated, profile, pod, ix) == Verdict::Fits)
+                || self.verdict_when_they_came(sight.cluster, nominated, profile, pod, ix) == Verdict::Fits)
     }
 
     /// The same in the words of the first filter that objects.
     fn verdict(
-        &self,
-        cluster: &Cluster,
+        &mut self,
+        sight: &Sight,
         nominated: &Nominated,
         profile: &Profile,
         pod: &Pod,
         ix: NodeIx,
     ) -> Verdict {
+        let cluster = sight.cluster;
         let verdict = self.verdict_when_they_came(cluster, nominated, profile, pod, ix);
         if verdict != Verdict::Fits {
             return verdict;
         }
-        if !self.local.known_to_fit(cluster, ix) {
-            let verdict = self.local.verdict(cluster, profile, ix, None);
-            if verdict != Verdict::Fits {
-                return verdict;
-            }
+        if self.local.open().has(ix) && self.local.fits(sight, ix) {
+            filter::verdict(&self.plan, &self.ready, cluster, ix)
+        } else {
+            self.local.verdict(cluster, profile, ix, None)
         }
-        filter::verdict(&self.plan, &self.ready, cluster, ix)
     }
 
     fn verdict_when_they_came(

@@ -92,6 +92,10 @@ impl Columns {
     pub fn requested(&self, resource: usize, node: NodeIx) -> i64 {
         self.requested[resource][node as usize]
     }
+    /// Of all nodes: the pods there are, and those allowed.
+    pub fn all_pods(&self) -> (&[i64], &[i64]) {
+        (&self.pods, &self.pods_allowed)
+    }
     /// Of all nodes.
     pub fn all_allocatable(&self, resource: usize) -> &[i64] {
         &self.allocatable[resource]

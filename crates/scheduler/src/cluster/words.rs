@@ -34,6 +34,7 @@ pub struct Words {
     with_pair: HashMap<(Word, Word), Nodes>,
     with_key: HashMap<Word, Nodes>,
     with_name: HashMap<Word, NodeIx>,
+    with_taints: Vec<Nodes>,
     there: Bits,
     cordoned: Bits,
     /// Of each node; [`NONE`] while it is not there.
@@ -52,7 +53,7 @@ struct Coded {
 const NONE: TaintSet = TaintSet::MAX;
 
 impl Words {
-    /// Larger after a label, a taint or a node came or went.
+    /// Larger after a label, a taint or a node came or went, or a node was closed or opened.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -84,6 +85,9 @@ impl Words {
     pub fn taints(&self, set: TaintSet) -> &[Taint] {
         self.taints.get(set)
     }
+    pub fn with_taints(&self, set: TaintSet) -> &Nodes {
+        &self.with_taints[set as usize]
+    }
     /// One more than the largest number of a set of taints.
     pub fn taint_sets(&self) -> usize {
         self.taints.all.len()
@@ -107,7 +111,9 @@ impl Words {
     pub fn taint_set(&self, node: NodeIx) -> Option<TaintSet> {
         Some(self.taint_set[node as usize]).filter(|set| *set != NONE)
     }
-    #[inline]
+    pub fn cordoned(&self) -> &Bits {
+        &self.cordoned
+    }
     pub fn unschedulable(&self, node: NodeIx) -> bool {
         self.cordoned.has(node)
     }
@@ -119,7 +125,9 @@ impl Words {
 
     /// A node came, changed or went; the answer is whether its labels or taints are others.
     pub(super) fn set_node(&mut self, ix: NodeIx, node: Option<&Node>) -> bool {
-        match node.is_some_and(|node| node.unschedulable) {
+        let was_cordoned = self.cordoned.has(ix);
+        let cordoned = node.is_some_and(|node| node.unschedulable);
+        match cordoned {
             true => self.cordoned.insert(ix),
             false => self.cordoned.remove(ix),
         }
@@ -143,7 +151,7 @@ impl Words {
             self.list(ix, &new, true);
             self.nodes[ix as usize] = Some(new);
         }
-        self.epoch += u64::from(!same);
+        self.epoch += u64::from(!same || cordoned != was_cordoned);
         !same
     }
 
@@ -162,10 +170,14 @@ impl Words {
             change(&mut self.with_pair, *pair, ix, here);
             change(&mut self.with_key, pair.0, ix, here);
         }
+        self.with_taints.resize_with(self.taints.all.len(), Nodes::default);
+        let tainted = &mut self.with_taints[node.taints as usize];
         if here {
+            tainted.insert(ix);
             self.with_name.insert(node.name, ix);
             self.there.insert(ix);
         } else {
+            tainted.remove(ix);
             self.with_name.remove(&node.name);
             self.there.remove(ix);
         }

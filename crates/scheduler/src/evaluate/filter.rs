@@ -17,7 +17,7 @@ pub struct Ready {
     /// No pod anywhere is one this one wants to be with.
     nobody_yet: bool,
     /// Nodes near pods that this one, or those, do not want to be with.
-    closed: Option<Bits>,
+    pub closed: Option<Bits>,
 }
 
 /// What pods moved in thought change in the counters at one node's domains.
@@ -45,12 +45,6 @@ impl Ready {
             closed,
         }
     }
-
-    /// `false`: one look at a bit says that pods keep the node closed. Another filter may have more to say.
-    #[inline]
-    pub fn open(&self, ix: NodeIx) -> bool {
-        self.closed.as_ref().is_none_or(|closed| !closed.has(ix))
-    }
 }
 
 /// The fewest pods in a domain, with `change` added in one of them.
@@ -65,15 +59,14 @@ fn minimum(at: Topic, min_domains: i64, cluster: &Cluster, change: Option<(u32, 
     if n < min_domains { 0 } else { least }
 }
 
+/// Whether a node that is not closed fits.
 #[inline]
+pub fn fits(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx) -> bool {
+    !plan.counts_pods() || gathered(plan, ready, cluster, ix, None) == Verdict::Fits
+}
+
 pub fn verdict(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx) -> Verdict {
-    if plan.counts_pods() {
-        let verdict = gathered(plan, ready, cluster, ix, None);
-        if verdict != Verdict::Fits {
-            return verdict;
-        }
-    }
-    if ready.open(ix) { Verdict::Fits } else { apart(plan, cluster, ix, None) }
+    judge(plan, ready, cluster, ix, None)
 }
 
 /// As [`verdict`], after the change.
@@ -89,8 +82,12 @@ pub fn verdict_after(
         return verdict(plan, ready, cluster, ix);
     }
     let moved = Moved::new(plan, cluster, class, ix, change);
-    match gathered(plan, ready, cluster, ix, Some(&moved)) {
-        Verdict::Fits => apart(plan, cluster, ix, Some(&moved)),
+    judge(plan, ready, cluster, ix, Some(&moved))
+}
+
+fn judge(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx, moved: Option<&Moved>) -> Verdict {
+    match gathered(plan, ready, cluster, ix, moved) {
+        Verdict::Fits => apart(plan, cluster, ix, moved),
         verdict => verdict,
     }
 }

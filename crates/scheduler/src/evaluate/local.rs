@@ -6,8 +6,7 @@ mod scores;
 
 use std::sync::Arc;
 
-pub use scores::quotient;
-
+use crate::cluster::bits::Bits;
 use crate::cluster::{Cluster, ImageIx, NodeIx};
 use crate::config::Profile;
 use crate::node_selector::{Chosen, Weighed};
@@ -30,6 +29,8 @@ pub struct Local {
     words_epoch: Option<u64>,
     chosen: Chosen,
     tolerance: Tolerance,
+    /// The nodes that are left of all by the filters that look at these alone.
+    open: Bits,
     preferred: Weighed,
     added: Chosen,
     added_preferred: Weighed,
@@ -53,6 +54,23 @@ struct Request {
     column: usize,
     amount: i64,
     ignored: bool,
+}
+
+/// The columns one decision looks at.
+pub struct Sight<'a> {
+    pub cluster: &'a Cluster,
+    pods: &'a [i64],
+    pods_allowed: &'a [i64],
+    requests: Vec<Line<'a>>,
+    /// Whether resources are looked at, and ports.
+    counts: bool,
+    ports: bool,
+}
+
+struct Line<'a> {
+    allocatable: &'a [i64],
+    requested: &'a [i64],
+    amount: i64,
 }
 
 /// A resource whose use is scored.
@@ -109,6 +127,7 @@ impl Local {
             words_epoch: None,
             chosen: Chosen::default(),
             tolerance: Tolerance::default(),
+            open: Bits::default(),
             preferred: Weighed::default(),
             added: Chosen::default(),
             added_preferred: Weighed::default(),
@@ -131,11 +150,12 @@ impl Local {
         if self.words_epoch != Some(words.epoch()) {
             self.words_epoch = Some(words.epoch());
             self.chosen = self.spec.required.choose(words);
-            self.tolerance = Tolerance::new(words);
+            self.tolerance = Tolerance::new(&self.spec.tolerations, words);
             self.preferred = self.spec.preferred.choose(words);
             let added = &profile.added_affinity;
             self.added = added.required.as_ref().map(|terms| terms.choose(words)).unwrap_or_default();
             self.added_preferred = added.preferred.choose(words);
+            self.open = self.find_open(cluster, profile);
         }
         // How far an image has spread is known to all nodes: one that gets it changes the score of the others.
         if self.images_epoch != Some(cluster.images_epoch()) {
@@ -150,36 +170,56 @@ impl Local {
         self.begun = true;
     }
 
-    /// `false`: one look at a bit says that the node is not one the pod asks for. Another filter may have more to say.
-    #[inline]
-    pub fn asks_for(&self, profile: &Profile, ix: NodeIx) -> bool {
-        self.chosen.has(ix) || !profile.filter.has(Plugin::NodeAffinity)
+    fn find_open(&self, cluster: &Cluster, profile: &Profile) -> Bits {
+        let words = cluster.words();
+        let mut open = words.there().clone();
+        if profile.filter.has(Plugin::NodeUnschedulable) && !self.unschedulable_ok {
+            open.subtract(words.cordoned());
+        }
+        if profile.filter.has(Plugin::TaintToleration) {
+            self.tolerance.keep(words, &mut open);
+        }
+        if profile.filter.has(Plugin::NodeAffinity) {
+            self.added.keep(&mut open);
+            self.chosen.keep(&mut open);
+        }
+        open
     }
 
-    /// Whether a node fits, as it is.
+    /// The nodes that may fit, as far as a bit says: no filter lets the pod on another.
+    pub fn open(&self) -> &Bits {
+        &self.open
+    }
+
+    /// The columns that are looked at, found once for a decision.
+    pub fn sight<'a>(&self, cluster: &'a Cluster, profile: &Profile) -> Sight<'a> {
+        let columns = cluster.columns();
+        let (pods, pods_allowed) = columns.all_pods();
+        let counts = profile.filter.has(Plugin::NodeResourcesFit);
+        let requests = self.requests.iter().filter(|request| counts && !request.ignored);
+        let of = |request: &Request| Line {
+            allocatable: columns.all_allocatable(request.column),
+            requested: columns.all_requested(request.column),
+            amount: request.amount,
+        };
+        let ports = profile.filter.has(Plugin::NodePorts) && !self.spec.ports.is_empty();
+        Sight { cluster, pods, pods_allowed, requests: requests.map(of).collect(), counts, ports }
+    }
+
+    /// Whether an open node fits, as it is.
     #[inline]
-    pub fn fits(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> bool {
-        let unfit = cluster.generation(ix) << 1;
+    pub fn fits(&mut self, sight: &Sight, ix: NodeIx) -> bool {
+        let unfit = sight.cluster.generation(ix) << 1;
         if let Some(known) = self.known.get(ix as usize).filter(|known| **known | 1 == unfit | 1) {
             return *known != unfit;
         }
-        self.look(cluster, profile, ix)
-    }
-
-    /// Whether that is known already.
-    pub fn known_to_fit(&self, cluster: &Cluster, ix: NodeIx) -> bool {
-        self.known.get(ix as usize).is_some_and(|known| *known == cluster.generation(ix) << 1 | 1)
-    }
-
-    #[inline(never)]
-    fn look(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> bool {
         #[cfg(test)]
         {
             self.evaluated += 1;
         }
-        let fits = self.judge(cluster, profile, ix, None) == Verdict::Fits;
+        let fits = sight.room(ix) && !(sight.ports && conflict(&self.spec.ports, sight.cluster.ports_on(ix)));
         if let Some(known) = self.known.get_mut(ix as usize) {
-            *known = cluster.generation(ix) << 1 | u64::from(fits);
+            *known = unfit | u64::from(fits);
         }
         fits
     }
@@ -214,18 +254,12 @@ impl Local {
         ix: NodeIx,
         change: Option<&Change>,
     ) -> Verdict {
-        self.judge(cluster, profile, ix, change)
-    }
-
-    /// Inlined where only yes or no is asked for: nothing else is then made.
-    #[inline(always)]
-    fn judge(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, change: Option<&Change>) -> Verdict {
         let words = cluster.words();
         let on = |plugin: Plugin| profile.filter.has(plugin);
         if on(Plugin::NodeUnschedulable) && !self.unschedulable_ok && words.unschedulable(ix) {
             return Verdict::Cordoned;
         }
-        if on(Plugin::TaintToleration) && self.tolerance.of(&self.spec.tolerations, words, ix).is_none() {
+        if on(Plugin::TaintToleration) && self.tolerance.of(words, ix).is_none() {
             return Verdict::Tainted;
         }
         if on(Plugin::NodeAffinity) {
@@ -249,7 +283,6 @@ impl Local {
         if on(Plugin::NodeResourcesFit) { self.room(cluster, ix, change) } else { Verdict::Fits }
     }
 
-    #[inline]
     fn room(&self, cluster: &Cluster, ix: NodeIx, change: Option<&Change>) -> Verdict {
         let columns = cluster.columns();
         let (mut bits, mut unresolvable) = (0u32, false);
@@ -270,6 +303,15 @@ impl Local {
             }
         }
         if bits == 0 { Verdict::Fits } else { Verdict::Short { bits, unresolvable } }
+    }
+}
+
+impl Sight<'_> {
+    #[inline]
+    fn room(&self, ix: NodeIx) -> bool {
+        let at = ix as usize;
+        let has = |line: &Line| line.amount <= line.allocatable[at] - line.requested[at];
+        !self.counts || self.pods[at] < self.pods_allowed[at] && self.requests.iter().all(has)
     }
 }
 

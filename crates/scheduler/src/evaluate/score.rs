@@ -3,7 +3,7 @@
 use crate::cluster::counters::NOWHERE;
 use crate::cluster::{Cluster, NodeIx};
 use crate::config::Profile;
-use crate::evaluate::local::{MAX_SCORE, Scores, quotient};
+use crate::evaluate::local::{MAX_SCORE, Scores};
 use crate::evaluate::plan::Plan;
 use crate::plugin::Plugin;
 
@@ -101,8 +101,7 @@ impl Board {
         }
         for ((total, score), ix) in self.totals.iter_mut().zip(&self.numbers).zip(fit) {
             if !ignored(*ix) {
-                let normal =
-                    if most == 0 { MAX_SCORE } else { quotient(MAX_SCORE * (most + least - score), most) };
+                let normal = if most == 0 { MAX_SCORE } else { MAX_SCORE * (most + least - score) / most };
                 *total += normal * weight;
             }
         }
@@ -135,12 +134,8 @@ impl Board {
     }
 }
 
-/// As `f64::round`, which is a call where numbers are not below zero, and these are not.
+/// As `f64::round` for all that come here: none is below zero, and none so close below a half that the sum is rounded.
 #[inline]
 fn rounded(number: f64) -> i64 {
-    let whole = number as i64;
-    match number >= 0.0 {
-        true => whole + i64::from(number - whole as f64 >= 0.5),
-        false => number.round() as i64,
-    }
+    (number + 0.5) as i64
 }

@@ -73,9 +73,7 @@ impl Places {
             spec.required.choose(words).keep(&mut nodes);
         }
         if self.taints == Inclusion::Honor {
-            let tolerance = Tolerance::new(words);
-            let tainted = |ix: &NodeIx| tolerance.of(&spec.tolerations, words, *ix).is_none();
-            (0..words.width() as NodeIx).filter(tainted).for_each(|ix| nodes.remove(ix));
+            Tolerance::new(&spec.tolerations, words).keep(words, &mut nodes);
         }
         nodes
     }

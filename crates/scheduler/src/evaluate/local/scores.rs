@@ -46,7 +46,7 @@ impl Local {
                 scores.resources += self.image_score(cluster, *ix) * weight(Plugin::ImageLocality);
             }
         }
-        if on(Plugin::TaintToleration) {
+        if on(Plugin::TaintToleration) && !self.tolerance.all_equal() {
             for (scores, ix) in scores.iter_mut().zip(nodes) {
                 scores.taints = self.taint_score(cluster, *ix);
             }
@@ -126,7 +126,7 @@ impl Local {
     fn taint_score(&self, cluster: &Cluster, ix: NodeIx) -> i32 {
         let words = cluster.words();
         let tolerations = &self.spec.tolerations;
-        self.tolerance.of(tolerations, words, ix).unwrap_or_else(|| {
+        self.tolerance.of(words, ix).unwrap_or_else(|| {
             // Without the filter a node with a taint that forbids may be here.
             let taints =
                 words.taint_set(ix).map_or(0, |set| taint::intolerable(words.taints(set), tolerations));
@@ -159,7 +159,7 @@ fn mean(uses: &[Use], weight: i64, nodes: &[NodeIx], scores: &mut [Scores], wort
             }
         }
         if weights != 0 {
-            scores.resources += quotient(sum, weights) * weight;
+            scores.resources += sum / weights * weight;
         }
     }
 }
@@ -199,17 +199,9 @@ fn balance(used: &[f64]) -> i64 {
 fn share(part: i64, whole: i64) -> i64 {
     // Bytes of memory times a hundred fit; only absurd amounts need the wider type.
     match part.checked_mul(MAX_SCORE) {
-        Some(product) => quotient(product, whole),
+        Some(product) => product / whole,
         None => (i128::from(part) * i128::from(MAX_SCORE) / i128::from(whole)) as i64,
     }
-}
-
-/// As `a / b`. Where both are exact as floats and so is their sum, the float quotient is never rounded up to a whole
-/// number it is below, and dividing floats takes a fraction of the time.
-#[inline]
-pub fn quotient(a: i64, b: i64) -> i64 {
-    const EXACT: u64 = 1 << 52;
-    if (a as u64) < EXACT && (b as u64) < EXACT && b != 0 { (a as f64 / b as f64) as i64 } else { a / b }
 }
 
 fn on_shape(shape: &[(i64, i64)], used: i64) -> i64 {
