@@ -219,9 +219,8 @@ impl Evaluator {
         let ready = Ready::new(&plan, cluster);
         let named = class.spec.required.named_nodes().is_some();
         let mut open = local.open().clone();
-        if let Some(closed) = &ready.closed {
-            open.subtract(closed);
-        }
+        open.subtract(&ready.anti);
+        open.subtract(&ready.existing_anti);
         Work { key: (profile, class.spec.id, class.id), local, plan, ready, open, named }
     }
 
@@ -330,6 +329,7 @@ impl Work {
         }
     }
 
+    #[inline]
     fn verdict_when_they_came(
         &self,
         cluster: &Cluster,

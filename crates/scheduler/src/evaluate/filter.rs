@@ -16,8 +16,9 @@ pub struct Ready {
     minimum: Vec<i64>,
     /// No pod anywhere is one this one wants to be with.
     nobody_yet: bool,
-    /// Nodes near pods that this one, or those, do not want to be with.
-    pub closed: Option<Bits>,
+    /// Nodes near pods that this one does not want to be with, and near pods that do not want to be with it.
+    pub anti: Bits,
+    pub existing_anti: Bits,
 }
 
 /// What pods moved in thought change in the counters at one node's domains.
@@ -34,15 +35,16 @@ impl Ready {
     pub fn new(plan: &Plan, cluster: &Cluster) -> Ready {
         let minimum = plan.hard.iter().map(|hard| minimum(hard.at, hard.min_domains, cluster, None));
         let counters = cluster.counters();
-        let apart = plan.anti.iter().chain(plan.existing_anti.iter().map(|existing| &existing.at));
-        let mut closed = None;
-        for domains in apart.map(|at| counters.read(at.counter)).filter(|domains| domains.total > 0) {
-            closed.get_or_insert_with(Bits::default).unite(domains.occupied());
-        }
+        let occupied = |topics: &mut dyn Iterator<Item = &Topic>| {
+            let mut nodes = Bits::default();
+            topics.for_each(|at| nodes.unite(counters.read(at.counter).occupied()));
+            nodes
+        };
         Ready {
             minimum: minimum.collect(),
             nobody_yet: plan.affinity.iter().all(|t| counters.read(t.counter).total == 0),
-            closed,
+            anti: occupied(&mut plan.anti.iter()),
+            existing_anti: occupied(&mut plan.existing_anti.iter().map(|existing| &existing.at)),
         }
     }
 }
@@ -59,14 +61,25 @@ fn minimum(at: Topic, min_domains: i64, cluster: &Cluster, change: Option<(u32, 
     if n < min_domains { 0 } else { least }
 }
 
-/// Whether a node that is not closed fits.
+/// Whether a node fits that no pod is near which must not be.
 #[inline]
 pub fn fits(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx) -> bool {
     !plan.counts_pods() || gathered(plan, ready, cluster, ix, None) == Verdict::Fits
 }
 
+#[inline]
 pub fn verdict(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx) -> Verdict {
-    judge(plan, ready, cluster, ix, None)
+    if plan.counts_pods() {
+        let verdict = gathered(plan, ready, cluster, ix, None);
+        if verdict != Verdict::Fits {
+            return verdict;
+        }
+    }
+    match (ready.anti.has(ix), ready.existing_anti.has(ix)) {
+        (true, _) => Verdict::AntiAffinity,
+        (_, true) => Verdict::ExistingAntiAffinity,
+        _ => Verdict::Fits,
+    }
 }
 
 /// As [`verdict`], after the change.
@@ -82,12 +95,8 @@ pub fn verdict_after(
         return verdict(plan, ready, cluster, ix);
     }
     let moved = Moved::new(plan, cluster, class, ix, change);
-    judge(plan, ready, cluster, ix, Some(&moved))
-}
-
-fn judge(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx, moved: Option<&Moved>) -> Verdict {
-    match gathered(plan, ready, cluster, ix, moved) {
-        Verdict::Fits => apart(plan, cluster, ix, moved),
+    match gathered(plan, ready, cluster, ix, Some(&moved)) {
+        Verdict::Fits => apart(plan, cluster, ix, &moved),
         verdict => verdict,
     }
 }
@@ -144,19 +153,19 @@ fn count(cluster: &Cluster, at: &Topic, ix: NodeIx, by: i64) -> Option<i64> {
 }
 
 /// Whether pods are near that this one, or those, do not want to be with.
-fn apart(plan: &Plan, cluster: &Cluster, ix: NodeIx, moved: Option<&Moved>) -> Verdict {
+fn apart(plan: &Plan, cluster: &Cluster, ix: NodeIx, moved: &Moved) -> Verdict {
     let near = |at: &Topic, by: i64| count(cluster, at, ix, by).is_some_and(|count| count > 0);
     for (i, at) in plan.anti.iter().enumerate() {
-        if near(at, moved.map_or(0, |m| m.anti[i])) {
+        if near(at, moved.anti[i]) {
             return Verdict::AntiAffinity;
         }
     }
     for (i, existing) in plan.existing_anti.iter().enumerate() {
-        if near(&existing.at, moved.map_or(0, |m| m.existing[i])) {
+        if near(&existing.at, moved.existing[i]) {
             return Verdict::ExistingAntiAffinity;
         }
     }
-    if moved.is_some_and(|m| m.refused) {
+    if moved.refused {
         return Verdict::ExistingAntiAffinity;
     }
     Verdict::Fits
