@@ -75,3 +75,6 @@ fn cell(counts: &mut Vec<u32>, at: u32) -> &mut u32 {
     }
     &mut counts[at as usize]
 }
+
+#[cfg(test)]
+mod tests;
