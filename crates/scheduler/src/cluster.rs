@@ -31,6 +31,9 @@ use words::Words;
 pub type NodeIx = u32;
 pub type PodIx = u32;
 
+/// No pod has less than this priority.
+const NOBODY: i32 = i32::MAX;
+
 #[derive(Default)]
 pub struct Cluster {
     by_name: HashMap<Arc<str>, NodeIx>,
@@ -38,6 +41,8 @@ pub struct Cluster {
     free_slots: Vec<NodeIx>,
     generation: Vec<u64>,
     last_generation: u64,
+    /// Of the pods on each node; [`NOBODY`] without any.
+    lowest_priority: Vec<i32>,
     columns: Columns,
     by_uid: HashMap<Arc<str>, PodIx>,
     placed: Vec<Option<Placed>>,
@@ -122,6 +127,16 @@ impl Cluster {
     pub fn set_pod(&mut self, pod: &Pod, assumed: bool) {
         self.remove_pod(&pod.uid);
         let node = self.slot(&pod.node_name);
+        self.place(pod, node, assumed);
+    }
+
+    /// Puts a pod on the node that was found for it.
+    pub fn assume(&mut self, pod: &Pod, node: NodeIx) {
+        self.remove_pod(&pod.uid);
+        self.place(pod, node, true);
+    }
+
+    fn place(&mut self, pod: &Pod, node: NodeIx, assumed: bool) {
         let placed = Placed {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
@@ -133,6 +148,8 @@ impl Cluster {
             preempted: pod.preempted,
             assumed,
         };
+        let lowest = &mut self.lowest_priority[node as usize];
+        *lowest = placed.priority.min(*lowest);
         self.account(&placed, 1);
         let ix = match self.free_pods.pop() {
             Some(ix) => ix,
@@ -151,7 +168,10 @@ impl Cluster {
         let ix = self.by_uid.remove(uid)?;
         let placed = self.placed[ix as usize].take().expect("an index by uid names a placed pod");
         self.free_pods.push(ix);
-        self.slots[placed.node as usize].pods.retain(|other| *other != ix);
+        let pods = &mut self.slots[placed.node as usize].pods;
+        pods.retain(|other| *other != ix);
+        let rest = pods.iter().filter_map(|ix| self.placed[*ix as usize].as_ref());
+        self.lowest_priority[placed.node as usize] = rest.map(|pod| pod.priority).min().unwrap_or(NOBODY);
         self.account(&placed, -1);
         self.release(placed.node);
         Some(placed)
@@ -186,6 +206,10 @@ impl Cluster {
     }
     pub fn pods_on(&self, node: NodeIx) -> &[PodIx] {
         &self.slots[node as usize].pods
+    }
+    #[inline]
+    pub fn lowest_priority(&self, node: NodeIx) -> i32 {
+        self.lowest_priority[node as usize]
     }
     pub fn pods(&self) -> usize {
         self.by_uid.len()
@@ -295,6 +319,7 @@ impl Cluster {
             None => {
                 self.slots.push(Slot::default());
                 self.generation.push(0);
+                self.lowest_priority.push(NOBODY);
                 self.columns.grow();
                 self.counters.grow();
                 (self.slots.len() - 1) as NodeIx

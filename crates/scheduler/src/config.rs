@@ -162,9 +162,9 @@ impl Profile {
 fn system_constraints() -> Vec<Constraint> {
     let one = |key: &str, max_skew: i64| Constraint {
         max_skew,
-        topology_key: key.to_owned(),
+        topology_key: key.into(),
         when: Unsatisfiable::ScheduleAnyway,
-        selector: LabelSelector::nothing(),
+        selector: Arc::new(LabelSelector::nothing()),
         min_domains: 1,
         affinity_policy: Inclusion::Honor,
         taints_policy: Inclusion::Ignore,

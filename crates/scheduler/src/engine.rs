@@ -304,8 +304,7 @@ impl Engine {
         Some(match evaluator.decide(cluster, selectors, nominated, profile, &pod, rng) {
             Outcome::Place(ix) => {
                 let node = self.cluster.node_name(ix).clone();
-                let placed = Pod { node_name: node.clone(), ..(*pod).clone() };
-                self.cluster.set_pod(&placed, true);
+                self.cluster.assume(&pod, ix);
                 self.nominated.remove(&pod.uid);
                 self.preempting.remove(&pod.uid);
                 Step::Bind { queued, node }
@@ -389,6 +388,7 @@ impl Engine {
         if rejected_by.is_empty() {
             rejected_by = Plugins::all();
         }
+        self.evaluator.take_back(diagnosis);
         self.queue.put_back(queued, rejected_by, now);
         if failure.victims.is_empty() && pod.nominated_node.is_empty() && !waits {
             let key = (profile, pod.class.id, pod.priority, pod.preempts);

@@ -16,30 +16,35 @@ mod score;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::cluster::bits::Bits;
 use crate::cluster::{Cluster, NodeIx};
 use crate::config::{Config, Profile};
 use crate::nominated::Nominated;
-use crate::plugin::{Plugin, Plugins};
+use crate::plugin::Plugin;
 use crate::pod::Pod;
 use crate::selectors::Selectors;
 use crate::verdict::{Diagnosis, Verdict};
 use filter::Ready;
-use local::{Change, Local, Scores};
+use local::{Change, Local, Scores, Sight};
 use plan::Plan;
+use score::Board;
 
 /// Below this many nodes all are looked at, and at least so many are found.
 const MIN_FEASIBLE: i64 = 100;
 const MIN_PERCENTAGE: i64 = 5;
-/// Specs remembered node by node, 40 bytes a node; the least recently used goes.
+/// Specs remembered node by node, 40 bytes a node; the least recently used go.
 const MAX_LOCALS: usize = 64;
 const MAX_PLANS: usize = 4096;
 
 pub struct Evaluator {
     config: Arc<Config>,
-    locals: HashMap<(usize, u64), Local>,
-    plans: HashMap<(usize, u64), Plan>,
-    /// Room for what is found of nodes that do not fit, kept from decision to decision.
+    locals: HashMap<(usize, u64), Box<Local>>,
+    plans: HashMap<(usize, u64), Box<Plan>>,
+    /// Room for what is found of the nodes, kept from decision to decision.
+    fit: Vec<NodeIx>,
+    scores: Vec<Scores>,
     verdicts: Vec<(NodeIx, Verdict)>,
+    board: Board,
     /// Where in the order of nodes the next search starts.
     start: usize,
     tick: u64,
@@ -59,9 +64,11 @@ pub type Rng<'a> = &'a mut dyn FnMut(u64) -> u64;
 /// What one decision works on.
 struct Work {
     key: (usize, u64, u64),
-    local: Local,
-    plan: Plan,
+    local: Box<Local>,
+    plan: Box<Plan>,
     ready: Ready,
+    /// The nodes that may fit, as far as a bit says.
+    open: Bits,
     /// The pod names the nodes it may go to.
     named: bool,
 }
@@ -72,7 +79,10 @@ impl Evaluator {
             config,
             locals: HashMap::new(),
             plans: HashMap::new(),
+            fit: Vec::new(),
+            scores: Vec::new(),
             verdicts: Vec::new(),
+            board: Board::default(),
             start: 0,
             tick: 0,
         }
@@ -109,8 +119,7 @@ impl Evaluator {
         work: &mut Work,
         rng: Rng,
     ) -> Outcome {
-        let verdicts = std::mem::take(&mut self.verdicts);
-        let mut diagnosis = Diagnosis { nodes: cluster.order().len(), verdicts, ..Diagnosis::default() };
+        let mut diagnosis = Diagnosis { nodes: cluster.order().len(), ..Diagnosis::default() };
         let named = work.named && profile.filter.has(Plugin::NodeAffinity);
         let named = named.then(|| pod.class.spec.required.named_nodes()).flatten();
         if let Some(named) = &named {
@@ -122,8 +131,9 @@ impl Evaluator {
             let words = format!("node(s) didn't satisfy plugin(s) [{}]", Plugin::NodeAffinity.name());
             diagnosis.others = Some(words);
         }
+        let sight = work.local.sight(cluster, profile);
         if let Some(ix) = cluster.node_ix(&pod.nominated_node)
-            && work.check(cluster, nominated, profile, pod, ix).0 == Verdict::Fits
+            && work.fits(&sight, nominated, profile, pod, ix)
         {
             return Outcome::Place(ix);
         }
@@ -131,43 +141,45 @@ impl Evaluator {
             named.map(|names| names.into_iter().filter_map(|name| cluster.node_ix(name)).collect());
         let nodes = named.as_deref().unwrap_or(cluster.order());
         let wanted = self.feasible_wanted(profile, nodes.len());
-        let mut fit: Vec<(NodeIx, Scores)> = Vec::with_capacity(wanted.min(nodes.len()));
         let start = if nodes.is_empty() { 0 } else { self.start % nodes.len() };
         let in_turn = || nodes[start..].iter().chain(&nodes[..start]);
+        let Evaluator { fit, scores, .. } = self;
+        fit.clear();
         let mut looked_at = 0;
         for ix in in_turn() {
             looked_at += 1;
-            if !work.local.asks_for(profile, *ix) {
-                continue;
-            }
-            let (verdict, scores) = work.check(cluster, nominated, profile, pod, *ix);
-            if verdict != Verdict::Fits {
-                diagnosis.verdicts.push((*ix, verdict));
-                continue;
-            }
-            fit.push((*ix, scores));
-            if fit.len() >= wanted {
-                break;
+            if work.fits(&sight, nominated, profile, pod, *ix) {
+                fit.push(*ix);
+                if fit.len() >= wanted {
+                    break;
+                }
             }
         }
         self.start = (self.start + looked_at) % cluster.order().len();
-        if !fit.is_empty() {
-            self.verdicts = diagnosis.verdicts;
-            self.verdicts.clear();
-            return Outcome::Place(match fit.as_slice() {
-                [(only, _)] => *only,
-                _ => fit[one_of_the_best(&score::totals(profile, &work.plan, cluster, &fit), rng)].0,
-            });
+        match fit.as_slice() {
+            [] => {}
+            [only] => return Outcome::Place(*only),
+            _ => {
+                work.local.score(cluster, profile, fit, scores);
+                let totals = self.board.totals(profile, &work.plan, cluster, fit, scores);
+                return Outcome::Place(fit[one_of_the_best(totals, rng)]);
+            }
         }
         // Why not must be told of every node, in the words of the first filter that objects.
-        diagnosis.verdicts.clear();
-        diagnosis
-            .verdicts
-            .extend(in_turn().map(|ix| (*ix, work.check(cluster, nominated, profile, pod, *ix).0)));
-        let plugins = diagnosis.verdicts.iter().filter_map(|(_, verdict)| verdict.plugin());
-        let found: Plugins = plugins.collect();
-        found.iter().for_each(|plugin| diagnosis.plugins.insert(plugin));
+        diagnosis.verdicts = std::mem::take(&mut self.verdicts);
+        for ix in in_turn() {
+            let verdict = work.verdict(&sight, nominated, profile, pod, *ix);
+            diagnosis.counts.add(verdict);
+            diagnosis.verdicts.push((*ix, verdict));
+        }
+        diagnosis.counts.plugins().for_each(|plugin| diagnosis.plugins.insert(plugin));
         Outcome::Unfit(diagnosis)
+    }
+
+    /// A diagnosis that nobody needs any more: the next is made in its room.
+    pub fn take_back(&mut self, diagnosis: Diagnosis) {
+        self.verdicts = diagnosis.verdicts;
+        self.verdicts.clear();
     }
 
     /// How many nodes must fit before the search ends: fewer, in proportion, of more.
@@ -197,16 +209,19 @@ impl Evaluator {
             .locals
             .remove(&(profile, class.spec.id))
             .filter(|local| local.columns_epoch == cluster.columns().epoch())
-            .unwrap_or_else(|| Local::new(class.spec.clone(), settings, cluster));
+            .unwrap_or_else(|| Box::new(Local::new(class.spec.clone(), settings, cluster)));
         local.begin(cluster, settings);
         local.used = self.tick;
         let kept = self.plans.remove(&(profile, class.id));
         let kept = kept.filter(|plan| plan.renew(cluster.counters_mut(), selectors));
-        let mut plan = kept.unwrap_or_else(|| Plan::new(class, settings, cluster, selectors));
+        let mut plan = kept.unwrap_or_else(|| Box::new(Plan::new(class, settings, cluster, selectors)));
         plan.used = self.tick;
         let ready = Ready::new(&plan, cluster);
         let named = class.spec.required.named_nodes().is_some();
-        Work { key: (profile, class.spec.id, class.id), local, plan, ready, named }
+        let mut open = local.open().clone();
+        open.subtract(&ready.anti);
+        open.subtract(&ready.existing_anti);
+        Work { key: (profile, class.spec.id, class.id), local, plan, ready, open, named }
     }
 
     fn end(&mut self, work: Work) {
@@ -216,12 +231,13 @@ impl Evaluator {
             self.locals.insert((profile, spec), work.local);
         }
         self.plans.insert((profile, class), work.plan);
+        // Half at once, so that looking through them all is paid for by many.
         if self.locals.len() > MAX_LOCALS {
-            let oldest = self.locals.values().map(|l| l.used).min().unwrap_or(0);
-            self.locals.retain(|_, local| local.used != oldest);
+            let mut used: Vec<u64> = self.locals.values().map(|local| local.used).collect();
+            let (_, limit, _) = used.select_nth_unstable(MAX_LOCALS / 2);
+            self.locals.retain(|_, local| local.used >= *limit);
         }
         if self.plans.len() > MAX_PLANS {
-            // Half at once, so that looking through them all is paid for by many.
             let limit = self.tick.saturating_sub(MAX_PLANS as u64 / 2);
             self.plans.retain(|_, plan| plan.used >= limit);
         }
@@ -257,45 +273,76 @@ impl Evaluator {
         let (config, nominated) = (self.config.clone(), Nominated::default());
         let profile = &config.profiles[0];
         let nodes = cluster.order().to_vec();
-        let checked: Vec<_> =
-            nodes.iter().map(|ix| (*ix, work.check(cluster, &nominated, profile, pod, *ix))).collect();
-        let fit: Vec<(NodeIx, Scores)> = checked
-            .iter()
-            .filter(|(_, (verdict, _))| *verdict == Verdict::Fits)
-            .map(|(ix, (_, scores))| (*ix, *scores))
-            .collect();
-        let totals = score::totals(profile, &work.plan, cluster, &fit);
+        let sight = work.local.sight(cluster, profile);
+        let checked: Vec<(NodeIx, Verdict)> =
+            nodes.iter().map(|ix| (*ix, work.verdict(&sight, &nominated, profile, pod, *ix))).collect();
+        let fit: Vec<NodeIx> =
+            nodes.into_iter().filter(|ix| work.fits(&sight, &nominated, profile, pod, *ix)).collect();
+        assert!(
+            checked.iter().filter(|(_, v)| *v == Verdict::Fits).map(|(ix, _)| *ix).eq(fit.iter().copied())
+        );
+        let mut scores = Vec::new();
+        work.local.score(cluster, profile, &fit, &mut scores);
+        let totals = self.board.totals(profile, &work.plan, cluster, &fit, &scores).to_vec();
         self.end(work);
-        let total = |ix: NodeIx| fit.iter().position(|(other, _)| *other == ix).map(|at| totals[at]);
-        checked.into_iter().map(|(ix, (v, _))| (cluster.node_name(ix).clone(), v, total(ix))).collect()
+        let total = |ix: NodeIx| fit.iter().position(|other| *other == ix).map(|at| totals[at]);
+        checked.into_iter().map(|(ix, v)| (cluster.node_name(ix).clone(), v, total(ix))).collect()
     }
 }
 
 impl Work {
-    /// All filters on one node, as it will be when the pods nominated for it have come, and as it is.
+    /// Whether all filters let the pod on a node, as it will be when the pods nominated for it have come, and as it is.
     #[inline]
-    fn check(
+    fn fits(
         &mut self,
+        sight: &Sight,
+        nominated: &Nominated,
+        profile: &Profile,
+        pod: &Pod,
+        ix: NodeIx,
+    ) -> bool {
+        self.open.has(ix)
+            && self.local.fits(sight, ix)
+            && filter::fits(&self.plan, &self.ready, sight.cluster, ix)
+            && (nominated.is_empty()
+                || self.verdict_when_they_came(sight.cluster, nominated, profile, pod, ix) == Verdict::Fits)
+    }
+
+    /// The same in the words of the first filter that objects.
+    fn verdict(
+        &mut self,
+        sight: &Sight,
+        nominated: &Nominated,
+        profile: &Profile,
+        pod: &Pod,
+        ix: NodeIx,
+    ) -> Verdict {
+        let cluster = sight.cluster;
+        let verdict = self.verdict_when_they_came(cluster, nominated, profile, pod, ix);
+        if verdict != Verdict::Fits {
+            return verdict;
+        }
+        if self.local.open().has(ix) && self.local.fits(sight, ix) {
+            filter::verdict(&self.plan, &self.ready, cluster, ix)
+        } else {
+            self.local.verdict(cluster, profile, ix, None)
+        }
+    }
+
+    #[inline]
+    fn verdict_when_they_came(
+        &self,
         cluster: &Cluster,
         nominated: &Nominated,
         profile: &Profile,
         pod: &Pod,
         ix: NodeIx,
-    ) -> (Verdict, Scores) {
-        if !nominated.is_empty() {
-            let change = self.expected(cluster, nominated, pod, ix);
-            if !change.is_empty() {
-                let verdict = self.after(cluster, profile, pod, ix, &change);
-                if verdict != Verdict::Fits {
-                    return (verdict, Scores::default());
-                }
-            }
+    ) -> Verdict {
+        if nominated.is_empty() {
+            return Verdict::Fits;
         }
-        let entry = self.local.entry(cluster, profile, ix);
-        if entry.verdict != Verdict::Fits {
-            return (entry.verdict, entry.scores);
-        }
-        (filter::verdict(&self.plan, &self.ready, cluster, ix), entry.scores)
+        let change = self.expected(cluster, nominated, pod, ix);
+        if change.is_empty() { Verdict::Fits } else { self.after(cluster, profile, pod, ix, &change) }
     }
 
     /// The pods that will come to a node and are at least as important.
@@ -306,7 +353,7 @@ impl Work {
     }
 
     fn after(&self, cluster: &Cluster, profile: &Profile, pod: &Pod, ix: NodeIx, change: &Change) -> Verdict {
-        match self.local.verdict(cluster, profile, ix, change) {
+        match self.local.verdict(cluster, profile, ix, Some(change)) {
             Verdict::Fits => filter::verdict_after(&self.plan, &self.ready, cluster, &pod.class, ix, change),
             verdict => verdict,
         }

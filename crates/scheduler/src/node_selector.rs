@@ -11,20 +11,20 @@ use crate::node::Node;
 use crate::read::{int, label, list, pairs, strings, text};
 
 /// What a pod requires of a node: its `nodeSelector` and its required node affinity.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Required {
     pub labels: Vec<(String, String)>,
     pub affinity: Option<Terms>,
 }
 
 /// Terms of which one must hold. No term holds for no node.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Terms(Vec<Term>);
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Preferred(Vec<(i64, Term)>);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Term {
     labels: Vec<LabelRequirement>,
     fields: Vec<NameRequirement>,
@@ -33,7 +33,7 @@ struct Term {
 }
 
 /// A requirement of `metadata.name`, the only field of a node that can be chosen by.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct NameRequirement {
     name: String,
     equal: bool,

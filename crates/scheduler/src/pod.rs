@@ -67,10 +67,10 @@ pub struct Class {
     pub labels: Labels,
     /// `None` where the profile's default constraints apply.
     pub spread: Option<Vec<Constraint>>,
-    pub affinity: Vec<PodTerm>,
-    pub anti_affinity: Vec<PodTerm>,
+    pub affinity: Vec<Arc<PodTerm>>,
+    pub anti_affinity: Vec<Arc<PodTerm>>,
     /// With its weight, below zero for anti-affinity.
-    pub preferred: Vec<(i64, PodTerm)>,
+    pub preferred: Vec<(i64, Arc<PodTerm>)>,
     /// All of these terms, as others meet them when the pod is placed.
     pub held: Vec<Arc<Held>>,
     /// Kind and name of the controller, where it is one with a selector of pods.
@@ -86,15 +86,13 @@ pub enum OwnerKind {
 }
 
 /// A term of placed pods about others. Pods of many classes hold the same one.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Held {
-    /// Equal for equal terms.
-    pub text: String,
     pub kind: HeldKind,
-    pub term: PodTerm,
+    pub term: Arc<PodTerm>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeldKind {
     AntiAffinity,
     Affinity,
@@ -121,8 +119,8 @@ impl Class {
         label(&self.labels, key)
     }
     /// Whether its pods have this term about others.
-    pub fn holds(&self, text: &str) -> bool {
-        self.held.iter().any(|held| held.text == text)
+    pub fn holds(&self, term: &Arc<Held>) -> bool {
+        self.held.contains(term)
     }
 }
 
@@ -283,10 +281,12 @@ impl Templates {
     }
 }
 
-fn held(affinity: &[PodTerm], anti_affinity: &[PodTerm], preferred: &[(i64, PodTerm)]) -> Vec<Arc<Held>> {
-    let one = |kind: HeldKind, term: &PodTerm| {
-        Arc::new(Held { text: format!("{kind:?} {term:?}"), kind, term: term.clone() })
-    };
+fn held(
+    affinity: &[Arc<PodTerm>],
+    anti_affinity: &[Arc<PodTerm>],
+    preferred: &[(i64, Arc<PodTerm>)],
+) -> Vec<Arc<Held>> {
+    let one = |kind: HeldKind, term: &Arc<PodTerm>| Arc::new(Held { kind, term: term.clone() });
     let affinity = affinity.iter().map(|t| one(HeldKind::Affinity, t));
     let anti_affinity = anti_affinity.iter().map(|t| one(HeldKind::AntiAffinity, t));
     let preferred = preferred.iter().map(|(weight, t)| one(HeldKind::Preferred(*weight), t));

@@ -15,9 +15,15 @@ type Pairs = Vec<(String, String)>;
 pub struct Selectors {
     /// Selectors of services by namespace and name, those that have one.
     services: HashMap<Arc<str>, BTreeMap<Arc<str>, Pairs>>,
-    owners: HashMap<(OwnerKind, Arc<str>, Arc<str>), Arc<Value>>,
+    owners: HashMap<(OwnerKind, Arc<str>, Arc<str>), Owner>,
     /// Grows with every change that can change a selector.
     version: u64,
+}
+
+struct Owner {
+    tree: Value,
+    /// For the pods that no service selects.
+    alone: Option<Arc<LabelSelector>>,
 }
 
 impl Selectors {
@@ -46,9 +52,11 @@ impl Selectors {
         let selector = tree.and_then(|t| t.at(&["spec", "selector"])).filter(|s| !s.is_null());
         let changed = match selector {
             None => self.owners.remove(&key).is_some(),
-            Some(selector) if self.owners.get(&key).is_some_and(|old| **old == *selector) => false,
+            Some(selector) if self.owners.get(&key).is_some_and(|old| old.tree == *selector) => false,
             Some(selector) => {
-                self.owners.insert(key, Arc::new(selector.clone()));
+                let tree = selector.clone();
+                let alone = selector_of(Vec::new(), Some((kind, &tree)));
+                self.owners.insert(key, Owner { tree, alone });
                 true
             }
         };
@@ -56,7 +64,7 @@ impl Selectors {
     }
 
     /// `None` where nothing selects the pod: then no default constraint applies.
-    pub fn of(&self, class: &Class) -> Option<LabelSelector> {
+    pub fn of(&self, class: &Class) -> Option<Arc<LabelSelector>> {
         let mut labels = Vec::new();
         if let Some(services) = self.services.get(&class.namespace) {
             for selector in services.values() {
@@ -65,28 +73,38 @@ impl Selectors {
                 }
             }
         }
-        let mut expressions: Vec<Value> = Vec::new();
-        if let Some((kind, name)) = &class.owner {
-            let selector = self.owners.get(&(*kind, class.namespace.clone(), name.clone()));
-            let plain = if *kind == OwnerKind::ReplicationController {
-                selector.map(|s| &**s)
-            } else {
-                selector.and_then(|s| s.get("matchLabels"))
-            };
-            labels.extend(pairs(plain).into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())));
-            let listed = selector.and_then(|s| s.get("matchExpressions")).and_then(Value::as_list);
-            expressions = listed.unwrap_or_default().to_vec();
+        let owner = class.owner.as_ref().and_then(|(kind, name)| {
+            let owner = self.owners.get(&(*kind, class.namespace.clone(), name.clone()))?;
+            Some((*kind, owner))
+        });
+        match owner {
+            Some((_, owner)) if labels.is_empty() => owner.alone.clone(),
+            _ => selector_of(labels, owner.map(|(kind, owner)| (kind, &owner.tree))),
         }
-        labels.sort_unstable();
-        labels.dedup();
-        if labels.is_empty() && expressions.is_empty() {
-            return None;
-        }
-        let mut selector = Value::map();
-        for (key, value) in labels {
-            selector.map_at(&["matchLabels"]).set(key, value);
-        }
-        selector.map_at(&[]).set("matchExpressions", expressions);
-        LabelSelector::from_label_selector(&selector).ok().filter(|s| !s.is_everything())
     }
+}
+
+/// What has the labels and is selected by the owner too.
+fn selector_of(mut labels: Pairs, owner: Option<(OwnerKind, &Value)>) -> Option<Arc<LabelSelector>> {
+    let mut expressions: Vec<Value> = Vec::new();
+    if let Some((kind, selector)) = owner {
+        let plain = match kind {
+            OwnerKind::ReplicationController => Some(selector),
+            _ => selector.get("matchLabels"),
+        };
+        labels.extend(pairs(plain).into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())));
+        let listed = selector.get("matchExpressions").and_then(Value::as_list);
+        expressions = listed.unwrap_or_default().to_vec();
+    }
+    labels.sort_unstable();
+    labels.dedup();
+    if labels.is_empty() && expressions.is_empty() {
+        return None;
+    }
+    let mut selector = Value::map();
+    for (key, value) in labels {
+        selector.map_at(&["matchLabels"]).set(key, value);
+    }
+    selector.map_at(&[]).set("matchExpressions", expressions);
+    LabelSelector::from_label_selector(&selector).ok().filter(|s| !s.is_everything()).map(Arc::new)
 }

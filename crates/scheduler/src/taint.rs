@@ -1,11 +1,10 @@
 //! Taints of nodes and tolerations of pods: which keep which away.
 
-use std::cell::Cell;
-
 use object::Value;
 
 use crate::cluster::NodeIx;
-use crate::cluster::words::Words;
+use crate::cluster::bits::Bits;
+use crate::cluster::words::{TaintSet, Words};
 use crate::read::{list, text};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +23,7 @@ pub enum Effect {
     Other,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Toleration {
     /// Empty is every key.
     pub key: String,
@@ -34,7 +33,7 @@ pub struct Toleration {
     pub effect: Option<Effect>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     Equal,
     Exists,
@@ -116,34 +115,44 @@ pub fn intolerable(taints: &[Taint], tolerations: &[Toleration]) -> i64 {
         .count() as i64
 }
 
-/// What tolerations come to for each set of taints of the nodes, found out when first asked.
+/// What tolerations come to for each set of taints of the nodes.
 #[derive(Debug, Default)]
 pub struct Tolerance {
-    /// Intolerable taints, or [`FORBIDDEN`], or [`UNKNOWN`].
-    sets: Vec<Cell<i32>>,
+    /// Intolerable taints, or [`FORBIDDEN`].
+    sets: Vec<i32>,
 }
 
 const FORBIDDEN: i32 = -1;
-const UNKNOWN: i32 = -2;
 
 impl Tolerance {
-    pub fn new(words: &Words) -> Tolerance {
-        Tolerance { sets: vec![Cell::new(UNKNOWN); words.taint_sets()] }
+    pub fn new(tolerations: &[Toleration], words: &Words) -> Tolerance {
+        let judge = |set: TaintSet| {
+            let taints = words.taints(set);
+            match all_tolerated(taints, tolerations) {
+                true => intolerable(taints, tolerations).min(i64::from(i16::MAX)) as i32,
+                false => FORBIDDEN,
+            }
+        };
+        Tolerance { sets: (0..words.taint_sets() as TaintSet).map(judge).collect() }
     }
 
     /// How many `PreferNoSchedule` taints of a node are not tolerated; `None` when one forbids placing.
     #[inline]
-    pub fn of(&self, tolerations: &[Toleration], words: &Words, node: NodeIx) -> Option<i32> {
-        let set = words.taint_set(node)?;
-        let cell = &self.sets[set as usize];
-        if cell.get() == UNKNOWN {
-            let taints = words.taints(set);
-            cell.set(match all_tolerated(taints, tolerations) {
-                true => intolerable(taints, tolerations).min(i64::from(i16::MAX)) as i32,
-                false => FORBIDDEN,
-            });
+    pub fn of(&self, words: &Words, node: NodeIx) -> Option<i32> {
+        let count = self.sets[words.taint_set(node)? as usize];
+        (count != FORBIDDEN).then_some(count)
+    }
+
+    /// Whether all nodes are equally tolerable, as far as they are at all.
+    pub fn all_equal(&self) -> bool {
+        self.sets.iter().all(|count| *count == 0)
+    }
+
+    /// Leaves only the nodes no taint of which forbids placing.
+    pub fn keep(&self, words: &Words, nodes: &mut Bits) {
+        for (set, _) in self.sets.iter().enumerate().filter(|(_, count)| **count == FORBIDDEN) {
+            nodes.take(words.with_taints(set as TaintSet));
         }
-        Some(cell.get()).filter(|count| *count != FORBIDDEN)
     }
 }
 

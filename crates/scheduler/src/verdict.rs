@@ -17,7 +17,7 @@ pub enum Verdict {
     PortTaken,
     /// Bit 0 is the number of pods; the others are the pod's requests in order.
     Short {
-        bits: u64,
+        bits: u32,
         unresolvable: bool,
     },
     NoTopologyLabel,
@@ -29,8 +29,8 @@ pub enum Verdict {
     NoVictims,
 }
 
-/// Requests beyond this many share the last bit.
-const BITS: usize = 63;
+/// Requests beyond this many share the last bit: a verdict fits in a register.
+const BITS: usize = 31;
 
 impl Verdict {
     pub fn plugin(self) -> Option<Plugin> {
@@ -67,7 +67,7 @@ impl Verdict {
         }
     }
 
-    pub fn short_of(resource: usize) -> u64 {
+    pub fn short_of(resource: usize) -> u32 {
         1 << (resource + 1).min(BITS)
     }
 
@@ -92,6 +92,33 @@ impl Verdict {
     }
 }
 
+/// How many nodes there are of each verdict: thousands of nodes have a handful of them.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    each: Vec<(Verdict, usize)>,
+    /// Which was counted last: most often the next is the same.
+    last: usize,
+    all: usize,
+}
+
+impl Counts {
+    #[inline]
+    pub fn add(&mut self, verdict: Verdict) {
+        self.all += 1;
+        if self.each.get(self.last).is_none_or(|(last, _)| *last != verdict) {
+            self.last = self.each.iter().position(|(other, _)| *other == verdict).unwrap_or_else(|| {
+                self.each.push((verdict, 0));
+                self.each.len() - 1
+            });
+        }
+        self.each[self.last].1 += 1;
+    }
+
+    pub fn plugins(&self) -> impl Iterator<Item = Plugin> {
+        self.each.iter().filter_map(|(verdict, _)| verdict.plugin())
+    }
+}
+
 /// Why no node was found for a pod.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
@@ -100,6 +127,7 @@ pub struct Diagnosis {
     /// Said before any node was looked at.
     pub pre_filter: Option<String>,
     pub verdicts: Vec<(NodeIx, Verdict)>,
+    pub counts: Counts,
     /// What is said of the nodes that were not looked at.
     pub others: Option<String>,
     pub plugins: Plugins,
@@ -134,16 +162,8 @@ impl Diagnosis {
     }
 
     fn reasons(&self, spec: &Spec) -> BTreeMap<String, usize> {
-        // Counted by verdict first: thousands of nodes have a handful of them.
-        let mut counts: Vec<(Verdict, usize)> = Vec::new();
-        for (_, verdict) in &self.verdicts {
-            match counts.iter_mut().find(|(v, _)| v == verdict) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((*verdict, 1)),
-            }
-        }
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-        for (verdict, count) in counts {
+        for (verdict, count) in self.counts.each.iter().copied() {
             let Verdict::Short { bits, .. } = verdict else {
                 *reasons.entry(verdict.reason().to_owned()).or_default() += count;
                 continue;
@@ -158,9 +178,9 @@ impl Diagnosis {
             }
         }
         if let Some(others) = &self.others
-            && self.verdicts.len() < self.nodes
+            && self.counts.all < self.nodes
         {
-            *reasons.entry(others.clone()).or_default() += self.nodes - self.verdicts.len();
+            *reasons.entry(others.clone()).or_default() += self.nodes - self.counts.all;
         }
         reasons
     }

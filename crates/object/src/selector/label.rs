@@ -10,14 +10,14 @@ use crate::validate_text::{label_value, qualified_name};
 use crate::{FieldError, Value, quote};
 
 /// Requirements that must all hold, sorted by key.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     requirements: Vec<LabelRequirement>,
     /// An absent `LabelSelector` selects nothing, while an empty one selects everything.
     nothing: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LabelRequirement {
     pub key: String,
     pub operator: LabelOperator,
@@ -25,7 +25,7 @@ pub struct LabelRequirement {
     pub values: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LabelOperator {
     Equals,
     DoubleEquals,

@@ -35,11 +35,25 @@ impl Bits {
             *word &= !(1 << (node % 64));
         }
     }
+    /// One by one, the lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = NodeIx> {
+        self.0.iter().enumerate().flat_map(|(at, word)| {
+            let rest = std::iter::successors(Some(*word), |word| Some(word & word.wrapping_sub(1)));
+            rest.take_while(|word| *word != 0).map(move |word| at as NodeIx * 64 + word.trailing_zeros())
+        })
+    }
     /// Those of either.
     pub fn add(&mut self, nodes: &Nodes) {
         match nodes {
             Nodes::Few(list) => list.iter().for_each(|node| self.insert(*node)),
             Nodes::Many(bits, _) => self.unite(bits),
+        }
+    }
+    /// Without those.
+    pub fn take(&mut self, nodes: &Nodes) {
+        match nodes {
+            Nodes::Few(list) => list.iter().for_each(|node| self.remove(*node)),
+            Nodes::Many(bits, _) => self.subtract(bits),
         }
     }
     pub fn unite(&mut self, other: &Bits) {
@@ -52,6 +66,10 @@ impl Bits {
     pub fn intersect(&mut self, other: &Bits) {
         self.0.truncate(other.0.len());
         self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= other);
+    }
+    /// Without those of the other.
+    pub fn subtract(&mut self, other: &Bits) {
+        self.0.iter_mut().zip(&other.0).for_each(|(word, other)| *word &= !other);
     }
     /// Those that are not in it, up to the width; some may be no nodes.
     pub fn invert(&mut self, width: usize) {

@@ -92,12 +92,20 @@ impl Columns {
     pub fn requested(&self, resource: usize, node: NodeIx) -> i64 {
         self.requested[resource][node as usize]
     }
+    /// Of all nodes: the pods there are, and those allowed.
+    pub fn all_pods(&self) -> (&[i64], &[i64]) {
+        (&self.pods, &self.pods_allowed)
+    }
+    /// Of all nodes.
+    pub fn all_allocatable(&self, resource: usize) -> &[i64] {
+        &self.allocatable[resource]
+    }
+    pub fn all_requested(&self, resource: usize) -> &[i64] {
+        &self.requested[resource]
+    }
     /// What is asked for with the minimum for each container; only of cpu and memory.
-    pub fn at_least(&self, resource: usize, node: NodeIx) -> i64 {
-        match self.at_least.get(resource) {
-            Some(column) => column[node as usize],
-            None => self.requested(resource, node),
-        }
+    pub fn all_at_least(&self, resource: usize) -> &[i64] {
+        self.at_least.get(resource).unwrap_or(&self.requested[resource])
     }
     pub fn pods_allowed(&self, node: NodeIx) -> i64 {
         self.pods_allowed[node as usize]

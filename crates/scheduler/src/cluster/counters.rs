@@ -8,10 +8,12 @@
 //! classes of the placed pods, and changed with them from there on. The least recently asked are forgotten.
 
 mod by_label;
+mod classes;
 mod domains;
 mod question;
+mod tally;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cluster::NodeIx;
@@ -19,15 +21,18 @@ use crate::cluster::words::Words;
 use crate::node::Node;
 use crate::pod::{Class, Held};
 use crate::read::Labels;
-use by_label::{Labelled, Selectors, must_have};
+use by_label::Selectors;
+use classes::Classes;
 pub use domains::{Domains, Places};
 use domains::{PlaceSet, Topology};
+use question::Keyed;
 pub use question::Question;
+pub use tally::Tally;
 
 /// No domain: the node has no such label.
 pub const NOWHERE: u32 = u32::MAX;
-/// Counts by node kept in all, two bytes each: 32 MiB.
-const MAX_CELLS: usize = 16 << 20;
+/// Counts by node kept in all, four bytes each at most: 32 MiB.
+const MAX_CELLS: usize = 8 << 20;
 /// So many sets of places one question is kept for; pods that differ in anything ask over places of their own.
 const MAX_DOMAINS: usize = 64;
 const MIN_QUESTIONS: usize = 64;
@@ -54,17 +59,12 @@ pub struct Counters {
     words: Words,
     questions: Vec<Option<Asked>>,
     free: Vec<usize>,
-    by_text: HashMap<String, usize>,
+    by_question: HashMap<Arc<Keyed>, usize>,
     /// Questions by a label the pods they are about must have; not those about holders.
     by_label: Selectors<usize>,
-    classes: BTreeMap<u64, ClassCount>,
-    /// The ids of the classes by their pods' labels.
-    labelled: Labelled<u64>,
-    /// The terms of placed pods about others, and the classes that hold each.
-    held: BTreeMap<String, (Arc<Held>, BTreeSet<u64>)>,
-    held_by_label: Selectors<Arc<Held>>,
+    classes: Classes,
     /// Places as they are in this epoch.
-    place_sets: HashMap<(usize, String), Arc<PlaceSet>>,
+    place_sets: HashMap<(usize, Option<Places>), Arc<PlaceSet>>,
     namespaces: HashMap<Arc<str>, Labels>,
     no_labels: Labels,
     /// Grows when a node's labels or taints change: counts by domain are then made anew when read.
@@ -76,19 +76,11 @@ pub struct Counters {
 }
 
 struct Asked {
-    text: String,
-    question: Question,
+    keyed: Arc<Keyed>,
     serial: u64,
     used: u64,
-    per_node: Vec<u16>,
+    per_node: Tally,
     domains: Vec<Domains>,
-}
-
-struct ClassCount {
-    class: Arc<Class>,
-    /// Live and terminating pods by node.
-    on: BTreeMap<NodeIx, [u32; 2]>,
-    matched: Vec<usize>,
 }
 
 impl Counters {
@@ -133,14 +125,11 @@ impl Counters {
         self.namespaces.get(namespace).unwrap_or(&self.no_labels)
     }
 
-    /// The terms of placed pods about others that mean this class, in one order.
+    /// The terms of placed pods about others that mean this class.
     pub fn held_about(&self, class: &Class) -> Vec<Arc<Held>> {
         let labels = self.namespace_labels(&class.namespace);
         let means = |held: &&Arc<Held>| held.term.matches(&class.namespace, labels, &class.labels);
-        let mut about: Vec<Arc<Held>> =
-            self.held_by_label.candidates(&class.labels).filter(means).cloned().collect();
-        about.sort_unstable_by(|a, b| a.text.cmp(&b.text));
-        about
+        self.classes.held_about(&class.labels).filter(means).cloned().collect()
     }
 
     /// A new decision begins: what is asked from here on is not forgotten before it ends.
@@ -159,15 +148,16 @@ impl Counters {
     }
 
     /// The counter of a question over a topology (and the places that count), made or brought up to date.
-    pub fn ask(&mut self, question: &Question, topology: usize, places: Option<Places>) -> Handle {
+    pub fn ask(&mut self, question: Question, topology: usize, places: Option<Places>) -> Handle {
         let at = self.asked_for(question);
-        let places_text = places.as_ref().map(Places::text).unwrap_or_default();
-        let asked = self.questions[at].as_mut().expect("named by its text");
-        let found = |d: &Domains| d.topology == topology && d.places_text == places_text;
+        let asked = self.questions[at].as_mut().expect("just asked for");
+        let found = |d: &Domains| d.topology == topology && d.places == places;
         let domains = match asked.domains.iter().position(found) {
             Some(domains) => domains,
             None => {
-                asked.domains.push(Domains::new(topology, places_text, places));
+                // Most questions are asked over one topology only.
+                asked.domains.reserve_exact(1);
+                asked.domains.push(Domains::new(topology, places));
                 asked.domains.len() - 1
             }
         };
@@ -177,25 +167,25 @@ impl Counters {
     }
 
     /// The same where only the counts by node will be read.
-    pub fn ask_by_node(&mut self, question: &Question) -> Handle {
+    pub fn ask_by_node(&mut self, question: Question) -> Handle {
         let at = self.asked_for(question);
-        let asked = self.questions[at].as_mut().expect("named by its text");
-        asked.used = self.tick;
-        Handle { question: at, serial: asked.serial, domains: BY_NODE }
+        let asked = self.questions[at].as_ref().expect("just asked for");
+        let handle = Handle { question: at, serial: asked.serial, domains: BY_NODE };
+        self.renew(handle);
+        handle
     }
 
-    fn asked_for(&mut self, question: &Question) -> usize {
-        let text = question.text();
-        // A question that many different pods ask over places of their own is begun anew now and then.
-        let wide = |asked: &Asked| asked.domains.len() >= MAX_DOMAINS && asked.used != self.tick;
-        match self.by_text.get(&text).copied() {
-            Some(at) if self.questions[at].as_ref().is_some_and(wide) => {
-                self.forget(at);
-                self.add_question(text, question.clone())
-            }
-            Some(at) => at,
-            None => self.add_question(text, question.clone()),
+    fn asked_for(&mut self, question: Question) -> usize {
+        let keyed = Keyed::from(question);
+        let Some(at) = self.by_question.get(&keyed).copied() else { return self.add_question(keyed) };
+        let asked = self.questions[at].as_mut().expect("listed questions are there");
+        // One that many different pods ask over places of their own forgets these now and then.
+        if asked.domains.len() >= MAX_DOMAINS && asked.used != self.tick {
+            asked.domains.clear();
+            self.last_serial += 1;
+            asked.serial = self.last_serial;
         }
+        at
     }
 
     /// Brings a counter asked for earlier up to date; `false` when it was forgotten.
@@ -210,20 +200,20 @@ impl Counters {
         if domains.epoch == self.epoch {
             return true;
         }
-        let key = (domains.topology, domains.places_text.clone());
+        let key = (domains.topology, domains.places.clone());
         let set = match self.place_sets.get(&key) {
             Some(set) => set.clone(),
             None => {
                 if self.place_sets.len() >= MAX_PLACE_SETS {
                     self.place_sets.clear();
                 }
-                let places = domains.places.as_ref();
-                let set = Arc::new(PlaceSet::new(key.0, places, &self.topologies, &self.words));
+                let set = PlaceSet::new(key.0, key.1.as_ref(), &self.topologies, &self.words);
+                let set = Arc::new(set);
                 self.place_sets.insert(key, set.clone());
                 set
             }
         };
-        domains.rebuild(per_node, &self.topologies[domains.topology], set);
+        domains.rebuild(per_node, &self.topologies[domains.topology], &self.words, set);
         domains.epoch = self.epoch;
         true
     }
@@ -231,7 +221,7 @@ impl Counters {
     pub fn read(&self, handle: Handle) -> &Domains {
         &self.asked(handle).domains[handle.domains]
     }
-    pub fn per_node(&self, handle: Handle) -> &[u16] {
+    pub fn per_node(&self, handle: Handle) -> &Tally {
         &self.asked(handle).per_node
     }
     fn asked(&self, handle: Handle) -> &Asked {
@@ -242,9 +232,6 @@ impl Counters {
         self.words.grow();
         for topology in &mut self.topologies {
             topology.domain.push(NOWHERE);
-        }
-        for asked in self.questions.iter_mut().flatten() {
-            asked.per_node.push(0);
         }
         self.next_epoch();
     }
@@ -284,58 +271,35 @@ impl Counters {
         self.terms_version += 1;
         // Only questions that choose namespaces by label can change their answer; they are asked anew.
         let chooses =
-            |at: &usize| self.questions[*at].as_ref().is_some_and(|a| a.question.chooses_namespaces());
+            |at: &usize| self.questions[*at].as_ref().is_some_and(|a| a.keyed.question.chooses_namespaces());
         let chosen: Vec<usize> = (0..self.questions.len()).filter(chooses).collect();
         chosen.into_iter().for_each(|at| self.forget(at));
     }
 
     pub(super) fn add_pod(&mut self, node: NodeIx, class: &Arc<Class>, deleting: bool, sign: i64) {
-        if !self.classes.contains_key(&class.id) {
+        if self.classes.get_mut(class.id).is_none() {
             let matched = self.matching(class);
-            let count = ClassCount { class: class.clone(), on: BTreeMap::new(), matched };
-            self.classes.insert(class.id, count);
-            self.labelled.add(&class.labels, class.id);
-            self.hold(class, true);
+            self.terms_version += u64::from(self.classes.insert(class, matched));
         }
-        let count = self.classes.get_mut(&class.id).expect("inserted above");
-        let cell = &mut count.on.entry(node).or_default()[usize::from(deleting)];
-        *cell = cell.saturating_add_signed(sign as i32);
-        if count.on[&node] == [0, 0] {
+        let count = self.classes.get_mut(class.id).expect("inserted above");
+        let cell = count.on.entry(node).or_default();
+        cell[usize::from(deleting)] = cell[usize::from(deleting)].saturating_add_signed(sign as i32);
+        if *cell == [0, 0] {
             count.on.remove(&node);
         }
         for at in &count.matched {
             let asked = self.questions[*at].as_mut().expect("forgotten questions leave the classes");
-            if deleting && matches!(asked.question, Question::Spread { .. }) {
+            if deleting && matches!(asked.keyed.question, Question::Spread { .. }) {
                 continue;
             }
-            asked.add(node, sign, &self.topologies);
+            asked.per_node.add(node, sign);
+            // What is out of date is made anew when it is read.
+            for domains in asked.domains.iter_mut().filter(|domains| domains.epoch == self.epoch) {
+                domains.add(node, sign, &self.topologies[domains.topology], &self.words);
+            }
         }
         if count.on.is_empty() {
-            self.classes.remove(&class.id);
-            self.labelled.remove(&class.labels, &class.id);
-            self.hold(class, false);
-        }
-    }
-
-    /// A class is placed for the first time, or none of it is placed any more.
-    fn hold(&mut self, class: &Class, here: bool) {
-        for held in &class.held {
-            if here {
-                let (_, classes) =
-                    self.held.entry(held.text.clone()).or_insert_with(|| (held.clone(), BTreeSet::new()));
-                if classes.is_empty() {
-                    self.held_by_label.add(must_have(&held.term.selector), held.clone());
-                    self.terms_version += 1;
-                }
-                classes.insert(class.id);
-            } else if let Some((first, classes)) = self.held.get_mut(&held.text) {
-                classes.remove(&class.id);
-                if classes.is_empty() {
-                    self.held_by_label.remove(must_have(&held.term.selector), first);
-                    self.held.remove(&held.text);
-                    self.terms_version += 1;
-                }
-            }
+            self.terms_version += u64::from(self.classes.remove(class));
         }
     }
 
@@ -345,36 +309,24 @@ impl Counters {
         let mut matched: Vec<usize> = self.by_label.candidates(&class.labels).copied().collect();
         matched.retain(|at| {
             let asked = self.questions[*at].as_ref().expect("listed questions are there");
-            asked.question.about(class, labels)
+            asked.keyed.question.about(class, labels)
         });
-        let holders = class.held.iter().map(|held| Question::Holders(held.text.clone()).text());
-        matched.extend(holders.filter_map(|text| self.by_text.get(&text).copied()));
+        let holders = class.held.iter().map(|held| Keyed::from(Question::Holders(held.clone())));
+        matched.extend(holders.filter_map(|keyed| self.by_question.get(&keyed).copied()));
         // A pod may hold a term twice.
         matched.sort_unstable();
         matched.dedup();
         matched
     }
 
-    /// The classes a question may be about; the others it is not.
-    fn candidates(&self, question: &Question) -> Vec<u64> {
-        match question {
-            Question::Holders(text) => {
-                self.held.get(text).map(|(_, classes)| classes.iter().copied().collect()).unwrap_or_default()
-            }
-            _ => match question.must_have() {
-                Some(pair) => self.labelled.having(&pair).to_vec(),
-                None => self.classes.keys().copied().collect(),
-            },
-        }
-    }
-
-    fn add_question(&mut self, text: String, question: Question) -> usize {
+    fn add_question(&mut self, keyed: Keyed) -> usize {
         self.make_room();
-        let mut per_node = vec![0u16; self.words.width()];
+        let question = &keyed.question;
+        let mut per_node = Tally::new(self.words.width());
         let live_only = matches!(question, Question::Spread { .. });
         let at = self.free.pop().unwrap_or(self.questions.len());
-        for id in self.candidates(&question) {
-            let Some(count) = self.classes.get_mut(&id) else { continue };
+        for id in self.classes.candidates(question) {
+            let Some(count) = self.classes.get_mut(id) else { continue };
             let labels = self.namespaces.get(&count.class.namespace).unwrap_or(&self.no_labels);
             if !question.about(&count.class, labels) {
                 continue;
@@ -382,17 +334,19 @@ impl Counters {
             count.matched.push(at);
             for (node, [live, deleting]) in &count.on {
                 let pods = live + if live_only { 0 } else { *deleting };
-                let cell = &mut per_node[*node as usize];
-                *cell = cell.saturating_add(pods.min(u32::from(u16::MAX)) as u16);
+                if pods > 0 {
+                    per_node.add(*node, i64::from(pods));
+                }
             }
         }
         if !matches!(question, Question::Holders(_)) {
             self.by_label.add(question.must_have(), at);
         }
         self.last_serial += 1;
-        let serial = self.last_serial;
-        self.by_text.insert(text.clone(), at);
-        let asked = Asked { text, question, serial, used: self.tick, per_node, domains: Vec::new() };
+        let keyed = Arc::new(keyed);
+        self.by_question.insert(keyed.clone(), at);
+        let (serial, used) = (self.last_serial, self.tick);
+        let asked = Asked { keyed, serial, used, per_node, domains: Vec::new() };
         match self.questions.get_mut(at) {
             Some(slot) => *slot = Some(asked),
             None => self.questions.push(Some(asked)),
@@ -402,7 +356,7 @@ impl Counters {
 
     fn make_room(&mut self) {
         let room = (MAX_CELLS / self.words.width().max(1)).max(MIN_QUESTIONS);
-        if self.by_text.len() < room {
+        if self.by_question.len() < room {
             return;
         }
         // A quarter at once, so that the search is paid for by many questions.
@@ -421,31 +375,15 @@ impl Counters {
 
     fn forget(&mut self, at: usize) {
         let Some(asked) = self.questions[at].take() else { return };
-        self.by_text.remove(&asked.text);
-        if !matches!(asked.question, Question::Holders(_)) {
-            self.by_label.remove(asked.question.must_have(), &at);
+        self.by_question.remove(&asked.keyed);
+        if !matches!(asked.keyed.question, Question::Holders(_)) {
+            self.by_label.remove(asked.keyed.question.must_have(), &at);
         }
-        for id in self.candidates(&asked.question) {
-            if let Some(count) = self.classes.get_mut(&id) {
+        for id in self.classes.candidates(&asked.keyed.question) {
+            if let Some(count) = self.classes.get_mut(id) {
                 count.matched.retain(|other| *other != at);
             }
         }
         self.free.push(at);
-    }
-}
-
-impl Asked {
-    fn add(&mut self, node: NodeIx, sign: i64, topologies: &[Topology]) {
-        let cell = &mut self.per_node[node as usize];
-        *cell = cell.saturating_add_signed(sign as i16);
-        for domains in &mut self.domains {
-            let domain = topologies[domains.topology].domain[node as usize];
-            let counts = domains.includes(node);
-            // What is out of date is made anew when it is read.
-            if let Some(count) = domains.counts.get_mut(domain as usize).filter(|_| counts) {
-                *count += sign;
-                domains.total += sign;
-            }
-        }
     }
 }

@@ -34,7 +34,11 @@ pub struct Words {
     with_pair: HashMap<(Word, Word), Nodes>,
     with_key: HashMap<Word, Nodes>,
     with_name: HashMap<Word, NodeIx>,
+    with_taints: Vec<Nodes>,
     there: Bits,
+    cordoned: Bits,
+    /// Of each node; [`NONE`] while it is not there.
+    taint_set: Vec<TaintSet>,
     epoch: u64,
 }
 
@@ -44,11 +48,12 @@ struct Coded {
     /// Keys and values, sorted.
     labels: Box<[(Word, Word)]>,
     taints: TaintSet,
-    unschedulable: bool,
 }
 
+const NONE: TaintSet = TaintSet::MAX;
+
 impl Words {
-    /// Larger after a label, a taint or a node came or went.
+    /// Larger after a label, a taint or a node came or went, or a node was closed or opened.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -69,11 +74,19 @@ impl Words {
         let nodes = self.keys.number(key).and_then(|key| self.with_key.get(&key));
         nodes.map_or_else(|| Bits::none(self.width()), |nodes| nodes.bits(self.width()))
     }
+    /// The nodes with the same value of a key as this one.
+    pub fn alike(&self, node: NodeIx, key: &str) -> Option<&Nodes> {
+        let key = self.key(key)?;
+        self.with_pair.get(&(key, self.label(node, key)?))
+    }
     pub fn named(&self, name: &str) -> Option<NodeIx> {
         self.with_name.get(&self.values.number(name)?).copied()
     }
     pub fn taints(&self, set: TaintSet) -> &[Taint] {
         self.taints.get(set)
+    }
+    pub fn with_taints(&self, set: TaintSet) -> &Nodes {
+        &self.with_taints[set as usize]
     }
     /// One more than the largest number of a set of taints.
     pub fn taint_sets(&self) -> usize {
@@ -96,20 +109,30 @@ impl Words {
     }
     #[inline]
     pub fn taint_set(&self, node: NodeIx) -> Option<TaintSet> {
-        Some(self.nodes[node as usize].as_ref()?.taints)
+        Some(self.taint_set[node as usize]).filter(|set| *set != NONE)
     }
-    #[inline]
+    pub fn cordoned(&self) -> &Bits {
+        &self.cordoned
+    }
     pub fn unschedulable(&self, node: NodeIx) -> bool {
-        self.nodes[node as usize].as_ref().is_some_and(|node| node.unschedulable)
+        self.cordoned.has(node)
     }
 
     pub(super) fn grow(&mut self) {
         self.nodes.push(None);
+        self.taint_set.push(NONE);
     }
 
     /// A node came, changed or went; the answer is whether its labels or taints are others.
     pub(super) fn set_node(&mut self, ix: NodeIx, node: Option<&Node>) -> bool {
+        let was_cordoned = self.cordoned.has(ix);
+        let cordoned = node.is_some_and(|node| node.unschedulable);
+        match cordoned {
+            true => self.cordoned.insert(ix),
+            false => self.cordoned.remove(ix),
+        }
         let new = node.map(|node| self.code(node));
+        self.taint_set[ix as usize] = new.as_ref().map_or(NONE, |new| new.taints);
         // After the new one was coded: a word both have does not go and come.
         let old = std::mem::replace(&mut self.nodes[ix as usize], new);
         let new = self.nodes[ix as usize].as_ref();
@@ -128,7 +151,7 @@ impl Words {
             self.list(ix, &new, true);
             self.nodes[ix as usize] = Some(new);
         }
-        self.epoch += u64::from(!same);
+        self.epoch += u64::from(!same || cordoned != was_cordoned);
         !same
     }
 
@@ -147,10 +170,14 @@ impl Words {
             change(&mut self.with_pair, *pair, ix, here);
             change(&mut self.with_key, pair.0, ix, here);
         }
+        self.with_taints.resize_with(self.taints.all.len(), Nodes::default);
+        let tainted = &mut self.with_taints[node.taints as usize];
         if here {
+            tainted.insert(ix);
             self.with_name.insert(node.name, ix);
             self.there.insert(ix);
         } else {
+            tainted.remove(ix);
             self.with_name.remove(&node.name);
             self.there.remove(ix);
         }
@@ -161,12 +188,7 @@ impl Words {
         let mut labels: Box<[(Word, Word)]> = words.collect();
         labels.sort_unstable();
         let taints: Arc<[Taint]> = Arc::from(&*node.taints);
-        Coded {
-            name: self.values.add(&node.name),
-            labels,
-            taints: self.taints.add(&taints),
-            unschedulable: node.unschedulable,
-        }
+        Coded { name: self.values.add(&node.name), labels, taints: self.taints.add(&taints) }
     }
 
     fn let_go(&mut self, node: &Coded) {

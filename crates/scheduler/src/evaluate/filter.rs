@@ -1,5 +1,8 @@
 //! The filters that look beyond the node: topology spread and pod affinity, also with pods moved in thought.
 
+use std::sync::Arc;
+
+use crate::cluster::bits::Bits;
 use crate::cluster::counters::NOWHERE;
 use crate::cluster::{Cluster, NodeIx};
 use crate::evaluate::local::Change;
@@ -13,6 +16,9 @@ pub struct Ready {
     minimum: Vec<i64>,
     /// No pod anywhere is one this one wants to be with.
     nobody_yet: bool,
+    /// Nodes near pods that this one does not want to be with, and near pods that do not want to be with it.
+    pub anti: Bits,
+    pub existing_anti: Bits,
 }
 
 /// What pods moved in thought change in the counters at one node's domains.
@@ -29,9 +35,16 @@ impl Ready {
     pub fn new(plan: &Plan, cluster: &Cluster) -> Ready {
         let minimum = plan.hard.iter().map(|hard| minimum(hard.at, hard.min_domains, cluster, None));
         let counters = cluster.counters();
+        let occupied = |topics: &mut dyn Iterator<Item = &Topic>| {
+            let mut nodes = Bits::default();
+            topics.for_each(|at| nodes.unite(counters.read(at.counter).occupied()));
+            nodes
+        };
         Ready {
             minimum: minimum.collect(),
             nobody_yet: plan.affinity.iter().all(|t| counters.read(t.counter).total == 0),
+            anti: occupied(&mut plan.anti.iter()),
+            existing_anti: occupied(&mut plan.existing_anti.iter().map(|existing| &existing.at)),
         }
     }
 }
@@ -40,19 +53,33 @@ impl Ready {
 fn minimum(at: Topic, min_domains: i64, cluster: &Cluster, change: Option<(u32, i64)>) -> i64 {
     let domains = cluster.counters().read(at.counter);
     let (mut least, mut n) = (i64::MAX, 0);
-    for (domain, (count, nodes)) in domains.counts.iter().zip(domains.nodes()).enumerate() {
-        if *nodes > 0 {
-            let moved = change.filter(|(at, _)| *at as usize == domain).map_or(0, |(_, by)| by);
-            least = least.min(count + moved);
-            n += 1;
-        }
+    for (domain, _) in domains.nodes().iter().enumerate().filter(|(_, nodes)| **nodes > 0) {
+        let moved = change.filter(|(at, _)| *at as usize == domain).map_or(0, |(_, by)| by);
+        least = least.min(domains.counts().get(domain as u32) + moved);
+        n += 1;
     }
     if n < min_domains { 0 } else { least }
 }
 
+/// Whether a node fits that no pod is near which must not be.
+#[inline]
+pub fn fits(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx) -> bool {
+    !plan.counts_pods() || gathered(plan, ready, cluster, ix, None) == Verdict::Fits
+}
+
 #[inline]
 pub fn verdict(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx) -> Verdict {
-    if plan.filters_nothing() { Verdict::Fits } else { check(plan, ready, cluster, ix, None) }
+    if plan.counts_pods() {
+        let verdict = gathered(plan, ready, cluster, ix, None);
+        if verdict != Verdict::Fits {
+            return verdict;
+        }
+    }
+    match (ready.anti.has(ix), ready.existing_anti.has(ix)) {
+        (true, _) => Verdict::AntiAffinity,
+        (_, true) => Verdict::ExistingAntiAffinity,
+        _ => Verdict::Fits,
+    }
 }
 
 /// As [`verdict`], after the change.
@@ -68,10 +95,14 @@ pub fn verdict_after(
         return verdict(plan, ready, cluster, ix);
     }
     let moved = Moved::new(plan, cluster, class, ix, change);
-    check(plan, ready, cluster, ix, Some(&moved))
+    match gathered(plan, ready, cluster, ix, Some(&moved)) {
+        Verdict::Fits => apart(plan, cluster, ix, &moved),
+        verdict => verdict,
+    }
 }
 
-fn check(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx, moved: Option<&Moved>) -> Verdict {
+/// What a pod wants of the pods around it: to be spread among those like it, and to be near others.
+fn gathered(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx, moved: Option<&Moved>) -> Verdict {
     let counters = cluster.counters();
     let domain = |topology: usize| counters.domain(topology)[ix as usize];
     for (i, hard) in plan.hard.iter().enumerate() {
@@ -79,7 +110,7 @@ fn check(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx, moved: Optio
         if here == NOWHERE {
             return Verdict::NoTopologyLabel;
         }
-        let mut count = counters.read(hard.at.counter).counts[here as usize];
+        let mut count = counters.read(hard.at.counter).counts().get(here);
         let mut least = ready.minimum[i];
         if let Some(by) = moved.map(|m| m.hard[i]).filter(|by| *by != 0) {
             count += by;
@@ -91,13 +122,9 @@ fn check(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx, moved: Optio
         }
     }
 
-    let count = |at: &Topic, by: i64| match domain(at.topology) {
-        NOWHERE => None,
-        here => Some(counters.read(at.counter).counts[here as usize] + by),
-    };
     let mut all_there = true;
     for at in &plan.affinity {
-        match count(at, moved.map_or(0, |m| m.affinity)) {
+        match count(cluster, at, ix, moved.map_or(0, |m| m.affinity)) {
             None => return Verdict::NoAffinity,
             Some(count) => all_there &= count > 0,
         }
@@ -114,17 +141,31 @@ fn check(plan: &Plan, ready: &Ready, cluster: &Cluster, ix: NodeIx, moved: Optio
             return Verdict::NoAffinity;
         }
     }
+    Verdict::Fits
+}
+
+/// How many pods there are in a node's domain, if it is in one.
+fn count(cluster: &Cluster, at: &Topic, ix: NodeIx, by: i64) -> Option<i64> {
+    match cluster.counters().domain(at.topology)[ix as usize] {
+        NOWHERE => None,
+        here => Some(cluster.counters().read(at.counter).counts().get(here) + by),
+    }
+}
+
+/// Whether pods are near that this one, or those, do not want to be with.
+fn apart(plan: &Plan, cluster: &Cluster, ix: NodeIx, moved: &Moved) -> Verdict {
+    let near = |at: &Topic, by: i64| count(cluster, at, ix, by).is_some_and(|count| count > 0);
     for (i, at) in plan.anti.iter().enumerate() {
-        if count(at, moved.map_or(0, |m| m.anti[i])).is_some_and(|count| count > 0) {
+        if near(at, moved.anti[i]) {
             return Verdict::AntiAffinity;
         }
     }
     for (i, existing) in plan.existing_anti.iter().enumerate() {
-        if count(&existing.at, moved.map_or(0, |m| m.existing[i])).is_some_and(|count| count > 0) {
+        if near(&existing.at, moved.existing[i]) {
             return Verdict::ExistingAntiAffinity;
         }
     }
-    if moved.is_some_and(|m| m.refused) {
+    if moved.refused {
         return Verdict::ExistingAntiAffinity;
     }
     Verdict::Fits
@@ -140,7 +181,7 @@ impl Moved {
         let sum = |counts: &dyn Fn(&Class, bool) -> bool| -> i64 {
             moves.iter().filter(|(other, deleting, _)| counts(other, *deleting)).map(|(.., by)| by).sum()
         };
-        let means = |terms: &[PodTerm], other: &Class| {
+        let means = |terms: &[Arc<PodTerm>], other: &Class| {
             let labels = counters.namespace_labels(&other.namespace);
             !terms.is_empty() && terms.iter().all(|t| t.matches(&other.namespace, labels, &other.labels))
         };
@@ -151,12 +192,12 @@ impl Moved {
         let anti = class.anti_affinity.iter();
         let anti = anti.map(|term| sum(&|other, _| means(std::slice::from_ref(term), other)));
         let existing = plan.existing_anti.iter().map(|e| {
-            let held = |pod: &&u32| cluster.placed(**pod).class.holds(&e.held.text);
+            let held = |pod: &&u32| cluster.placed(**pod).class.holds(&e.held);
             -(change.removed.iter().filter(held).count() as i64)
         });
         let labels = counters.namespace_labels(&class.namespace);
         let node = cluster.node(ix);
-        let refuses = |term: &PodTerm| {
+        let refuses = |term: &Arc<PodTerm>| {
             node.label(&term.topology_key).is_some() && term.matches(&class.namespace, labels, &class.labels)
         };
         Moved {

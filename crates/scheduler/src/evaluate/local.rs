@@ -2,10 +2,13 @@
 //!
 //! Found out once for each spec and node, and again only after the node has changed.
 
+mod scores;
+
 use std::sync::Arc;
 
+use crate::cluster::bits::Bits;
 use crate::cluster::{Cluster, ImageIx, NodeIx};
-use crate::config::{Profile, Strategy};
+use crate::config::Profile;
 use crate::node_selector::{Chosen, Weighed};
 use crate::plugin::Plugin;
 use crate::pod::{Spec, conflict};
@@ -13,9 +16,6 @@ use crate::taint::{self, Tolerance};
 use crate::verdict::Verdict;
 
 pub const MAX_SCORE: i64 = 100;
-const MIB: i64 = 1 << 20;
-const MIN_IMAGE_SUM: i64 = 23 * MIB;
-const MAX_IMAGE_SUM: i64 = 1000 * MIB;
 
 /// All that is known about one spec, node by node.
 pub struct Local {
@@ -29,6 +29,8 @@ pub struct Local {
     words_epoch: Option<u64>,
     chosen: Chosen,
     tolerance: Tolerance,
+    /// The nodes that are left of all by the filters that look at these alone.
+    open: Bits,
     preferred: Weighed,
     added: Chosen,
     added_preferred: Weighed,
@@ -37,8 +39,10 @@ pub struct Local {
     images_epoch: Option<u64>,
     /// The numbers of columns above are of this epoch.
     pub columns_epoch: u64,
-    /// Empty until the spec is asked about for the second time: most of those that differ never are.
-    entries: Vec<Entry>,
+    /// For each node twice the generation it was looked at in, and one more if it fit then. Both columns are empty until
+    /// the spec is asked about for the second time: most of those that differ never are.
+    known: Vec<u64>,
+    scored: Vec<(u64, Scores)>,
     begun: bool,
     pub used: u64,
     /// How often a node was looked at because nothing was known of it as it is.
@@ -52,6 +56,23 @@ struct Request {
     ignored: bool,
 }
 
+/// The columns one decision looks at.
+pub struct Sight<'a> {
+    pub cluster: &'a Cluster,
+    pods: &'a [i64],
+    pods_allowed: &'a [i64],
+    requests: Vec<Line<'a>>,
+    /// Whether resources are looked at, and ports.
+    counts: bool,
+    ports: bool,
+}
+
+struct Line<'a> {
+    allocatable: &'a [i64],
+    requested: &'a [i64],
+    amount: i64,
+}
+
 /// A resource whose use is scored.
 struct Scored {
     column: usize,
@@ -59,20 +80,12 @@ struct Scored {
     request: i64,
 }
 
-#[derive(Clone, Copy)]
-pub struct Entry {
-    generation: u64,
-    pub verdict: Verdict,
-    pub scores: Scores,
-}
-
 /// Taints and affinity are not yet normalised over the nodes that fit.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Scores {
-    pub fit: i16,
-    pub balanced: i16,
-    pub image: i16,
-    pub taints: i16,
+    /// Those that look at resources and images, each times its weight.
+    pub resources: i64,
+    pub taints: i32,
     pub affinity: i32,
 }
 
@@ -114,13 +127,15 @@ impl Local {
             words_epoch: None,
             chosen: Chosen::default(),
             tolerance: Tolerance::default(),
+            open: Bits::default(),
             preferred: Weighed::default(),
             added: Chosen::default(),
             added_preferred: Weighed::default(),
             images: Vec::new(),
             images_epoch: None,
             columns_epoch: cluster.columns().epoch(),
-            entries: Vec::new(),
+            known: Vec::new(),
+            scored: Vec::new(),
             begun: false,
             used: 0,
             #[cfg(test)]
@@ -135,59 +150,116 @@ impl Local {
         if self.words_epoch != Some(words.epoch()) {
             self.words_epoch = Some(words.epoch());
             self.chosen = self.spec.required.choose(words);
-            self.tolerance = Tolerance::new(words);
+            self.tolerance = Tolerance::new(&self.spec.tolerations, words);
             self.preferred = self.spec.preferred.choose(words);
             let added = &profile.added_affinity;
             self.added = added.required.as_ref().map(|terms| terms.choose(words)).unwrap_or_default();
             self.added_preferred = added.preferred.choose(words);
+            self.open = self.find_open(cluster, profile);
         }
         // How far an image has spread is known to all nodes: one that gets it changes the score of the others.
         if self.images_epoch != Some(cluster.images_epoch()) {
             self.images_epoch = Some(cluster.images_epoch());
             self.images = self.spec.images.iter().filter_map(|name| cluster.images().number(name)).collect();
-            self.entries.clear();
+            self.scored.clear();
         }
-        let unknown = Entry { generation: 0, verdict: Verdict::Fits, scores: Scores::default() };
         if self.begun {
-            self.entries.resize(cluster.width(), unknown);
+            self.known.resize(cluster.width(), 0);
+            self.scored.resize(cluster.width(), (0, Scores::default()));
         }
         self.begun = true;
     }
 
-    /// `false`: one look at a bit says that the node is not one the pod asks for. Another filter may have more to say.
-    #[inline]
-    pub fn asks_for(&self, profile: &Profile, ix: NodeIx) -> bool {
-        self.chosen.has(ix) || !profile.filter.has(Plugin::NodeAffinity)
+    fn find_open(&self, cluster: &Cluster, profile: &Profile) -> Bits {
+        let words = cluster.words();
+        let mut open = words.there().clone();
+        if profile.filter.has(Plugin::NodeUnschedulable) && !self.unschedulable_ok {
+            open.subtract(words.cordoned());
+        }
+        if profile.filter.has(Plugin::TaintToleration) {
+            self.tolerance.keep(words, &mut open);
+        }
+        if profile.filter.has(Plugin::NodeAffinity) {
+            self.added.keep(&mut open);
+            self.chosen.keep(&mut open);
+        }
+        open
     }
 
+    /// The nodes that may fit, as far as a bit says: no filter lets the pod on another.
+    pub fn open(&self) -> &Bits {
+        &self.open
+    }
+
+    /// The columns that are looked at, found once for a decision.
+    pub fn sight<'a>(&self, cluster: &'a Cluster, profile: &Profile) -> Sight<'a> {
+        let columns = cluster.columns();
+        let (pods, pods_allowed) = columns.all_pods();
+        let counts = profile.filter.has(Plugin::NodeResourcesFit);
+        let requests = self.requests.iter().filter(|request| counts && !request.ignored);
+        let of = |request: &Request| Line {
+            allocatable: columns.all_allocatable(request.column),
+            requested: columns.all_requested(request.column),
+            amount: request.amount,
+        };
+        let ports = profile.filter.has(Plugin::NodePorts) && !self.spec.ports.is_empty();
+        Sight { cluster, pods, pods_allowed, requests: requests.map(of).collect(), counts, ports }
+    }
+
+    /// Whether an open node fits, as it is.
     #[inline]
-    pub fn entry(&mut self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Entry {
-        let generation = cluster.generation(ix);
-        if let Some(entry) = self.entries.get(ix as usize).filter(|entry| entry.generation == generation) {
-            return *entry;
+    pub fn fits(&mut self, sight: &Sight, ix: NodeIx) -> bool {
+        let unfit = sight.cluster.generation(ix) << 1;
+        if let Some(known) = self.known.get(ix as usize).filter(|known| **known | 1 == unfit | 1) {
+            return *known != unfit;
         }
         #[cfg(test)]
         {
             self.evaluated += 1;
         }
-        let mut entry = Entry { generation, verdict: Verdict::Fits, scores: Scores::default() };
-        entry.verdict = self.verdict(cluster, profile, ix, &Change::default());
-        if entry.verdict == Verdict::Fits {
-            entry.scores = self.scores(cluster, profile, ix);
+        let fits = sight.room(ix) && !(sight.ports && conflict(&self.spec.ports, sight.cluster.ports_on(ix)));
+        if let Some(known) = self.known.get_mut(ix as usize) {
+            *known = unfit | u64::from(fits);
         }
-        if let Some(kept) = self.entries.get_mut(ix as usize) {
-            *kept = entry;
-        }
-        entry
+        fits
     }
 
-    pub fn verdict(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx, change: &Change) -> Verdict {
+    /// The scores of these nodes, which fit.
+    pub fn score(
+        &mut self,
+        cluster: &Cluster,
+        profile: &Profile,
+        nodes: &[NodeIx],
+        scores: &mut Vec<Scores>,
+    ) {
+        if self.scored.is_empty() {
+            self.find_scores(cluster, profile, nodes, scores);
+            return;
+        }
+        let changed = |ix: &NodeIx| self.scored[*ix as usize].0 != cluster.generation(*ix);
+        let changed: Vec<NodeIx> = nodes.iter().copied().filter(changed).collect();
+        self.find_scores(cluster, profile, &changed, scores);
+        for (ix, scores) in changed.iter().zip(scores.iter()) {
+            self.scored[*ix as usize] = (cluster.generation(*ix), *scores);
+        }
+        scores.clear();
+        scores.extend(nodes.iter().map(|ix| self.scored[*ix as usize].1));
+    }
+
+    /// What is found about a node, as it is or after the change.
+    pub fn verdict(
+        &self,
+        cluster: &Cluster,
+        profile: &Profile,
+        ix: NodeIx,
+        change: Option<&Change>,
+    ) -> Verdict {
         let words = cluster.words();
         let on = |plugin: Plugin| profile.filter.has(plugin);
         if on(Plugin::NodeUnschedulable) && !self.unschedulable_ok && words.unschedulable(ix) {
             return Verdict::Cordoned;
         }
-        if on(Plugin::TaintToleration) && self.tolerance.of(&self.spec.tolerations, words, ix).is_none() {
+        if on(Plugin::TaintToleration) && self.tolerance.of(words, ix).is_none() {
             return Verdict::Tainted;
         }
         if on(Plugin::NodeAffinity) {
@@ -199,29 +271,30 @@ impl Local {
             }
         }
         if on(Plugin::NodePorts) && !self.spec.ports.is_empty() {
-            let taken = if change.is_empty() {
-                conflict(&self.spec.ports, cluster.ports_on(ix))
-            } else {
-                conflict(&self.spec.ports, change.specs(cluster, ix).flat_map(|spec| &spec.ports))
+            let ports = &self.spec.ports;
+            let taken = match change {
+                None => conflict(ports, cluster.ports_on(ix)),
+                Some(change) => conflict(ports, change.specs(cluster, ix).flat_map(|spec| &spec.ports)),
             };
             if taken {
                 return Verdict::PortTaken;
             }
         }
-        if on(Plugin::NodeResourcesFit) { self.fits(cluster, ix, change) } else { Verdict::Fits }
+        if on(Plugin::NodeResourcesFit) { self.room(cluster, ix, change) } else { Verdict::Fits }
     }
 
-    fn fits(&self, cluster: &Cluster, ix: NodeIx, change: &Change) -> Verdict {
+    fn room(&self, cluster: &Cluster, ix: NodeIx, change: Option<&Change>) -> Verdict {
         let columns = cluster.columns();
-        let (mut bits, mut unresolvable) = (0u64, false);
-        let pods = columns.pods(ix) + change.added.len() as i64 - change.removed.len() as i64;
+        let (mut bits, mut unresolvable) = (0u32, false);
+        let more = change.map_or(0, |change| change.added.len() as i64 - change.removed.len() as i64);
+        let pods = columns.pods(ix) + more;
         if pods + 1 > columns.pods_allowed(ix) {
             bits |= 1;
         }
         for (i, request) in self.requests.iter().enumerate() {
             let allocatable = columns.allocatable(request.column, ix);
             let mut requested = columns.requested(request.column, ix);
-            if !change.is_empty() {
+            if let Some(change) = change {
                 requested += change.requested(cluster, &self.spec.requests[i].0);
             }
             if request.amount > allocatable - requested && !request.ignored {
@@ -231,101 +304,14 @@ impl Local {
         }
         if bits == 0 { Verdict::Fits } else { Verdict::Short { bits, unresolvable } }
     }
+}
 
-    fn scores(&self, cluster: &Cluster, profile: &Profile, ix: NodeIx) -> Scores {
-        let on = |plugin: Plugin| profile.weight(plugin) != 0;
-        let mut scores = Scores::default();
-        if on(Plugin::NodeResourcesFit) {
-            scores.fit = self.fit_score(cluster, &profile.fit.strategy, ix) as i16;
-        }
-        if on(Plugin::NodeResourcesBalancedAllocation) && !self.balanced.is_empty() {
-            scores.balanced = self.balance_score(cluster, ix) as i16;
-        }
-        if on(Plugin::ImageLocality) {
-            scores.image = self.image_score(cluster, ix) as i16;
-        }
-        if on(Plugin::TaintToleration) {
-            let words = cluster.words();
-            // Without the filter a node with a taint that forbids may be here.
-            let known = self.tolerance.of(&self.spec.tolerations, words, ix);
-            let taints = known.map(i64::from).unwrap_or_else(|| {
-                words
-                    .taint_set(ix)
-                    .map_or(0, |set| taint::intolerable(words.taints(set), &self.spec.tolerations))
-            });
-            scores.taints = taints.min(i64::from(i16::MAX)) as i16;
-        }
-        if on(Plugin::NodeAffinity) {
-            let wanted = self.preferred.score(ix) + self.added_preferred.score(ix);
-            scores.affinity = wanted.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
-        }
-        scores
-    }
-
-    fn fit_score(&self, cluster: &Cluster, strategy: &Strategy, ix: NodeIx) -> i64 {
-        let columns = cluster.columns();
-        let (mut sum, mut weights) = (0, 0);
-        for scored in &self.fit {
-            let capacity = columns.allocatable(scored.column, ix);
-            if capacity == 0 {
-                continue;
-            }
-            let requested = columns.at_least(scored.column, ix) + scored.request;
-            let score = match strategy {
-                Strategy::LeastAllocated if requested > capacity => 0,
-                Strategy::LeastAllocated => share(capacity - requested, capacity),
-                Strategy::MostAllocated => share(requested.min(capacity), capacity),
-                Strategy::RequestedToCapacityRatio(shape) => {
-                    let used = if requested > capacity { 100 } else { share(requested, capacity) };
-                    let score = on_shape(shape, used);
-                    if score <= 0 {
-                        continue;
-                    }
-                    score
-                }
-            };
-            sum += score * scored.weight;
-            weights += scored.weight;
-        }
-        match strategy {
-            _ if weights == 0 => 0,
-            Strategy::RequestedToCapacityRatio(_) => (sum as f64 / weights as f64).round() as i64,
-            _ => sum / weights,
-        }
-    }
-
-    /// How much evener the node's resources are used with the pod than without it.
-    fn balance_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
-        let columns = cluster.columns();
-        // Without the pod, and with it.
-        let mut used = [[0f64; 8]; 2];
-        let mut n = 0;
-        for scored in self.balanced.iter().take(used[0].len()) {
-            let capacity = columns.allocatable(scored.column, ix);
-            if capacity == 0 {
-                continue;
-            }
-            let requested = columns.requested(scored.column, ix);
-            used[0][n] = (requested as f64 / capacity as f64).min(1.0);
-            used[1][n] = ((requested + scored.request) as f64 / capacity as f64).min(1.0);
-            n += 1;
-        }
-        MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(&used[1][..n]) - balance(&used[0][..n])) / 2
-    }
-
-    fn image_score(&self, cluster: &Cluster, ix: NodeIx) -> i64 {
-        if self.images.is_empty() || self.spec.containers == 0 {
-            return 0;
-        }
-        let all = cluster.order().len().max(1) as f64;
-        let mut sum = 0;
-        for image in &self.images {
-            let Some(size) = cluster.images().size(*image, ix) else { continue };
-            let spread = cluster.images().spread(*image) as f64 / all;
-            sum += (size as f64 * spread) as i64;
-        }
-        let most = MAX_IMAGE_SUM * self.spec.containers as i64;
-        MAX_SCORE * (sum.clamp(MIN_IMAGE_SUM, most) - MIN_IMAGE_SUM) / (most - MIN_IMAGE_SUM)
+impl Sight<'_> {
+    #[inline]
+    fn room(&self, ix: NodeIx) -> bool {
+        let at = ix as usize;
+        let has = |line: &Line| line.amount <= line.allocatable[at] - line.requested[at];
+        !self.counts || self.pods[at] < self.pods_allowed[at] && self.requests.iter().all(has)
     }
 }
 
@@ -352,38 +338,4 @@ impl Change {
         let of = |ix: &u32| cluster.placed(*ix).class.spec.request(resource);
         added - self.removed.iter().map(of).sum::<i64>()
     }
-}
-
-/// From the fractions of a node's resources that are used.
-#[inline]
-fn balance(used: &[f64]) -> i64 {
-    let deviation = match used {
-        [a, b] => ((a - b) / 2.0).abs(),
-        [] | [_] => 0.0,
-        _ => {
-            let n = used.len() as f64;
-            let mean = used.iter().sum::<f64>() / n;
-            (used.iter().map(|f| (f - mean) * (f - mean)).sum::<f64>() / n).sqrt()
-        }
-    };
-    ((1.0 - deviation) * MAX_SCORE as f64) as i64
-}
-
-#[inline]
-fn share(part: i64, whole: i64) -> i64 {
-    // Bytes of memory times a hundred fit; only absurd amounts need the wider type.
-    match part.checked_mul(MAX_SCORE) {
-        Some(product) => product / whole,
-        None => (i128::from(part) * i128::from(MAX_SCORE) / i128::from(whole)) as i64,
-    }
-}
-
-fn on_shape(shape: &[(i64, i64)], used: i64) -> i64 {
-    for (i, (at, score)) in shape.iter().enumerate() {
-        if used <= *at {
-            let Some((last_at, last)) = i.checked_sub(1).map(|i| shape[i]) else { return *score };
-            return last + (score - last) * (used - last_at) / (at - last_at);
-        }
-    }
-    shape.last().map_or(0, |(_, score)| *score)
 }

@@ -83,7 +83,7 @@ impl Plan {
         let soft = soft
             .into_iter()
             .map(|c| {
-                let hostname = c.topology_key == HOSTNAME;
+                let hostname = &*c.topology_key == HOSTNAME;
                 let at =
                     if hostname { by_node(counters, class, c) } else { spread(counters, class, c, required) };
                 Soft { at, max_skew: c.max_skew, hostname }
@@ -126,24 +126,21 @@ impl Plan {
             && topics().all(|topic| counters.renew(topic.counter))
     }
 
-    /// Whether only nodes themselves are looked at.
-    pub fn filters_nothing(&self) -> bool {
-        self.hard.is_empty()
-            && self.affinity.is_empty()
-            && self.anti.is_empty()
-            && self.existing_anti.is_empty()
+    /// Whether it matters how many pods are around a node, not only that there are some.
+    pub fn counts_pods(&self) -> bool {
+        !self.hard.is_empty() || !self.affinity.is_empty()
     }
 
     fn required_terms(&mut self, class: &Class, counters: &mut Counters) {
-        let question = Question::Terms(class.affinity.clone());
         for term in &class.affinity {
-            self.affinity.push(topic(counters, &question, &term.topology_key));
+            let question = Question::Terms(class.affinity.clone());
+            self.affinity.push(topic(counters, question, &term.topology_key));
         }
         let labels = counters.namespace_labels(&class.namespace);
-        let itself = |t: &PodTerm| t.matches(&class.namespace, labels, &class.labels);
+        let itself = |t: &Arc<PodTerm>| t.matches(&class.namespace, labels, &class.labels);
         self.matches_itself = class.affinity.iter().all(itself);
         for term in &class.anti_affinity {
-            self.anti.push(topic(counters, &Question::Terms(vec![term.clone()]), &term.topology_key));
+            self.anti.push(topic(counters, Question::Terms(vec![term.clone()]), &term.topology_key));
         }
         for held in counters.held_about(class) {
             if held.kind == HeldKind::AntiAffinity {
@@ -155,7 +152,7 @@ impl Plan {
 
     fn preferred_terms(&mut self, class: &Class, profile: &Profile, counters: &mut Counters) {
         for (weight, term) in &class.preferred {
-            let at = topic(counters, &Question::Terms(vec![term.clone()]), &term.topology_key);
+            let at = topic(counters, Question::Terms(vec![term.clone()]), &term.topology_key);
             self.wanted.push((*weight, at));
         }
         if profile.inter_pod.ignore_preferred_terms_of_existing_pods && class.preferred.is_empty() {
@@ -177,11 +174,11 @@ impl Plan {
 }
 
 /// Where those who hold a term are.
-fn holders(counters: &mut Counters, held: &Held) -> Topic {
-    topic(counters, &Question::Holders(held.text.clone()), &held.term.topology_key)
+fn holders(counters: &mut Counters, held: &Arc<Held>) -> Topic {
+    topic(counters, Question::Holders(held.clone()), &held.term.topology_key)
 }
 
-fn topic(counters: &mut Counters, question: &Question, key: &str) -> Topic {
+fn topic(counters: &mut Counters, question: Question, key: &str) -> Topic {
     let topology = counters.topology(key);
     Topic { topology, counter: counters.ask(question, topology, None) }
 }
@@ -196,7 +193,7 @@ fn spread(counters: &mut Counters, class: &Class, constraint: &Constraint, keys:
         taints: constraint.taints_policy,
         keys: keys.to_vec(),
     };
-    Topic { topology, counter: counters.ask(&question, topology, Some(places)) }
+    Topic { topology, counter: counters.ask(question, topology, Some(places)) }
 }
 
 /// Where each node is a domain of its own and only scored.
@@ -204,7 +201,7 @@ fn by_node(counters: &mut Counters, class: &Class, constraint: &Constraint) -> T
     let topology = counters.topology(&constraint.topology_key);
     let namespace = class.namespace.clone();
     let question = Question::Spread { namespace, selector: constraint.selector.clone() };
-    Topic { topology, counter: counters.ask_by_node(&question) }
+    Topic { topology, counter: counters.ask_by_node(question) }
 }
 
 /// The pod's own constraints, or the profile's defaults with the selector of the pod's services and controller.

@@ -100,21 +100,21 @@ fn dry_run(
 ) -> Result<Candidate, Diagnosis> {
     let mut found = Diagnosis { nodes: diagnosis.nodes, ..Diagnosis::default() };
     found.others = Some("Preemption is not helpful for scheduling".to_owned());
-    let helped = diagnosis.verdicts.iter().filter(|(_, verdict)| !verdict.unresolvable());
-    let potential: Vec<NodeIx> = helped.map(|(ix, _)| *ix).collect();
-    if potential.is_empty() {
+    let potential =
+        || diagnosis.verdicts.iter().filter(|(_, verdict)| !verdict.unresolvable()).map(|(ix, _)| *ix);
+    let all = potential().count();
+    if all == 0 {
         return Err(found);
     }
-    let all = potential.len() as i64;
-    let share = all * profile.preemption.min_candidate_nodes_percentage / 100;
-    let enough = share.max(profile.preemption.min_candidate_nodes_absolute).min(all) as usize;
-    let offset = rng(potential.len() as u64) as usize;
+    let share = all as i64 * profile.preemption.min_candidate_nodes_percentage / 100;
+    let enough = share.max(profile.preemption.min_candidate_nodes_absolute).min(all as i64) as usize;
+    let offset = rng(all as u64) as usize;
     let (mut clean, mut violating) = (Vec::new(), Vec::new());
-    for ix in potential[offset..].iter().chain(&potential[..offset]) {
-        match victims(cluster, nominated, budgets, profile, pod, work, *ix) {
+    for ix in potential().skip(offset).chain(potential().take(offset)) {
+        match victims(cluster, nominated, budgets, profile, pod, work, ix) {
             Ok(candidate) if candidate.violations == 0 => clean.push(candidate),
             Ok(candidate) => violating.push(candidate),
-            Err(verdict) => found.verdicts.push((*ix, verdict)),
+            Err(verdict) => found.counts.add(verdict),
         }
         if !clean.is_empty() && clean.len() + violating.len() >= enough {
             break;
@@ -134,11 +134,11 @@ fn victims(
     work: &Work,
     ix: NodeIx,
 ) -> Result<Candidate, Verdict> {
-    let less = |other: &&PodIx| cluster.placed(**other).priority < pod.priority;
-    let mut potential: Vec<PodIx> = cluster.pods_on(ix).iter().filter(less).copied().collect();
-    if potential.is_empty() {
+    if cluster.lowest_priority(ix) >= pod.priority {
         return Err(Verdict::NoVictims);
     }
+    let less = |other: &&PodIx| cluster.placed(**other).priority < pod.priority;
+    let mut potential: Vec<PodIx> = cluster.pods_on(ix).iter().filter(less).copied().collect();
     let expected = work.expected(cluster, nominated, pod, ix).added;
     let fits = |removed: &[PodIx]| {
         let mut change = Change { removed: removed.to_vec(), added: expected.clone() };

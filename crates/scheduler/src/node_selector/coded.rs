@@ -77,6 +77,9 @@ impl Preferred {
 }
 
 impl Weighed {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
     #[inline]
     pub fn score(&self, node: NodeIx) -> i64 {
         self.0.iter().filter(|(_, chosen)| chosen.has(node)).map(|(weight, _)| weight).sum()

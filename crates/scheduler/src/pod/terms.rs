@@ -1,12 +1,14 @@
 //! Terms about other pods: pod affinity, pod anti-affinity, topology spread.
 
+use std::sync::Arc;
+
 use object::Value;
 use object::selector::LabelSelector;
 
 use crate::read::{Labels, int, label, list, strings, text};
 
 /// Pods of some namespaces with some labels, counted over one topology.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct PodTerm {
     pub topology_key: String,
     /// Sorted.
@@ -19,9 +21,9 @@ pub struct PodTerm {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Constraint {
     pub max_skew: i64,
-    pub topology_key: String,
+    pub topology_key: Arc<str>,
     pub when: Unsatisfiable,
-    pub selector: LabelSelector,
+    pub selector: Arc<LabelSelector>,
     pub min_domains: i64,
     pub affinity_policy: Inclusion,
     pub taints_policy: Inclusion,
@@ -76,16 +78,16 @@ pub fn selector(value: Option<&Value>) -> LabelSelector {
         .unwrap_or_else(|_| LabelSelector::nothing())
 }
 
-pub fn required(affinity: Option<&Value>, namespace: &str) -> Vec<PodTerm> {
+pub fn required(affinity: Option<&Value>, namespace: &str) -> Vec<Arc<PodTerm>> {
     let terms = list(affinity, "requiredDuringSchedulingIgnoredDuringExecution");
-    terms.iter().map(|term| PodTerm::parse(term, namespace)).collect()
+    terms.iter().map(|term| Arc::new(PodTerm::parse(term, namespace))).collect()
 }
 
-pub fn preferred(affinity: Option<&Value>, namespace: &str, sign: i64) -> Vec<(i64, PodTerm)> {
+pub fn preferred(affinity: Option<&Value>, namespace: &str, sign: i64) -> Vec<(i64, Arc<PodTerm>)> {
     let terms = list(affinity, "preferredDuringSchedulingIgnoredDuringExecution").iter();
     let parse = |term: &Value| {
         let weight = int(term, "weight").unwrap_or(0) * sign;
-        Some((weight, PodTerm::parse(term.get("podAffinityTerm")?, namespace)))
+        Some((weight, Arc::new(PodTerm::parse(term.get("podAffinityTerm")?, namespace))))
     };
     terms.filter_map(parse).collect()
 }
@@ -98,12 +100,12 @@ pub fn parse_constraint(value: &Value) -> Constraint {
     };
     Constraint {
         max_skew: int(value, "maxSkew").unwrap_or(1),
-        topology_key: text(value, "topologyKey").to_owned(),
+        topology_key: text(value, "topologyKey").into(),
         when: match text(value, "whenUnsatisfiable") {
             "ScheduleAnyway" => Unsatisfiable::ScheduleAnyway,
             _ => Unsatisfiable::DoNotSchedule,
         },
-        selector: selector(value.get("labelSelector")),
+        selector: Arc::new(selector(value.get("labelSelector"))),
         min_domains: int(value, "minDomains").unwrap_or(1),
         affinity_policy: policy("nodeAffinityPolicy", Inclusion::Honor),
         taints_policy: policy("nodeTaintsPolicy", Inclusion::Ignore),

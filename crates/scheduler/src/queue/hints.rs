@@ -241,7 +241,7 @@ fn inter_pod(pod: &Pod, event: &Event, cluster: &Cluster) -> bool {
                 || class.affinity.iter().any(|t| node.label(&t.topology_key).is_some())
         }
         Event::NodeUpdated { old, new } => {
-            let moved = |term: &PodTerm| old.label(&term.topology_key) != new.label(&term.topology_key);
+            let moved = |term: &Arc<PodTerm>| old.label(&term.topology_key) != new.label(&term.topology_key);
             // Others' terms keep it out of their domains as well.
             let kept_out = |held: &Arc<Held>| held.kind == HeldKind::AntiAffinity && moved(&held.term);
             old.labels != new.labels && (own().any(moved) || counters.held_about(class).iter().any(kept_out))
@@ -249,7 +249,7 @@ fn inter_pod(pod: &Pod, event: &Event, cluster: &Cluster) -> bool {
         // Its pods are in no domain any more.
         Event::NodeRemoved(_) => true,
         Event::Namespace { name, old, new } => {
-            let other = |term: &PodTerm| term.in_namespace(name, old) != term.in_namespace(name, new);
+            let other = |term: &Arc<PodTerm>| term.in_namespace(name, old) != term.in_namespace(name, new);
             **name == *class.namespace || own().any(other)
         }
         Event::Leaving(_) => false,

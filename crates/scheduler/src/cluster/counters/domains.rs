@@ -1,15 +1,17 @@
 //! The domains of a topology, which nodes count in each, and how many pods are there.
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::NOWHERE;
+use super::tally::Tally;
 use crate::cluster::NodeIx;
 use crate::cluster::bits::Bits;
 use crate::cluster::words::{Word, Words};
+use crate::node_selector::Required;
 use crate::pod::{Inclusion, Spec};
-use crate::taint::Tolerance;
+use crate::taint::{Tolerance, Toleration};
 
 /// Which nodes count as places for a constraint.
 #[derive(Clone, Debug)]
@@ -33,11 +35,12 @@ pub struct Topology {
 /// Counts by domain of one topology.
 pub struct Domains {
     pub topology: usize,
-    pub(super) places_text: String,
     pub(super) places: Option<Places>,
     set: Arc<PlaceSet>,
     pub(super) epoch: u64,
-    pub counts: Vec<i64>,
+    counts: Tally,
+    /// The nodes in domains with a pod; only where all nodes count.
+    occupied: Bits,
     /// The sum of all counts.
     pub total: i64,
 }
@@ -52,16 +55,11 @@ pub struct PlaceSet {
 }
 
 impl Places {
-    /// Equal for equal places: pods that differ in other things count over the same ones.
-    pub(super) fn text(&self) -> String {
-        let mut text = format!("{:?}", self.keys);
-        if self.affinity == Inclusion::Honor && !self.spec.required.is_empty() {
-            let _ = write!(text, " {:?}", self.spec.required);
-        }
-        if self.taints == Inclusion::Honor {
-            let _ = write!(text, " {:?}", self.spec.tolerations);
-        }
-        text
+    /// What they depend on: pods that differ in other things count over the same ones.
+    fn identity(&self) -> (&[usize], Option<&Required>, Option<&[Toleration]>) {
+        let required = (self.affinity == Inclusion::Honor).then_some(&self.spec.required);
+        let tolerations = (self.taints == Inclusion::Honor).then_some(&self.spec.tolerations[..]);
+        (&self.keys, required.filter(|required| !required.is_empty()), tolerations)
     }
 
     /// The nodes that are.
@@ -75,11 +73,23 @@ impl Places {
             spec.required.choose(words).keep(&mut nodes);
         }
         if self.taints == Inclusion::Honor {
-            let tolerance = Tolerance::new(words);
-            let tainted = |ix: &NodeIx| tolerance.of(&spec.tolerations, words, *ix).is_none();
-            (0..words.width() as NodeIx).filter(tainted).for_each(|ix| nodes.remove(ix));
+            Tolerance::new(&spec.tolerations, words).keep(words, &mut nodes);
         }
         nodes
+    }
+}
+
+impl PartialEq for Places {
+    fn eq(&self, other: &Places) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Places {}
+
+impl Hash for Places {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
     }
 }
 
@@ -94,17 +104,27 @@ impl Topology {
 }
 
 impl Domains {
-    pub(super) fn new(topology: usize, places_text: String, places: Option<Places>) -> Domains {
+    pub(super) fn new(topology: usize, places: Option<Places>) -> Domains {
         Domains {
             topology,
-            places_text,
             places,
             set: Arc::default(),
             // No epoch is this one: the counts are made when first read.
             epoch: u64::MAX,
-            counts: Vec::new(),
+            counts: Tally::new(0),
+            occupied: Bits::default(),
             total: 0,
         }
+    }
+
+    /// By domain.
+    pub fn counts(&self) -> &Tally {
+        &self.counts
+    }
+
+    /// The nodes in a domain with a pod.
+    pub fn occupied(&self) -> &Bits {
+        &self.occupied
     }
 
     /// Nodes that count in each domain.
@@ -118,18 +138,44 @@ impl Domains {
     }
 
     /// Counts anew, over these places.
-    pub(super) fn rebuild(&mut self, per_node: &[u16], topology: &Topology, set: Arc<PlaceSet>) {
-        self.counts.clear();
-        self.counts.resize(topology.values.len(), 0);
+    pub(super) fn rebuild(
+        &mut self,
+        per_node: &Tally,
+        topology: &Topology,
+        words: &Words,
+        set: Arc<PlaceSet>,
+    ) {
+        self.counts = Tally::new(topology.values.len());
+        self.occupied = Bits::default();
         self.total = 0;
-        for (ix, count) in per_node.iter().enumerate().filter(|(_, count)| **count != 0) {
-            let domain = topology.domain[ix];
-            if domain != NOWHERE && set.includes(ix as NodeIx) {
-                self.counts[domain as usize] += i64::from(*count);
-                self.total += i64::from(*count);
+        self.set = set;
+        match (per_node, &self.set.clone().eligible) {
+            (Tally::Many(counts), Some(eligible)) => {
+                let some = eligible.iter().filter_map(|ix| Some((ix, i64::from(*counts.get(ix as usize)?))));
+                some.filter(|(_, count)| *count != 0)
+                    .for_each(|(ix, count)| self.add(ix, count, topology, words));
+            }
+            _ => per_node.iter().for_each(|(ix, count)| self.add(ix, count, topology, words)),
+        }
+    }
+
+    pub(super) fn add(&mut self, node: NodeIx, by: i64, topology: &Topology, words: &Words) {
+        let domain = topology.domain[node as usize];
+        if domain == NOWHERE || !self.includes(node) {
+            return;
+        }
+        self.total += by;
+        let count = self.counts.add(domain, by);
+        // Only the first pod and the last change who is alone.
+        if self.places.is_some() || (count != by && count != 0) {
+            return;
+        }
+        if let Some(nodes) = words.alike(node, &topology.key) {
+            match count {
+                0 => self.occupied.take(nodes),
+                _ => self.occupied.add(nodes),
             }
         }
-        self.set = set;
     }
 }
 
@@ -140,14 +186,19 @@ impl PlaceSet {
         topologies: &[Topology],
         words: &Words,
     ) -> PlaceSet {
+        let Topology { domain, values, .. } = &topologies[topology];
         let eligible = places.map(|places| places.find(words, topologies));
-        let mut set = PlaceSet { eligible, nodes: vec![0; topologies[topology].values.len()] };
-        for (ix, domain) in topologies[topology].domain.iter().enumerate() {
-            if *domain != NOWHERE && set.includes(ix as NodeIx) {
-                set.nodes[*domain as usize] += 1;
+        let mut nodes = vec![0; values.len()];
+        let mut add = |domain: u32| {
+            if domain != NOWHERE {
+                nodes[domain as usize] += 1;
             }
+        };
+        match &eligible {
+            Some(eligible) => eligible.iter().for_each(|ix| add(domain[ix as usize])),
+            None => domain.iter().for_each(|domain| add(*domain)),
         }
-        set
+        PlaceSet { eligible, nodes }
     }
 
     fn includes(&self, node: NodeIx) -> bool {
