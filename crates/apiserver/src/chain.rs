@@ -111,6 +111,10 @@ pub trait Inspect: Send + Sync {
     fn controllers(&self) -> Value;
     /// Their counters, appended to `/metrics`.
     fn metrics(&self, out: &mut String);
+    /// How the part that leads by this lease is, if this process leads it.
+    fn leads(&self, _lease: &str) -> Option<Result<(), String>> {
+        None
+    }
 }
 
 impl Api {
@@ -162,6 +166,10 @@ impl Api {
     /// Shows the control loops of this process under `/debug/controllers` and in `/metrics`.
     pub fn inspect(&self, loops: Arc<dyn Inspect>) {
         *self.inspected.lock() = Some(loops);
+    }
+
+    pub(crate) fn inspected(&self) -> Option<Arc<dyn Inspect>> {
+        self.inspected.lock().clone()
     }
 
     /// Says how this server is reached; without it the `kubernetes` service leads nowhere.

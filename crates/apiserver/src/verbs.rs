@@ -24,7 +24,6 @@ use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
 use crate::chain::{Api, route};
-use crate::connect;
 use crate::info::{Query, RequestInfo};
 use crate::list_body::{ListBody, ListFormat, WriteItem};
 use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, negotiate_error};
@@ -32,6 +31,7 @@ use crate::respond::{self, Answer};
 use crate::reviews;
 use crate::views::{self, Include, TableView};
 use crate::watch_body::{Framing, WatchBody, WatchSettings, WriteObject, error_event};
+use crate::{component_statuses, connect};
 
 /// Answers smaller than this are not worth compressing.
 const GZIP_FROM: usize = 128 * 1024;
@@ -102,6 +102,9 @@ async fn serve_resource(
     if resource.storage.is_none() {
         if resource.kind == "Binding" {
             return call.bind_by_body(body).await;
+        }
+        if resource.kind == "ComponentStatus" {
+            return component_statuses::serve(api, parts, query, info, &request).await;
         }
         return reviews::serve(api, user, parts, body, query, &request).await;
     }
@@ -764,7 +767,7 @@ fn parse_int(text: &str) -> Result<i64, Status> {
     })
 }
 
-fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions, Status> {
+pub(crate) fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions, Status> {
     let number = |name: &str| match query.get(name) {
         "" => Ok(None),
         text => parse_int(text).map(Some),
@@ -783,7 +786,7 @@ fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions
     })
 }
 
-fn include(query: &Query<'_>) -> Include {
+pub(crate) fn include(query: &Query<'_>) -> Include {
     match query.get("includeObject") {
         "None" => Include::None,
         "Object" => Include::Object,
