@@ -720,8 +720,10 @@ enum PatchKind {
 
 impl PatchKind {
     fn read(self, bytes: &[u8]) -> Result<Patch, Status> {
-        let value = json::parse(bytes, None)
-            .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+        let value = json::parse(bytes, None).map_err(|e| match self {
+            PatchKind::Strategic => Status::bad_request(e.to_string()),
+            PatchKind::Json | PatchKind::Merge => Status::bad_request(format!("error decoding patch: {e}")),
+        })?;
         Ok(match self {
             PatchKind::Json => Patch::Json(JsonPatch::parse(value)?),
             PatchKind::Merge => Patch::Merge(value),

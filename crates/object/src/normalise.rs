@@ -29,11 +29,11 @@ pub use strict::Strict;
 
 use catalog::{Schema, Shape, TypeId};
 
-use crate::{Map, Value};
+use crate::{Map, Value, deep};
 use error::{Place, Step};
 
 /// How deep values may nest. Parsers stop at the same depth; a patch could build more.
-pub const MAX_DEPTH: u32 = 1_000;
+pub const MAX_DEPTH: u32 = crate::MAX_DEPTH as u32;
 
 /// Makes `value` canonical for the type. After an error the value is half done and of no use.
 pub fn normalise(
@@ -119,12 +119,12 @@ impl<'s> Pass<'s> {
                     return Err(TypeError::TooDeep);
                 }
                 self.depth += 1;
-                let done = match shape {
+                let done = deep(|| match shape {
                     Shape::Struct(id) => self.structure(self.schema.get(*id), value, here),
                     Shape::List(inner) => self.list(inner, shape, value, here),
                     Shape::Map(inner) => self.map(inner, shape, value, here),
                     _ => self.any(value),
-                };
+                });
                 self.depth -= 1;
                 done
             }
@@ -188,19 +188,19 @@ impl<'s> Pass<'s> {
     fn any(&mut self, value: &mut Value) -> Result<(), TypeError> {
         match value {
             Value::Float(_) => scalar::shorten_float(value),
-            Value::List(items) => {
-                for item in items {
-                    self.value(&Shape::Any, item, &Place::ROOT)?;
-                }
-            }
-            Value::Map(map) => {
-                for (_, item) in map.iter_mut() {
-                    self.value(&Shape::Any, item, &Place::ROOT)?;
-                }
-            }
+            Value::List(items) => items.iter_mut().try_for_each(|item| self.any_inside(item))?,
+            Value::Map(map) => map.iter_mut().try_for_each(|(_, item)| self.any_inside(item))?,
             _ => {}
         }
         Ok(())
+    }
+
+    /// Only what can hold something is a level of its own.
+    fn any_inside(&mut self, item: &mut Value) -> Result<(), TypeError> {
+        match item {
+            Value::List(_) | Value::Map(_) => self.value(&Shape::Any, item, &Place::ROOT),
+            _ => self.any(item),
+        }
     }
 
     fn mismatch(&mut self, shape: &Shape, value: &Value, here: &Place<'_>) {

@@ -6,12 +6,11 @@ use std::borrow::Cow;
 
 use catalog::{Name, Schema, Shape, StructType, TypeId};
 use object::normalise::FieldMemo;
-use object::{Map, Value};
+use object::{Map, Value, deep, discard};
 use thiserror::Error;
 
-/// Objects and arrays inside each other. Go allows 10,000; dropping, comparing and normalising a tree recurse,
-/// so the bound is what a worker's stack carries with room to spare. No API type comes near it.
-pub const MAX_DEPTH: u32 = 1_000;
+/// Objects and arrays inside each other: Go's bound.
+pub const MAX_DEPTH: u32 = object::MAX_DEPTH as u32;
 
 /// Why a text is no JSON, in the words Go's scanner uses; clients show and parse them.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -48,15 +47,18 @@ pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, Par
         items: Vec::new(),
     };
     reader.skip_space();
-    let value = reader.value(shape).map_err(|bad| *bad)?;
+    let read = reader.value(shape);
+    // What was read before an error may be deep as well.
+    reader.items.drain(..).for_each(discard);
+    let value = read.map_err(|bad| *bad)?;
     reader.skip_space();
-    if let Some(c) = reader.peek() {
-        return Err(*unexpected(c, "after top-level value"));
-    }
-    match reader.out_of_range {
-        None => Ok(value),
-        Some(number) => Err(ParseError::NumberOutOfRange(number)),
-    }
+    let error = match (reader.peek(), reader.out_of_range) {
+        (None, None) => return Ok(value),
+        (Some(c), _) => *unexpected(c, "after top-level value"),
+        (None, Some(number)) => ParseError::NumberOutOfRange(number),
+    };
+    discard(value);
+    Err(error)
 }
 
 /// Boxed on the way up, so that the values that pass the same way stay small.
@@ -85,8 +87,8 @@ impl<'a> Reader<'a> {
                 self.at += 1;
                 Ok(Value::Str(self.string()?.into_owned()))
             }
-            Some(b'{') => self.object(hint),
-            Some(b'[') => self.array(hint),
+            Some(b'{') => deep(|| self.object(hint)),
+            Some(b'[') => deep(|| self.array(hint)),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.literal(b"true", &TRUE, Value::Bool(true)),
             Some(b'f') => self.literal(b"false", &FALSE, Value::Bool(false)),

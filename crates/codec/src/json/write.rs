@@ -1,6 +1,6 @@
 //! The JSON writer: the bytes Go's encoder would make of the same tree.
 
-use object::Value;
+use object::{Value, deep};
 use object::normalise::format_float;
 
 /// Appends the value without any space between its parts.
@@ -12,7 +12,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Int(i) => out.extend_from_slice(itoa::Buffer::new().format(*i).as_bytes()),
         Value::Float(f) => write_float(*f, out),
         Value::Str(s) => write_string(s, out),
-        Value::List(items) => {
+        Value::List(items) => deep(|| {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
@@ -21,8 +21,8 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
                 write(item, out);
             }
             out.push(b']');
-        }
-        Value::Map(map) => {
+        }),
+        Value::Map(map) => deep(|| {
             out.push(b'{');
             for (i, (name, member)) in map.iter().enumerate() {
                 if i > 0 {
@@ -33,7 +33,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
                 write(member, out);
             }
             out.push(b'}');
-        }
+        }),
     }
 }
 
@@ -43,14 +43,19 @@ pub fn to_vec(value: &Value) -> Vec<u8> {
     out
 }
 
+/// Levels that are indented.
+const MAX_INDENTED: usize = 128;
+
 /// For people (`?pretty=true`): two spaces a level; empty objects and lists stay on their line.
+// Differs from kube-apiserver: what lies deeper than anybody reads stays on one line. Thousands of spaces before each of
+// many thousand lines would make some megabytes as many gigabytes.
 pub fn write_pretty(value: &Value, out: &mut Vec<u8>) {
     write_indented(value, 0, out);
 }
 
 fn write_indented(value: &Value, depth: usize, out: &mut Vec<u8>) {
     match value {
-        Value::List(items) if !items.is_empty() => {
+        Value::List(items) if !items.is_empty() && depth < MAX_INDENTED => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
@@ -62,7 +67,7 @@ fn write_indented(value: &Value, depth: usize, out: &mut Vec<u8>) {
             new_line(depth, out);
             out.push(b']');
         }
-        Value::Map(map) if !map.is_empty() => {
+        Value::Map(map) if !map.is_empty() && depth < MAX_INDENTED => {
             out.push(b'{');
             for (i, (name, member)) in map.iter().enumerate() {
                 if i > 0 {
@@ -76,7 +81,7 @@ fn write_indented(value: &Value, depth: usize, out: &mut Vec<u8>) {
             new_line(depth, out);
             out.push(b'}');
         }
-        flat => write(flat, out),
+        one_line => write(one_line, out),
     }
 }
 
