@@ -180,8 +180,7 @@ pub fn decode(
     let value = match media {
         "" | "application/json" => {
             let hint = ty.map(|ty| (catalog.schema(), ty));
-            json::parse(body, hint)
-                .map_err(|e| unrecognized(format!("json parse error: {e}")))?
+            json::parse(body, hint).map_err(|e| unrecognized(format!("json parse error: {e}")))?
         }
         "application/yaml" => {
             let document = yaml::parse_document(body).map_err(|e| match e {

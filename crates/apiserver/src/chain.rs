@@ -42,6 +42,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const MAX_READING: i64 = 400;
 const MAX_WRITING: i64 = 200;
 
+const SPACE_BEFORE_TOKEN: &str =
+    "the provided Authorization header contains extra space before the bearer token, and is ignored";
+
 /// Who is on the other end, as the connection knows it.
 #[derive(Clone, Debug)]
 pub enum Caller {
@@ -264,6 +267,9 @@ impl Api {
             let wanted = negotiate_error(&parts.headers, &query);
             respond::status(self.registry.catalog(), &status, wanted)
         });
+        if !matches!(caller, Caller::Known(_)) && has_space_before_token(&parts.headers) {
+            respond::warn_first(&mut answer, SPACE_BEFORE_TOKEN);
+        }
         self.count(&place, &parts, &query, stage, begun, &mut answer);
         answer
     }
@@ -492,6 +498,14 @@ fn bearer_token(headers: &http::HeaderMap) -> Option<&str> {
     let mut words = text.splitn(3, ' ');
     let scheme = words.next().unwrap_or("");
     words.next().filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
+}
+
+/// `Bearer  x`: what stands behind the first space is empty, and so no token.
+fn has_space_before_token(headers: &http::HeaderMap) -> bool {
+    let text = headers.get(AUTHORIZATION).and_then(|text| std::str::from_utf8(text.as_bytes()).ok());
+    let mut words = text.unwrap_or("").trim().splitn(3, ' ');
+    let bearer = words.next().is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
+    bearer && words.next() == Some("") && words.next().is_some()
 }
 
 /// How long the request may take: as long as its client says, within what the server allows.

@@ -73,6 +73,9 @@ pub async fn serve(
         return Ok(match wanted.view {
             View::Object => respond::value(catalog, 200, &status, wanted),
             View::Metadata => respond::value(catalog, 200, &views::metadata_of_value(&status), wanted),
+            View::Misfit => {
+                return Err(misfit("PartialObjectMetadataList", "not a list (*core.ComponentStatus)"));
+            }
             View::Table => {
                 let table = views::table_of_values(printer, &[status], include(query), 0);
                 respond::encoded(catalog, 200, table.into(), wanted)
@@ -98,6 +101,7 @@ pub async fn serve(
     }
     let (kind, api_version) = match wanted.view {
         View::Object => (request.resource.list_kind.as_str(), request.resource.api_version()),
+        View::Misfit => return Err(misfit("PartialObjectMetadata", "a list (*core.ComponentStatusList)")),
         View::Metadata => {
             items.iter_mut().for_each(|item| *item = views::metadata_of_value(item));
             ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned())
@@ -123,6 +127,10 @@ pub async fn serve(
     list.set("metadata", Value::map());
     list.set("items", items);
     Ok(respond::value(catalog, 200, &Value::Map(list), wanted))
+}
+
+fn misfit(asked: &str, is: &str) -> Status {
+    Status::not_acceptable(format!("you requested {asked}, but the requested object is {is}"))
 }
 
 /// What a field selector may ask of a component.

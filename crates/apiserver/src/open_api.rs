@@ -50,7 +50,8 @@ pub fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>) -> O
         "/openapi/v3" => {
             let index = index(api);
             let hash = openapi::fingerprint(&index.document);
-            Some(document_answer(JSON, &hash, headers, || index.document.clone()))
+            // Upstream names no type for this one, and Go finds text.
+            Some(document_answer("text/plain; charset=utf-8", &hash, headers, || index.document.clone()))
         }
         "/openapi/v2" => Some(match accepted(headers, PROTOBUF_V2) {
             None => not_acceptable(),

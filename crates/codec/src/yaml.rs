@@ -48,7 +48,9 @@ pub enum YamlError {
     /// The first line is not named.
     #[error("yaml: {}exceeded max depth of {MAX_DEPTH}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
     TooDeep { line: Option<usize> },
-    #[error("yaml: line {line}: brackets nest more than 255 deep; write the document as JSON, or indent what they hold")]
+    #[error(
+        "yaml: line {line}: brackets nest more than 255 deep; write the document as JSON, or indent what they hold"
+    )]
     TooManyBrackets { line: usize },
     /// Good YAML, but the JSON made of it is not read.
     #[error("json parse error: invalid character '{bracket}' exceeded max depth")]

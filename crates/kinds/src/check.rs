@@ -41,11 +41,17 @@ impl<'p> Path<'p> {
 
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        object::deep(|| match self {
+        // Not by recursion: a schema inside a schema may be thousands of steps down.
+        let mut steps = vec![self];
+        while let Some(Path::Child(parent, _) | Path::Index(parent, _) | Path::Key(parent, _)) = steps.last()
+        {
+            steps.push(parent);
+        }
+        steps.iter().rev().try_for_each(|step| match step {
             Path::Root(name) => f.write_str(name),
-            Path::Child(parent, name) => write!(f, "{parent}.{name}"),
-            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
-            Path::Key(parent, key) => write!(f, "{parent}[{key}]"),
+            Path::Child(_, name) => write!(f, ".{name}"),
+            Path::Index(_, index) => write!(f, "[{index}]"),
+            Path::Key(_, key) => write!(f, "[{key}]"),
         })
     }
 }
@@ -109,13 +115,13 @@ impl Errors {
         self.list.is_empty()
     }
     pub(crate) fn required(&mut self, at: &Path<'_>, detail: &str) {
-        self.add(FieldError::required(at.to_string(), detail));
+        self.add(|| FieldError::required(at.to_string(), detail));
     }
     pub(crate) fn forbidden(&mut self, at: &Path<'_>, detail: impl Into<String>) {
-        self.add(FieldError::forbidden(at.to_string(), detail));
+        self.add(|| FieldError::forbidden(at.to_string(), detail));
     }
     pub(crate) fn invalid(&mut self, at: &Path<'_>, bad: impl Shown, detail: impl Into<String>) {
-        self.add(FieldError::invalid(at.to_string(), bad.shown(), detail));
+        self.add(|| FieldError::invalid(at.to_string(), bad.shown(), detail));
     }
     /// One error for each problem with `bad`.
     pub(crate) fn each(&mut self, at: &Path<'_>, bad: &str, problems: Vec<String>) {
@@ -125,7 +131,7 @@ impl Errors {
     }
     /// `supported` in the order upstream lists them.
     pub(crate) fn not_supported(&mut self, at: &Path<'_>, bad: impl Shown, supported: &[&str]) {
-        self.add(FieldError::not_supported(at.to_string(), bad.shown(), supported));
+        self.add(|| FieldError::not_supported(at.to_string(), bad.shown(), supported));
     }
     pub(crate) fn duplicate(&mut self, at: &Path<'_>, bad: impl Shown) {
         self.push(FieldErrorKind::Duplicate, at, bad.shown(), String::new());
@@ -137,7 +143,7 @@ impl Errors {
         self.push(FieldErrorKind::NotFound, at, bad.shown(), detail.into());
     }
     pub(crate) fn too_long(&mut self, at: &Path<'_>, bytes: usize) {
-        self.add(FieldError::too_long(at.to_string(), bytes));
+        self.add(|| FieldError::too_long(at.to_string(), bytes));
     }
     pub(crate) fn too_many(&mut self, at: &Path<'_>, actual: usize, most: usize) {
         let items = if most == 1 { "item" } else { "items" };
@@ -199,15 +205,16 @@ impl Errors {
 
     /// A path has thousands of steps in schemas that go deep, and there may be many thousands of errors below: after some
     /// megabytes of paths no more are told.
-    fn add(&mut self, error: FieldError) {
-        self.path_bytes += error.field.len();
+    fn add(&mut self, error: impl FnOnce() -> FieldError) {
         if self.path_bytes <= MAX_PATH_BYTES {
+            let error = error();
+            self.path_bytes += error.field.len();
             self.list.push(error);
         }
     }
 
     fn push(&mut self, kind: FieldErrorKind, at: &Path<'_>, bad_value: String, detail: String) {
-        self.add(FieldError { kind, field: at.to_string(), bad_value, detail });
+        self.add(|| FieldError { kind, field: at.to_string(), bad_value, detail });
     }
 }
 

@@ -1,7 +1,7 @@
 //! The JSON writer: the bytes Go's encoder would make of the same tree.
 
-use object::{Value, deep};
 use object::normalise::format_float;
+use object::{Value, deep};
 
 /// Appends the value without any space between its parts.
 pub fn write(value: &Value, out: &mut Vec<u8>) {

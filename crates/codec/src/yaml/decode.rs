@@ -93,7 +93,8 @@ impl<'n> Decoder<'n, '_> {
             Node::Scalar { text, .. } => self.scalar(id)?.into_value(text),
             Node::List(children) => {
                 self.enter()?;
-                let list = deep(|| children.iter().map(|child| self.value(*child)).collect::<Result<_, _>>())?;
+                let list =
+                    deep(|| children.iter().map(|child| self.value(*child)).collect::<Result<_, _>>())?;
                 self.depth -= 1;
                 Ok(Value::List(list))
             }

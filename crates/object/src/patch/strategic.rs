@@ -159,8 +159,11 @@ fn merge_member(level: Level<'_>, original: &mut Entries, name: Name, value: Val
     let member = level.member(&name);
     match (original.get_mut(&name), value) {
         (Some(Value::Map(old)), Value::Map(new)) => {
-            *old =
-                if member.replaces() { new } else { deep(|| merge_maps(member.level(), std::mem::take(old), new))? };
+            *old = if member.replaces() {
+                new
+            } else {
+                deep(|| merge_maps(member.level(), std::mem::take(old), new))?
+            };
         }
         (Some(Value::List(old)), Value::List(new)) => {
             let old_list = std::mem::take(old);

@@ -72,7 +72,7 @@ async fn encodings_are_negotiated_as_upstream_does() {
         ("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", 200, v2),
         ("/openapi/v2", "application/json", 200, "application/json"),
         ("/openapi/v2", PROTOBUF_V3, 406, ""),
-        ("/openapi/v3", "text/html", 200, "application/json"),
+        ("/openapi/v3", "text/html", 200, "text/plain; charset=utf-8"),
     ] {
         let reply = cluster.request("GET", path).accept(accept).send().await;
         assert_eq!((reply.status, header(&reply, "content-type")), (status, content_type), "{path} {accept}");

@@ -61,9 +61,9 @@ impl Node {
     pub fn copy(&self) -> Value {
         match self {
             Node::Closed(value) => value.clone(),
-            Node::Map(map) => deep(|| {
-                Value::Map(map.iter().map(|(name, node)| (name.clone(), node.copy())).collect())
-            }),
+            Node::Map(map) => {
+                deep(|| Value::Map(map.iter().map(|(name, node)| (name.clone(), node.copy())).collect()))
+            }
             Node::List(list) => deep(|| Value::List(list.iter().map(Node::copy).collect())),
         }
     }
