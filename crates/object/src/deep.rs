@@ -19,6 +19,10 @@ pub fn deep<R>(f: impl FnOnce() -> R) -> R {
     stacker::maybe_grow(RED_ZONE, PIECE, f)
 }
 
+/// Passes that count their levels look at the stack once in so many, and never where an object is flat: together these levels
+/// fit into the red zone, at 4 KiB each.
+pub const LEVELS_AT_ONCE: u32 = 32;
+
 /// Whether the stack has room for one more level.
 #[inline]
 pub(crate) fn has_room() -> bool {

@@ -8,6 +8,6 @@ mod status;
 pub mod time;
 pub mod validate_text;
 mod value;
-pub use deep::{MAX_DEPTH, deep};
+pub use deep::{LEVELS_AT_ONCE, MAX_DEPTH, deep};
 pub use status::*;
 pub use value::{Map, Value, discard};

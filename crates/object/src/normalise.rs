@@ -29,7 +29,7 @@ pub use strict::Strict;
 
 use catalog::{Schema, Shape, TypeId};
 
-use crate::{Map, Value, deep};
+use crate::{LEVELS_AT_ONCE, Map, Value, deep};
 use error::{Place, Step};
 
 /// How deep values may nest. Parsers stop at the same depth; a patch could build more.
@@ -91,6 +91,8 @@ struct Pass<'s> {
     order: Vec<u16>,
     memo: FieldMemo,
     depth: u32,
+    /// The depth at which to look at the stack.
+    look_at: u32,
     /// Empty lists and maps stay, and whether one did.
     keep_empty: bool,
     kept_empty: bool,
@@ -105,6 +107,7 @@ impl<'s> Pass<'s> {
             order: Vec::new(),
             memo: FieldMemo::new(),
             depth: 0,
+            look_at: LEVELS_AT_ONCE,
             keep_empty: false,
             kept_empty: false,
         }
@@ -115,21 +118,35 @@ impl<'s> Pass<'s> {
         match shape {
             Shape::String if matches!(value, Value::Str(_)) => Ok(()),
             Shape::Struct(_) | Shape::List(_) | Shape::Map(_) | Shape::Any => {
-                if self.depth == MAX_DEPTH {
-                    return Err(TypeError::TooDeep);
+                if self.depth == self.look_at {
+                    return self.with_room(shape, value, here);
                 }
                 self.depth += 1;
-                let done = deep(|| match shape {
+                let done = match shape {
                     Shape::Struct(id) => self.structure(self.schema.get(*id), value, here),
                     Shape::List(inner) => self.list(inner, shape, value, here),
                     Shape::Map(inner) => self.map(inner, shape, value, here),
                     _ => self.any(value),
-                });
+                };
                 self.depth -= 1;
                 done
             }
             _ => self.scalar(shape, value, here),
         }
+    }
+
+    /// [`value`](Pass::value) after a look at the stack, and at how deep this is.
+    #[cold]
+    #[inline(never)]
+    fn with_room(&mut self, shape: &Shape, value: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
+        if self.depth >= MAX_DEPTH {
+            return Err(TypeError::TooDeep);
+        }
+        let look_at = self.look_at;
+        self.look_at = MAX_DEPTH.min(look_at + LEVELS_AT_ONCE);
+        let done = deep(|| self.value(shape, value, here));
+        self.look_at = look_at;
+        done
     }
 
     fn list(

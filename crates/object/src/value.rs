@@ -166,16 +166,21 @@ impl Drop for Map {
     /// Recursion takes apart what is flat, and a loop the rest where the stack ends. A list has no such hook, so that lists in
     /// lists are the business of the map around them; those in no map at all cost a hundred bytes of stack a level.
     fn drop(&mut self) {
-        let no_room = !has_room();
+        let mut nested = false;
         for (_, value) in &mut self.entries {
-            let deep = match value {
-                Value::List(list) => list.iter().any(|v| v.is_full() && (no_room || v.as_list().is_some())),
-                Value::Map(map) => no_room && !map.is_empty(),
-                _ => false,
-            };
-            if deep {
-                discard(std::mem::replace(value, Value::Null));
+            match value {
+                Value::Map(_) => nested = true,
+                Value::List(list) => {
+                    nested = true;
+                    if list.iter().any(|item| matches!(item, Value::List(_))) {
+                        discard(std::mem::replace(value, Value::Null));
+                    }
+                }
+                _ => {}
             }
+        }
+        if nested && !has_room() {
+            self.entries.drain(..).for_each(|(_, value)| discard(value));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use catalog::{Name, Schema, Shape, StructType, TypeId};
 use object::normalise::FieldMemo;
-use object::{Map, Value, deep, discard};
+use object::{LEVELS_AT_ONCE, Map, Value, deep, discard};
 use thiserror::Error;
 
 /// Objects and arrays inside each other: Go's bound.
@@ -40,6 +40,7 @@ pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, Par
         text: std::str::from_utf8(bytes).ok(),
         at: 0,
         depth: 0,
+        look_at: LEVELS_AT_ONCE,
         schema,
         out_of_range: None,
         memo: FieldMemo::new(),
@@ -70,6 +71,8 @@ struct Reader<'a> {
     text: Option<&'a str>,
     at: usize,
     depth: u32,
+    /// The depth at which to look at the stack.
+    look_at: u32,
     schema: Option<&'a Schema>,
     /// The first number no float can hold.
     out_of_range: Option<String>,
@@ -80,21 +83,35 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline(always)]
     fn value(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {
+        if self.depth == self.look_at {
+            return self.with_room(hint);
+        }
         match self.peek() {
             None => Err(ended()),
             Some(b'"') => {
                 self.at += 1;
                 Ok(Value::Str(self.string()?.into_owned()))
             }
-            Some(b'{') => deep(|| self.object(hint)),
-            Some(b'[') => deep(|| self.array(hint)),
+            Some(b'{') => self.object(hint),
+            Some(b'[') => self.array(hint),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.literal(b"true", &TRUE, Value::Bool(true)),
             Some(b'f') => self.literal(b"false", &FALSE, Value::Bool(false)),
             Some(b'n') => self.literal(b"null", &NULL, Value::Null),
             Some(c) => Err(unexpected(c, "looking for beginning of value")),
         }
+    }
+
+    /// [`value`](Reader::value) after a look at the stack.
+    #[cold]
+    #[inline(never)]
+    fn with_room(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {
+        self.look_at += LEVELS_AT_ONCE;
+        let read = deep(|| self.value(hint));
+        self.look_at -= LEVELS_AT_ONCE;
+        read
     }
 
     fn object(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {

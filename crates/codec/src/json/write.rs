@@ -1,10 +1,17 @@
 //! The JSON writer: the bytes Go's encoder would make of the same tree.
 
 use object::normalise::format_float;
-use object::{Value, deep};
+use object::{LEVELS_AT_ONCE, Value, deep};
 
 /// Appends the value without any space between its parts.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
+    write_at(0, value, out);
+}
+
+fn write_at(level: u32, value: &Value, out: &mut Vec<u8>) {
+    if level == LEVELS_AT_ONCE {
+        return with_room(value, out);
+    }
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -12,17 +19,17 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
         Value::Int(i) => out.extend_from_slice(itoa::Buffer::new().format(*i).as_bytes()),
         Value::Float(f) => write_float(*f, out),
         Value::Str(s) => write_string(s, out),
-        Value::List(items) => deep(|| {
+        Value::List(items) => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
                     out.push(b',');
                 }
-                write(item, out);
+                write_at(level + 1, item, out);
             }
             out.push(b']');
-        }),
-        Value::Map(map) => deep(|| {
+        }
+        Value::Map(map) => {
             out.push(b'{');
             for (i, (name, member)) in map.iter().enumerate() {
                 if i > 0 {
@@ -30,11 +37,18 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
                 }
                 write_string(name, out);
                 out.push(b':');
-                write(member, out);
+                write_at(level + 1, member, out);
             }
             out.push(b'}');
-        }),
+        }
     }
+}
+
+/// [`write`] after a look at the stack.
+#[cold]
+#[inline(never)]
+fn with_room(value: &Value, out: &mut Vec<u8>) {
+    deep(|| write_at(0, value, out));
 }
 
 pub fn to_vec(value: &Value) -> Vec<u8> {
