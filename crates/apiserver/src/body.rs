@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use catalog::{Catalog, TypeId};
+use codec::yaml::YamlError;
 use codec::{json, protobuf, yaml};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -168,27 +169,33 @@ pub fn decode(
 ) -> Result<Decoded, Status> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let media = content_type.split(';').next().unwrap_or("").trim();
-    let unrecognized = |why: String| {
+    let unreadable = |why: String| {
         Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {why}"
+            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
+            summary(body)
         ))
     };
+    let unrecognized = |why: String| unreadable(format!("couldn't get version/kind; {why}"));
     let mut duplicates = None;
     let value = match media {
         "" | "application/json" => {
             let hint = ty.map(|ty| (catalog.schema(), ty));
-            json::parse(body, hint)
-                .map_err(|e| unrecognized(format!("json parse error: {e} ({})", excerpt(body))))?
+            json::parse(body, hint).map_err(|e| unrecognized(format!("json parse error: {e}")))?
         }
         "application/yaml" => {
-            let document = yaml::parse_document(body)
-                .map_err(|e| Status::bad_request(format!("error converting YAML to JSON: {e}")))?;
+            let document = yaml::parse_document(body).map_err(|e| match e {
+                YamlError::TooDeepForJson { .. } => unrecognized(e.to_string()),
+                _ => unreadable(e.to_string()),
+            })?;
             duplicates = document.duplicates;
             document.value
         }
         "application/vnd.kubernetes.protobuf" => {
             let find = |api_version: &str, kind: &str| find_type(catalog, api_version, kind);
-            protobuf::decode(catalog.schema(), body, &find, ty).map_err(|e| unrecognized(e.to_string()))?
+            protobuf::decode(catalog.schema(), body, &find, ty).map_err(|e| {
+                let what = format!("the object provided is unrecognized (must be of type {kind})");
+                Status::bad_request(format!("{what}: couldn't get version/kind; {e}"))
+            })?
         }
         _ => {
             return Err(Status::unsupported_media_type(
@@ -200,7 +207,7 @@ pub fn decode(
     if !matches!(value, Value::Map(_)) {
         let go = "json parse error: json: cannot unmarshal";
         let into = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-        return Err(unrecognized(format!("{go} {} {into} ({})", value.json_type(), hex(body))));
+        return Err(unrecognized(format!("{go} {} {into}", value.json_type())));
     }
     Ok(Decoded { value, duplicates })
 }
@@ -213,17 +220,14 @@ fn find_type(catalog: &Catalog, api_version: &str, kind: &str) -> Option<TypeId>
     catalog.find_type(group, version, kind).or_else(shared)
 }
 
-/// The start of a broken body, as upstream shows it.
-fn excerpt(body: &[u8]) -> String {
-    if body.is_empty() {
-        return "<empty>".into();
+/// The start of a body that is none, as upstream shows it: by its first character, text or numbers.
+fn summary(body: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 30;
+    let shown = &body[..body.len().min(SHOWN_BYTES)];
+    let more = if body.len() > SHOWN_BYTES { " ..." } else { "" };
+    match body.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
+        Some(_) => shown.iter().map(|b| format!("{b:02x}")).collect::<String>() + more,
     }
-    match std::str::from_utf8(body) {
-        Ok(text) if body.len() <= 1024 && text.chars().all(|c| !c.is_control()) => text.to_owned(),
-        _ => hex(body),
-    }
-}
-
-fn hex(body: &[u8]) -> String {
-    body.iter().take(1024).map(|b| format!("{b:02x}")).collect()
 }

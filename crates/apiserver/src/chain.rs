@@ -42,6 +42,9 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const MAX_READING: i64 = 400;
 const MAX_WRITING: i64 = 200;
 
+const SPACE_BEFORE_TOKEN: &str =
+    "the provided Authorization header contains extra space before the bearer token, and is ignored";
+
 /// Who is on the other end, as the connection knows it.
 #[derive(Clone, Debug)]
 pub enum Caller {
@@ -120,6 +123,10 @@ pub trait Inspect: Send + Sync {
     fn controllers(&self) -> Value;
     /// Their counters, appended to `/metrics`.
     fn metrics(&self, out: &mut String);
+    /// How the part that leads by this lease is, if this process leads it.
+    fn leads(&self, _lease: &str) -> Option<Result<(), String>> {
+        None
+    }
 }
 
 impl Api {
@@ -171,6 +178,10 @@ impl Api {
     /// Shows the control loops of this process under `/debug/controllers` and in `/metrics`.
     pub fn inspect(&self, loops: Arc<dyn Inspect>) {
         *self.inspected.lock() = Some(loops);
+    }
+
+    pub(crate) fn inspected(&self) -> Option<Arc<dyn Inspect>> {
+        self.inspected.lock().clone()
     }
 
     /// Says how this server is reached; without it the `kubernetes` service leads nowhere.
@@ -273,6 +284,9 @@ impl Api {
             let wanted = negotiate_error(&parts.headers, &query);
             respond::status(self.registry.catalog(), &status, wanted)
         });
+        if !matches!(caller, Caller::Known(_)) && has_space_before_token(&parts.headers) {
+            respond::warn_first(&mut answer, SPACE_BEFORE_TOKEN);
+        }
         self.count(&place, &parts, &query, stage, begun, &mut answer);
         answer
     }
@@ -501,6 +515,14 @@ fn bearer_token(headers: &http::HeaderMap) -> Option<&str> {
     let mut words = text.splitn(3, ' ');
     let scheme = words.next().unwrap_or("");
     words.next().filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
+}
+
+/// `Bearer  x`: what stands behind the first space is empty, and so no token.
+fn has_space_before_token(headers: &http::HeaderMap) -> bool {
+    let text = headers.get(AUTHORIZATION).and_then(|text| std::str::from_utf8(text.as_bytes()).ok());
+    let mut words = text.unwrap_or("").trim().splitn(3, ' ');
+    let bearer = words.next().is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
+    bearer && words.next() == Some("") && words.next().is_some()
 }
 
 /// How long the request may take: as long as its client says, within what the server allows.

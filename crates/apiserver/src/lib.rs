@@ -10,6 +10,7 @@ mod body;
 mod bootstrap;
 mod certificates;
 mod chain;
+mod component_statuses;
 mod connect;
 mod discovery;
 mod follow;

@@ -21,6 +21,8 @@ pub enum View {
     Table,
     /// PartialObjectMetadata, or its List.
     Metadata,
+    /// One of these where the other is due: refused, but by whoever has the object or the list at hand.
+    Misfit,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +179,9 @@ fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View
         ("Table", _) => (encoding != Encoding::Protobuf).then_some(View::Table),
         ("PartialObjectMetadata", Offer::Object | Offer::Events) => Some(View::Metadata),
         ("PartialObjectMetadataList", Offer::List) => Some(View::Metadata),
+        ("PartialObjectMetadataList", Offer::Object) | ("PartialObjectMetadata", Offer::List) => {
+            Some(View::Misfit)
+        }
         _ => None,
     }
 }

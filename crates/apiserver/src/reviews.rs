@@ -29,10 +29,6 @@ pub async fn serve(
 ) -> Result<Answer, Status> {
     let wanted = negotiate(&parts.headers, query, Offer::Document)?;
     let resource = request.resource;
-    if resource.plural == "componentstatuses" {
-        return component_statuses(request)
-            .map(|value| respond::value(api.registry.catalog(), 200, &value, wanted));
-    }
     let catalog = api.registry.catalog();
     let bytes = body.read().await?;
     let mut review = decode(catalog, &parts.headers, &bytes, &resource.kind, Some(resource.ty))?.value;
@@ -103,17 +99,4 @@ async fn token_review(api: &Api, mut review: Value) -> Result<Value, Status> {
     }
     review.make_map().set("status", status);
     Ok(review)
-}
-
-/// The deprecated resource upstream still serves; in one process there are no components to ask.
-fn component_statuses(request: &Request<'_>) -> Result<Value, Status> {
-    if !request.name.is_empty() {
-        return Err(Status::not_found(request.about(), request.name));
-    }
-    let mut map = Map::default();
-    map.set("kind", request.resource.list_kind.as_str());
-    map.set("apiVersion", "v1");
-    map.set("metadata", Value::map());
-    map.set("items", Vec::new());
-    Ok(Value::Map(map))
 }

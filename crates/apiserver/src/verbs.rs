@@ -1,5 +1,6 @@
 //! The registry's verbs as HTTP: parameters in, answers out.
 
+mod lists;
 mod token;
 
 use std::sync::Arc;
@@ -8,38 +9,35 @@ use std::time::Duration;
 use auth::UserInfo;
 use bytes::Bytes;
 use catalog::{Resource, Verbs};
-use codec::{json, protobuf};
-use http::Method;
+use codec::json;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use http::request::Parts;
+use http::{HeaderMap, Method};
 use kinds::{DeleteOptions, Operation, columns};
 use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
 use registry::{
-    FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, protobuf_body, served_body,
+    FieldValidation, ListOptions, Patch, Request, WriteOptions, Written, protobuf_body, served_body,
     shared_body,
 };
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
 use crate::chain::{Api, route};
-use crate::connect;
 use crate::info::{Query, RequestInfo};
-use crate::list_body::{ListBody, ListFormat, WriteItem};
 use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::reviews;
 use crate::views::{self, Include, TableView};
 use crate::watch_body::{Framing, WatchBody, WatchSettings, WriteObject, error_event};
+use crate::{component_statuses, connect};
 
 /// Answers smaller than this are not worth compressing.
 const GZIP_FROM: usize = 128 * 1024;
 /// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
 /// back at once.
 const WATCH_SECONDS: u64 = 1800;
-/// So many bytes of a protobuf list are encoded before others get their turn.
-const YIELD_AFTER: usize = 256 * 1024;
 
 pub async fn serve(
     api: &Arc<Api>,
@@ -108,6 +106,9 @@ async fn serve_resource(
     if resource.storage.is_none() {
         if resource.kind == "Binding" {
             return call.bind_by_body(body).await;
+        }
+        if resource.kind == "ComponentStatus" {
+            return component_statuses::serve(api, parts, query, info, &request).await;
         }
         return reviews::serve(api, user, parts, body, query, &request).await;
     }
@@ -184,139 +185,6 @@ impl Call<'_> {
         Ok(self.object(200, &obj, wanted, true))
     }
 
-    async fn list(&self) -> Result<Answer, Status> {
-        let wanted = self.wanted(Offer::List)?;
-        let options = list_options(self.query, self.info)?;
-        let list = self.api.registry.list(&self.request, &options).await?;
-        Ok(self.list_answer(list, wanted).await)
-    }
-
-    async fn list_answer(&self, mut list: List, wanted: Wanted) -> Answer {
-        let resource = self.request.resource;
-        let metadata = views::list_metadata(list.revision.0, list.continue_token.as_deref(), list.remaining);
-        let (kind, api_version) = match wanted.view {
-            View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
-            _ => (resource.list_kind.as_str(), resource.api_version()),
-        };
-        let protobuf = wanted.encoding == Encoding::Protobuf;
-        let (head, write_item): (Vec<u8>, WriteItem) = match wanted.view {
-            _ if protobuf => self.protobuf_list(&list, wanted.view, kind, &api_version, &metadata).await,
-            View::Table => {
-                let view = self.table_view();
-                view.sort(&mut list.items);
-                // One moment for the whole list, however long it takes to write.
-                let now = self.api.registry.env().now_seconds();
-                let mut head = view.head(&metadata);
-                if list.items.is_empty() && view.empty_is_null() {
-                    // Upstream's plain printer never makes the list it has no row for.
-                    head.truncate(head.len() - 1);
-                    head.extend_from_slice(b"null}");
-                    return respond::encoded(self.api.registry.catalog(), 200, head.into(), wanted);
-                }
-                (head, Box::new(move |obj, out| view.row(obj, now, out)))
-            }
-            View::Metadata | View::Object => {
-                let head = format!(
-                    "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
-                );
-                let metadata_only = wanted.view == View::Metadata;
-                let write = if metadata_only { Box::new(views::metadata_of) } else { self.item_writer() };
-                (head.into_bytes(), write)
-            }
-        };
-        let size: usize = list.items.iter().map(|o| o.body().len()).sum();
-        let format = if protobuf { ListFormat::PROTOBUF } else { ListFormat::JSON };
-        let streams = protobuf || wanted.encoding == Encoding::Json;
-        let gzip = size >= GZIP_FROM && streams && accepts_gzip(&self.parts.headers);
-        let mut body = ListBody::new(head, list.items, write_item, format, gzip);
-        if !streams {
-            // Rare, and for people: made as a whole.
-            let mut whole = Vec::new();
-            while let Some(chunk) = body.next_chunk() {
-                whole.extend_from_slice(&chunk);
-            }
-            return respond::encoded(self.api.registry.catalog(), 200, whole.into(), wanted);
-        }
-        let mut answer = if size < 64 * 1024 {
-            // Small lists go out with a length, in one piece.
-            let mut whole = body.next_chunk().map(Vec::from).unwrap_or_default();
-            while let Some(chunk) = body.next_chunk() {
-                whole.extend_from_slice(&chunk);
-            }
-            respond::answer(200, wanted.content_type(), whole.into())
-        } else {
-            respond::answer(200, wanted.content_type(), Body::List(Box::new(body)))
-        };
-        if gzip {
-            mark_gzip(&mut answer);
-        }
-        answer
-    }
-
-    /// The envelope names the length of the whole, so every item's length is looked at before the first byte goes out.
-    async fn protobuf_list(
-        &self,
-        list: &List,
-        view: View,
-        kind: &str,
-        api_version: &str,
-        metadata: &str,
-    ) -> (Vec<u8>, WriteItem) {
-        let catalog = self.api.registry.catalog();
-        let message = self.item_message(view);
-        let mut lengths = Vec::with_capacity(list.items.len());
-        let mut encoded = 0;
-        for obj in &list.items {
-            let length = message(obj).len();
-            lengths.push(length);
-            encoded += length;
-            // Others get their turn while a long list is encoded for the first time.
-            if encoded > YIELD_AFTER {
-                encoded = 0;
-                tokio::task::yield_now().await;
-            }
-        }
-        let metadata = views::list_metadata_message(catalog, metadata);
-        let mut head = Vec::new();
-        protobuf::list_head(api_version, kind, &metadata, lengths, &mut head);
-        (head, Box::new(move |obj, out| protobuf::list_item(&message(obj), out)))
-    }
-
-    /// An item's protobuf without its envelope; the same bytes however often it is asked for.
-    fn item_message(&self, view: View) -> Box<dyn Fn(&Obj) -> Bytes + Send + Sync> {
-        let (catalog, id) = (self.api.registry.catalog().clone(), self.request.resource.id);
-        if view == View::Metadata {
-            return Box::new(move |obj| views::metadata_message(&catalog, obj));
-        }
-        Box::new(move |obj| {
-            let body = protobuf_body(&catalog, catalog.resource(id), obj);
-            // Our own envelope always opens.
-            protobuf::open(&body).map_or_else(|_| Bytes::new(), |sealed| body.slice_ref(sealed.message))
-        })
-    }
-
-    /// Items carry no kind and apiVersion of their own.
-    fn item_writer(&self) -> WriteItem {
-        let resource = self.request.resource;
-        let catalog = self.api.registry.catalog().clone();
-        let id = resource.id;
-        let stored = resource.storage.map(|s| catalog.storage(s));
-        if stored.is_some_and(|s| s.group == resource.group && s.version == resource.version) {
-            return Box::new(|obj, out| {
-                out.push(b'{');
-                out.extend_from_slice(obj.body_after_type());
-            });
-        }
-        Box::new(move |obj, out| {
-            let resource = catalog.resource(id);
-            let body = served_body(&catalog, resource, obj);
-            let type_meta =
-                format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", resource.kind, resource.api_version());
-            out.push(b'{');
-            out.extend_from_slice(body.strip_prefix(type_meta.as_bytes()).unwrap_or(&body[1..]));
-        })
-    }
-
     async fn watch(&self) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Events)?;
         let protobuf = wanted.encoding == Encoding::Protobuf;
@@ -368,7 +236,8 @@ impl Call<'_> {
                     out.extend_from_slice(&protobuf_body(&catalog, catalog.resource(id), obj))
                 })
             }
-            View::Object => {
+            // No watch is offered in a form that does not fit.
+            View::Object | View::Misfit => {
                 let (catalog, id) = (catalog.clone(), resource.id);
                 Box::new(move |obj, out| {
                     out.extend_from_slice(&served_body(&catalog, catalog.resource(id), obj))
@@ -587,6 +456,7 @@ impl Call<'_> {
         let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
         let mut out = Vec::new();
         let bytes = match (wanted.view, wanted.encoding) {
+            (View::Misfit, _) => return self.misfit(false),
             (View::Object, Encoding::Protobuf) => protobuf_body(catalog, resource, obj),
             (View::Object, _) => shared_body(catalog, resource, obj),
             (View::Metadata, Encoding::Protobuf) => {
@@ -602,16 +472,37 @@ impl Call<'_> {
                 out.into()
             }
         };
-        let whole = matches!(wanted.encoding, Encoding::Json | Encoding::Protobuf);
-        if may_compress && whole && bytes.len() >= GZIP_FROM && accepts_gzip(&self.parts.headers) {
-            let mut answer = respond::answer(code, wanted.content_type(), gzip(&bytes).into());
-            mark_gzip(&mut answer);
-            return answer;
-        }
-        if wanted.encoding == Encoding::Protobuf {
-            return respond::answer(code, wanted.content_type(), bytes.into());
-        }
-        respond::encoded(catalog, code, bytes, wanted)
+        let answer = if wanted.encoding == Encoding::Protobuf {
+            respond::answer(code, wanted.content_type(), bytes.into())
+        } else {
+            respond::encoded(catalog, code, bytes, wanted)
+        };
+        if may_compress { compressed(answer, &self.parts.headers) } else { answer }
+    }
+
+    /// The metadata of a list was asked for as if it were one object's, or of an object as if it were a list's. Upstream sees that
+    /// last of all, and names the type it holds.
+    fn misfit(&self, list: bool) -> Answer {
+        let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
+        let group = resource.storage.map_or(&resource.group, |id| &catalog.storage(id).group);
+        let package = match group.split('.').next().unwrap_or("") {
+            "" => "core",
+            "internal" => "apiserverinternal",
+            package => package,
+        };
+        let message = if list {
+            let kind = &resource.list_kind;
+            format!(
+                "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{kind})"
+            )
+        } else {
+            let kind = &resource.kind;
+            format!(
+                "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
+            )
+        };
+        let wanted = negotiate_error(&self.parts.headers, self.query);
+        respond::status(catalog, &Status::not_acceptable(message), wanted)
     }
 
     fn table_view(&self) -> TableView {
@@ -624,6 +515,7 @@ impl Call<'_> {
         match wanted.view {
             View::Object => respond::value(catalog, 200, scale, wanted),
             View::Metadata => respond::value(catalog, 200, &views::metadata_of_value(scale), wanted),
+            View::Misfit => self.misfit(false),
             View::Table => {
                 let now = self.api.registry.env().now_seconds();
                 let table = views::table_of_value(columns::scale_printer(), scale, include(self.query), now);
@@ -708,8 +600,10 @@ enum PatchKind {
 
 impl PatchKind {
     fn read(self, bytes: &[u8]) -> Result<Patch, Status> {
-        let value = json::parse(bytes, None)
-            .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+        let value = json::parse(bytes, None).map_err(|e| match self {
+            PatchKind::Strategic => Status::bad_request(e.to_string()),
+            PatchKind::Json | PatchKind::Merge => Status::bad_request(format!("error decoding patch: {e}")),
+        })?;
         Ok(match self {
             PatchKind::Json => Patch::Json(JsonPatch::parse(value)?),
             PatchKind::Merge => Patch::Merge(value),
@@ -755,7 +649,7 @@ fn parse_int(text: &str) -> Result<i64, Status> {
     })
 }
 
-fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions, Status> {
+pub(crate) fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions, Status> {
     let number = |name: &str| match query.get(name) {
         "" => Ok(None),
         text => parse_int(text).map(Some),
@@ -774,7 +668,7 @@ fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions
     })
 }
 
-fn include(query: &Query<'_>) -> Include {
+pub(crate) fn include(query: &Query<'_>) -> Include {
     match query.get("includeObject") {
         "None" => Include::None,
         "Object" => Include::Object,
@@ -785,6 +679,16 @@ fn include(query: &Query<'_>) -> Include {
 fn mark_gzip(answer: &mut Answer) {
     answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+}
+
+/// The answer, packed if it is large and the client can unpack it.
+fn compressed(mut answer: Answer, headers: &HeaderMap) -> Answer {
+    let Body::Whole(Some(bytes)) = answer.body() else { return answer };
+    if bytes.len() > GZIP_FROM && accepts_gzip(headers) {
+        *answer.body_mut() = gzip(bytes).into();
+        mark_gzip(&mut answer);
+    }
+    answer
 }
 
 fn gzip(bytes: &Bytes) -> Vec<u8> {

@@ -90,22 +90,37 @@ impl TableView {
 
 /// A Table of an object that is made for the answer (`scale`).
 pub fn table_of_value(printer: &Printer, value: &Value, include: Include, now: u64) -> Vec<u8> {
-    let mut out = Vec::new();
     let mut metadata = Map::default();
     metadata.set("resourceVersion", value.str_at(&["metadata", "resourceVersion"]).unwrap_or(""));
     let metadata = String::from_utf8(json::to_vec(&Value::Map(metadata))).unwrap_or_default();
-    table_head(&metadata, Some(printer), &mut out);
-    table_row(printer, value, now, &mut out);
-    match include {
-        Include::None => out.extend_from_slice(b"null"),
-        Include::Metadata => {
-            out.extend_from_slice(PARTIAL_METADATA);
-            json::write(value.get("metadata").unwrap_or(&Value::Null), &mut out);
-            out.push(b'}');
+    table_of(printer, &metadata, std::slice::from_ref(value), include, now)
+}
+
+/// A Table of objects that are in no store, and so have no version.
+pub fn table_of_values(printer: &Printer, values: &[Value], include: Include, now: u64) -> Vec<u8> {
+    table_of(printer, "{}", values, include, now)
+}
+
+fn table_of(printer: &Printer, metadata: &str, values: &[Value], include: Include, now: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    table_head(metadata, Some(printer), &mut out);
+    for (i, value) in values.iter().enumerate() {
+        if i > 0 {
+            out.push(b',');
         }
-        Include::Object => json::write(value, &mut out),
+        table_row(printer, value, now, &mut out);
+        match include {
+            Include::None => out.extend_from_slice(b"null"),
+            Include::Metadata => {
+                out.extend_from_slice(PARTIAL_METADATA);
+                json::write(value.get("metadata").unwrap_or(&Value::Null), &mut out);
+                out.push(b'}');
+            }
+            Include::Object => json::write(value, &mut out),
+        }
+        out.push(b'}');
     }
-    out.extend_from_slice(b"}]}");
+    out.extend_from_slice(b"]}");
     out
 }
 

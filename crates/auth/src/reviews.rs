@@ -281,7 +281,7 @@ fn write_json(value: &Value, out: &mut String) {
                 if at > 0 {
                     out.push(',');
                 }
-                write_json(item, out);
+                object::deep(|| write_json(item, out));
             }
             out.push(']');
         }
@@ -293,7 +293,7 @@ fn write_json(value: &Value, out: &mut String) {
                 }
                 write_json_string(name, out);
                 out.push(':');
-                write_json(item, out);
+                object::deep(|| write_json(item, out));
             }
             out.push('}');
         }

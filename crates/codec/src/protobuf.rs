@@ -24,7 +24,7 @@ pub use encode::{encode, encode_message};
 pub use envelope::{LIST_TAIL, MAGIC, Sealed, encode_event, list_head, list_item, open, seal};
 
 /// How deep messages may nest, as for JSON.
-pub const MAX_DEPTH: u32 = 1_000;
+pub const MAX_DEPTH: u32 = object::MAX_DEPTH as u32;
 
 /// Why bytes are no object. Go's words where it has some.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -19,10 +19,13 @@ mod tests;
 
 use object::Value;
 
+use crate::json;
+
 pub use write::write;
 
-/// As deep as JSON may be.
-pub const MAX_DEPTH: usize = 1000;
+/// As deep as JSON may be. Upstream's YAML reader counts what is in brackets and what is indented apart, and each may be
+/// as deep; JSON's reader then counts all.
+pub const MAX_DEPTH: usize = object::MAX_DEPTH;
 
 /// The first document of a body.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,8 +45,16 @@ pub enum YamlError {
     ControlCharacter,
     #[error("yaml: line {line}: {problem}")]
     Syntax { line: usize, problem: String },
-    #[error("yaml: exceeded max depth of {MAX_DEPTH}")]
-    TooDeep,
+    /// The first line is not named.
+    #[error("yaml: {}exceeded max depth of {MAX_DEPTH}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
+    TooDeep { line: Option<usize> },
+    #[error(
+        "yaml: line {line}: brackets nest more than 255 deep; write the document as JSON, or indent what they hold"
+    )]
+    TooManyBrackets { line: usize },
+    /// Good YAML, but the JSON made of it is not read.
+    #[error("json parse error: invalid character '{bracket}' exceeded max depth")]
+    TooDeepForJson { bracket: char },
     #[error("yaml: document contains excessive aliasing")]
     ExcessiveAliasing,
     #[error("yaml: line {line}: anchor value contains itself")]
@@ -68,11 +79,21 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document, YamlError> {
     if text.chars().any(|c| !scalar::is_allowed(c)) {
         return Err(YamlError::ControlCharacter);
     }
-    let nodes = nodes::Nodes::read(text)?;
-    decode::decode(&nodes)
+    match nodes::Nodes::read(text) {
+        Ok(nodes) => decode::decode(&nodes),
+        Err(error @ YamlError::TooManyBrackets { .. }) => as_json(bytes).ok_or(error),
+        Err(error) => Err(error),
+    }
 }
 
 /// [`parse_document`] for callers without strict field validation.
 pub fn parse(bytes: &[u8]) -> Result<Value, YamlError> {
     Ok(parse_document(bytes)?.value)
+}
+
+/// The parser underneath counts open brackets in a byte. What nests deeper was nearly always written as JSON, which is YAML as
+/// well; names given twice mean something else there, and so are not taken.
+fn as_json(bytes: &[u8]) -> Option<Document> {
+    let value = json::parse(bytes, None).ok()?;
+    object::patch::duplicate_fields(&value).is_empty().then_some(Document { value, duplicates: None })
 }

@@ -41,14 +41,20 @@ impl<'p> Path<'p> {
 
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        // Not by recursion: a schema inside a schema may be thousands of steps down.
+        let mut steps = vec![self];
+        while let Some(Path::Child(parent, _) | Path::Index(parent, _) | Path::Key(parent, _)) = steps.last()
+        {
+            steps.push(parent);
+        }
+        steps.iter().rev().try_for_each(|step| match step {
             // Upstream shows a path without a name as an index without one.
             Path::Root("") => f.write_str("[]"),
             Path::Root(name) => f.write_str(name),
-            Path::Child(parent, name) => write!(f, "{parent}.{name}"),
-            Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
-            Path::Key(parent, key) => write!(f, "{parent}[{key}]"),
-        }
+            Path::Child(_, name) => write!(f, ".{name}"),
+            Path::Index(_, index) => write!(f, "[{index}]"),
+            Path::Key(_, key) => write!(f, "[{key}]"),
+        })
     }
 }
 
@@ -89,15 +95,20 @@ impl Shown for Raw<'_> {
     }
 }
 
+/// See [`Errors::add`].
+const MAX_PATH_BYTES: usize = 16 * 1024 * 1024;
+
 /// All broken rules so far, in the order they were found.
 #[derive(Default)]
 pub(crate) struct Errors {
     pub(crate) list: Vec<FieldError>,
+    /// Of the paths of those that were added one by one.
+    path_bytes: usize,
 }
 
 impl Errors {
     pub(crate) fn new(list: Vec<FieldError>) -> Errors {
-        Errors { list }
+        Errors { list, path_bytes: 0 }
     }
     pub(crate) fn len(&self) -> usize {
         self.list.len()
@@ -106,13 +117,13 @@ impl Errors {
         self.list.is_empty()
     }
     pub(crate) fn required(&mut self, at: &Path<'_>, detail: &str) {
-        self.list.push(FieldError::required(at.to_string(), detail));
+        self.add(|| FieldError::required(at.to_string(), detail));
     }
     pub(crate) fn forbidden(&mut self, at: &Path<'_>, detail: impl Into<String>) {
-        self.list.push(FieldError::forbidden(at.to_string(), detail));
+        self.add(|| FieldError::forbidden(at.to_string(), detail));
     }
     pub(crate) fn invalid(&mut self, at: &Path<'_>, bad: impl Shown, detail: impl Into<String>) {
-        self.list.push(FieldError::invalid(at.to_string(), bad.shown(), detail));
+        self.add(|| FieldError::invalid(at.to_string(), bad.shown(), detail));
     }
     /// One error for each problem with `bad`.
     pub(crate) fn each(&mut self, at: &Path<'_>, bad: &str, problems: Vec<String>) {
@@ -122,7 +133,7 @@ impl Errors {
     }
     /// `supported` in the order upstream lists them.
     pub(crate) fn not_supported(&mut self, at: &Path<'_>, bad: impl Shown, supported: &[&str]) {
-        self.list.push(FieldError::not_supported(at.to_string(), bad.shown(), supported));
+        self.add(|| FieldError::not_supported(at.to_string(), bad.shown(), supported));
     }
     pub(crate) fn duplicate(&mut self, at: &Path<'_>, bad: impl Shown) {
         self.push(FieldErrorKind::Duplicate, at, bad.shown(), String::new());
@@ -134,7 +145,7 @@ impl Errors {
         self.push(FieldErrorKind::NotFound, at, bad.shown(), detail.into());
     }
     pub(crate) fn too_long(&mut self, at: &Path<'_>, bytes: usize) {
-        self.list.push(FieldError::too_long(at.to_string(), bytes));
+        self.add(|| FieldError::too_long(at.to_string(), bytes));
     }
     pub(crate) fn too_many(&mut self, at: &Path<'_>, actual: usize, most: usize) {
         let items = if most == 1 { "item" } else { "items" };
@@ -194,8 +205,18 @@ impl Errors {
         }
     }
 
+    /// A path has thousands of steps in schemas that go deep, and there may be many thousands of errors below: after some
+    /// megabytes of paths no more are told.
+    fn add(&mut self, error: impl FnOnce() -> FieldError) {
+        if self.path_bytes <= MAX_PATH_BYTES {
+            let error = error();
+            self.path_bytes += error.field.len();
+            self.list.push(error);
+        }
+    }
+
     fn push(&mut self, kind: FieldErrorKind, at: &Path<'_>, bad_value: String, detail: String) {
-        self.list.push(FieldError { kind, field: at.to_string(), bad_value, detail });
+        self.add(|| FieldError { kind, field: at.to_string(), bad_value, detail });
     }
 }
 

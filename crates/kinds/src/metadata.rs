@@ -12,7 +12,7 @@ mod tests;
 use std::borrow::Cow;
 
 use catalog::Storage;
-use object::{FieldError, Value, quote, validate_text};
+use object::{FieldError, Value, deep, quote, validate_text};
 
 use crate::rules::{Finalizers, Rules};
 pub(crate) use entries::check_field_manager;
@@ -156,17 +156,17 @@ fn without_empty(value: &Value) -> Cow<'_, Value> {
     }
     fn has(value: &Value) -> bool {
         match value {
-            Value::List(items) => items.iter().any(has),
-            Value::Map(map) => map.iter().any(|(name, v)| goes(name, v) || has(v)),
+            Value::List(items) => deep(|| items.iter().any(has)),
+            Value::Map(map) => deep(|| map.iter().any(|(name, v)| goes(name, v) || has(v))),
             _ => false,
         }
     }
     fn take(value: &mut Value) {
         match value {
-            Value::List(items) => items.iter_mut().for_each(take),
+            Value::List(items) => deep(|| items.iter_mut().for_each(take)),
             Value::Map(map) => {
                 map.retain(|name, v| !goes(name, v));
-                map.iter_mut().for_each(|(_, v)| take(v));
+                deep(|| map.iter_mut().for_each(|(_, v)| take(v)));
             }
             _ => {}
         }

@@ -1,4 +1,5 @@
 //! (module document to be written)
+mod deep;
 pub mod normalise;
 pub mod patch;
 pub mod quantity;
@@ -7,5 +8,6 @@ mod status;
 pub mod time;
 pub mod validate_text;
 mod value;
+pub use deep::{LEVELS_AT_ONCE, MAX_DEPTH, deep};
 pub use status::*;
-pub use value::{Map, Value};
+pub use value::{Map, Value, discard};

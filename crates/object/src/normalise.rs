@@ -29,11 +29,11 @@ pub use strict::Strict;
 
 use catalog::{Schema, Shape, TypeId};
 
-use crate::{Map, Value};
+use crate::{LEVELS_AT_ONCE, Map, Value, deep};
 use error::{Place, Step};
 
 /// How deep values may nest. Parsers stop at the same depth; a patch could build more.
-pub const MAX_DEPTH: u32 = 1_000;
+pub const MAX_DEPTH: u32 = crate::MAX_DEPTH as u32;
 
 /// Makes `value` canonical for the type. After an error the value is half done and of no use.
 pub fn normalise(
@@ -91,6 +91,8 @@ struct Pass<'s> {
     order: Vec<u16>,
     memo: FieldMemo,
     depth: u32,
+    /// The depth at which to look at the stack.
+    look_at: u32,
     /// Empty lists and maps stay, and whether one did.
     keep_empty: bool,
     kept_empty: bool,
@@ -105,6 +107,7 @@ impl<'s> Pass<'s> {
             order: Vec::new(),
             memo: FieldMemo::new(),
             depth: 0,
+            look_at: LEVELS_AT_ONCE,
             keep_empty: false,
             kept_empty: false,
         }
@@ -115,8 +118,8 @@ impl<'s> Pass<'s> {
         match shape {
             Shape::String if matches!(value, Value::Str(_)) => Ok(()),
             Shape::Struct(_) | Shape::List(_) | Shape::Map(_) | Shape::Any => {
-                if self.depth == MAX_DEPTH {
-                    return Err(TypeError::TooDeep);
+                if self.depth == self.look_at {
+                    return self.with_room(shape, value, here);
                 }
                 self.depth += 1;
                 let done = match shape {
@@ -130,6 +133,20 @@ impl<'s> Pass<'s> {
             }
             _ => self.scalar(shape, value, here),
         }
+    }
+
+    /// [`value`](Pass::value) after a look at the stack, and at how deep this is.
+    #[cold]
+    #[inline(never)]
+    fn with_room(&mut self, shape: &Shape, value: &mut Value, here: &Place<'_>) -> Result<(), TypeError> {
+        if self.depth >= MAX_DEPTH {
+            return Err(TypeError::TooDeep);
+        }
+        let look_at = self.look_at;
+        self.look_at = MAX_DEPTH.min(look_at + LEVELS_AT_ONCE);
+        let done = deep(|| self.value(shape, value, here));
+        self.look_at = look_at;
+        done
     }
 
     fn list(
@@ -188,19 +205,19 @@ impl<'s> Pass<'s> {
     fn any(&mut self, value: &mut Value) -> Result<(), TypeError> {
         match value {
             Value::Float(_) => scalar::shorten_float(value),
-            Value::List(items) => {
-                for item in items {
-                    self.value(&Shape::Any, item, &Place::ROOT)?;
-                }
-            }
-            Value::Map(map) => {
-                for (_, item) in map.iter_mut() {
-                    self.value(&Shape::Any, item, &Place::ROOT)?;
-                }
-            }
+            Value::List(items) => items.iter_mut().try_for_each(|item| self.any_inside(item))?,
+            Value::Map(map) => map.iter_mut().try_for_each(|(_, item)| self.any_inside(item))?,
             _ => {}
         }
         Ok(())
+    }
+
+    /// Only what can hold something is a level of its own.
+    fn any_inside(&mut self, item: &mut Value) -> Result<(), TypeError> {
+        match item {
+            Value::List(_) | Value::Map(_) => self.value(&Shape::Any, item, &Place::ROOT),
+            _ => self.any(item),
+        }
     }
 
     fn mismatch(&mut self, shape: &Shape, value: &Value, here: &Place<'_>) {

@@ -20,11 +20,9 @@ mod properties;
 #[cfg(test)]
 mod testing;
 
-use crate::Value;
+use crate::{Value, deep};
 
-/// No document grows deeper than this by a patch. What the parsers accept is not deeper either, and every
-/// recursion over a tree relies on that.
-pub const MAX_DEPTH: usize = 1000;
+pub use crate::MAX_DEPTH;
 
 /// As many as upstream's decoder collects before it stops looking.
 const MAX_STRICT_ERRORS: usize = 100;
@@ -46,9 +44,9 @@ pub fn keep_last_fields(patch: &mut Value) {
                 map.entries_mut().iter().rev().map(|(name, _)| !seen.insert(name.clone())).collect();
             let mut repeated = later.into_iter().rev();
             map.entries_mut().retain(|_| !repeated.next().unwrap_or(false));
-            map.iter_mut().for_each(|(_, value)| keep_last_fields(value));
+            deep(|| map.iter_mut().for_each(|(_, value)| keep_last_fields(value)));
         }
-        Value::List(list) => list.iter_mut().for_each(keep_last_fields),
+        Value::List(list) => deep(|| list.iter_mut().for_each(keep_last_fields)),
         _ => {}
     }
 }
@@ -74,14 +72,14 @@ fn find_duplicates(value: &Value, path: &mut String, out: &mut Vec<String>) {
                         out.push(words);
                     }
                 }
-                find_duplicates(value, path, out);
+                deep(|| find_duplicates(value, path, out));
                 path.truncate(here);
             }
         }
         Value::List(list) => {
             for (i, value) in list.iter().enumerate() {
                 path.push_str(&format!("[{i}]"));
-                find_duplicates(value, path, out);
+                deep(|| find_duplicates(value, path, out));
                 path.truncate(here);
             }
         }
@@ -89,11 +87,25 @@ fn find_duplicates(value: &Value, path: &mut String, out: &mut Vec<String>) {
     }
 }
 
+/// The bracket of the first map or list that lies deeper than a document may be, as a reader would come upon it.
+pub fn too_deep(document: &Value) -> Option<char> {
+    fn below(value: &Value, depth: usize) -> Option<char> {
+        match value {
+            Value::Map(_) if depth == MAX_DEPTH => Some('{'),
+            Value::List(_) if depth == MAX_DEPTH => Some('['),
+            Value::Map(map) => deep(|| map.iter().find_map(|(_, member)| below(member, depth + 1))),
+            Value::List(list) => deep(|| list.iter().find_map(|item| below(item, depth + 1))),
+            _ => None,
+        }
+    }
+    below(document, 0)
+}
+
 /// How many maps and lists lie around the deepest scalar.
 fn depth(value: &Value) -> usize {
     match value {
-        Value::Map(map) => 1 + map.iter().map(|(_, v)| depth(v)).max().unwrap_or(0),
-        Value::List(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
+        Value::Map(map) => 1 + deep(|| map.iter().map(|(_, v)| depth(v)).max().unwrap_or(0)),
+        Value::List(list) => 1 + deep(|| list.iter().map(depth).max().unwrap_or(0)),
         _ => 0,
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! A write parses its body once into a [`Value`], works on it, and encodes it once. Reads never see one.
 
+use std::fmt;
+
 use catalog::Name;
 
+use crate::deep::{deep, has_room};
+
 /// A JSON value. Integers and floats are apart, because `1` and `1.0` are different to Kubernetes.
-#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Null,
     Bool(bool),
@@ -96,6 +99,14 @@ impl Value {
         }
         here.make_map()
     }
+    /// Whether it has members or elements.
+    fn is_full(&self) -> bool {
+        match self {
+            Value::List(list) => !list.is_empty(),
+            Value::Map(map) => !map.is_empty(),
+            _ => false,
+        }
+    }
     /// This value as a map; replaced by an empty one when it is something else.
     pub fn make_map(&mut self) -> &mut Map {
         if !matches!(self, Value::Map(_)) {
@@ -104,6 +115,89 @@ impl Value {
         match self {
             Value::Map(m) => m,
             _ => unreachable!("made a map above"),
+        }
+    }
+}
+
+impl Clone for Value {
+    fn clone(&self) -> Value {
+        match self {
+            Value::Null => Value::Null,
+            Value::Bool(b) => Value::Bool(*b),
+            Value::Int(i) => Value::Int(*i),
+            Value::Float(f) => Value::Float(*f),
+            Value::Str(s) => Value::Str(s.clone()),
+            Value::List(list) => deep(|| Value::List(list.clone())),
+            Value::Map(map) => deep(|| Value::Map(map.clone())),
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Null, Value::Null) => true,
+            (Value::Bool(a), Value::Bool(b)) => a == b,
+            (Value::Int(a), Value::Int(b)) => a == b,
+            (Value::Float(a), Value::Float(b)) => a == b,
+            (Value::Str(a), Value::Str(b)) => a == b,
+            (Value::List(a), Value::List(b)) => deep(|| a == b),
+            (Value::Map(a), Value::Map(b)) => deep(|| a == b),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Null => f.write_str("Null"),
+            Value::Bool(b) => f.debug_tuple("Bool").field(b).finish(),
+            Value::Int(i) => f.debug_tuple("Int").field(i).finish(),
+            Value::Float(n) => f.debug_tuple("Float").field(n).finish(),
+            Value::Str(s) => f.debug_tuple("Str").field(s).finish(),
+            Value::List(list) => deep(|| f.debug_tuple("List").field(list).finish()),
+            Value::Map(map) => deep(|| f.debug_tuple("Map").field(map).finish()),
+        }
+    }
+}
+
+impl Drop for Map {
+    /// Recursion takes apart what is flat, and a loop the rest where the stack ends. A list has no such hook, so that lists in
+    /// lists are the business of the map around them; those in no map at all cost a hundred bytes of stack a level.
+    fn drop(&mut self) {
+        let mut nested = false;
+        for (_, value) in &mut self.entries {
+            match value {
+                Value::Map(_) => nested = true,
+                Value::List(list) => {
+                    nested = true;
+                    if list.iter().any(|item| matches!(item, Value::List(_))) {
+                        discard(std::mem::replace(value, Value::Null));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if nested && !has_room() {
+            self.entries.drain(..).for_each(|(_, value)| discard(value));
+        }
+    }
+}
+
+/// Drops a value level by level, however many there are.
+pub fn discard(value: Value) {
+    if !value.is_full() {
+        return;
+    }
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::List(list) => open.extend(list.into_iter().filter(Value::is_full)),
+            Value::Map(map) => {
+                open.extend(map.into_iter().map(|(_, member)| member).filter(Value::is_full));
+            }
+            _ => {}
         }
     }
 }
@@ -167,7 +261,7 @@ impl Map {
     pub fn set(&mut self, name: impl Into<Name>, value: impl Into<Value>) {
         let name = name.into();
         match self.get_mut(&name) {
-            Some(slot) => *slot = value.into(),
+            Some(slot) => discard(std::mem::replace(slot, value.into())),
             None => self.entries.push((name, value.into())),
         }
     }
@@ -209,7 +303,7 @@ impl FromIterator<(Name, Value)> for Map {
 impl IntoIterator for Map {
     type Item = (Name, Value);
     type IntoIter = std::vec::IntoIter<(Name, Value)>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.entries.into_iter()
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(&mut self.entries).into_iter()
     }
 }

@@ -8,6 +8,7 @@
 //! A part that lost its lease stops as a whole, its informers too, and runs for the next term.
 
 mod choice;
+mod led;
 mod term;
 
 use std::sync::Arc;
@@ -23,6 +24,8 @@ use tokio::task::{AbortHandle, JoinHandle};
 pub use choice::{Choice, SERVER_LOOPS, UnknownLoop};
 pub use controllers::{Context, Trust};
 pub use term::Candidate;
+
+use led::Led;
 
 /// What runs.
 #[derive(Clone, Default)]
@@ -54,6 +57,8 @@ pub struct Plane {
     tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Guards what it takes to end the tasks of the present terms where they stand.
     under_way: Arc<Mutex<Vec<AbortHandle>>>,
+    /// What leads, for those who ask how it is.
+    led: Arc<Led>,
 }
 
 struct Scheduling {
@@ -74,22 +79,25 @@ impl Plane {
             scheduling: Arc::default(),
             tasks: Mutex::default(),
             under_way: Arc::default(),
+            led: Arc::default(),
         };
-        let (choice, more) = (settings.choice.clone(), settings.more.clone());
+        let (choice, more, led) = (settings.choice.clone(), settings.more.clone(), plane.led.clone());
         plane.part("kube-controller-manager", settings, move |context| {
             let mut tasks = controllers::start(context, &|name| choice.runs(name));
             tasks.extend(more.iter().flat_map(|start| start(context)));
+            led.set("kube-controller-manager", &tasks, &context.stop);
             tasks
         });
         if settings.choice.runs(choice::SCHEDULER) {
             let config = settings.scheduler.clone();
-            let shown = plane.scheduling.clone();
+            let (shown, led) = (plane.scheduling.clone(), plane.led.clone());
             plane.part("kube-scheduler", settings, move |context| {
                 let client = context.clients.user(scheduler::USER, &[]);
                 let config = config.clone();
                 let started =
                     scheduler::start(&context.env, client, &context.informers, config, context.stop.clone());
                 *shown.lock() = Some(Scheduling { metrics: started.metrics, shown: started.shown });
+                led.set("kube-scheduler", &started.tasks, &context.stop);
                 started.tasks
             });
         }
@@ -154,6 +162,11 @@ impl Plane {
         if let Some(scheduling) = &*self.scheduling.lock() {
             out.push_str(&scheduling.metrics.render());
         }
+    }
+
+    /// How the part that leads by this lease is; `None` while it is not led from here.
+    pub fn leads(&self, lease: &str) -> Option<Result<(), String>> {
+        self.led.health(lease)
     }
 
     /// Stops everything where it stands, in the middle of whatever it does: what a crash looks like.

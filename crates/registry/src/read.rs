@@ -166,7 +166,7 @@ impl Registry {
 }
 
 /// Rules among the options themselves, all broken ones at once.
-pub(crate) fn validate(options: &ListOptions) -> Result<(), Status> {
+pub fn validate(options: &ListOptions) -> Result<(), Status> {
     let mut errors = Vec::new();
     let matching = options.resource_version_match.as_str();
     let forbid = |why: &str| FieldError::forbidden("resourceVersionMatch", why);

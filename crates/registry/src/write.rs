@@ -192,6 +192,10 @@ impl Registry {
             let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
             Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)]))
         };
+        if let (Patch::Json(_), Some(bracket)) = (patch, patch::too_deep(&new)) {
+            let why = "couldn't get version/kind; json parse error: invalid character";
+            return refused(format!("{why} '{bracket}' exceeded max depth"));
+        }
         if let Err(status) =
             decode::check_type(self.catalog(), resource, &resource.kind, &resource.api_version(), &new)
         {

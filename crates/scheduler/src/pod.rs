@@ -344,13 +344,13 @@ impl Signature {
             Some(Value::Str(s)) => self.add(&(4u8, s)),
             Some(Value::List(l)) => {
                 self.add(&(5u8, l.len()));
-                l.iter().for_each(|v| self.tree(Some(v)));
+                object::deep(|| l.iter().for_each(|v| self.tree(Some(v))));
             }
             Some(Value::Map(m)) => {
                 self.add(&(6u8, m.len()));
                 for (name, value) in m.iter() {
                     self.add(name.as_str());
-                    self.tree(Some(value));
+                    object::deep(|| self.tree(Some(value)));
                 }
             }
         }

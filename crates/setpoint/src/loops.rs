@@ -88,6 +88,9 @@ impl Inspect for Shown {
     fn metrics(&self, out: &mut String) {
         self.0.metrics(out);
     }
+    fn leads(&self, lease: &str) -> Option<Result<(), String>> {
+        self.0.leads(lease)
+    }
 }
 
 #[cfg(test)]

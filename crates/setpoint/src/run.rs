@@ -26,6 +26,9 @@ use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
 use crate::{advertise, backup, cli, kubeconfig, loops};
 
+/// Reserved for each thread, not used: so much that the deepest document does not have to be continued on another stack, which
+/// would cost a system call for each of its branches at that depth.
+const STACK_BYTES: usize = 16 * 1024 * 1024;
 /// How often the store is asked whether it still can commit.
 const CHECK_STORE: Duration = Duration::from_secs(1);
 /// How long a stop may take in all; the server's own drain has four of these seconds.
@@ -100,8 +103,11 @@ pub fn run(settings: Settings) -> Result<()> {
     let lines =
         tracing_subscriber::fmt::layer().with_target(false).with_ansi(colours).with_writer(std::io::stderr);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK_BYTES)
+        .build()
+        .context("cannot start threads")?;
     runtime.block_on(serve(settings))
 }
 

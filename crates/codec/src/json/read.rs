@@ -6,12 +6,11 @@ use std::borrow::Cow;
 
 use catalog::{Name, Schema, Shape, StructType, TypeId};
 use object::normalise::FieldMemo;
-use object::{Map, Value};
+use object::{LEVELS_AT_ONCE, Map, Value, deep, discard};
 use thiserror::Error;
 
-/// Objects and arrays inside each other. Go allows 10,000; dropping, comparing and normalising a tree recurse,
-/// so the bound is what a worker's stack carries with room to spare. No API type comes near it.
-pub const MAX_DEPTH: u32 = 1_000;
+/// Objects and arrays inside each other: Go's bound.
+pub const MAX_DEPTH: u32 = object::MAX_DEPTH as u32;
 
 /// Why a text is no JSON, in the words Go's scanner uses; clients show and parse them.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -41,6 +40,7 @@ pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, Par
         text: std::str::from_utf8(bytes).ok(),
         at: 0,
         depth: 0,
+        look_at: LEVELS_AT_ONCE,
         schema,
         out_of_range: None,
         memo: FieldMemo::new(),
@@ -48,15 +48,18 @@ pub fn parse(bytes: &[u8], hint: Option<(&Schema, TypeId)>) -> Result<Value, Par
         items: Vec::new(),
     };
     reader.skip_space();
-    let value = reader.value(shape).map_err(|bad| *bad)?;
+    let read = reader.value(shape);
+    // What was read before an error may be deep as well.
+    reader.items.drain(..).for_each(discard);
+    let value = read.map_err(|bad| *bad)?;
     reader.skip_space();
-    if let Some(c) = reader.peek() {
-        return Err(*unexpected(c, "after top-level value"));
-    }
-    match reader.out_of_range {
-        None => Ok(value),
-        Some(number) => Err(ParseError::NumberOutOfRange(number)),
-    }
+    let error = match (reader.peek(), reader.out_of_range) {
+        (None, None) => return Ok(value),
+        (Some(c), _) => *unexpected(c, "after top-level value"),
+        (None, Some(number)) => ParseError::NumberOutOfRange(number),
+    };
+    discard(value);
+    Err(error)
 }
 
 /// Boxed on the way up, so that the values that pass the same way stay small.
@@ -68,6 +71,8 @@ struct Reader<'a> {
     text: Option<&'a str>,
     at: usize,
     depth: u32,
+    /// The depth at which to look at the stack.
+    look_at: u32,
     schema: Option<&'a Schema>,
     /// The first number no float can hold.
     out_of_range: Option<String>,
@@ -78,7 +83,11 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    #[inline(always)]
     fn value(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {
+        if self.depth == self.look_at {
+            return self.with_room(hint);
+        }
         match self.peek() {
             None => Err(ended()),
             Some(b'"') => {
@@ -93,6 +102,16 @@ impl<'a> Reader<'a> {
             Some(b'n') => self.literal(b"null", &NULL, Value::Null),
             Some(c) => Err(unexpected(c, "looking for beginning of value")),
         }
+    }
+
+    /// [`value`](Reader::value) after a look at the stack.
+    #[cold]
+    #[inline(never)]
+    fn with_room(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {
+        self.look_at += LEVELS_AT_ONCE;
+        let read = deep(|| self.value(hint));
+        self.look_at -= LEVELS_AT_ONCE;
+        read
     }
 
     fn object(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {

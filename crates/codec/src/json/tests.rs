@@ -93,6 +93,34 @@ fn depth_is_bounded() {
 }
 
 #[test]
+fn the_deepest_values_are_read_and_written_on_a_small_stack() {
+    const STACK_BYTES: usize = 512 * 1024;
+    let run = || {
+        let levels = MAX_DEPTH as usize;
+        let lists = format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        let maps = format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+        for text in [lists, maps] {
+            let value = parse(text.as_bytes(), None).unwrap();
+            assert_eq!(to_vec(&value), text.as_bytes());
+            let mut pretty = Vec::new();
+            write_pretty(&value, &mut pretty);
+            // Not a square of the depth: what lies very deep stays on one line.
+            assert!(pretty.len() < text.len() + 100_000, "{}", pretty.len());
+            assert!(parse(&pretty, None).unwrap() == value);
+            object::discard(value);
+            // What was read before an error goes as it came.
+            assert_eq!(error(&format!("{text} x")), "invalid character 'x' after top-level value");
+            let inner = text.strip_prefix("{\"a\":").or(text.strip_prefix('[')).unwrap();
+            let cut = format!("[{}, x", &inner[..inner.len() - 1]);
+            assert_eq!(error(&cut), "invalid character 'x' looking for beginning of value");
+        }
+    };
+    #[allow(clippy::disallowed_methods, reason = "a test of stacks needs a thread of its own")]
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run);
+    thread.unwrap().join().unwrap();
+}
+
+#[test]
 fn duplicates_stay_in_order() {
     let value = read(r#"{"b":1,"a":2,"b":3}"#);
     let names: Vec<_> =

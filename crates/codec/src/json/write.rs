@@ -1,10 +1,17 @@
 //! The JSON writer: the bytes Go's encoder would make of the same tree.
 
-use object::Value;
 use object::normalise::format_float;
+use object::{LEVELS_AT_ONCE, Value, deep};
 
 /// Appends the value without any space between its parts.
 pub fn write(value: &Value, out: &mut Vec<u8>) {
+    write_at(0, value, out);
+}
+
+fn write_at(level: u32, value: &Value, out: &mut Vec<u8>) {
+    if level == LEVELS_AT_ONCE {
+        return with_room(value, out);
+    }
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -18,7 +25,7 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
                 if i > 0 {
                     out.push(b',');
                 }
-                write(item, out);
+                write_at(level + 1, item, out);
             }
             out.push(b']');
         }
@@ -30,11 +37,18 @@ pub fn write(value: &Value, out: &mut Vec<u8>) {
                 }
                 write_string(name, out);
                 out.push(b':');
-                write(member, out);
+                write_at(level + 1, member, out);
             }
             out.push(b'}');
         }
     }
+}
+
+/// [`write`] after a look at the stack.
+#[cold]
+#[inline(never)]
+fn with_room(value: &Value, out: &mut Vec<u8>) {
+    deep(|| write_at(0, value, out));
 }
 
 pub fn to_vec(value: &Value) -> Vec<u8> {
@@ -43,14 +57,19 @@ pub fn to_vec(value: &Value) -> Vec<u8> {
     out
 }
 
+/// Levels that are indented.
+const MAX_INDENTED: usize = 128;
+
 /// For people (`?pretty=true`): two spaces a level; empty objects and lists stay on their line.
+// Differs from kube-apiserver: what lies deeper than anybody reads stays on one line. Thousands of spaces before each of
+// many thousand lines would make some megabytes as many gigabytes.
 pub fn write_pretty(value: &Value, out: &mut Vec<u8>) {
     write_indented(value, 0, out);
 }
 
 fn write_indented(value: &Value, depth: usize, out: &mut Vec<u8>) {
     match value {
-        Value::List(items) if !items.is_empty() => {
+        Value::List(items) if !items.is_empty() && depth < MAX_INDENTED => {
             out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
@@ -62,7 +81,7 @@ fn write_indented(value: &Value, depth: usize, out: &mut Vec<u8>) {
             new_line(depth, out);
             out.push(b']');
         }
-        Value::Map(map) if !map.is_empty() => {
+        Value::Map(map) if !map.is_empty() && depth < MAX_INDENTED => {
             out.push(b'{');
             for (i, (name, member)) in map.iter().enumerate() {
                 if i > 0 {
@@ -76,7 +95,7 @@ fn write_indented(value: &Value, depth: usize, out: &mut Vec<u8>) {
             new_line(depth, out);
             out.push(b'}');
         }
-        flat => write(flat, out),
+        one_line => write(one_line, out),
     }
 }
 

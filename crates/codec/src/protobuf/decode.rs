@@ -7,7 +7,7 @@ pub(super) use special::SCHEMA_TYPE;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use catalog::{AnyKind, Field, Name, Schema, Shape, StructType, TypeId};
-use object::{Map, Value};
+use object::{Map, Value, deep};
 
 use super::envelope::{open, wrong_wire};
 use super::wire::{Reader, Wire};
@@ -35,7 +35,7 @@ pub fn decode_message(
     decoder.structure(ty, bytes).map(Value::Map).map_err(|e| *e)
 }
 
-/// An error on its way out is a box: the frames of a deep message must be small, for a thousand of them to fit a stack.
+/// An error on its way out is a box, so that the frames of a deep message are small.
 type Result<T> = std::result::Result<T, Box<ProtobufError>>;
 
 struct Decoder<'s> {
@@ -81,7 +81,7 @@ impl<'s> Decoder<'s> {
         self.descend()?;
         let mut map = Map::default();
         let mut seen = 0;
-        self.members(self.schema.get(ty), &[], bytes, &mut map, &mut seen)?;
+        deep(|| self.members(self.schema.get(ty), &[], bytes, &mut map, &mut seen))?;
         self.depth -= 1;
         Ok(map)
     }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use catalog::{AnyKind, Field, Name, Schema, Shape, StructType, TypeId};
-use object::{Map, Value, time};
+use object::{Map, Value, deep, time};
 
 use super::decode::{SCHEMA_TYPE, wrapped_list};
 use super::envelope::seal;
@@ -106,7 +106,7 @@ impl Encoder<'_, '_> {
             }
             _ => {
                 let start = open(self.out, number);
-                self.message(shape, any, value);
+                deep(|| self.message(shape, any, value));
                 close(self.out, start);
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use catalog::Name;
-use object::{Map, Value, quote};
+use object::{Map, Value, deep, quote};
 
 use super::nodes::{Node, NodeId, Nodes};
 use super::scalar::{Scalar, print_float_32};
@@ -93,13 +93,14 @@ impl<'n> Decoder<'n, '_> {
             Node::Scalar { text, .. } => self.scalar(id)?.into_value(text),
             Node::List(children) => {
                 self.enter()?;
-                let list = children.iter().map(|child| self.value(*child)).collect::<Result<_, _>>()?;
+                let list =
+                    deep(|| children.iter().map(|child| self.value(*child)).collect::<Result<_, _>>())?;
                 self.depth -= 1;
                 Ok(Value::List(list))
             }
             Node::Map(children) => {
                 let mut building = Building::default();
-                self.map(children, &mut building)?;
+                deep(|| self.map(children, &mut building))?;
                 Ok(Value::Map(building.map))
             }
         }
@@ -125,7 +126,8 @@ impl<'n> Decoder<'n, '_> {
 
     fn enter(&mut self) -> Result<(), YamlError> {
         self.depth += 1;
-        if self.depth > MAX_DEPTH { Err(YamlError::TooDeep) } else { Ok(()) }
+        // Only aliases lead deeper than the document itself goes.
+        if self.depth > MAX_DEPTH { Err(YamlError::TooDeepForJson { bracket: '{' }) } else { Ok(()) }
     }
 
     fn through_alias<T>(
@@ -225,7 +227,7 @@ impl<'n> Decoder<'n, '_> {
         match nodes.get(id) {
             Node::Map(children) => {
                 self.count()?;
-                self.map(children, out)
+                deep(|| self.map(children, out))
             }
             Node::Alias(target) if matches!(nodes.get(*target), Node::Map(_)) => {
                 self.count()?;

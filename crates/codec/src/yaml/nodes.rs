@@ -33,19 +33,23 @@ impl<'a> Nodes<'a> {
     /// Reads up to the end of the first document; what follows is not looked at, as upstream does.
     pub fn read(text: &'a str) -> Result<Nodes<'a>, YamlError> {
         let mut out = Nodes { nodes: Vec::new(), lines: Vec::new() };
-        let mut open: Vec<NodeId> = Vec::new();
+        // Those that are not ended, and which of them stand in brackets.
+        let mut open: Vec<(NodeId, bool)> = Vec::new();
         let mut anchors: HashMap<usize, NodeId> = HashMap::new();
+        let mut source = Source { rest: text.chars(), next: 0 };
+        let mut flow = 0;
+        let mut too_deep = None;
         let mut parser = Parser::new_from_str(text);
         while let Some(event) = parser.next_event() {
-            let (event, span) = event.map_err(|error| YamlError::Syntax {
-                line: error.marker().line(),
-                problem: error.info().to_owned(),
+            let (event, span) = event.map_err(|error| match (error.marker().line(), error.info()) {
+                (line, TOO_MANY_BRACKETS) => too_many_brackets(text, error.marker().index(), line),
+                (line, problem) => YamlError::Syntax { line, problem: problem.to_owned() },
             })?;
             let (node, anchor) = match event {
                 Event::Nothing | Event::StreamStart | Event::DocumentStart(_) => continue,
                 Event::StreamEnd | Event::DocumentEnd => break,
                 Event::SequenceEnd | Event::MappingEnd => {
-                    open.pop();
+                    flow -= usize::from(open.pop().is_some_and(|(_, in_brackets)| in_brackets));
                     continue;
                 }
                 Event::Alias(anchor) => match anchors.get(&anchor) {
@@ -67,7 +71,7 @@ impl<'a> Nodes<'a> {
             out.nodes.push(node);
             out.lines.push(u32::try_from(span.start.line()).unwrap_or(u32::MAX));
             if let Some(Node::List(children) | Node::Map(children)) =
-                open.last().map(|parent| &mut out.nodes[*parent])
+                open.last().map(|(parent, _)| &mut out.nodes[*parent])
             {
                 children.push(id);
             }
@@ -75,13 +79,20 @@ impl<'a> Nodes<'a> {
                 anchors.insert(anchor, id);
             }
             if opens {
-                open.push(id);
-                if open.len() > MAX_DEPTH {
-                    return Err(YamlError::TooDeep);
+                let in_brackets = flow > 0 || matches!(source.at(span.start.index()), Some('[' | '{'));
+                flow += usize::from(in_brackets);
+                if flow.max(open.len() + 1 - flow) > MAX_DEPTH {
+                    let line = span.start.line();
+                    return Err(YamlError::TooDeep { line: (line > 1).then_some(line) });
                 }
+                if open.len() == MAX_DEPTH {
+                    let bracket = if matches!(out.nodes[id], Node::List(_)) { '[' } else { '{' };
+                    too_deep.get_or_insert(YamlError::TooDeepForJson { bracket });
+                }
+                open.push((id, in_brackets));
             }
         }
-        Ok(out)
+        too_deep.map_or(Ok(out), Err)
     }
 
     pub fn root(&self) -> Option<NodeId> {
@@ -92,6 +103,41 @@ impl<'a> Nodes<'a> {
     }
     pub fn line(&self, id: NodeId) -> usize {
         self.lines[id] as usize
+    }
+}
+
+/// What the parser says of the 256th open bracket.
+const TOO_MANY_BRACKETS: &str = "recursion limit exceeded";
+
+/// Upstream's own bound, as far as the brackets that follow can tell without reading what stands between them.
+fn too_many_brackets(text: &str, from: usize, line: usize) -> YamlError {
+    let mut open = usize::from(u8::MAX);
+    let mut here = line;
+    for c in text.chars().skip(from) {
+        match c {
+            '[' | '{' => open += 1,
+            ']' | '}' => open = open.saturating_sub(1),
+            '\n' => here += 1,
+            _ => {}
+        }
+        if open > MAX_DEPTH {
+            return YamlError::TooDeep { line: (here > 1).then_some(here) };
+        }
+    }
+    YamlError::TooManyBrackets { line }
+}
+
+/// Characters by their position, which only grows.
+struct Source<'a> {
+    rest: std::str::Chars<'a>,
+    next: usize,
+}
+
+impl Source<'_> {
+    fn at(&mut self, index: usize) -> Option<char> {
+        let skipped = index.checked_sub(self.next)?;
+        self.next = index + 1;
+        self.rest.nth(skipped)
     }
 }
 

@@ -5,10 +5,13 @@ use object::{Map, Value};
 
 use super::order;
 use super::scalar::{Scalar, is_base_60, print_float, whole};
+use crate::json;
 
 /// Lines end at the first space after this column.
 const WIDTH: usize = 80;
 const INDENT: usize = 2;
+/// Levels that are indented.
+const MAX_INDENTED: usize = 128;
 /// Longer names are written with an explicit `? `.
 const SIMPLE_KEY_BYTES: usize = 128;
 
@@ -61,6 +64,7 @@ impl Emitter<'_> {
             Value::Float(f) => self.scalar(&number(*f), Style::Plain, place),
             Value::Str(text) => self.scalar(text, style_of(text, place), place),
             Value::List(list) if list.is_empty() => self.indicator("[]", true, false),
+            Value::Map(_) | Value::List(_) if self.indent >= Some(INDENT * MAX_INDENTED) => self.flow(value),
             Value::List(list) => self.list(list, place),
             Value::Map(map) if map.is_empty() => self.indicator("{}", true, false),
             Value::Map(map) => self.map(map),
@@ -68,6 +72,14 @@ impl Emitter<'_> {
     }
 
     /// Items of a list that is a member stand as far left as its name.
+    /// JSON, which is YAML too, on the present line.
+    // Differs from kube-apiserver, for the sake of size, as indented JSON does.
+    fn flow(&mut self, value: &Value) {
+        let mut text = Vec::new();
+        json::write(value, &mut text);
+        self.indicator(&String::from_utf8_lossy(&text), true, false);
+    }
+
     fn list(&mut self, list: &[Value], place: Place) {
         let outer = self.indent;
         let flush = place == Place::Value && !self.at_indent;

@@ -1,6 +1,6 @@
 //! The parts of a schema: what OpenAPI has and definitions may not use, and Kubernetes' own words for lists and maps.
 
-use object::Value;
+use object::{Value, deep};
 
 use crate::check::{Errors, Path, Raw, entries, flag, items, member, text, texts};
 use crate::metadata::shown;
@@ -58,7 +58,7 @@ impl Lenience {
 
 /// Whether this schema or one inside it has something.
 pub(super) fn any(schema: &Value, has: &dyn Fn(&Value) -> bool) -> bool {
-    has(schema) || children(schema).into_iter().any(|child| any(child, has))
+    has(schema) || deep(|| children(schema).into_iter().any(|child| any(child, has)))
 }
 
 fn children(schema: &Value) -> Vec<&Value> {
@@ -123,6 +123,10 @@ pub(super) fn check(schema: &Value, at: &Path<'_>, lenience: &Lenience, errors: 
 }
 
 fn check_at(schema: &Value, place: Place<'_>, at: &Path<'_>, lenience: &Lenience, errors: &mut Errors) {
+    deep(|| check_level(schema, place, at, lenience, errors));
+}
+
+fn check_level(schema: &Value, place: Place<'_>, at: &Path<'_>, lenience: &Lenience, errors: &mut Errors) {
     let inner = Place { root: false, ..place };
     check_standard(schema, place, at, lenience, errors);
     if flag(schema, "uniqueItems") {

@@ -1,6 +1,6 @@
 //! Structural schemas: the shape of an object is said once, plainly; what is under `allOf` and the like only judges.
 
-use object::{FieldError, Value};
+use object::{FieldError, Value, deep};
 
 use crate::check::{Errors, Path, entries, flag, items, member, text};
 
@@ -44,6 +44,10 @@ pub(super) fn check(schema: &Value, at: &Path<'_>) -> Vec<FieldError> {
 }
 
 fn check_shape(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
+    deep(|| check_shape_here(schema, level, at, errors));
+}
+
+fn check_shape_here(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Errors) {
     let kind = text(schema, "type");
     match member(schema, "items") {
         Some(entry) => check_shape(entry, Level::Item, &at.child("items"), errors),
@@ -162,12 +166,12 @@ fn check_judging(schema: &Value, skip_any: bool, skip_first: bool, at: &Path<'_>
 }
 
 fn check_nested(schema: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Errors) {
-    check_judging(schema, skip_any, false, at, errors);
+    deep(|| check_judging(schema, skip_any, false, at, errors));
     if let Some(entry) = member(schema, "items").filter(|e| e.as_map().is_some()) {
-        check_nested(entry, false, &at.child("items"), errors);
+        deep(|| check_nested(entry, false, &at.child("items"), errors));
     }
     for (name, property) in entries(schema, "properties") {
-        check_nested(property, false, &at.child("properties").key(name), errors);
+        deep(|| check_nested(property, false, &at.child("properties").key(name), errors));
     }
     let has = |name: &str| match schema.get(name) {
         None | Some(Value::Null | Value::Bool(false)) => false,
@@ -229,14 +233,14 @@ fn check_nested_complete(
     let Some(shape) = shape else {
         return errors.required(shape_at, &format!("because it is defined in {at}"));
     };
-    check_complete(judging, Some(shape), shape_at, at, errors);
+    deep(|| check_complete(judging, Some(shape), shape_at, at, errors));
     if let Some(entry) = member(judging, "items").filter(|e| e.as_map().is_some()) {
         let own = member(shape, "items");
-        check_nested_complete(entry, own, &shape_at.child("items"), &at.child("items"), errors);
+        deep(|| check_nested_complete(entry, own, &shape_at.child("items"), &at.child("items"), errors));
     }
     for (name, property) in entries(judging, "properties") {
         let own = entries(shape, "properties").find(|(n, _)| *n == name).map(|(_, p)| p);
         let (shape_list, list) = (shape_at.child("properties"), at.child("properties"));
-        check_nested_complete(property, own, &shape_list.key(name), &list.key(name), errors);
+        deep(|| check_nested_complete(property, own, &shape_list.key(name), &list.key(name), errors));
     }
 }

@@ -5,7 +5,7 @@ use catalog::{Schema, Shape, TypeId};
 
 use super::error::{Place, Step, go_type};
 use super::{MAX_DEPTH, Pass, Strict, base64, go_names};
-use crate::Value;
+use crate::{Value, deep};
 
 /// What upstream says of the first value that does not fit, in the order its types declare their fields; `None` when all fit.
 pub fn restore_error(schema: &Schema, ty: TypeId, value: &Value) -> Option<String> {
@@ -17,7 +17,7 @@ fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth:
         return Ok(());
     }
     let depth = depth + 1;
-    match (shape, value) {
+    deep(|| match (shape, value) {
         (Shape::Struct(id), Value::Map(map)) => {
             let ty = schema.get(*id);
             for field in &ty.fields {
@@ -64,7 +64,7 @@ fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth:
         (Shape::Quantity | Shape::IntOrString | Shape::Time | Shape::MicroTime | Shape::Duration, _) => {
             by_its_own_reader(schema, shape, value)
         }
-    }
+    })
 }
 
 /// Types that read JSON themselves are given the value as JSON, and know no place.

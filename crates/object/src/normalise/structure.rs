@@ -4,7 +4,7 @@ use catalog::{Field, Name, Schema, Shape, StructType};
 
 use super::error::{Place, Step};
 use super::{Pass, TypeError};
-use crate::{Map, Value};
+use crate::{Map, Value, deep, discard};
 
 /// What becomes of a member.
 enum Fate {
@@ -43,6 +43,7 @@ impl<'s> Pass<'s> {
         for (name, member) in map.entries_mut() {
             let Some((at, field)) = self.memo.find(ty, next, name) else {
                 self.strict.unknown(here, name);
+                discard(std::mem::replace(member, Value::Null));
                 self.order.push(GONE);
                 settled = false;
                 continue;
@@ -175,7 +176,7 @@ fn is_empty(shape: &Shape, value: &Value) -> bool {
 /// All zero, for omitzero: a canonical struct holds zeros only where Go must write them.
 fn is_zero(value: &Value) -> bool {
     match value {
-        Value::Map(map) => map.iter().all(|(_, member)| is_zero(member)),
+        Value::Map(map) => deep(|| map.iter().all(|(_, member)| is_zero(member))),
         Value::Str(s) => s.is_empty() || s == "0" || s == "0s",
         Value::Int(i) => *i == 0,
         Value::Bool(b) => !b,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use catalog::Name;
 
-use crate::{Map, Value};
+use crate::{Map, Value, discard};
 
 /// Above this many names a search through all of them is slower than a table.
 const SMALL: usize = 24;
@@ -52,7 +52,7 @@ impl Entries {
     /// In place where the name exists, else at the end.
     pub fn set(&mut self, name: Name, value: Value) {
         if let Some(slot) = self.get_mut(&name) {
-            *slot = value;
+            discard(std::mem::replace(slot, value));
             return;
         }
         let at = self.slots.len();
@@ -82,7 +82,7 @@ impl Entries {
                 if let Some(table) = &mut self.table {
                     table.remove(name);
                 }
-                *slot = None;
+                slot.take().into_iter().for_each(|(_, value)| discard(value));
             }
         }
     }

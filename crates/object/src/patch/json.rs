@@ -6,17 +6,22 @@
 
 mod node;
 
+use std::collections::BTreeMap;
+
 use catalog::Name;
 
 use self::node::{Node, Opened};
 use super::{MAX_DEPTH, MAX_STRICT_ERRORS, depth, duplicate_fields};
-use crate::{Status, Value};
+use crate::{Status, Value, deep, discard};
 
 /// Upstream's bound; more is refused with 413.
 pub const MAX_OPERATIONS: usize = 10_000;
 /// What all copies of one patch may add, in bytes of JSON: upstream's bound. A few copies of a member into
 /// itself would otherwise fill the memory.
 pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
+/// A document may become so deep on the way: the deepest value at the end of the deepest path. Whether the outcome is
+/// too deep is the caller's to see, who can say so.
+const MAX_GROWN: usize = 2 * MAX_DEPTH;
 
 /// A parsed list of operations.
 #[derive(Debug)]
@@ -69,11 +74,9 @@ impl JsonPatch {
     pub fn apply(&self, doc: &mut Value) -> Result<(), Status> {
         let mut copied = 0;
         let mut tree = Node::Closed(std::mem::replace(doc, Value::Null));
-        for operation in &self.operations {
-            operation.apply(&mut tree, &mut copied).map_err(|Failed| Status::unprocessable())?;
-        }
+        let done = self.operations.iter().try_for_each(|operation| operation.apply(&mut tree, &mut copied));
         *doc = tree.close();
-        Ok(())
+        done.map_err(|Failed| Status::unprocessable())
     }
 }
 
@@ -120,7 +123,7 @@ impl Operation {
         let path = self.path.as_deref().ok_or(Failed)?;
         match self.kind.as_str() {
             "add" => add(doc, Pointer::parse(path)?, Node::Closed(self.value.clone())),
-            "remove" => remove(doc, &Pointer::parse(path)?).map(drop),
+            "remove" => remove(doc, &Pointer::parse(path)?).map(|gone| discard(gone.close())),
             "replace" => self.replace(doc, path),
             "test" => self.test(doc, path),
             "move" => {
@@ -130,7 +133,7 @@ impl Operation {
             }
             "copy" => {
                 let from = Pointer::parse(self.from.as_deref().ok_or(Failed)?)?;
-                let value = member(from.parent(doc)?, &from.last)?.cloned().map_or(Value::Null, Node::close);
+                let value = member(from.parent(doc)?, &from.last)?.map_or(Value::Null, Node::copy);
                 *copied += encoded_size(&value);
                 if *copied > MAX_COPY_BYTES {
                     return Err(Failed);
@@ -146,21 +149,19 @@ impl Operation {
             if !matches!(self.value, Value::Map(_) | Value::List(_)) {
                 return Err(Failed);
             }
-            *doc = Node::Closed(self.value.clone());
+            doc.replace(Node::Closed(self.value.clone()));
             return Ok(());
         }
         let pointer = Pointer::parse(path)?;
-        if pointer.parts.len() + 1 + depth(&self.value) > MAX_DEPTH {
+        if pointer.parts.len() + 1 + depth(&self.value) > MAX_GROWN {
             return Err(Failed);
         }
         let value = Node::Closed(self.value.clone());
         match pointer.parent(doc)? {
-            Opened::Map(map) => {
-                map.insert(Name::from(pointer.last), value);
-            }
+            Opened::Map(map) => put(map, pointer.last, value),
             Opened::List(list) => {
                 let at = index(&pointer.last, list.len())?;
-                list[at] = value;
+                list[at].replace(value);
             }
         }
         Ok(())
@@ -247,13 +248,11 @@ fn member<'a>(container: Opened<'a>, key: &str) -> Result<Option<&'a Node>, Fail
 
 fn add(doc: &mut Node, pointer: Pointer, value: Node) -> Result<(), Failed> {
     // Copies of a member into itself double the depth each time.
-    if pointer.parts.len() + 1 + value.depth() > MAX_DEPTH {
+    if pointer.parts.len() + 1 + value.depth() > MAX_GROWN {
         return Err(Failed);
     }
     match pointer.parent(doc)? {
-        Opened::Map(map) => {
-            map.insert(Name::from(pointer.last), value);
-        }
+        Opened::Map(map) => put(map, pointer.last, value),
         Opened::List(list) if pointer.last == "-" => list.push(value),
         Opened::List(list) => {
             // One more position than there are elements: the end.
@@ -262,6 +261,12 @@ fn add(doc: &mut Node, pointer: Pointer, value: Node) -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+fn put(map: &mut BTreeMap<Name, Node>, name: String, value: Node) {
+    if let Some(mut old) = map.insert(Name::from(name), value) {
+        old.replace(Node::Closed(Value::Null));
+    }
 }
 
 fn remove(doc: &mut Node, pointer: &Pointer) -> Result<Node, Failed> {
@@ -280,8 +285,8 @@ fn encoded_size(value: &Value) -> usize {
         Value::Null | Value::Bool(_) => 5,
         Value::Int(_) | Value::Float(_) => 8,
         Value::Str(text) => text.len() + 2,
-        Value::List(list) => 2 + list.iter().map(|v| encoded_size(v) + 1).sum::<usize>(),
-        Value::Map(map) => 2 + map.iter().map(|(n, v)| n.len() + 4 + encoded_size(v)).sum::<usize>(),
+        Value::List(list) => 2 + deep(|| list.iter().map(|v| encoded_size(v) + 1).sum::<usize>()),
+        Value::Map(map) => 2 + deep(|| map.iter().map(|(n, v)| n.len() + 4 + encoded_size(v)).sum::<usize>()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! JSON merge patch (RFC 7386): maps merge, null removes, everything else is replaced.
 
 use super::entries::Entries;
-use crate::{Map, Status, Value};
+use crate::{Map, Status, Value, deep, discard};
 
 /// Merges `patch` into `doc`. A patch that is not a map is refused: an object cannot become a scalar.
 ///
@@ -35,9 +35,9 @@ fn merge_maps(doc: &mut Map, patch: Map) {
     for (name, value) in patch {
         match (entries.get_mut(&name), value) {
             (_, Value::Null) => {
-                entries.remove(&name);
+                entries.remove(&name).into_iter().for_each(discard);
             }
-            (Some(Value::Map(old)), Value::Map(new)) => merge_maps(old, new),
+            (Some(Value::Map(old)), Value::Map(new)) => deep(|| merge_maps(old, new)),
             (Some(slot @ Value::Map(_)), new) => *slot = new,
             (_, mut new) => {
                 prune_nulls(&mut new);
@@ -52,11 +52,13 @@ fn merge_maps(doc: &mut Map, patch: Map) {
 
 fn prune_nulls(value: &mut Value) {
     match value {
-        Value::Map(map) => map.retain(|_, value| {
-            prune_nulls(value);
-            !value.is_null()
+        Value::Map(map) => deep(|| {
+            map.retain(|_, value| {
+                prune_nulls(value);
+                !value.is_null()
+            })
         }),
-        Value::List(list) => list.iter_mut().for_each(prune_nulls),
+        Value::List(list) => deep(|| list.iter_mut().for_each(prune_nulls)),
         _ => {}
     }
 }

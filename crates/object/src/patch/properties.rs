@@ -135,8 +135,17 @@ fn a_strategic_patch_of_plain_maps_is_a_merge_patch() {
     }
 }
 
+/// Less than a worker has.
+const SMALL_STACK: usize = 512 * 1024;
+
 #[test]
 fn the_deepest_documents_are_patched_on_a_small_stack() {
+    let thread = std::thread::Builder::new().stack_size(SMALL_STACK);
+    #[allow(clippy::disallowed_methods, reason = "a test of stacks needs a thread of its own")]
+    thread.spawn(patch_the_deepest_documents).unwrap().join().unwrap();
+}
+
+fn patch_the_deepest_documents() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();
     let revision = schema.find("apps.v1.ControllerRevision").unwrap();

@@ -19,7 +19,7 @@ use catalog::{Field, Name, PatchRule, Schema, Shape, StructType, TypeId};
 
 use super::entries::Entries;
 use super::words::{print, print_as_text, type_name};
-use crate::{Map, Status, Value, quote};
+use crate::{Map, Status, Value, deep, discard, quote};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -153,19 +153,24 @@ fn merge_member(level: Level<'_>, original: &mut Entries, name: Name, value: Val
         name
     };
     if value.is_null() {
-        original.remove(&name);
+        original.remove(&name).into_iter().for_each(discard);
         return Ok(());
     }
     let member = level.member(&name);
     match (original.get_mut(&name), value) {
         (Some(Value::Map(old)), Value::Map(new)) => {
-            *old =
-                if member.replaces() { new } else { merge_maps(member.level(), std::mem::take(old), new)? };
+            *old = if member.replaces() {
+                new
+            } else {
+                deep(|| merge_maps(member.level(), std::mem::take(old), new))?
+            };
         }
         (Some(Value::List(old)), Value::List(new)) => {
+            let old_list = std::mem::take(old);
             *old = if member.merges() || deletes {
-                lists::merge(member, std::mem::take(old), new, deletes)?
+                lists::merge(member, old_list, new, deletes)?
             } else {
+                discard(Value::List(old_list));
                 new
             };
         }
@@ -175,7 +180,7 @@ fn merge_member(level: Level<'_>, original: &mut Entries, name: Name, value: Val
             discard_nulls(&mut value);
             match without_directives(value) {
                 Some(value) => original.set(name, value),
-                None => drop(original.remove(&name)),
+                None => original.remove(&name).into_iter().for_each(discard),
             }
         }
     }
@@ -210,11 +215,13 @@ fn target<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
 /// Nulls in maps mean "remove"; where there is nothing to remove they mean nothing.
 fn discard_nulls(value: &mut Value) {
     match value {
-        Value::Map(map) => map.retain(|_, value| {
-            discard_nulls(value);
-            !value.is_null()
+        Value::Map(map) => deep(|| {
+            map.retain(|_, value| {
+                discard_nulls(value);
+                !value.is_null()
+            })
         }),
-        Value::List(list) => list.iter_mut().for_each(discard_nulls),
+        Value::List(list) => deep(|| list.iter_mut().for_each(discard_nulls)),
         _ => {}
     }
 }
@@ -225,9 +232,11 @@ fn without_directives(value: Value) -> Option<Value> {
         Value::Map(map) if map.contains(DIRECTIVE) => None,
         Value::Map(map) => {
             let kept = map.into_iter().filter_map(|(name, value)| Some((name, without_directives(value)?)));
-            Some(Value::Map(kept.collect()))
+            Some(Value::Map(deep(|| kept.collect())))
         }
-        Value::List(list) => Some(Value::List(list.into_iter().filter_map(without_directives).collect())),
+        Value::List(list) => {
+            Some(Value::List(deep(|| list.into_iter().filter_map(without_directives).collect())))
+        }
         other => Some(other),
     }
 }

@@ -1,6 +1,6 @@
 //! Values and their types the way Go prints them, for messages that carry a piece of the patch.
 
-use crate::Value;
+use crate::{Value, deep};
 
 /// `%v`: `map[a:1 b:[x y]]`, names sorted.
 pub(super) fn print(value: &Value) -> String {
@@ -44,7 +44,7 @@ fn print_into(value: &Value, out: &mut String) {
                 if i > 0 {
                     out.push(' ');
                 }
-                print_into(value, out);
+                deep(|| print_into(value, out));
             }
             out.push(']');
         }
@@ -58,7 +58,7 @@ fn print_into(value: &Value, out: &mut String) {
                 }
                 out.push_str(name);
                 out.push(':');
-                print_into(value, out);
+                deep(|| print_into(value, out));
             }
             out.push(']');
         }

@@ -86,6 +86,18 @@ spec:
 ";
 
 #[test]
+fn get_cs_shows_the_parts_of_the_control_plane() {
+    with_kubectl(|k, _server| {
+        let shown = k.run("get cs");
+        let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["NAME", "STATUS", "MESSAGE", "ERROR"]);
+        let healthy = ["controller-manager", "etcd-0", "scheduler"].map(|name| vec![name, "Healthy", "ok"]);
+        assert_eq!(rows[1..], healthy);
+        holds(&k.fails("get cs etcd-7"), &["NotFound", "componentstatus \"etcd-7\" not found"]);
+    });
+}
+
+#[test]
 fn an_object_lives_through_every_command() {
     with_kubectl(|k, _server| {
         k.file("map.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: '1'}\n");

@@ -220,6 +220,19 @@ async fn large_lists_are_compressed_and_streamed() {
     let packed = cluster.request("GET", MAPS).header("Accept-Encoding", "gzip").send().await;
     assert_eq!(packed.headers["content-encoding"], "gzip");
     assert!(packed.bytes.starts_with(&[0x1f, 0x8b]) && packed.bytes.len() < plain.bytes.len() / 10);
+    // So are the forms for people.
+    for (path, accept) in [
+        (format!("{MAPS}?pretty=true"), "application/json"),
+        (MAPS.to_owned(), "application/yaml"),
+        (format!("{MAPS}?pretty=true&includeObject=Object"), "application/json;as=Table;v=v1;g=meta.k8s.io"),
+    ] {
+        let ask = || cluster.request("GET", &path).accept(accept);
+        let plain = ask().send().await;
+        let packed = ask().header("Accept-Encoding", "gzip").send().await;
+        assert_eq!(packed.headers["content-encoding"], "gzip", "{path}");
+        assert_eq!(packed.headers["vary"], "Accept-Encoding", "{path}");
+        assert!(packed.bytes.starts_with(&[0x1f, 0x8b]) && packed.bytes.len() < plain.bytes.len() / 10);
+    }
     let one = cluster.request("GET", format!("{MAPS}/big1")).header("Accept-Encoding", "gzip").send().await;
     assert!(!one.headers.contains_key("content-encoding"), "small answers are not worth it");
     cluster.shutdown().await;
@@ -302,5 +315,51 @@ async fn a_list_of_one_name_in_one_place_has_no_next_page() {
     assert_eq!(rest["items"].as_array().unwrap().len(), 1);
     assert_eq!(rest["items"][0]["metadata"]["name"], "m3");
     assert_eq!(rest["metadata"].get("continue"), None);
+    cluster.shutdown().await;
+}
+
+/// The words are recorded from v1.36.4, which names its own types.
+#[tokio::test(start_paused = true)]
+async fn metadata_of_the_wrong_number_is_not_acceptable() {
+    let cluster = TestCluster::simulated(17).await;
+    cluster.post(MAPS, json!({"metadata": {"name": "m"}})).await.ok(201);
+    let one = format!("{MAPS}/m");
+    let as_one = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let as_list = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io";
+    for (path, accept, message) in [
+        (
+            MAPS,
+            as_one,
+            "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)",
+        ),
+        (
+            &one,
+            as_list,
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)",
+        ),
+        (
+            "/apis/apps/v1/deployments",
+            as_one,
+            "you requested PartialObjectMetadata, but the requested object is a list (*apps.DeploymentList)",
+        ),
+        (
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            as_one,
+            "you requested PartialObjectMetadata, but the requested object is a list (*rbac.ClusterRoleList)",
+        ),
+        (
+            "/apis/events.k8s.io/v1/events",
+            as_one,
+            "you requested PartialObjectMetadata, but the requested object is a list (*core.EventList)",
+        ),
+        (
+            "/api/v1/componentstatuses",
+            as_one,
+            "you requested PartialObjectMetadata, but the requested object is a list (*core.ComponentStatusList)",
+        ),
+    ] {
+        let refused = cluster.request("GET", path).accept(accept).send().await.ok(406);
+        assert_eq!((&refused["reason"], &refused["message"]), (&json!("NotAcceptable"), &json!(message)));
+    }
     cluster.shutdown().await;
 }

@@ -9,6 +9,7 @@ mod bad_input;
 mod certificates;
 mod clients;
 mod concurrency;
+mod deep_bodies;
 mod determinism;
 mod differential;
 mod golden_admission;

@@ -72,6 +72,13 @@ async fn tokens_prove_who_asks() {
     let user = &review["status"]["userInfo"];
     assert_eq!((&user["username"], &user["uid"]), (&json!("jane"), &json!("7")));
     assert_eq!(user["groups"], json!(["devs", "ops", "system:authenticated"]));
+    // Two spaces: no token at all, and a word about it.
+    let nobody = who("Bearer  s3cret").await;
+    assert_eq!(nobody.status, 403, "{}", nobody.text());
+    let words =
+        "the provided Authorization header contains extra space before the bearer token, and is ignored";
+    assert_eq!(nobody.warnings(), [format!("299 - \"{words}\"")]);
+    assert_eq!(who("Bearer  ").await.warnings(), [""; 0]);
     for wrong in ["Bearer s3cre", "Bearer s3crets"] {
         let status = who(wrong).await.ok(401);
         assert_eq!(status["reason"], json!("Unauthorized"), "{wrong}");

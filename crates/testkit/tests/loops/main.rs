@@ -4,6 +4,7 @@ mod accounts;
 mod batch_steps;
 mod board;
 mod budgets;
+mod component_statuses;
 mod converged;
 mod deployments;
 mod election;

@@ -84,7 +84,7 @@ impl Decoder<'_> {
         if raw.is_empty() {
             return Ok(Value::Null);
         }
-        // The JSON reader has its own limit, but the stack is one.
+        // The JSON reader has its own limit, but the object is one.
         if self.depth + json_depth(raw) > MAX_DEPTH {
             return Err(ProtobufError::TooDeep.into());
         }

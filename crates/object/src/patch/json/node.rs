@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 use catalog::Name;
 
 use super::super::depth;
-use crate::{Map, Value};
+use crate::{Map, Value, deep, discard};
 
-#[derive(Clone)]
 pub(super) enum Node {
     Closed(Value),
     Map(BTreeMap<Name, Node>),
@@ -47,22 +46,38 @@ impl Node {
     pub fn close(self) -> Value {
         match self {
             Node::Closed(value) => value,
-            Node::Map(map) => {
+            Node::Map(map) => deep(|| {
                 let mut out = Map::with_capacity(map.len());
                 for (name, node) in map {
                     out.push(name, node.close());
                 }
                 Value::Map(out)
-            }
-            Node::List(list) => Value::List(list.into_iter().map(Node::close).collect()),
+            }),
+            Node::List(list) => deep(|| Value::List(list.into_iter().map(Node::close).collect())),
         }
+    }
+
+    /// As [`close`](Node::close), and the node stays.
+    pub fn copy(&self) -> Value {
+        match self {
+            Node::Closed(value) => value.clone(),
+            Node::Map(map) => {
+                deep(|| Value::Map(map.iter().map(|(name, node)| (name.clone(), node.copy())).collect()))
+            }
+            Node::List(list) => deep(|| Value::List(list.iter().map(Node::copy).collect())),
+        }
+    }
+
+    /// Another node in this place. What was here is closed first: a value can be dropped however deep it is.
+    pub fn replace(&mut self, new: Node) {
+        discard(std::mem::replace(self, new).close());
     }
 
     pub fn depth(&self) -> usize {
         match self {
             Node::Closed(value) => depth(value),
-            Node::Map(map) => 1 + map.values().map(Node::depth).max().unwrap_or(0),
-            Node::List(list) => 1 + list.iter().map(Node::depth).max().unwrap_or(0),
+            Node::Map(map) => 1 + deep(|| map.values().map(Node::depth).max().unwrap_or(0)),
+            Node::List(list) => 1 + deep(|| list.iter().map(Node::depth).max().unwrap_or(0)),
         }
     }
 
@@ -71,11 +86,11 @@ impl Node {
         match (self, other) {
             (Node::Closed(value), other) => same(value, other),
             (Node::Map(map), Value::Map(other)) => {
-                map.len() == other.len()
-                    && map.iter().zip(by_name(other)).all(|(x, y)| x.0 == y.0 && x.1.is(y.1))
+                let same = || map.iter().zip(by_name(other)).all(|(x, y)| x.0 == y.0 && x.1.is(y.1));
+                map.len() == other.len() && deep(same)
             }
             (Node::List(list), Value::List(other)) => {
-                list.len() == other.len() && list.iter().zip(other).all(|(x, y)| x.is(y))
+                list.len() == other.len() && deep(|| list.iter().zip(other).all(|(x, y)| x.is(y)))
             }
             _ => false,
         }
@@ -85,9 +100,12 @@ impl Node {
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Map(a), Value::Map(b)) => {
-            a.len() == b.len() && by_name(a).iter().zip(by_name(b)).all(|(x, y)| x.0 == y.0 && same(x.1, y.1))
+            let all = || by_name(a).iter().zip(by_name(b)).all(|(x, y)| x.0 == y.0 && same(x.1, y.1));
+            a.len() == b.len() && deep(all)
         }
-        (Value::List(a), Value::List(b)) => a.len() == b.len() && a.iter().zip(b).all(|(x, y)| same(x, y)),
+        (Value::List(a), Value::List(b)) => {
+            a.len() == b.len() && deep(|| a.iter().zip(b).all(|(x, y)| same(x, y)))
+        }
         _ => a == b,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::order::{self, Key};
 use super::{DIRECTIVE, Member, bad_directive, merge_maps, no_merge_key, print, type_name};
-use crate::{Map, Status, Value};
+use crate::{Map, Status, Value, deep};
 
 /// Merges `patch` into `original`; with `deletes`, scalars of `patch` are removed from it instead.
 pub(super) fn merge(
@@ -112,7 +112,8 @@ fn merge_elements(
         match positions.get(&value) {
             Some(at) => {
                 let old = into_map(std::mem::replace(&mut original[*at], Value::Null));
-                original[*at] = Value::Map(merge_maps(member.element_level(), old, into_map(element))?);
+                let merged = deep(|| merge_maps(member.element_level(), old, into_map(element)))?;
+                original[*at] = Value::Map(merged);
             }
             None => {
                 positions.insert(value, original.len());

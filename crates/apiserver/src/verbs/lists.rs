@@ -1,0 +1,156 @@
+//! Lists as HTTP: streamed as they are where nobody wants another form, and made as a whole where somebody does.
+
+use bytes::Bytes;
+use codec::protobuf;
+use object::Status;
+use registry::{List, protobuf_body, served_body};
+use table::Obj;
+
+use super::{Call, GZIP_FROM, compressed, list_options, mark_gzip};
+use crate::body::Body;
+use crate::list_body::{ListBody, ListFormat, WriteItem};
+use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip};
+use crate::respond::{self, Answer};
+use crate::views;
+
+/// So many bytes of a protobuf list are encoded before others get their turn.
+const YIELD_AFTER: usize = 256 * 1024;
+
+impl Call<'_> {
+    pub(super) async fn list(&self) -> Result<Answer, Status> {
+        let wanted = self.wanted(Offer::List)?;
+        let options = list_options(self.query, self.info)?;
+        let list = self.api.registry.list(&self.request, &options).await?;
+        Ok(self.list_answer(list, wanted).await)
+    }
+
+    pub(super) async fn list_answer(&self, mut list: List, wanted: Wanted) -> Answer {
+        if wanted.view == View::Misfit {
+            return self.misfit(true);
+        }
+        let resource = self.request.resource;
+        let metadata = views::list_metadata(list.revision.0, list.continue_token.as_deref(), list.remaining);
+        let (kind, api_version) = match wanted.view {
+            View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+            _ => (resource.list_kind.as_str(), resource.api_version()),
+        };
+        let protobuf = wanted.encoding == Encoding::Protobuf;
+        let (head, write_item): (Vec<u8>, WriteItem) = match wanted.view {
+            _ if protobuf => self.protobuf_list(&list, wanted.view, kind, &api_version, &metadata).await,
+            View::Table => {
+                let view = self.table_view();
+                view.sort(&mut list.items);
+                // One moment for the whole list, however long it takes to write.
+                let now = self.api.registry.env().now_seconds();
+                let mut head = view.head(&metadata);
+                if list.items.is_empty() && view.empty_is_null() {
+                    // Upstream's plain printer never makes the list it has no row for.
+                    head.truncate(head.len() - 1);
+                    head.extend_from_slice(b"null}");
+                    return respond::encoded(self.api.registry.catalog(), 200, head.into(), wanted);
+                }
+                (head, Box::new(move |obj, out| view.row(obj, now, out)))
+            }
+            View::Metadata | View::Object | View::Misfit => {
+                let head = format!(
+                    "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
+                );
+                let metadata_only = wanted.view == View::Metadata;
+                let write = if metadata_only { Box::new(views::metadata_of) } else { self.item_writer() };
+                (head.into_bytes(), write)
+            }
+        };
+        let size: usize = list.items.iter().map(|o| o.body().len()).sum();
+        let format = if protobuf { ListFormat::PROTOBUF } else { ListFormat::JSON };
+        let streams = protobuf || wanted.encoding == Encoding::Json;
+        let gzip = size >= GZIP_FROM && streams && accepts_gzip(&self.parts.headers);
+        let mut body = ListBody::new(head, list.items, write_item, format, gzip);
+        if !streams {
+            // Rare, and for people: made as a whole.
+            let mut whole = Vec::new();
+            while let Some(chunk) = body.next_chunk() {
+                whole.extend_from_slice(&chunk);
+            }
+            let answer = respond::encoded(self.api.registry.catalog(), 200, whole.into(), wanted);
+            return compressed(answer, &self.parts.headers);
+        }
+        let mut answer = if size < 64 * 1024 {
+            // Small lists go out with a length, in one piece.
+            let mut whole = body.next_chunk().map(Vec::from).unwrap_or_default();
+            while let Some(chunk) = body.next_chunk() {
+                whole.extend_from_slice(&chunk);
+            }
+            respond::answer(200, wanted.content_type(), whole.into())
+        } else {
+            respond::answer(200, wanted.content_type(), Body::List(Box::new(body)))
+        };
+        if gzip {
+            mark_gzip(&mut answer);
+        }
+        answer
+    }
+
+    /// The envelope names the length of the whole, so every item's length is looked at before the first byte goes out.
+    async fn protobuf_list(
+        &self,
+        list: &List,
+        view: View,
+        kind: &str,
+        api_version: &str,
+        metadata: &str,
+    ) -> (Vec<u8>, WriteItem) {
+        let catalog = self.api.registry.catalog();
+        let message = self.item_message(view);
+        let mut lengths = Vec::with_capacity(list.items.len());
+        let mut encoded = 0;
+        for obj in &list.items {
+            let length = message(obj).len();
+            lengths.push(length);
+            encoded += length;
+            // Others get their turn while a long list is encoded for the first time.
+            if encoded > YIELD_AFTER {
+                encoded = 0;
+                tokio::task::yield_now().await;
+            }
+        }
+        let metadata = views::list_metadata_message(catalog, metadata);
+        let mut head = Vec::new();
+        protobuf::list_head(api_version, kind, &metadata, lengths, &mut head);
+        (head, Box::new(move |obj, out| protobuf::list_item(&message(obj), out)))
+    }
+
+    /// An item's protobuf without its envelope; the same bytes however often it is asked for.
+    fn item_message(&self, view: View) -> Box<dyn Fn(&Obj) -> Bytes + Send + Sync> {
+        let (catalog, id) = (self.api.registry.catalog().clone(), self.request.resource.id);
+        if view == View::Metadata {
+            return Box::new(move |obj| views::metadata_message(&catalog, obj));
+        }
+        Box::new(move |obj| {
+            let body = protobuf_body(&catalog, catalog.resource(id), obj);
+            // Our own envelope always opens.
+            protobuf::open(&body).map_or_else(|_| Bytes::new(), |sealed| body.slice_ref(sealed.message))
+        })
+    }
+
+    /// Items carry no kind and apiVersion of their own.
+    fn item_writer(&self) -> WriteItem {
+        let resource = self.request.resource;
+        let catalog = self.api.registry.catalog().clone();
+        let id = resource.id;
+        let stored = resource.storage.map(|s| catalog.storage(s));
+        if stored.is_some_and(|s| s.group == resource.group && s.version == resource.version) {
+            return Box::new(|obj, out| {
+                out.push(b'{');
+                out.extend_from_slice(obj.body_after_type());
+            });
+        }
+        Box::new(move |obj, out| {
+            let resource = catalog.resource(id);
+            let body = served_body(&catalog, resource, obj);
+            let type_meta =
+                format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", resource.kind, resource.api_version());
+            out.push(b'{');
+            out.extend_from_slice(body.strip_prefix(type_meta.as_bytes()).unwrap_or(&body[1..]));
+        })
+    }
+}
