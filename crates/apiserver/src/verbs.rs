@@ -106,6 +106,7 @@ async fn serve_resource(
         if resource.kind == "ComponentStatus" {
             return component_statuses::serve(api, parts, query, info, &request).await;
         }
+        call.write_options(Operation::Create)?;
         return reviews::serve(api, user, parts, body, query, &request).await;
     }
     match (request.subresource, verb) {
@@ -653,7 +654,7 @@ impl Call<'_> {
 
     fn write_options(&self, operation: Operation) -> Result<WriteOptions, Status> {
         let options = kinds::WriteOptions {
-            dry_run: self.query.all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect(),
+            dry_run: self.query.all("dryRun").map(str::to_owned).collect(),
             field_manager: self.query.get("fieldManager").to_owned(),
             field_validation: self.query.get("fieldValidation").to_owned(),
             force: self.query.find("force").map(|_| self.query.flag("force")),
@@ -754,7 +755,7 @@ fn delete_query(query: &Query<'_>) -> Result<Value, Status> {
     if query.find("orphanDependents").is_some() {
         map.set("orphanDependents", query.flag("orphanDependents"));
     }
-    let dry_run: Vec<Value> = query.all("dryRun").filter(|v| !v.is_empty()).map(Value::from).collect();
+    let dry_run: Vec<Value> = query.all("dryRun").map(Value::from).collect();
     if !dry_run.is_empty() {
         map.set("dryRun", dry_run);
     }

@@ -22,6 +22,7 @@ mod metrics;
 mod namespace_objects;
 mod nodes;
 mod openapi;
+mod options;
 mod pod_security;
 mod protobuf;
 mod quotas;
