@@ -168,11 +168,10 @@ pub fn decode(
 ) -> Result<Decoded, Status> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let media = content_type.split(';').next().unwrap_or("").trim();
-    let unrecognized = |why: String| {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {why}"
-        ))
+    let refused = |why: String| {
+        Status::bad_request(format!("the object provided is unrecognized (must be of type {kind}): {why}"))
     };
+    let unrecognized = |why: String| refused(format!("couldn't get version/kind; {why}"));
     let mut duplicates = None;
     let value = match media {
         "" | "application/json" => {
@@ -182,7 +181,7 @@ pub fn decode(
         }
         "application/yaml" => {
             let document = yaml::parse_document(body)
-                .map_err(|e| Status::bad_request(format!("error converting YAML to JSON: {e}")))?;
+                .map_err(|e| refused(format!("{e} ({})", excerpt(body))))?;
             duplicates = document.duplicates;
             document.value
         }
@@ -197,10 +196,12 @@ pub fn decode(
             ));
         }
     };
+    // Null is an object without members, as in Go.
+    let value = if matches!(value, Value::Null) { Value::map() } else { value };
     if !matches!(value, Value::Map(_)) {
         let go = "json parse error: json: cannot unmarshal";
         let into = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-        return Err(unrecognized(format!("{go} {} {into} ({})", value.json_type(), hex(body))));
+        return Err(unrecognized(format!("{go} {} {into} ({})", value.json_type(), excerpt(body))));
     }
     Ok(Decoded { value, duplicates })
 }
@@ -213,17 +214,17 @@ fn find_type(catalog: &Catalog, api_version: &str, kind: &str) -> Option<TypeId>
     catalog.find_type(group, version, kind).or_else(shared)
 }
 
-/// The start of a broken body, as upstream shows it.
+/// The start of a broken body, as upstream shows it: JSON as text, anything else as bytes.
 fn excerpt(body: &[u8]) -> String {
-    if body.is_empty() {
-        return "<empty>".into();
+    const SHOWN: usize = 30;
+    let start = &body[..body.len().min(SHOWN)];
+    let rest = if body.len() > SHOWN { " ..." } else { "" };
+    match body.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{rest}", String::from_utf8_lossy(start)),
+        Some(_) => {
+            let hex: String = start.iter().map(|b| format!("{b:02x}")).collect();
+            format!("{hex}{rest}")
+        }
     }
-    match std::str::from_utf8(body) {
-        Ok(text) if body.len() <= 1024 && text.chars().all(|c| !c.is_control()) => text.to_owned(),
-        _ => hex(body),
-    }
-}
-
-fn hex(body: &[u8]) -> String {
-    body.iter().take(1024).map(|b| format!("{b:02x}")).collect()
 }

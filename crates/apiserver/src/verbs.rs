@@ -17,8 +17,8 @@ use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
 use registry::{
-    Evicted, FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, protobuf_body,
-    served_body, shared_body,
+    Evicted, FieldValidation, List, ListOptions, Patch, Request, WriteOptions, Written, number_error,
+    protobuf_body, served_body, shared_body,
 };
 use table::Obj;
 
@@ -328,7 +328,6 @@ impl Call<'_> {
         let framing = if protobuf { Framing::Protobuf } else { Framing::Lines };
         let catalog = self.api.registry.catalog();
         let mut options = list_options(self.query, self.info)?;
-        options.watch = true;
         let mut request = self.request;
         if !request.name.is_empty() {
             // The old path of a watch on one object.
@@ -342,8 +341,9 @@ impl Call<'_> {
         };
         let watch = match self.api.registry.watch(&request, &options).await {
             Ok(watch) => watch,
-            // A version below the history is told in the stream, where reflectors look for it.
-            Err(status) if status.code == 410 => {
+            // A version below the history is told in the stream, where reflectors look for it; so is one that does not
+            // come.
+            Err(status) if matches!(status.code, 410 | 504) => {
                 let mut event = Vec::new();
                 error_event(catalog, framing, &status, &mut event);
                 return Ok(respond::answer(200, framing.content_type(), event.into()));
@@ -585,11 +585,22 @@ impl Call<'_> {
         let catalog = self.api.registry.catalog();
         let decoded = decode(catalog, &self.parts.headers, &bytes, &resource.kind, Some(resource.ty))?;
         match (decoded.duplicates, validation) {
-            (Some(duplicates), FieldValidation::Strict) => Err(Status::bad_request(format!(
-                "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {duplicates}",
-                resource.version,
-                kind = resource.kind,
-            ))),
+            (Some(duplicates), FieldValidation::Strict) => {
+                let mut strict = Strict::on();
+                let mut tree = decoded.value.clone();
+                if normalise(catalog.schema(), resource.ty, &mut tree, &mut strict).is_err() {
+                    // What does not fit its type at all is told before anything of this.
+                    return Ok((decoded.value, Vec::new()));
+                }
+                let mut all = vec![duplicates];
+                all.extend(strict.into_messages());
+                Err(Status::bad_request(format!(
+                    "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {}",
+                    resource.version,
+                    all.join(", "),
+                    kind = resource.kind,
+                )))
+            }
             (Some(duplicates), FieldValidation::Warn) => Ok((decoded.value, vec![duplicates])),
             _ => Ok((decoded.value, Vec::new())),
         }
@@ -721,8 +732,12 @@ enum PatchKind {
 
 impl PatchKind {
     fn read(self, bytes: &[u8]) -> Result<Patch, Status> {
-        let value = json::parse(bytes, None)
-            .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
+        let value = json::parse(bytes, None).map_err(|e| {
+            Status::bad_request(match self {
+                PatchKind::Strategic => e.to_string(),
+                PatchKind::Json | PatchKind::Merge => format!("error decoding patch: {e}"),
+            })
+        })?;
         Ok(match self {
             PatchKind::Json => Patch::Json(JsonPatch::parse(value)?),
             PatchKind::Merge => Patch::Merge(value),
@@ -763,28 +778,38 @@ fn delete_query(query: &Query<'_>) -> Result<Value, Status> {
 }
 
 fn parse_int(text: &str) -> Result<i64, Status> {
-    text.parse().map_err(|_| {
-        Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", quote(text)))
+    text.parse().map_err(|error| {
+        let why = number_error(&error);
+        Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
     })
 }
 
 pub(crate) fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions, Status> {
-    let number = |name: &str| match query.get(name) {
-        "" => Ok(None),
-        text => parse_int(text).map(Some),
-    };
-    Ok(ListOptions {
+    let number = |name: &str| query.find(name).map(parse_int).transpose();
+    let mut options = ListOptions {
         label_selector: query.get("labelSelector").to_owned(),
         field_selector: query.get("fieldSelector").to_owned(),
         resource_version: query.get("resourceVersion").to_owned(),
         resource_version_match: query.get("resourceVersionMatch").to_owned(),
         limit: number("limit")?.unwrap_or(0),
         continue_token: query.get("continue").to_owned(),
-        watch: info.verb == "watch",
+        // The old path makes a watch of what else is taken for a list.
+        watch: info.verb == "watch" && query.flag("watch"),
         allow_bookmarks: query.flag("allowWatchBookmarks"),
         send_initial_events: query.find("sendInitialEvents").map(|_| query.flag("sendInitialEvents")),
         timeout_seconds: number("timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
-    })
+    };
+    // A watch that begins with the state and says nothing of how is one with initial events, their end told.
+    let from_the_state = matches!(options.resource_version.as_str(), "" | "0");
+    if options.watch
+        && from_the_state
+        && options.send_initial_events.is_none()
+        && options.resource_version_match.is_empty()
+    {
+        options.send_initial_events = Some(true);
+        options.resource_version_match = "NotOlderThan".to_owned();
+    }
+    Ok(options)
 }
 
 pub(crate) fn include(query: &Query<'_>) -> Include {

@@ -13,7 +13,7 @@ pub(crate) fn object(
     mut body: Value,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
-    check_type(catalog, resource, &resource.kind, &resource.api_version(), &body)?;
+    check_type(catalog, &resource.kind, &resource.api_version(), &body)?;
     let warnings = canonical(catalog, resource.ty, &resource.kind, &resource.version, &mut body, validation)?;
     kinds::defaults::apply(resource, &mut body);
     Ok((body, warnings))
@@ -43,7 +43,6 @@ pub(crate) fn canonical(
 /// A body may leave out its type; if it names one, it must be the resource's.
 pub(crate) fn check_type(
     catalog: &Catalog,
-    resource: &Resource,
     kind: &str,
     api_version: &str,
     body: &Value,
@@ -64,8 +63,8 @@ pub(crate) fn check_type(
             "no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
         ));
     }
-    let internal =
-        if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or("") };
+    let wanted_group = api_version.split_once('/').map_or("core", |(group, _)| group);
+    let internal = wanted_group.split('.').next().unwrap_or("");
     refuse(format!("converting ({version}.{body_kind}) to ({internal}.{kind}): unknown conversion"))
 }
 

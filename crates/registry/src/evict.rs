@@ -34,7 +34,7 @@ impl Registry {
         if body.str_at(&["apiVersion"]) == Some("policy/v1beta1") {
             body.make_map().set("apiVersion", "policy/v1");
         }
-        decode::check_type(self.catalog(), request.resource, "Eviction", "policy/v1", &body)?;
+        decode::check_type(self.catalog(), "Eviction", "policy/v1", &body)?;
         let warnings = self.canonical(&mut body, "policy.v1.Eviction", options.field_validation)?;
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
