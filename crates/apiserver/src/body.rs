@@ -180,8 +180,8 @@ pub fn decode(
                 .map_err(|e| unrecognized(format!("json parse error: {e} ({})", excerpt(body))))?
         }
         "application/yaml" => {
-            let document = yaml::parse_document(body)
-                .map_err(|e| refused(format!("{e} ({})", excerpt(body))))?;
+            let document =
+                yaml::parse_document(body).map_err(|e| refused(format!("{e} ({})", excerpt(body))))?;
             duplicates = document.duplicates;
             document.value
         }

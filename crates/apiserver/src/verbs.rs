@@ -3,6 +3,7 @@
 mod token;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use auth::UserInfo;
@@ -200,23 +201,24 @@ impl Call<'_> {
         let resource = self.request.resource;
         let metadata = views::list_metadata(list.revision.0, list.continue_token.as_deref(), list.remaining);
         let (kind, api_version) = match wanted.view {
-            View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+            View::Metadata => ("PartialObjectMetadataList", wanted.meta.api_version().to_owned()),
             _ => (resource.list_kind.as_str(), resource.api_version()),
         };
         let protobuf = wanted.encoding == Encoding::Protobuf;
         let (head, write_item): (Vec<u8>, WriteItem) = match wanted.view {
             _ if protobuf => self.protobuf_list(&list, wanted.view, kind, &api_version, &metadata).await,
             View::Table => {
-                let view = self.table_view();
+                let view = match self.table_view(wanted) {
+                    Ok(view) => view,
+                    Err(status) => return self.refusal(&status),
+                };
                 view.sort(&mut list.items);
                 // One moment for the whole list, however long it takes to write.
                 let now = self.api.registry.env().now_seconds();
-                let mut head = view.head(&metadata);
+                let head = view.head(&metadata);
                 if list.items.is_empty() && view.empty_is_null() {
                     // Upstream's plain printer never makes the list it has no row for.
-                    head.truncate(head.len() - 1);
-                    head.extend_from_slice(b"null}");
-                    return respond::encoded(self.api.registry.catalog(), 200, head.into(), wanted);
+                    return self.null_list(head, wanted);
                 }
                 (head, Box::new(move |obj, out| view.row(obj, now, out)))
             }
@@ -224,9 +226,15 @@ impl Call<'_> {
                 let head = format!(
                     "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
                 );
-                let metadata_only = wanted.view == View::Metadata;
-                let write = if metadata_only { Box::new(views::metadata_of) } else { self.item_writer() };
-                (head.into_bytes(), write)
+                if wanted.view == View::Object {
+                    (head.into_bytes(), self.item_writer())
+                } else if list.items.is_empty() {
+                    // Nor does it make one of metadata.
+                    return self.null_list(head.into_bytes(), wanted);
+                } else {
+                    let meta = wanted.meta;
+                    (head.into_bytes(), Box::new(move |obj, out| views::metadata_of(meta, obj, out)))
+                }
             }
         };
         let size: usize = list.items.iter().map(|o| o.body().len()).sum();
@@ -256,6 +264,19 @@ impl Call<'_> {
             mark_gzip(&mut answer);
         }
         answer
+    }
+
+    /// A list that says `null` for its items, from its head with the bracket open.
+    fn null_list(&self, mut head: Vec<u8>, wanted: Wanted) -> Answer {
+        head.truncate(head.len() - 1);
+        head.extend_from_slice(b"null}");
+        respond::encoded(self.api.registry.catalog(), 200, head.into(), wanted)
+    }
+
+    /// What was asked for is done, and cannot be shown.
+    fn refusal(&self, status: &Status) -> Answer {
+        let wanted = negotiate_error(&self.parts.headers, self.query);
+        respond::status(self.api.registry.catalog(), status, wanted)
     }
 
     /// The envelope names the length of the whole, so every item's length is looked at before the first byte goes out.
@@ -362,10 +383,12 @@ impl Call<'_> {
             gauge: self.api.metrics.long_running(self.request.resource, route, begun),
         };
         let resource = request.resource;
+        // A Table's columns come with the first event, whichever that is.
+        let first = Arc::new(AtomicBool::new(true));
         let write_object: WriteObject = match wanted.view {
             View::Metadata if protobuf => {
-                let catalog = catalog.clone();
-                Box::new(move |obj, out| views::metadata_protobuf(&catalog, obj, out))
+                let (catalog, meta) = (catalog.clone(), wanted.meta);
+                Box::new(move |obj, out| views::metadata_protobuf(&catalog, meta, obj, out))
             }
             View::Object if protobuf => {
                 let (catalog, id) = (catalog.clone(), resource.id);
@@ -379,31 +402,36 @@ impl Call<'_> {
                     out.extend_from_slice(&served_body(&catalog, catalog.resource(id), obj))
                 })
             }
-            View::Metadata => Box::new(views::metadata_of),
+            View::Metadata => {
+                let meta = wanted.meta;
+                Box::new(move |obj, out| views::metadata_of(meta, obj, out))
+            }
             View::Table => {
-                let (view, env) = (self.table_view(), self.api.registry.env().clone());
-                let mut first = true;
+                let (view, env) = (self.table_view(wanted)?, self.api.registry.env().clone());
+                let first = first.clone();
                 Box::new(move |obj, out| {
-                    view.one(obj, env.now_seconds(), std::mem::take(&mut first), out);
+                    view.one(obj, env.now_seconds(), first.swap(false, Relaxed), out);
                 })
             }
         };
         let (kind, api_version) = match wanted.view {
-            View::Metadata => ("PartialObjectMetadata".to_owned(), "meta.k8s.io/v1".to_owned()),
+            View::Metadata => ("PartialObjectMetadata".to_owned(), wanted.meta.api_version().to_owned()),
             _ => (resource.kind.to_string(), resource.api_version()),
         };
-        let view = wanted.view;
+        let table = if wanted.view == View::Table { Some(self.table_view(wanted)?) } else { None };
         let catalog = catalog.clone();
         let write_bookmark = Box::new(move |revision: u64, end: bool, out: &mut Vec<u8>| {
             let annotation =
                 if end { ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" } else { "" };
             let metadata = format!("{{\"resourceVersion\":\"{revision}\"{annotation}}}");
-            if view == View::Table {
-                views::table_bookmark(&metadata, out);
-                return;
-            }
             let text =
                 format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata}}}");
+            if let Some(table) = &table {
+                // Our own text always parses. Nothing in it has an age.
+                let bookmark = json::parse(text.as_bytes(), None).unwrap_or(Value::Null);
+                table.bookmark(&bookmark, 0, first.swap(false, Relaxed), out);
+                return;
+            }
             match framing {
                 Framing::Lines => out.extend_from_slice(text.as_bytes()),
                 Framing::Protobuf => {
@@ -614,15 +642,18 @@ impl Call<'_> {
             (View::Object, Encoding::Protobuf) => protobuf_body(catalog, resource, obj),
             (View::Object, _) => shared_body(catalog, resource, obj),
             (View::Metadata, Encoding::Protobuf) => {
-                views::metadata_protobuf(catalog, obj, &mut out);
+                views::metadata_protobuf(catalog, wanted.meta, obj, &mut out);
                 out.into()
             }
             (View::Metadata, _) => {
-                views::metadata_of(obj, &mut out);
+                views::metadata_of(wanted.meta, obj, &mut out);
                 out.into()
             }
             (View::Table, _) => {
-                self.table_view().one(obj, self.api.registry.env().now_seconds(), true, &mut out);
+                match self.table_view(wanted) {
+                    Ok(view) => view.one(obj, self.api.registry.env().now_seconds(), true, &mut out),
+                    Err(status) => return self.refusal(&status),
+                }
                 out.into()
             }
         };
@@ -638,8 +669,9 @@ impl Call<'_> {
         respond::encoded(catalog, code, bytes, wanted)
     }
 
-    fn table_view(&self) -> TableView {
-        TableView::new(self.api.registry.catalog(), self.request.resource, include(self.query))
+    fn table_view(&self, wanted: Wanted) -> Result<TableView, Status> {
+        let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
+        Ok(TableView::new(catalog, resource, include(self.query)?, wanted.meta))
     }
 
     /// A scale in the shape the client wants.
@@ -647,10 +679,17 @@ impl Call<'_> {
         let catalog = self.api.registry.catalog();
         match wanted.view {
             View::Object => respond::value(catalog, 200, scale, wanted),
-            View::Metadata => respond::value(catalog, 200, &views::metadata_of_value(scale), wanted),
+            View::Metadata => {
+                respond::value(catalog, 200, &views::metadata_of_value(scale, wanted.meta), wanted)
+            }
             View::Table => {
                 let now = self.api.registry.env().now_seconds();
-                let table = views::table_of_value(columns::scale_printer(), scale, include(self.query), now);
+                let include = match include(self.query) {
+                    Ok(include) => include,
+                    Err(status) => return self.refusal(&status),
+                };
+                let printer = columns::scale_printer();
+                let table = views::table_of_value(printer, scale, include, wanted.meta, now);
                 respond::encoded(catalog, 200, table.into(), wanted)
             }
         }
@@ -812,11 +851,16 @@ pub(crate) fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<
     Ok(options)
 }
 
-pub(crate) fn include(query: &Query<'_>) -> Include {
+pub(crate) fn include(query: &Query<'_>) -> Result<Include, Status> {
     match query.get("includeObject") {
-        "None" => Include::None,
-        "Object" => Include::Object,
-        _ => Include::Metadata,
+        "None" => Ok(Include::None),
+        "Object" => Ok(Include::Object),
+        "" | "Metadata" => Ok(Include::Metadata),
+        other => Err(Status::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', \
+             'None', or empty",
+            quote(other)
+        ))),
     }
 }
 

@@ -209,7 +209,9 @@ impl Registry {
         if matches!(patch, Patch::Strategic(_)) {
             // It changes the object itself, whose type is no field of it. What is no text is refused below.
             for name in ["kind", "apiVersion"] {
-                let kept = old.get(name).filter(|_| new.get(name).is_none_or(|v| v.is_null() || v.as_str().is_some()));
+                let kept = old
+                    .get(name)
+                    .filter(|_| new.get(name).is_none_or(|v| v.is_null() || v.as_str().is_some()));
                 if let Some(kept) = kept {
                     new.make_map().set(name, kept.clone());
                 }

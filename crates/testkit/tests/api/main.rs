@@ -27,6 +27,7 @@ mod pod_security;
 mod protobuf;
 mod quotas;
 mod rbac;
+mod refusals;
 mod renewal;
 mod routes;
 mod services;
