@@ -83,7 +83,7 @@ impl RequestBody {
         loop {
             let frame = std::future::poll_fn(|cx| Pin::new(&mut incoming).poll_frame(cx)).await;
             let Some(frame) = frame else { break };
-            let frame = frame.map_err(|e| Status::bad_request(format!("the body could not be read: {e}")))?;
+            let frame = frame.map_err(|e| Status::unknown(format!("the body could not be read: {e}")))?;
             let Ok(data) = frame.into_data() else { continue };
             if first.as_ref().map_or(0, Bytes::len) + all.len() + data.len() > MAX_BODY {
                 return Err(too_large());
@@ -204,6 +204,8 @@ pub fn decode(
             ));
         }
     };
+    // Null is an object without members, as in Go.
+    let value = if matches!(value, Value::Null) { Value::map() } else { value };
     if !matches!(value, Value::Map(_)) {
         let go = "json parse error: json: cannot unmarshal";
         let into = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";

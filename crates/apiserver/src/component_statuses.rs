@@ -72,12 +72,14 @@ pub async fn serve(
         let status = Value::Map(status);
         return Ok(match wanted.view {
             View::Object => respond::value(catalog, 200, &status, wanted),
-            View::Metadata => respond::value(catalog, 200, &views::metadata_of_value(&status), wanted),
+            View::Metadata => {
+                respond::value(catalog, 200, &views::metadata_of_value(&status, wanted.meta), wanted)
+            }
             View::Misfit => {
                 return Err(misfit("PartialObjectMetadataList", "not a list (*core.ComponentStatus)"));
             }
             View::Table => {
-                let table = views::table_of_values(printer, &[status], include(query), 0);
+                let table = views::table_of_values(printer, &[status], include(query)?, wanted.meta);
                 respond::encoded(catalog, 200, table.into(), wanted)
             }
         });
@@ -103,8 +105,8 @@ pub async fn serve(
         View::Object => (request.resource.list_kind.as_str(), request.resource.api_version()),
         View::Misfit => return Err(misfit("PartialObjectMetadata", "a list (*core.ComponentStatusList)")),
         View::Metadata => {
-            items.iter_mut().for_each(|item| *item = views::metadata_of_value(item));
-            ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned())
+            items.iter_mut().for_each(|item| *item = views::metadata_of_value(item, wanted.meta));
+            ("PartialObjectMetadataList", wanted.meta.api_version().to_owned())
         }
         View::Table => {
             let typed = |item: &Value| {
@@ -117,7 +119,7 @@ pub async fn serve(
                 Value::Map(typed)
             };
             let items: Vec<Value> = items.iter().map(typed).collect();
-            let table = views::table_of_values(printer, &items, include(query), 0);
+            let table = views::table_of_values(printer, &items, include(query)?, wanted.meta);
             return Ok(respond::encoded(catalog, 200, table.into(), wanted));
         }
     };
@@ -125,7 +127,9 @@ pub async fn serve(
     list.set("kind", kind);
     list.set("apiVersion", api_version);
     list.set("metadata", Value::map());
-    list.set("items", items);
+    // Upstream never makes the list of metadata it has nothing for.
+    let none = wanted.view == View::Metadata && items.is_empty();
+    list.set("items", if none { Value::Null } else { items.into() });
     Ok(respond::value(catalog, 200, &Value::Map(list), wanted))
 }
 

@@ -36,9 +36,12 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     pub fn parse(text: Option<&'a str>) -> Query<'a> {
         let mut pairs = Vec::new();
-        for pair in text.unwrap_or("").split('&').filter(|p| !p.is_empty()) {
+        // As Go reads a query: a pair that is none (`;`, half an escape) is left out, the others count.
+        for pair in text.unwrap_or("").split('&').filter(|p| !p.is_empty() && !p.contains(';')) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            pairs.push((decode(name), decode(value)));
+            if is_escaped(name) && is_escaped(value) {
+                pairs.push((decode(name), decode(value)));
+            }
         }
         Query { pairs }
     }
@@ -56,6 +59,12 @@ impl<'a> Query<'a> {
     pub fn flag(&self, name: &str) -> bool {
         self.find(name).is_some_and(|v| !matches!(v.to_ascii_lowercase().as_str(), "0" | "false"))
     }
+}
+
+/// Every `%` is followed by two hexadecimal digits.
+fn is_escaped(text: &str) -> bool {
+    let digits = |rest: &[u8]| rest.len() >= 2 && rest[..2].iter().all(u8::is_ascii_hexdigit);
+    text.as_bytes().split(|b| *b == b'%').skip(1).all(digits)
 }
 
 fn decode(text: &str) -> Cow<'_, str> {

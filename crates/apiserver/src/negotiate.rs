@@ -25,14 +25,32 @@ pub enum View {
     Misfit,
 }
 
+/// The version of `meta.k8s.io` a view is of: both are the same but for the name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetaVersion {
+    #[default]
+    V1,
+    V1beta1,
+}
+
+impl MetaVersion {
+    pub fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub encoding: Encoding,
     pub view: View,
+    pub meta: MetaVersion,
 }
 
 impl Wanted {
-    pub const JSON: Wanted = Wanted { encoding: Encoding::Json, view: View::Object };
+    pub const JSON: Wanted = Wanted { encoding: Encoding::Json, view: View::Object, meta: MetaVersion::V1 };
 
     pub fn content_type(self) -> &'static str {
         match self.encoding {
@@ -121,7 +139,7 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
     let json = if wants_pretty(headers, query) { Encoding::PrettyJson } else { Encoding::Json };
     if ranges.is_empty() {
         let encoding = if matches!(offer, Offer::Events) { Encoding::Json } else { json };
-        return Ok(Wanted { encoding, view: View::Object });
+        return Ok(Wanted { encoding, ..Wanted::JSON });
     }
     let offered =
         [("application/json", json), ("application/yaml", Encoding::Yaml), (PROTOBUF, Encoding::Protobuf)];
@@ -141,7 +159,11 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
                 Encoding::Json if range.param("pretty") == Some("1") => Encoding::PrettyJson,
                 encoding => *encoding,
             };
-            Some(Wanted { encoding, view: view(range, offer, encoding)? })
+            let meta = match range.param("v") {
+                Some("v1beta1") => MetaVersion::V1beta1,
+                _ => MetaVersion::V1,
+            };
+            Some(Wanted { encoding, view: view(range, offer, encoding)?, meta })
         })
     });
     let refused =
@@ -149,8 +171,8 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
     match (offer, found) {
         (_, None) => Err(refused(MEDIA_TYPES)),
         (Offer::Events, Some(Wanted { encoding: Encoding::Yaml, .. })) => Err(refused(STREAM_TYPES)),
-        (Offer::Events, Some(Wanted { encoding: Encoding::PrettyJson, view })) => {
-            Ok(Wanted { encoding: Encoding::Json, view })
+        (Offer::Events, Some(wanted)) if wanted.encoding == Encoding::PrettyJson => {
+            Ok(Wanted { encoding: Encoding::Json, ..wanted })
         }
         (_, Some(wanted)) => Ok(wanted),
     }
@@ -188,7 +210,7 @@ fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View
 
 /// The form of a refusal: what was asked for if an error can have it, JSON for people otherwise.
 pub fn negotiate_error(headers: &HeaderMap, query: &Query<'_>) -> Wanted {
-    let plain = Wanted { encoding: Encoding::PrettyJson, view: View::Object };
+    let plain = Wanted { encoding: Encoding::PrettyJson, ..Wanted::JSON };
     negotiate(headers, query, Offer::Document).unwrap_or(plain)
 }
 

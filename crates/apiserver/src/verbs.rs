@@ -4,6 +4,7 @@ mod lists;
 mod token;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use auth::UserInfo;
@@ -18,8 +19,8 @@ use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::{Details, Map, Status, Value, quote};
 use registry::{
-    FieldValidation, ListOptions, Patch, Request, WriteOptions, Written, protobuf_body, served_body,
-    shared_body,
+    FieldValidation, ListOptions, Patch, Request, WriteOptions, Written, number_error, protobuf_body,
+    served_body, shared_body,
 };
 use table::Obj;
 
@@ -110,6 +111,7 @@ async fn serve_resource(
         if resource.kind == "ComponentStatus" {
             return component_statuses::serve(api, parts, query, info, &request).await;
         }
+        call.write_options(Operation::Create)?;
         return reviews::serve(api, user, parts, body, query, &request).await;
     }
     match (request.subresource, verb) {
@@ -191,7 +193,6 @@ impl Call<'_> {
         let framing = if protobuf { Framing::Protobuf } else { Framing::Lines };
         let catalog = self.api.registry.catalog();
         let mut options = list_options(self.query, self.info)?;
-        options.watch = true;
         let mut request = self.request;
         if !request.name.is_empty() {
             // The old path of a watch on one object.
@@ -205,8 +206,9 @@ impl Call<'_> {
         };
         let watch = match self.api.registry.watch(&request, &options).await {
             Ok(watch) => watch,
-            // A version below the history is told in the stream, where reflectors look for it.
-            Err(status) if status.code == 410 => {
+            // A version below the history is told in the stream, where reflectors look for it; so is one that does not
+            // come.
+            Err(status) if matches!(status.code, 410 | 504) => {
                 let mut event = Vec::new();
                 error_event(catalog, framing, &status, &mut event);
                 return Ok(respond::answer(200, framing.content_type(), event.into()));
@@ -225,10 +227,12 @@ impl Call<'_> {
             gauge: self.api.metrics.long_running(self.request.resource, route, begun),
         };
         let resource = request.resource;
+        // A Table's columns come with the first event, whichever that is.
+        let first = Arc::new(AtomicBool::new(true));
         let write_object: WriteObject = match wanted.view {
             View::Metadata if protobuf => {
-                let catalog = catalog.clone();
-                Box::new(move |obj, out| views::metadata_protobuf(&catalog, obj, out))
+                let (catalog, meta) = (catalog.clone(), wanted.meta);
+                Box::new(move |obj, out| views::metadata_protobuf(&catalog, meta, obj, out))
             }
             View::Object if protobuf => {
                 let (catalog, id) = (catalog.clone(), resource.id);
@@ -243,31 +247,36 @@ impl Call<'_> {
                     out.extend_from_slice(&served_body(&catalog, catalog.resource(id), obj))
                 })
             }
-            View::Metadata => Box::new(views::metadata_of),
+            View::Metadata => {
+                let meta = wanted.meta;
+                Box::new(move |obj, out| views::metadata_of(meta, obj, out))
+            }
             View::Table => {
-                let (view, env) = (self.table_view(), self.api.registry.env().clone());
-                let mut first = true;
+                let (view, env) = (self.table_view(wanted)?, self.api.registry.env().clone());
+                let first = first.clone();
                 Box::new(move |obj, out| {
-                    view.one(obj, env.now_seconds(), std::mem::take(&mut first), out);
+                    view.one(obj, env.now_seconds(), first.swap(false, Relaxed), out);
                 })
             }
         };
         let (kind, api_version) = match wanted.view {
-            View::Metadata => ("PartialObjectMetadata".to_owned(), "meta.k8s.io/v1".to_owned()),
+            View::Metadata => ("PartialObjectMetadata".to_owned(), wanted.meta.api_version().to_owned()),
             _ => (resource.kind.to_string(), resource.api_version()),
         };
-        let view = wanted.view;
+        let table = if wanted.view == View::Table { Some(self.table_view(wanted)?) } else { None };
         let catalog = catalog.clone();
         let write_bookmark = Box::new(move |revision: u64, end: bool, out: &mut Vec<u8>| {
             let annotation =
                 if end { ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" } else { "" };
             let metadata = format!("{{\"resourceVersion\":\"{revision}\"{annotation}}}");
-            if view == View::Table {
-                views::table_bookmark(&metadata, out);
-                return;
-            }
             let text =
                 format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata}}}");
+            if let Some(table) = &table {
+                // Our own text always parses. Nothing in it has an age.
+                let bookmark = json::parse(text.as_bytes(), None).unwrap_or(Value::Null);
+                table.bookmark(&bookmark, 0, first.swap(false, Relaxed), out);
+                return;
+            }
             match framing {
                 Framing::Lines => out.extend_from_slice(text.as_bytes()),
                 Framing::Protobuf => {
@@ -441,11 +450,22 @@ impl Call<'_> {
         let catalog = self.api.registry.catalog();
         let decoded = decode(catalog, &self.parts.headers, &bytes, &resource.kind, Some(resource.ty))?;
         match (decoded.duplicates, validation) {
-            (Some(duplicates), FieldValidation::Strict) => Err(Status::bad_request(format!(
-                "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {duplicates}",
-                resource.version,
-                kind = resource.kind,
-            ))),
+            (Some(duplicates), FieldValidation::Strict) => {
+                let mut strict = Strict::on();
+                let mut tree = decoded.value.clone();
+                if normalise(catalog.schema(), resource.ty, &mut tree, &mut strict).is_err() {
+                    // What does not fit its type at all is told before anything of this.
+                    return Ok((decoded.value, Vec::new()));
+                }
+                let mut all = vec![duplicates];
+                all.extend(strict.into_messages());
+                Err(Status::bad_request(format!(
+                    "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {}",
+                    resource.version,
+                    all.join(", "),
+                    kind = resource.kind,
+                )))
+            }
             (Some(duplicates), FieldValidation::Warn) => Ok((decoded.value, vec![duplicates])),
             _ => Ok((decoded.value, Vec::new())),
         }
@@ -460,15 +480,18 @@ impl Call<'_> {
             (View::Object, Encoding::Protobuf) => protobuf_body(catalog, resource, obj),
             (View::Object, _) => shared_body(catalog, resource, obj),
             (View::Metadata, Encoding::Protobuf) => {
-                views::metadata_protobuf(catalog, obj, &mut out);
+                views::metadata_protobuf(catalog, wanted.meta, obj, &mut out);
                 out.into()
             }
             (View::Metadata, _) => {
-                views::metadata_of(obj, &mut out);
+                views::metadata_of(wanted.meta, obj, &mut out);
                 out.into()
             }
             (View::Table, _) => {
-                self.table_view().one(obj, self.api.registry.env().now_seconds(), true, &mut out);
+                match self.table_view(wanted) {
+                    Ok(view) => view.one(obj, self.api.registry.env().now_seconds(), true, &mut out),
+                    Err(status) => return self.refusal(&status),
+                }
                 out.into()
             }
         };
@@ -501,12 +524,18 @@ impl Call<'_> {
                 "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
             )
         };
-        let wanted = negotiate_error(&self.parts.headers, self.query);
-        respond::status(catalog, &Status::not_acceptable(message), wanted)
+        self.refusal(&Status::not_acceptable(message))
     }
 
-    fn table_view(&self) -> TableView {
-        TableView::new(self.api.registry.catalog(), self.request.resource, include(self.query))
+    /// What was asked for is done, and cannot be shown.
+    fn refusal(&self, status: &Status) -> Answer {
+        let wanted = negotiate_error(&self.parts.headers, self.query);
+        respond::status(self.api.registry.catalog(), status, wanted)
+    }
+
+    fn table_view(&self, wanted: Wanted) -> Result<TableView, Status> {
+        let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
+        Ok(TableView::new(catalog, resource, include(self.query)?, wanted.meta))
     }
 
     /// A scale in the shape the client wants.
@@ -514,11 +543,18 @@ impl Call<'_> {
         let catalog = self.api.registry.catalog();
         match wanted.view {
             View::Object => respond::value(catalog, 200, scale, wanted),
-            View::Metadata => respond::value(catalog, 200, &views::metadata_of_value(scale), wanted),
+            View::Metadata => {
+                respond::value(catalog, 200, &views::metadata_of_value(scale, wanted.meta), wanted)
+            }
             View::Misfit => self.misfit(false),
             View::Table => {
                 let now = self.api.registry.env().now_seconds();
-                let table = views::table_of_value(columns::scale_printer(), scale, include(self.query), now);
+                let include = match include(self.query) {
+                    Ok(include) => include,
+                    Err(status) => return self.refusal(&status),
+                };
+                let printer = columns::scale_printer();
+                let table = views::table_of_value(printer, scale, include, wanted.meta, now);
                 respond::encoded(catalog, 200, table.into(), wanted)
             }
         }
@@ -533,7 +569,7 @@ impl Call<'_> {
 
     fn write_options(&self, operation: Operation) -> Result<WriteOptions, Status> {
         let options = kinds::WriteOptions {
-            dry_run: self.query.all("dryRun").filter(|v| !v.is_empty()).map(str::to_owned).collect(),
+            dry_run: self.query.all("dryRun").map(str::to_owned).collect(),
             field_manager: self.query.get("fieldManager").to_owned(),
             field_validation: self.query.get("fieldValidation").to_owned(),
             force: self.query.find("force").map(|_| self.query.flag("force")),
@@ -636,7 +672,7 @@ fn delete_query(query: &Query<'_>) -> Result<Value, Status> {
     if query.find("orphanDependents").is_some() {
         map.set("orphanDependents", query.flag("orphanDependents"));
     }
-    let dry_run: Vec<Value> = query.all("dryRun").filter(|v| !v.is_empty()).map(Value::from).collect();
+    let dry_run: Vec<Value> = query.all("dryRun").map(Value::from).collect();
     if !dry_run.is_empty() {
         map.set("dryRun", dry_run);
     }
@@ -644,35 +680,50 @@ fn delete_query(query: &Query<'_>) -> Result<Value, Status> {
 }
 
 fn parse_int(text: &str) -> Result<i64, Status> {
-    text.parse().map_err(|_| {
-        Status::bad_request(format!("strconv.ParseInt: parsing {}: invalid syntax", quote(text)))
+    text.parse().map_err(|error| {
+        let why = number_error(&error);
+        Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
     })
 }
 
 pub(crate) fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions, Status> {
-    let number = |name: &str| match query.get(name) {
-        "" => Ok(None),
-        text => parse_int(text).map(Some),
-    };
-    Ok(ListOptions {
+    let number = |name: &str| query.find(name).map(parse_int).transpose();
+    let mut options = ListOptions {
         label_selector: query.get("labelSelector").to_owned(),
         field_selector: query.get("fieldSelector").to_owned(),
         resource_version: query.get("resourceVersion").to_owned(),
         resource_version_match: query.get("resourceVersionMatch").to_owned(),
         limit: number("limit")?.unwrap_or(0),
         continue_token: query.get("continue").to_owned(),
-        watch: info.verb == "watch",
+        // The old path makes a watch of what else is taken for a list.
+        watch: info.verb == "watch" && query.flag("watch"),
         allow_bookmarks: query.flag("allowWatchBookmarks"),
         send_initial_events: query.find("sendInitialEvents").map(|_| query.flag("sendInitialEvents")),
         timeout_seconds: number("timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
-    })
+    };
+    // A watch that begins with the state and says nothing of how is one with initial events, their end told.
+    let from_the_state = matches!(options.resource_version.as_str(), "" | "0");
+    if options.watch
+        && from_the_state
+        && options.send_initial_events.is_none()
+        && options.resource_version_match.is_empty()
+    {
+        options.send_initial_events = Some(true);
+        options.resource_version_match = "NotOlderThan".to_owned();
+    }
+    Ok(options)
 }
 
-pub(crate) fn include(query: &Query<'_>) -> Include {
+pub(crate) fn include(query: &Query<'_>) -> Result<Include, Status> {
     match query.get("includeObject") {
-        "None" => Include::None,
-        "Object" => Include::Object,
-        _ => Include::Metadata,
+        "None" => Ok(Include::None),
+        "Object" => Ok(Include::Object),
+        "" | "Metadata" => Ok(Include::Metadata),
+        other => Err(Status::bad_request(format!(
+            "Unable to convert to Table as requested: includeObject: Invalid value: {}: must be 'Metadata', 'Object', \
+             'None', or empty",
+            quote(other)
+        ))),
     }
 }
 

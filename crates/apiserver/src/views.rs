@@ -14,7 +14,7 @@ use object::{Map, Value, time};
 use registry::served_body;
 use table::Obj;
 
-use crate::negotiate::Encoding;
+use crate::negotiate::{Encoding, MetaVersion};
 
 /// What a Table's rows carry beside their cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,20 +29,26 @@ pub enum Include {
 pub struct TableView {
     printer: &'static Printer,
     include: Include,
+    meta: MetaVersion,
     catalog: Arc<Catalog>,
     resource: ResourceId,
 }
 
 impl TableView {
-    pub fn new(catalog: &Arc<Catalog>, resource: &Resource, include: Include) -> TableView {
+    pub fn new(
+        catalog: &Arc<Catalog>,
+        resource: &Resource,
+        include: Include,
+        meta: MetaVersion,
+    ) -> TableView {
         let printer = columns::printer(resource);
-        TableView { printer, include, catalog: catalog.clone(), resource: resource.id }
+        TableView { printer, include, meta, catalog: catalog.clone(), resource: resource.id }
     }
 
     /// `{"kind":"Table",...,"columnDefinitions":[..],"rows":[`.
     pub fn head(&self, metadata: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(2048);
-        table_head(metadata, Some(self.printer), &mut out);
+        table_head(self.meta, metadata, Some(self.printer), &mut out);
         out
     }
 
@@ -53,9 +59,22 @@ impl TableView {
 
     /// A Table of one object, as a GET or a watch event shows it. Columns come with the first event only.
     pub fn one(&self, obj: &Obj, now: u64, with_columns: bool, out: &mut Vec<u8>) {
-        let metadata = format!("{{\"resourceVersion\":\"{}\"}}", obj.revision());
-        table_head(&metadata, with_columns.then_some(self.printer), out);
+        let metadata = match obj.revision().0 {
+            // Never stored.
+            0 => "{}".to_owned(),
+            revision => format!("{{\"resourceVersion\":\"{revision}\"}}"),
+        };
+        table_head(self.meta, &metadata, with_columns.then_some(self.printer), out);
         self.row(obj, now, out);
+        out.extend_from_slice(b"]}");
+    }
+
+    /// A bookmark: a row of an object that has nothing but what it tells.
+    pub fn bookmark(&self, bookmark: &Value, now: u64, with_columns: bool, out: &mut Vec<u8>) {
+        let version = bookmark.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
+        let metadata = format!("{{\"resourceVersion\":\"{version}\"}}");
+        table_head(self.meta, &metadata, with_columns.then_some(self.printer), out);
+        value_row(self.printer, bookmark, self.include, self.meta, now, out);
         out.extend_from_slice(b"]}");
     }
 
@@ -64,7 +83,7 @@ impl TableView {
         table_row(self.printer, &self.tree(obj), now, out);
         match self.include {
             Include::None => out.extend_from_slice(b"null"),
-            Include::Metadata => metadata_of(obj, out),
+            Include::Metadata => metadata_of(self.meta, obj, out),
             Include::Object => {
                 let resource = self.catalog.resource(self.resource);
                 out.extend_from_slice(&served_body(&self.catalog, resource, obj));
@@ -89,50 +108,70 @@ impl TableView {
 }
 
 /// A Table of an object that is made for the answer (`scale`).
-pub fn table_of_value(printer: &Printer, value: &Value, include: Include, now: u64) -> Vec<u8> {
+pub fn table_of_value(
+    printer: &Printer,
+    value: &Value,
+    include: Include,
+    meta: MetaVersion,
+    now: u64,
+) -> Vec<u8> {
     let mut metadata = Map::default();
     metadata.set("resourceVersion", value.str_at(&["metadata", "resourceVersion"]).unwrap_or(""));
     let metadata = String::from_utf8(json::to_vec(&Value::Map(metadata))).unwrap_or_default();
-    table_of(printer, &metadata, std::slice::from_ref(value), include, now)
+    table_of(printer, &metadata, std::slice::from_ref(value), include, meta, now)
 }
 
 /// A Table of objects that are in no store, and so have no version.
-pub fn table_of_values(printer: &Printer, values: &[Value], include: Include, now: u64) -> Vec<u8> {
-    table_of(printer, "{}", values, include, now)
+pub fn table_of_values(printer: &Printer, values: &[Value], include: Include, meta: MetaVersion) -> Vec<u8> {
+    table_of(printer, "{}", values, include, meta, 0)
 }
 
-fn table_of(printer: &Printer, metadata: &str, values: &[Value], include: Include, now: u64) -> Vec<u8> {
+fn table_of(
+    printer: &Printer,
+    metadata: &str,
+    values: &[Value],
+    include: Include,
+    meta: MetaVersion,
+    now: u64,
+) -> Vec<u8> {
     let mut out = Vec::new();
-    table_head(metadata, Some(printer), &mut out);
+    table_head(meta, metadata, Some(printer), &mut out);
     for (i, value) in values.iter().enumerate() {
         if i > 0 {
             out.push(b',');
         }
-        table_row(printer, value, now, &mut out);
-        match include {
-            Include::None => out.extend_from_slice(b"null"),
-            Include::Metadata => {
-                out.extend_from_slice(PARTIAL_METADATA);
-                json::write(value.get("metadata").unwrap_or(&Value::Null), &mut out);
-                out.push(b'}');
-            }
-            Include::Object => json::write(value, &mut out),
-        }
-        out.push(b'}');
+        value_row(printer, value, include, meta, now, &mut out);
     }
     out.extend_from_slice(b"]}");
     out
 }
 
-/// An empty Table, for a bookmark.
-pub fn table_bookmark(metadata: &str, out: &mut Vec<u8>) {
-    table_head(metadata, None, out);
-    out.extend_from_slice(b"]}");
+fn value_row(
+    printer: &Printer,
+    value: &Value,
+    include: Include,
+    meta: MetaVersion,
+    now: u64,
+    out: &mut Vec<u8>,
+) {
+    table_row(printer, value, now, out);
+    match include {
+        Include::None => out.extend_from_slice(b"null"),
+        Include::Metadata => {
+            partial_metadata(meta, out);
+            json::write(value.get("metadata").unwrap_or(&Value::Null), out);
+            out.push(b'}');
+        }
+        Include::Object => json::write(value, out),
+    }
+    out.push(b'}');
 }
 
 /// Up to the first row; without a printer the columns are null.
-fn table_head(metadata: &str, printer: Option<&Printer>, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":");
+fn table_head(meta: MetaVersion, metadata: &str, printer: Option<&Printer>, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
+    out.extend_from_slice(meta.api_version().as_bytes());
+    out.extend_from_slice(b"\",\"metadata\":");
     out.extend_from_slice(metadata.as_bytes());
     out.extend_from_slice(b",\"columnDefinitions\":");
     match printer {
@@ -156,12 +195,16 @@ fn table_row(printer: &Printer, value: &Value, now: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(b",\"object\":");
 }
 
-const PARTIAL_METADATA: &[u8] =
-    b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":";
+/// PartialObjectMetadata up to its metadata.
+fn partial_metadata(meta: MetaVersion, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"");
+    out.extend_from_slice(meta.api_version().as_bytes());
+    out.extend_from_slice(b"\",\"metadata\":");
+}
 
 /// PartialObjectMetadata.
-pub fn metadata_of(obj: &Obj, out: &mut Vec<u8>) {
-    out.extend_from_slice(PARTIAL_METADATA);
+pub fn metadata_of(meta: MetaVersion, obj: &Obj, out: &mut Vec<u8>) {
+    partial_metadata(meta, out);
     match kinds::field_annotation(obj.key()).and_then(|hidden| without_annotation(obj, hidden)) {
         Some(metadata) => json::write(&metadata, out),
         None => out.extend_from_slice(obj.metadata()),
@@ -182,10 +225,10 @@ fn without_annotation(obj: &Obj, hidden: &str) -> Option<Value> {
 }
 
 /// PartialObjectMetadata of an object that is made for the answer.
-pub fn metadata_of_value(value: &Value) -> Value {
+pub fn metadata_of_value(value: &Value, meta: MetaVersion) -> Value {
     let mut map = Map::default();
     map.set("kind", "PartialObjectMetadata");
-    map.set("apiVersion", "meta.k8s.io/v1");
+    map.set("apiVersion", meta.api_version());
     map.set("metadata", value.get("metadata").cloned().unwrap_or_else(Value::map));
     Value::Map(map)
 }
@@ -220,7 +263,7 @@ pub fn metadata_message(catalog: &Catalog, obj: &Obj) -> Bytes {
     let schema = catalog.schema();
     if let Some(ty) = schema.find("meta.v1.PartialObjectMetadata") {
         let mut item = Vec::with_capacity(obj.metadata().len() + 16);
-        metadata_of(obj, &mut item);
+        metadata_of(MetaVersion::V1, obj, &mut item);
         // The table only holds bodies that parse.
         let value = json::parse(&item, Some((schema, ty))).unwrap_or(Value::Null);
         protobuf::encode_message(schema, ty, &value, &mut out);
@@ -229,9 +272,9 @@ pub fn metadata_message(catalog: &Catalog, obj: &Obj) -> Bytes {
 }
 
 /// PartialObjectMetadata as a protobuf body.
-pub fn metadata_protobuf(catalog: &Catalog, obj: &Obj, out: &mut Vec<u8>) {
+pub fn metadata_protobuf(catalog: &Catalog, meta: MetaVersion, obj: &Obj, out: &mut Vec<u8>) {
     let message = metadata_message(catalog, obj);
-    protobuf::seal("meta.k8s.io/v1", "PartialObjectMetadata", out, |out| out.extend_from_slice(&message));
+    protobuf::seal(meta.api_version(), "PartialObjectMetadata", out, |out| out.extend_from_slice(&message));
 }
 
 /// JSON bytes in the encoding the client wants.
@@ -262,8 +305,9 @@ pub fn value_protobuf(catalog: &Catalog, value: &Value, out: &mut Vec<u8>) {
     let api_version = value.str_at(&["apiVersion"]).unwrap_or("");
     let kind = value.str_at(&["kind"]).unwrap_or("");
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    // Discovery's first documents name no version.
-    let version = if version.is_empty() { "v1" } else { version };
+    // Discovery's first documents name no version; both versions of a view are written the same.
+    let version =
+        if version.is_empty() || api_version == MetaVersion::V1beta1.api_version() { "v1" } else { version };
     protobuf::seal(api_version, kind, out, |out| match catalog.find_type(group, version, kind) {
         Some(ty) => protobuf::encode_message(catalog.schema(), ty, value, out),
         None => tracing::error!(api_version, kind, "a kind without a type was to be sent as protobuf"),

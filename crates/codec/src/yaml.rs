@@ -43,6 +43,8 @@ pub enum YamlError {
     NotUtf8,
     #[error("yaml: control characters are not allowed")]
     ControlCharacter,
+    #[error("yaml: found character that cannot start any token")]
+    LeadingTab,
     #[error("yaml: line {line}: {problem}")]
     Syntax { line: usize, problem: String },
     /// The first line is not named.
@@ -78,6 +80,10 @@ pub fn parse_document(bytes: &[u8]) -> Result<Document, YamlError> {
     let text = std::str::from_utf8(bytes).map_err(|_| YamlError::NotUtf8)?;
     if text.chars().any(|c| !scalar::is_allowed(c)) {
         return Err(YamlError::ControlCharacter);
+    }
+    // The parser takes it for a space; upstream's does not where a document begins.
+    if text.starts_with('\t') {
+        return Err(YamlError::LeadingTab);
     }
     match nodes::Nodes::read(text) {
         Ok(nodes) => decode::decode(&nodes),

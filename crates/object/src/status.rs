@@ -116,12 +116,12 @@ impl Status {
         let message = match (about.resource, name) {
             ("", _) => format!("forbidden: {reason}"),
             (_, "") => format!("{} is forbidden: {reason}", about.qualified()),
-            _ => format!("{} \"{name}\" is forbidden: {reason}", about.qualified()),
+            _ => format!("{} {} is forbidden: {reason}", about.qualified(), quote(name)),
         };
         Status { details: about.details(name), ..Status::new(403, "Forbidden", message) }
     }
     pub fn not_found(about: About<'_>, name: &str) -> Status {
-        let message = format!("{} \"{name}\" not found", about.qualified());
+        let message = format!("{} {} not found", about.qualified(), quote(name));
         Status { details: about.details(name), ..Status::new(404, "NotFound", message) }
     }
     /// No such resource: the path names nothing the catalogue serves.
@@ -145,10 +145,10 @@ impl Status {
         Status::new(406, "NotAcceptable", message)
     }
     pub fn already_exists(about: About<'_>, name: &str) -> Status {
-        let message = format!("{} \"{name}\" already exists", about.qualified());
+        let message = format!("{} {} already exists", about.qualified(), quote(name));
         Status { details: about.details(name), ..Status::new(409, "AlreadyExists", message) }
     }
-    /// Every name the server made up was taken.
+    /// The name is taken, and there was a `generateName` to make one of.
     pub fn no_unique_name(about: About<'_>, name: &str) -> Status {
         let mut status = Status::already_exists(about, name);
         status.message.push_str(", the server was not able to generate a unique name for the object");
@@ -159,8 +159,8 @@ impl Status {
     }
     /// A conflict for a reason of its own.
     pub fn conflict(about: About<'_>, name: &str, reason: impl AsRef<str>) -> Status {
-        let message =
-            format!("Operation cannot be fulfilled on {} \"{name}\": {}", about.qualified(), reason.as_ref());
+        let (what, reason) = (about.qualified(), reason.as_ref());
+        let message = format!("Operation cannot be fulfilled on {what} {}: {reason}", quote(name));
         Status { details: about.details(name), ..Status::new(409, "Conflict", message) }
     }
     /// The object changed since the version the client named.
@@ -198,9 +198,9 @@ impl Status {
         };
         let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         let message = if errors.is_empty() {
-            format!("{qualified} \"{name}\" is invalid")
+            format!("{qualified} {} is invalid", quote(name))
         } else {
-            format!("{qualified} \"{name}\" is invalid: {listed}")
+            format!("{qualified} {} is invalid: {listed}", quote(name))
         };
         let causes = errors
             .into_iter()

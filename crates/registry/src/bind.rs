@@ -17,7 +17,7 @@ impl Registry {
         options: WriteOptions,
     ) -> Result<Vec<String>, Status> {
         let storage = self.storage_of(request.resource)?;
-        decode::check_type(self.catalog(), request.resource, "Binding", "v1", &body)?;
+        decode::check_type(self.catalog(), "Binding", "v1", &body)?;
         let warnings = self.canonical(&mut body, "core.v1.Binding", options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         let named = body.str_at(&["metadata", "name"]).unwrap_or("");

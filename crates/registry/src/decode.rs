@@ -13,7 +13,7 @@ pub(crate) fn object(
     mut body: Value,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
-    check_type(catalog, resource, &resource.kind, &resource.api_version(), &body)?;
+    check_type(catalog, &resource.kind, &resource.api_version(), &body)?;
     let warnings = canonical(catalog, resource.ty, &resource.kind, &resource.version, &mut body, validation)?;
     kinds::defaults::apply(resource, &mut body);
     Ok((body, warnings))
@@ -43,7 +43,6 @@ pub(crate) fn canonical(
 /// A body may leave out its type; if it names one, it must be the resource's.
 pub(crate) fn check_type(
     catalog: &Catalog,
-    resource: &Resource,
     kind: &str,
     api_version: &str,
     body: &Value,
@@ -59,20 +58,20 @@ pub(crate) fn check_type(
             "{body_kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
         )))
     };
+    let wanted_group = api_version.split_once('/').map_or("core", |(group, _)| group);
     if catalog.find_kind(group, version, body_kind).is_none() {
-        let scheme = scheme_of(resource);
+        let scheme = scheme_of(wanted_group);
         return refuse(format!(
             "no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"{scheme}\""
         ));
     }
-    let internal =
-        if resource.group.is_empty() { "core" } else { resource.group.split('.').next().unwrap_or("") };
+    let internal = wanted_group.split('.').next().unwrap_or("");
     refuse(format!("converting ({version}.{body_kind}) to ({internal}.{kind}): unknown conversion"))
 }
 
-/// Upstream's name of the types it knows beside a resource: three servers in one, and each tells where its list is written.
-pub(crate) fn scheme_of(resource: &Resource) -> &'static str {
-    match resource.group.as_str() {
+/// Upstream's name of the types it knows beside those of a group: three servers in one, and each tells where its list is written.
+fn scheme_of(group: &str) -> &'static str {
+    match group {
         "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:55",
         "apiregistration.k8s.io" => "pkg/apiserver/scheme/scheme.go:28",
         _ => "pkg/api/legacyscheme/scheme.go:30",

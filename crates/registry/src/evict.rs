@@ -30,7 +30,7 @@ impl Registry {
         if body.str_at(&["apiVersion"]) == Some("policy/v1beta1") {
             body.make_map().set("apiVersion", "policy/v1");
         }
-        decode::check_type(self.catalog(), request.resource, "Eviction", "policy/v1", &body)?;
+        decode::check_type(self.catalog(), "Eviction", "policy/v1", &body)?;
         let warnings = self.canonical(&mut body, "policy.v1.Eviction", options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {

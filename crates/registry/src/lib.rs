@@ -36,7 +36,7 @@ use lanes::Lanes;
 pub use convert::{protobuf_body, served_body, shared_body};
 pub use decode::check_namespace;
 pub use delete::Deleted;
-pub use read::{List, ListOptions, Match, validate as check_list_options};
+pub use read::{List, ListOptions, Match, number_error, validate as check_list_options};
 pub use term::Term;
 pub use watch::{Watch, WatchStart};
 pub use write::{FieldValidation, Patch, WriteOptions, Written};

@@ -1,5 +1,6 @@
 //! get and list, at the revision the client means.
 
+use std::num::{IntErrorKind, ParseIntError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,13 +51,8 @@ impl Registry {
         let storage = self.storage_of(request.resource)?;
         // A get is told by upstream's cache, a list by the API: the words and the code differ. What is kept for a
         // time only is in no cache.
-        let parsed = parse_version(resource_version).map_err(|status| {
-            if storage.ttl_seconds.is_some() {
-                return status;
-            }
-            let words = status.message.trim_start_matches("invalid resource version: ");
-            Status::unknown(words)
-        });
+        let parsed = parse_version(resource_version)
+            .map_err(|status| if storage.ttl_seconds.is_some() { status } else { told_by_cache(&status) });
         match parsed? {
             None => self.freshen().await?,
             Some(0) => {}
@@ -71,7 +67,10 @@ impl Registry {
         validate(options)?;
         let selection = self.selection(request, options)?;
         let root = root_of(storage, &selection.scope);
-        let limit = usize::try_from(options.limit).unwrap_or(0);
+        // Upstream's cache hands out all it has to those who take any version; what is kept for a time only is in no
+        // cache.
+        let any_version = options.resource_version == "0" && storage.ttl_seconds.is_none();
+        let limit = if any_version { 0 } else { usize::try_from(options.limit).unwrap_or(0) };
 
         if !options.continue_token.is_empty() {
             if !options.resource_version.is_empty() && options.resource_version != "0" {
@@ -94,7 +93,11 @@ impl Registry {
             };
         }
 
-        let exact = options.resource_version_match == "Exact";
+        // A page that names a version and not how it means it: of exactly that one, as long before there was a choice.
+        let exact = match options.resource_version_match.as_str() {
+            "" => options.limit > 0,
+            matching => matching == "Exact",
+        };
         let at = match parse_version(&options.resource_version)? {
             None => {
                 self.freshen().await?;
@@ -108,7 +111,9 @@ impl Registry {
         };
         match self.table().list(storage.id, &selection, at, None, limit) {
             Ok(page) => Ok(finish(page, &root)),
-            Err(ReadError::Expired { floor }) => Err(too_old(at.unwrap_or_default(), floor)),
+            Err(ReadError::Expired { .. }) => {
+                Err(Status::expired("The resourceVersion for the provided list is too old."))
+            }
             Err(ReadError::Future { current }) => {
                 Err(Status::too_large_resource_version(at.unwrap_or_default().0, current.0))
             }
@@ -220,13 +225,34 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| {
-        let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(text));
+    parse_unsigned(text).map(Some).map_err(|why| {
         Status::bad_request(format!(
             "invalid resource version: {}",
             FieldError::invalid("resourceVersion", quote(text), why)
         ))
     })
+}
+
+/// A refusal of [`parse_version`] in the words and with the code of upstream's cache.
+pub(crate) fn told_by_cache(status: &Status) -> Status {
+    Status::unknown(status.message.trim_start_matches("invalid resource version: "))
+}
+
+/// A number as Go reads one, or Go's words for what is none.
+pub(crate) fn parse_unsigned(text: &str) -> Result<u64, String> {
+    // Rust takes a sign here, Go does not.
+    let parsed = if text.starts_with('+') { "+".parse() } else { text.parse() };
+    parsed.map_err(|error: ParseIntError| {
+        format!("strconv.ParseUint: parsing {}: {}", quote(text), number_error(&error))
+    })
+}
+
+/// Go's words for why a text is no number.
+pub fn number_error(error: &ParseIntError) -> &'static str {
+    match error.kind() {
+        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
 }
 
 /// 410 for a revision below the history.

@@ -3,8 +3,11 @@
 use codec::json;
 use object::{Status, Value};
 
-use crate::write::ChangeRules;
+use crate::write::{ChangeRules, PatchedType, Verb};
 use crate::{Patch, Registry, Request, WriteOptions, convert, decode};
+
+const KIND: &str = "Scale";
+const API_VERSION: &str = "autoscaling/v1";
 
 impl Registry {
     pub async fn get_scale(&self, request: &Request<'_>, resource_version: &str) -> Result<Value, Status> {
@@ -17,23 +20,29 @@ impl Registry {
     pub async fn update_scale(
         &self,
         request: &Request<'_>,
-        body: Value,
+        mut body: Value,
         options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        self.change_scale(request, options, &mut |_| Ok(body.clone())).await
+        decode::check_type(self.catalog(), KIND, API_VERSION, &body)?;
+        let ty = self.scale_type()?;
+        let warnings =
+            decode::canonical(self.catalog(), ty, KIND, "v1", &mut body, options.field_validation)?;
+        decode::check_place(request, &mut body)?;
+        self.change_scale(request, options, &mut |_| Ok((body.clone(), warnings.clone()))).await
     }
 
     pub async fn patch_scale(
         &self,
         request: &Request<'_>,
-        patch: Patch,
+        mut patch: Patch,
         options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        let ty = self.scale_type()?;
+        let of = PatchedType { ty: self.scale_type()?, kind: KIND, api_version: API_VERSION };
+        let duplicates = patch.without_duplicates();
         self.change_scale(request, options, &mut |old| {
-            let mut scale = old.clone();
-            patch.apply(self.catalog().schema(), ty, &mut scale)?;
-            Ok(scale)
+            let (mut scale, warnings) = self.patched(of, &patch, &duplicates, old, options)?;
+            decode::check_place(request, &mut scale)?;
+            Ok((scale, warnings))
         })
         .await
     }
@@ -43,27 +52,16 @@ impl Registry {
         &self,
         request: &Request<'_>,
         options: WriteOptions,
-        make: &mut (dyn FnMut(&Value) -> Result<Value, Status> + Send),
+        make: &mut Verb<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         let storage = self.storage_of(request.resource)?;
         let paths = kinds::kind_of(storage).scale().ok_or_else(Status::no_such_resource)?;
-        let ty = self.scale_type()?;
         // The parent is written as itself: a scale has no rules of its own beyond its number.
         let parent = Request { subresource: None, ..*request };
         let rules = ChangeRules { needs_version: false, may_create: false };
         let written = self
             .change(&parent, rules, options, &mut |old| {
-                let present = kinds::to_scale(paths, old)?;
-                let mut wanted = make(&present)?;
-                let warnings = decode::canonical(
-                    self.catalog(),
-                    ty,
-                    "Scale",
-                    "v1",
-                    &mut wanted,
-                    options.field_validation,
-                )?;
-                decode::check_place(request, &mut wanted)?;
+                let (wanted, warnings) = make(&kinds::to_scale(paths, old)?)?;
                 let mut new = old.clone();
                 let version = wanted.str_at(&["metadata", "resourceVersion"]).unwrap_or("").to_owned();
                 if version.is_empty() {

@@ -6,7 +6,7 @@ use object::Status;
 use store::Revision;
 use table::{Cursor, Obj, ReadError};
 
-use crate::read::{parse_version, too_old, validate};
+use crate::read::{parse_version, told_by_cache, too_old, validate};
 use crate::{ListOptions, Registry, Request};
 
 /// A watch about to stream.
@@ -27,8 +27,8 @@ impl Registry {
     pub async fn watch(&self, request: &Request<'_>, options: &ListOptions) -> Result<Watch, Status> {
         let storage = self.storage_of(request.resource)?;
         validate(options)?;
-        let version = parse_version(&options.resource_version)?;
         let selection = self.selection(request, options)?;
+        let version = parse_version(&options.resource_version).map_err(|status| told_by_cache(&status))?;
 
         let wants_state = match options.send_initial_events {
             Some(wants) => wants,

@@ -21,6 +21,7 @@ use object::{FieldError, Status, Value, quote, time};
 use store::{CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
+use crate::read::parse_unsigned;
 use crate::{Registry, Request, convert, decode, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
@@ -57,7 +58,25 @@ pub enum Patch {
     Strategic(Value),
 }
 
+/// What a patch is applied to.
+#[derive(Clone, Copy)]
+pub(crate) struct PatchedType<'a> {
+    pub ty: TypeId,
+    pub kind: &'a str,
+    pub api_version: &'a str,
+}
+
 impl Patch {
+    /// Of members with one name the last is kept; what strict clients hear of the others.
+    pub(crate) fn without_duplicates(&mut self) -> Vec<String> {
+        let (Patch::Merge(p) | Patch::Strategic(p)) = self else { return Vec::new() };
+        let found = patch::duplicate_fields(p);
+        if !found.is_empty() {
+            patch::keep_last_fields(p);
+        }
+        found
+    }
+
     /// Changes an object of that type; after a refusal the object is half changed and of no use.
     pub(crate) fn apply(&self, schema: &Schema, ty: TypeId, object: &mut Value) -> Result<(), Status> {
         match self {
@@ -156,39 +175,48 @@ impl Registry {
         mut patch: Patch,
         options: WriteOptions,
     ) -> Result<Written, Status> {
-        let duplicates = match &mut patch {
-            Patch::Merge(p) | Patch::Strategic(p) => {
-                let found = patch::duplicate_fields(p);
-                if !found.is_empty() {
-                    patch::keep_last_fields(p);
-                }
-                found
-            }
-            Patch::Json(_) => Vec::new(),
-        };
+        let duplicates = patch.without_duplicates();
         let rules = ChangeRules { needs_version: false, may_create: false };
+        let resource = request.resource;
+        let api_version = resource.api_version();
+        let of = PatchedType { ty: resource.ty, kind: &resource.kind, api_version: &api_version };
         self.change(request, rules, options, &mut |old| {
-            self.patched(request, &patch, &duplicates, old, options)
+            let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
+            kinds::defaults::apply(resource, &mut new);
+            decode::check_place(request, &mut new)?;
+            // Upstream says so as if an admission plugin had done it.
+            messages.extend(kinds::dedup_owner_references(&mut new, true));
+            Ok((new, messages))
         })
         .await
     }
 
-    /// Applies a patch to an object of the request's version.
-    fn patched(
+    /// Applies a patch to an object of that type.
+    pub(crate) fn patched(
         &self,
-        request: &Request<'_>,
+        of: PatchedType<'_>,
         patch: &Patch,
         duplicates: &[String],
         old: &Value,
         options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        let resource = request.resource;
         let mut new = old.clone();
-        patch.apply(self.catalog().schema(), resource.ty, &mut new)?;
+        patch.apply(self.catalog().schema(), of.ty, &mut new)?;
+        if matches!(patch, Patch::Strategic(_)) {
+            // It changes the object itself, whose type is no field of it. What is no text is refused below.
+            for name in ["kind", "apiVersion"] {
+                let kept = old
+                    .get(name)
+                    .filter(|_| new.get(name).is_none_or(|v| v.is_null() || v.as_str().is_some()));
+                if let Some(kept) = kept {
+                    new.make_map().set(name, kept.clone());
+                }
+            }
+        }
         // A document is shown as it would have been decoded; a strategic patch is applied to the object itself.
         let refused = |why: String| {
             let mut shown = old.clone();
-            patch.apply(self.catalog().schema(), resource.ty, &mut shown)?;
+            patch.apply(self.catalog().schema(), of.ty, &mut shown)?;
             let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
             Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)]))
         };
@@ -196,9 +224,7 @@ impl Registry {
             let why = "couldn't get version/kind; json parse error: invalid character";
             return refused(format!("{why} '{bracket}' exceeded max depth"));
         }
-        if let Err(status) =
-            decode::check_type(self.catalog(), resource, &resource.kind, &resource.api_version(), &new)
-        {
+        if let Err(status) = decode::check_type(self.catalog(), of.kind, of.api_version, &new) {
             let why = status
                 .message
                 .split_once("cannot be handled as a ")
@@ -210,14 +236,14 @@ impl Registry {
         }
         let mut strict =
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
-        if let Err(error) = normalise_decoded(self.catalog().schema(), resource.ty, &mut new, &mut strict) {
+        if let Err(error) = normalise_decoded(self.catalog().schema(), of.ty, &mut new, &mut strict) {
             // The pass left half a tree; the refusal shows the whole patched object.
             return match patch {
                 Patch::Json(_) | Patch::Merge(_) => refused(error.to_string()),
                 Patch::Strategic(asked) => {
                     let mut tree = old.clone();
-                    patch.apply(self.catalog().schema(), resource.ty, &mut tree)?;
-                    let why = restore_error(self.catalog().schema(), resource.ty, &tree);
+                    patch.apply(self.catalog().schema(), of.ty, &mut tree)?;
+                    let why = restore_error(self.catalog().schema(), of.ty, &tree);
                     Err(strategic_refusal(asked, why.unwrap_or_else(|| error.to_string())))
                 }
             };
@@ -236,10 +262,6 @@ impl Registry {
                 Patch::Strategic(asked) => Err(strategic_refusal(asked, why)),
             };
         }
-        kinds::defaults::apply(resource, &mut new);
-        decode::check_place(request, &mut new)?;
-        // Upstream says so as if an admission plugin had done it.
-        messages.extend(kinds::dedup_owner_references(&mut new, true));
         Ok((new, messages))
     }
 
@@ -267,6 +289,10 @@ impl Registry {
         let suffixed = kinds::kind_of(storage).rules().name.takes_a_suffix();
         let base = if suffixed { asked.chars().take(GENERATED_BASE).collect() } else { asked.clone() };
         let generated = !named && !base.is_empty();
+        let taken = |name: &str| match asked.as_str() {
+            "" => Status::already_exists(request.about(), name),
+            _ => Status::no_unique_name(request.about(), name),
+        };
         // Another try, be it with another name, another address or another default, begins where this one did.
         let start = new.clone();
 
@@ -315,8 +341,7 @@ impl Registry {
             if options.dry_run {
                 self.freshen().await?;
                 if self.table().get(storage.id, &key).is_some() {
-                    let taken = if generated { Status::no_unique_name } else { Status::already_exists };
-                    return Err(taken(request.about(), &name));
+                    return Err(taken(&name));
                 }
                 // What is not stored gets no version; one the client sent stays, whatever it says.
                 let encoded = if named_version.is_empty() {
@@ -349,11 +374,8 @@ impl Registry {
                 }
                 Err(CommitError::Conflict { key: lost }) if lost == key => {
                     names_tried += 1;
-                    if !generated {
-                        return Err(Status::already_exists(request.about(), &name));
-                    }
-                    if names_tried >= GENERATED_NAME_TRIES {
-                        return Err(Status::no_unique_name(request.about(), &name));
+                    if !generated || names_tried >= GENERATED_NAME_TRIES {
+                        return Err(taken(&name));
                     }
                 }
                 // Something the object depends on changed meanwhile: look at it again, in turn.
@@ -586,8 +608,7 @@ impl Registry {
                 let (group, plural) = (&request.resource.group, &request.resource.plural);
                 return Err(Status::invalid(group, plural, request.name, vec![broken]));
             }
-        } else if version.parse::<u64>().is_err() {
-            let why = format!("strconv.ParseUint: parsing {}: invalid syntax", quote(&version));
+        } else if let Err(why) = parse_unsigned(&version) {
             return Err(Status::unknown(why));
         } else if version != old.revision().to_string() {
             return Err(Status::modified(request.about(), request.name));

@@ -31,23 +31,24 @@ impl Call<'_> {
         let resource = self.request.resource;
         let metadata = views::list_metadata(list.revision.0, list.continue_token.as_deref(), list.remaining);
         let (kind, api_version) = match wanted.view {
-            View::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+            View::Metadata => ("PartialObjectMetadataList", wanted.meta.api_version().to_owned()),
             _ => (resource.list_kind.as_str(), resource.api_version()),
         };
         let protobuf = wanted.encoding == Encoding::Protobuf;
         let (head, write_item): (Vec<u8>, WriteItem) = match wanted.view {
             _ if protobuf => self.protobuf_list(&list, wanted.view, kind, &api_version, &metadata).await,
             View::Table => {
-                let view = self.table_view();
+                let view = match self.table_view(wanted) {
+                    Ok(view) => view,
+                    Err(status) => return self.refusal(&status),
+                };
                 view.sort(&mut list.items);
                 // One moment for the whole list, however long it takes to write.
                 let now = self.api.registry.env().now_seconds();
-                let mut head = view.head(&metadata);
+                let head = view.head(&metadata);
                 if list.items.is_empty() && view.empty_is_null() {
                     // Upstream's plain printer never makes the list it has no row for.
-                    head.truncate(head.len() - 1);
-                    head.extend_from_slice(b"null}");
-                    return respond::encoded(self.api.registry.catalog(), 200, head.into(), wanted);
+                    return self.null_list(head, wanted);
                 }
                 (head, Box::new(move |obj, out| view.row(obj, now, out)))
             }
@@ -55,9 +56,15 @@ impl Call<'_> {
                 let head = format!(
                     "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
                 );
-                let metadata_only = wanted.view == View::Metadata;
-                let write = if metadata_only { Box::new(views::metadata_of) } else { self.item_writer() };
-                (head.into_bytes(), write)
+                if wanted.view != View::Metadata {
+                    (head.into_bytes(), self.item_writer())
+                } else if list.items.is_empty() {
+                    // Nor does it make one of metadata.
+                    return self.null_list(head.into_bytes(), wanted);
+                } else {
+                    let meta = wanted.meta;
+                    (head.into_bytes(), Box::new(move |obj, out| views::metadata_of(meta, obj, out)))
+                }
             }
         };
         let size: usize = list.items.iter().map(|o| o.body().len()).sum();
@@ -88,6 +95,13 @@ impl Call<'_> {
             mark_gzip(&mut answer);
         }
         answer
+    }
+
+    /// A list that says `null` for its items, from its head with the bracket open.
+    fn null_list(&self, mut head: Vec<u8>, wanted: Wanted) -> Answer {
+        head.truncate(head.len() - 1);
+        head.extend_from_slice(b"null}");
+        respond::encoded(self.api.registry.catalog(), 200, head.into(), wanted)
     }
 
     /// The envelope names the length of the whole, so every item's length is looked at before the first byte goes out.

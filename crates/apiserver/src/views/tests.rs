@@ -29,7 +29,7 @@ fn a_pod_that_ended_has_its_cells_and_a_condition() {
         resource,
         r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"d","creationTimestamp":"2023-11-14T22:08:20Z"},"spec":{"containers":[{"name":"a"}]},"status":{"phase":"Succeeded"}}"#,
     );
-    let view = TableView::new(&catalog, resource, Include::Metadata);
+    let view = TableView::new(&catalog, resource, Include::Metadata, MetaVersion::V1);
     let mut out = Vec::new();
     view.one(&obj, NOW, true, &mut out);
     let table = parsed(&out);
@@ -54,7 +54,7 @@ fn events_show_the_same_cells_through_both_groups() {
         let resource = catalog.find(group, "v1", "events").expect("events");
         let obj = published(&catalog, resource, body);
         let mut out = Vec::new();
-        TableView::new(&catalog, resource, Include::Object).row(&obj, NOW, &mut out);
+        TableView::new(&catalog, resource, Include::Object, MetaVersion::V1).row(&obj, NOW, &mut out);
         let row = parsed(&out);
         assert_eq!(row.str_at(&["object", "apiVersion"]), Some(api_version));
         text(row.get("cells"))
@@ -78,10 +78,10 @@ fn flow_schemas_are_sorted_by_precedence_and_others_stay() {
         |items: &[Arc<Obj>]| items.iter().map(|o| text(Some(&parsed(o.metadata())))).collect::<Vec<_>>();
     let mut items = vec![made("a", 900), made("b", 1), made("c", 900), made("d", 50)];
     let expected = [1, 3, 0, 2].map(|i: usize| items[i].clone());
-    TableView::new(&catalog, schemas, Include::None).sort(&mut items);
+    TableView::new(&catalog, schemas, Include::None, MetaVersion::V1).sort(&mut items);
     assert_eq!(names(&items), names(&expected));
     let pods = catalog.find("", "v1", "pods").expect("pods");
-    TableView::new(&catalog, pods, Include::None).sort(&mut items);
+    TableView::new(&catalog, pods, Include::None, MetaVersion::V1).sort(&mut items);
     assert_eq!(names(&items), names(&expected));
 }
 
@@ -90,19 +90,36 @@ fn a_scale_is_a_table_of_its_own() {
     let scale = parsed(
         br#"{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"w","resourceVersion":"9","creationTimestamp":"2023-11-14T22:13:10Z"},"spec":{"replicas":3},"status":{"replicas":2}}"#,
     );
-    let table = parsed(&table_of_value(columns::scale_printer(), &scale, Include::Metadata, NOW));
+    let table =
+        parsed(&table_of_value(columns::scale_printer(), &scale, Include::Metadata, MetaVersion::V1, NOW));
     assert_eq!(table.str_at(&["metadata", "resourceVersion"]), Some("9"));
     let row = &table.get("rows").and_then(Value::as_list).expect("rows")[0];
     assert_eq!(text(row.get("cells")), r#"["w",3,2,"10s"]"#);
     assert_eq!(row.str_at(&["object", "metadata", "name"]), Some("w"));
 }
 
+/// Recorded from kube-apiserver.
 #[test]
-fn a_bookmark_is_a_table_without_columns_and_rows() {
+fn a_bookmark_is_a_row_of_an_object_that_has_nothing() {
+    let catalog = Arc::new(Catalog::builtin());
+    let maps = catalog.find("", "v1", "configmaps").expect("config maps are served");
+    let bookmark =
+        parsed(br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"a":"b"}}}"#);
     let mut out = Vec::new();
-    table_bookmark(r#"{"resourceVersion":"5"}"#, &mut out);
+    TableView::new(&catalog, maps, Include::Metadata, MetaVersion::V1beta1)
+        .bookmark(&bookmark, 0, false, &mut out);
+    let table = parsed(&out);
+    assert_eq!(table.str_at(&["apiVersion"]), Some("meta.k8s.io/v1beta1"));
+    assert_eq!(text(table.get("metadata")), r#"{"resourceVersion":"5"}"#);
+    assert!(table.get("columnDefinitions").is_some_and(Value::is_null));
+    let row = &table.get("rows").and_then(Value::as_list).expect("rows")[0];
+    let cells = row.get("cells").and_then(Value::as_list).expect("cells");
     assert_eq!(
-        String::from_utf8(out).expect("JSON is text"),
-        r#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"5"},"columnDefinitions":null,"rows":[]}"#
+        (cells[0].as_str(), cells[1].as_int(), cells[2].as_str()),
+        (Some(""), Some(0), Some("<unknown>"))
+    );
+    assert_eq!(
+        text(row.get("object")),
+        r#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1beta1","metadata":{"resourceVersion":"5","annotations":{"a":"b"}}}"#
     );
 }

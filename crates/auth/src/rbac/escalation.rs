@@ -123,8 +123,8 @@ pub fn check_binding_write(
     }
     let rules = policy.role_rules(kind, role, namespace).map_err(|why| match bound {
         "" => Status::unknown(why),
-        // Upstream passes on its cache's answer, which names the kind in the singular.
-        _ => Status::not_found(About { group: super::GROUP, resource: &bound[..bound.len() - 1] }, role),
+        // Upstream's words for what the request is about, and not for what is missing.
+        _ => Status::not_found(About { group: super::GROUP, resource }, role),
     })?;
     confirm_held(policy, user, namespace, rules).map_err(|why| {
         Status::forbidden(About { group: super::GROUP, resource }, text(&["metadata", "name"]), why)

@@ -289,7 +289,7 @@ fn binding_takes_the_right_to_bind_or_all_the_roles_rights() {
     assert!(bind(&policy, "view").is_ok());
     assert_eq!(bind(&policy, "cluster-admin").expect_err("not held").code, 403);
     let missing = bind(&policy, "nope").expect_err("no such role");
-    assert_eq!(missing.message, "clusterrole.rbac.authorization.k8s.io \"nope\" not found");
+    assert_eq!(missing.message, "rolebindings.rbac.authorization.k8s.io \"nope\" not found");
     policy.upsert(
         "ClusterRole",
         "",

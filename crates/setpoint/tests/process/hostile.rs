@@ -29,61 +29,61 @@ async fn strange_requests_get_the_right_status_and_harm_nobody() {
             "POST {MAPS} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
         )
     };
-    let table: Vec<(String, &[u16])> = vec![
-        (get(&format!("{MAPS}/..")), &[400, 404]),
-        (get(&format!("{MAPS}/a%2fb")), &[400, 404]),
-        (get(&format!("{MAPS}/a%00b")), &[400, 404]),
-        (get(&format!("{MAPS}/%zz")), &[400, 404]),
-        (get(&format!("{MAPS}/%ff%fe")), &[400, 404]),
-        (get(&format!("{MAPS}/{long}")), &[404]),
+    // Upstream's status of each.
+    let table: Vec<(String, u16)> = vec![
+        (get(&format!("{MAPS}/..")), 400),
+        (get(&format!("{MAPS}/a%2fb")), 404),
+        (get(&format!("{MAPS}/a%00b")), 404),
+        (get(&format!("{MAPS}/%zz")), 400),
+        (get(&format!("{MAPS}/%ff%fe")), 404),
+        (get(&format!("{MAPS}/{long}")), 404),
         // Upstream takes a limit below one for none at all.
-        (get(&format!("{MAPS}?limit=-1")), &[200]),
-        (get(&format!("{MAPS}?continue=forged")), &[400]),
-        (get(&format!("{MAPS}?labelSelector=a%3D%3D%3Db")), &[400]),
-        (get(&format!("{MAPS}?fieldSelector=spec.nothing%3Da")), &[400]),
-        (get(&format!("{MAPS}?resourceVersion=abc")), &[400]),
-        (get(&format!("{MAPS}?watch=1&resourceVersion=999999999&timeoutSeconds=1")), &[200, 410, 504]),
-        (get("//api//v1//namespaces"), &[200, 301, 404]),
-        (get("/apis/no.such.group/v1/things"), &[404]),
-        (get(&format!("/{}", "x".repeat(60_000))), &[404, 414, 431]),
-        (post("application/json", "{"), &[400]),
-        (post("application/json", ""), &[400]),
-        (post("application/json", "null"), &[400]),
-        (post("application/json", &deep), &[400]),
-        (post("application/json", &big), &[413]),
-        (post("application/yaml", &bomb), &[400, 413]),
-        (post("application/yaml", &format!("a: {deep}")), &[400]),
-        (post("application/vnd.kubernetes.protobuf", "k8s\0\u{1}\u{2}\u{3}"), &[400]),
-        (post("text/plain", "{}"), &[415]),
-        (
-            post("application/json", r#"{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"a"}}"#),
-            &[400],
-        ),
-        (post("application/json", r#"{"apiVersion":"v1","kind":"Broom","metadata":{"name":"a"}}"#), &[400]),
-        (post("application/json", r#"{"metadata":{"name":"a/b"}}"#), &[422]),
-        ("GET / HTTP/9.9\r\n\r\n".into(), &[0, 400, 505]),
-        ("\r\n\r\nnonsense\r\n\r\n".into(), &[0, 400]),
-        (format!("GET {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n"), &[0, 400]),
+        (get(&format!("{MAPS}?limit=-1")), 200),
+        (get(&format!("{MAPS}?continue=forged")), 400),
+        (get(&format!("{MAPS}?labelSelector=a%3D%3D%3Db")), 400),
+        (get(&format!("{MAPS}?fieldSelector=spec.nothing%3Da")), 400),
+        (get(&format!("{MAPS}?resourceVersion=abc")), 400),
+        (get(&format!("{MAPS}?watch=1&resourceVersion=999999999&timeoutSeconds=1")), 200),
+        (get("//api//v1//namespaces"), 404),
+        (get("/apis/no.such.group/v1/things"), 404),
+        (get(&format!("/{}", "x".repeat(60_000))), 404),
+        (post("application/json", "{"), 400),
+        (post("application/json", ""), 400),
+        (post("application/json", "null"), 422),
+        (post("application/json", &deep), 400),
+        (post("application/json", &big), 413),
+        (post("application/yaml", &bomb), 400),
+        (post("application/yaml", &format!("a: {deep}")), 400),
+        (post("application/vnd.kubernetes.protobuf", "k8s\0\u{1}\u{2}\u{3}"), 400),
+        (post("text/plain", "{}"), 415),
+        (post("application/json", r#"{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"a"}}"#), 400),
+        (post("application/json", r#"{"apiVersion":"v1","kind":"Broom","metadata":{"name":"a"}}"#), 400),
+        (post("application/json", r#"{"metadata":{"name":"a/b"}}"#), 422),
+        // Differs from kube-apiserver, which says 505: the HTTP library answers what is no HTTP it knows.
+        ("GET / HTTP/9.9\r\n\r\n".into(), 400),
+        ("\r\n\r\nnonsense\r\n\r\n".into(), 400),
+        (format!("GET {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n"), 400),
         (
             format!(
                 "POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n"
             ),
-            &[0, 400, 415],
+            400,
         ),
-        (
-            format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"),
-            &[0, 400, 415],
-        ),
+        (format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"), 500),
     ];
-    for (request, codes) in table {
+    let mut wrong = Vec::new();
+    for (request, wanted) in table {
         let mut stream = wire::connect(&server).await;
         let shown: String = request.chars().take(120).collect();
         // The server may answer and close before it has read everything.
         let answer = wire::exchange(&mut stream, &request).await;
-        let code = answer.split(' ').nth(1).and_then(|c| c.parse().ok()).unwrap_or(0);
-        let head: String = answer.chars().take(600).collect();
-        assert!(codes.contains(&code), "{shown:?}: wanted {codes:?}, got {code}:\n{head}");
+        let code: u16 = answer.split(' ').nth(1).and_then(|c| c.parse().ok()).unwrap_or(0);
+        if code != wanted {
+            let head: String = answer.chars().take(600).collect();
+            wrong.push(format!("{shown:?}: wanted {wanted}, got {code}:\n{head}"));
+        }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     lives(&server).await;
 }
 

@@ -28,7 +28,8 @@ async fn broken_bodies_get_upstreams_status() {
     for (body, status) in [
         (whole.clone() + "}", 400),
         (whole.clone() + "{}", 400),
-        ("null".into(), 400),
+        // An object without a name.
+        ("null".into(), 422),
         ("\"x\"".into(), 400),
         ("{\"metadata\":{\"name\":\"x\"},\"data\":{\"a\":\"\\ud800\"}}".into(), 201),
         ("{\"metadata\":{\"name\":\"dup\"},\"metadata\":{\"name\":\"dup2\"}}".into(), 201),
@@ -154,8 +155,18 @@ async fn odd_parameters_get_upstreams_status() {
         (forged("[]"), 400),
         ("sendInitialEvents=true".into(), 422),
         ("watch=1&sendInitialEvents=true&timeoutSeconds=1".into(), 422),
-        ("watch=1&resourceVersion=x&timeoutSeconds=1".into(), 400),
+        ("watch=1&resourceVersion=x&timeoutSeconds=1".into(), 500),
+        ("watch=1&resourceVersion=-1&timeoutSeconds=1".into(), 500),
+        ("watch=1&resourceVersion=x&labelSelector=,".into(), 400),
         ("watch=1&resourceVersion=99999&timeoutSeconds=1".into(), 200),
+        ("watch=1&continue=abc".into(), 422),
+        ("limit=".into(), 400),
+        ("timeoutSeconds=".into(), 400),
+        // A pair that is none is left out.
+        ("labelSelector=%zz".into(), 200),
+        ("labelSelector=,;a=b".into(), 200),
+        ("limit=x%&timeoutSeconds=1".into(), 200),
+        ("limit=x%&timeoutSeconds=x".into(), 400),
         ("unknown=parameter&&&=&%".into(), 200),
     ] {
         let reply = cluster.get(format!("{MAPS}?{query}")).await;

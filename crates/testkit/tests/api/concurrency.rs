@@ -1,8 +1,14 @@
-//! Two writers never both win: successes equal increments.
+//! Two writers never both win: successes equal increments, in memory and on disk.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use catalog::Catalog;
+use env::Env;
 use serde_json::json;
+use store::{DiskEngine, DiskOptions};
+use table::Table;
+use tempfile::TempDir;
 use testkit::TestCluster;
 
 const MAP: &str = "/api/v1/namespaces/default/configmaps/counter";
@@ -13,16 +19,64 @@ async fn counted_to(cluster: &TestCluster) -> u64 {
     cluster.get(MAP).await.ok(200)["data"]["n"].as_str().unwrap().parse().unwrap()
 }
 
-async fn with_counter() -> Arc<TestCluster> {
-    let cluster = Arc::new(TestCluster::start().await);
+/// A cluster on one of the engines of this process; the third, etcd, has its own in `setpoint`'s tests.
+struct World {
+    cluster: Arc<TestCluster>,
+    /// Of the engine on disk.
+    folder: Option<TempDir>,
+}
+
+impl World {
+    async fn each() -> [World; 2] {
+        let folder = TempDir::new().expect("a folder");
+        let on_disk = Arc::new(on_disk(folder.path()).await);
+        let in_memory = Arc::new(TestCluster::start().await);
+        let worlds =
+            [World { cluster: in_memory, folder: None }, World { cluster: on_disk, folder: Some(folder) }];
+        for world in &worlds {
+            with_counter(&world.cluster).await;
+        }
+        worlds
+    }
+
+    /// What was counted, once more after the server came back from what it stored.
+    async fn counted_after_restart(self) -> u64 {
+        let counted = counted_to(&self.cluster).await;
+        let Some(folder) = self.folder else { return counted };
+        let cluster = Arc::try_unwrap(self.cluster).unwrap_or_else(|_| panic!("a writer is still at work"));
+        cluster.shutdown().await;
+        let again = on_disk(folder.path()).await;
+        assert_eq!(counted_to(&again).await, counted, "what was acknowledged is on disk");
+        again.shutdown().await;
+        counted
+    }
+}
+
+async fn on_disk(folder: &Path) -> TestCluster {
+    let env = Env::machine();
+    TestCluster::with(env.clone(), |config| {
+        config.catalog = Arc::new(Catalog::builtin());
+        config.table = Table::new(config.catalog.clone(), env);
+        config.engine =
+            DiskEngine::open(folder, config.table.clone(), DiskOptions::default()).expect("a store");
+    })
+    .await
+}
+
+async fn with_counter(cluster: &TestCluster) {
     let body = json!({"metadata": {"name": "counter"}, "data": {"n": "0"}});
     cluster.post("/api/v1/namespaces/default/configmaps", body).await.ok(201);
-    cluster
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn successful_puts_equal_increments() {
-    let cluster = with_counter().await;
+    for world in World::each().await {
+        successful_puts(world).await;
+    }
+}
+
+async fn successful_puts(world: World) {
+    let cluster = world.cluster.clone();
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let cluster = cluster.clone();
@@ -50,13 +104,20 @@ async fn successful_puts_equal_increments() {
         won += w;
         lost += l;
     }
-    assert_eq!(counted_to(&cluster).await, won);
+    drop(cluster);
+    assert_eq!(world.counted_after_restart().await, won);
     assert!(won > 0 && lost > 0, "won {won}, lost {lost}: the writers never met");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn successful_json_patches_equal_increments() {
-    let cluster = with_counter().await;
+    for world in World::each().await {
+        successful_json_patches(world).await;
+    }
+}
+
+async fn successful_json_patches(world: World) {
+    let cluster = world.cluster.clone();
     let tasks: Vec<_> = (0..TASKS)
         .map(|_| {
             let cluster = cluster.clone();
@@ -85,13 +146,19 @@ async fn successful_json_patches_equal_increments() {
     for task in tasks {
         won += task.await.unwrap();
     }
-    assert_eq!(counted_to(&cluster).await, won);
+    drop(cluster);
+    assert_eq!(world.counted_after_restart().await, won);
 }
 
 /// Patches without a version are applied again to what won: none is lost, none is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blind_patches_all_count() {
-    let cluster = with_counter().await;
+    for world in World::each().await {
+        blind_patches(&world.cluster).await;
+    }
+}
+
+async fn blind_patches(cluster: &Arc<TestCluster>) {
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
             let cluster = cluster.clone();
@@ -111,7 +178,12 @@ async fn blind_patches_all_count() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_many_creators_wins() {
-    let cluster = with_counter().await;
+    for world in World::each().await {
+        one_of_many_creators(&world.cluster).await;
+    }
+}
+
+async fn one_of_many_creators(cluster: &Arc<TestCluster>) {
     for round in 0..20 {
         let tasks: Vec<_> = (0..TASKS)
             .map(|_| {

@@ -85,51 +85,119 @@ async fn a_token_older_than_the_history_gives_one_that_works() {
     cluster.shutdown().await;
 }
 
+/// What a list is to be answered with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Meant {
+    Refused(u16),
+    /// All of the present.
+    Now,
+    /// Two of the present, and where it goes on.
+    NowPaged,
+    /// All of the named past.
+    Then,
+    ThenPaged,
+}
+
+/// The whole table, as kube-apiserver v1.36.4 with its watch cache answers it: what `resourceVersion` means beside each
+/// `resourceVersionMatch`, of a whole list, of a page (`limit=2`), and of either after a `continue`.
 #[tokio::test(start_paused = true)]
 async fn each_resource_version_has_its_meaning() {
+    use Meant::{Now, NowPaged, Refused, Then, ThenPaged};
     let cluster = TestCluster::simulated(13).await;
-    with_maps(&cluster, 3).await;
+    with_maps(&cluster, 4).await;
     let old = cluster.get(MAPS).await.version();
     cluster.delete(format!("{MAPS}/m001")).await.ok(200);
     let now = cluster.get(MAPS).await.version();
     assert_ne!(old, now);
-    let list = |query: String| cluster.get(format!("{MAPS}?{query}"));
+    let floor: u64 = old.parse().unwrap();
+    cluster.api().registry().table().compact(Revision(floor));
+    let (gone, future) = ((floor - 1).to_string(), (floor + 1000).to_string());
+    let begun = cluster.get(format!("{MAPS}?limit=1")).await.ok(200);
+    let token = begun["metadata"]["continue"].as_str().unwrap();
+    let (present, past) = (["m000", "m002", "m003"], ["m000", "m001", "m002", "m003"]);
 
-    for query in [
-        "".to_owned(),
-        "resourceVersion=0".into(),
-        format!("resourceVersion={old}"),
-        format!("resourceVersion={old}&resourceVersionMatch=NotOlderThan"),
-        "resourceVersion=0&resourceVersionMatch=NotOlderThan".into(),
-    ] {
-        let reply = list(query.clone()).await;
-        assert_eq!(names(&reply.ok(200)), ["m000", "m002"], "{query}");
-        assert_eq!(reply.version(), now, "{query}");
+    let table = [
+        ("", "", [Now, NowPaged, Now, NowPaged]),
+        ("", "Exact", [Refused(422); 4]),
+        ("", "NotOlderThan", [Refused(422); 4]),
+        // Who takes any version gets all of it, whatever the limit.
+        ("0", "", [Now, Now, Now, Now]),
+        ("0", "Exact", [Refused(422); 4]),
+        ("0", "NotOlderThan", [Now, Now, Refused(422), Refused(422)]),
+        // A page without a match means exactly that version.
+        (&old, "", [Now, ThenPaged, Refused(400), Refused(400)]),
+        (&old, "Exact", [Then, ThenPaged, Refused(422), Refused(422)]),
+        (&old, "NotOlderThan", [Now, NowPaged, Refused(422), Refused(422)]),
+        (&future, "", [Refused(504), Refused(504), Refused(400), Refused(400)]),
+        (&future, "Exact", [Refused(504), Refused(504), Refused(422), Refused(422)]),
+        (&future, "NotOlderThan", [Refused(504), Refused(504), Refused(422), Refused(422)]),
+        (&gone, "", [Now, Refused(410), Refused(400), Refused(400)]),
+        (&gone, "Exact", [Refused(410), Refused(410), Refused(422), Refused(422)]),
+        (&gone, "NotOlderThan", [Now, NowPaged, Refused(422), Refused(422)]),
+        ("1", "Nope", [Refused(422); 4]),
+    ];
+    for (version, matching, meant) in table {
+        let ways = [("", ""), ("2", ""), ("", token), ("2", token)];
+        for ((limit, after), meant) in ways.into_iter().zip(meant) {
+            let mut query = String::new();
+            for (name, value) in [
+                ("resourceVersion", version),
+                ("resourceVersionMatch", matching),
+                ("limit", limit),
+                ("continue", after),
+            ] {
+                if !value.is_empty() {
+                    query += &format!("&{name}={value}");
+                }
+            }
+            let reply = cluster.get(format!("{MAPS}?{query}")).await;
+            let (all, at): (&[&str], _) = match meant {
+                Refused(status) => {
+                    assert_eq!(reply.status, status, "{query}: {}", reply.text());
+                    if status == 410 {
+                        let words = "The resourceVersion for the provided list is too old.";
+                        let status = reply.json();
+                        assert_eq!(
+                            (&status["reason"], &status["message"]),
+                            (&json!("Expired"), &json!(words))
+                        );
+                    }
+                    continue;
+                }
+                Now | NowPaged => (&present, &now),
+                Then | ThenPaged => (&past, &old),
+            };
+            // The token's page has handed out the first.
+            let rest = if after.is_empty() { all } else { &all[1..] };
+            let paged = matches!(meant, NowPaged | ThenPaged);
+            let page = if paged { &rest[..2] } else { rest };
+            let list = reply.ok(200);
+            assert_eq!(names(&list), page, "{query}");
+            assert_eq!(&reply.version(), at, "{query}");
+            let more = list["metadata"]["continue"].as_str();
+            assert_eq!(more.is_some(), page.len() < rest.len(), "{query}");
+            if let Some(more) = more {
+                let last = cluster.get(format!("{MAPS}?continue={more}")).await;
+                assert_eq!(names(&last.ok(200)), rest[2..], "after {query}");
+                assert_eq!(&last.version(), at, "after {query}");
+            }
+        }
     }
-    let exact = list(format!("resourceVersion={old}&resourceVersionMatch=Exact")).await;
-    assert_eq!(names(&exact.ok(200)), ["m000", "m001", "m002"]);
-    assert_eq!(exact.version(), old);
-    let page = list(format!("resourceVersion={old}&resourceVersionMatch=Exact&limit=2")).await.ok(200);
-    let token = page["metadata"]["continue"].as_str().unwrap();
-    assert_eq!(names(&list(format!("limit=2&continue={token}")).await.ok(200)), ["m002"]);
+    cluster.shutdown().await;
+}
 
-    for query in [
-        "resourceVersion=0&resourceVersionMatch=Exact",
-        "resourceVersionMatch=Exact",
-        "resourceVersion=1&resourceVersionMatch=Nope",
-    ] {
-        assert_eq!(list(query.into()).await.status, 422, "{query}");
+/// Events are in no cache, and so a limit counts for them whatever the version.
+#[tokio::test(start_paused = true)]
+async fn events_of_any_version_come_in_pages() {
+    let cluster = TestCluster::simulated(17).await;
+    let events = "/api/v1/namespaces/default/events";
+    for name in ["a", "b"] {
+        let event = json!({"metadata": {"name": name}, "involvedObject": {"namespace": "default"}});
+        cluster.post(events, event).await.ok(201);
     }
-    assert_eq!(list(format!("resourceVersion={now}&continue={token}")).await.status, 400);
-
-    cluster.api().registry().table().compact(Revision(old.parse().unwrap()));
-    let gone = list("resourceVersion=2&resourceVersionMatch=Exact".into()).await;
-    assert_eq!(gone.ok(410)["reason"], json!("Expired"));
-    assert_eq!(
-        list("resourceVersion=2".into()).await.status,
-        200,
-        "not older than an old version is the present"
-    );
+    let page = cluster.get(format!("{events}?resourceVersion=0&limit=1")).await.ok(200);
+    assert_eq!(names(&page), ["a"]);
+    assert!(page["metadata"]["continue"].is_string());
     cluster.shutdown().await;
 }
 

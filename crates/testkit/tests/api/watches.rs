@@ -311,3 +311,60 @@ async fn a_streamed_list_is_a_list() {
     assert_eq!(watch.next().await.unwrap()["type"], json!("DELETED"));
     cluster.shutdown().await;
 }
+
+/// Whoever begins with the state and takes bookmarks is told when it is complete, asked for or not.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_state_is_told_to_those_who_take_bookmarks() {
+    let cluster = TestCluster::simulated(27).await;
+    with_maps(&cluster, 2).await;
+    let now = cluster.get(MAPS).await.version();
+    let of_old = "/api/v1/watch/namespaces/default/configmaps";
+    for (path, query, told) in [
+        (MAPS, "watch=1&allowWatchBookmarks=true".to_owned(), true),
+        (MAPS, "watch=1&allowWatchBookmarks=true&resourceVersion=0".into(), true),
+        (MAPS, "watch=1".into(), false),
+        (MAPS, format!("watch=1&allowWatchBookmarks=true&resourceVersion={now}"), false),
+        (of_old, "allowWatchBookmarks=true".into(), false),
+        (of_old, "watch=1&allowWatchBookmarks=true".into(), true),
+    ] {
+        let events = cluster.watch(format!("{path}?{query}&timeoutSeconds=1")).await.rest().await;
+        let ends: Vec<_> = events
+            .iter()
+            .filter(|e| e["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"] == "true")
+            .collect();
+        assert_eq!(ends.len(), usize::from(told), "{path}?{query}: {events:?}");
+        if let Some(end) = ends.first() {
+            assert_eq!(end["object"]["metadata"]["resourceVersion"], json!(now));
+            assert_eq!(&events[2], *end, "right after the state");
+        }
+    }
+    cluster.shutdown().await;
+}
+
+/// A version to begin with that does not come is told in the stream, one that is none is not.
+#[tokio::test(start_paused = true)]
+async fn a_version_that_does_not_come_is_told_in_the_stream() {
+    let cluster = TestCluster::simulated(28).await;
+    let now = cluster.get(MAPS).await.version();
+    let query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=99999999";
+    for bookmarks in ["", "&allowWatchBookmarks=true"] {
+        let mut watch = cluster.watch(format!("{MAPS}?{query}{bookmarks}&timeoutSeconds=1")).await;
+        assert_eq!(watch.status, 200);
+        let events = watch.rest().await;
+        assert_eq!(events.len(), 1, "{events:?}");
+        let status = &events[0]["object"];
+        assert_eq!((&events[0]["type"], &status["code"]), (&json!("ERROR"), &json!(504)));
+        let words = format!("Timeout: Too large resource version: 99999999, current: {now}");
+        assert_eq!(status["message"], json!(words));
+    }
+    for (version, why) in [
+        ("abc", "parsing \"abc\": invalid syntax"),
+        ("-1", "parsing \"-1\": invalid syntax"),
+        ("18446744073709551616", "parsing \"18446744073709551616\": value out of range"),
+    ] {
+        let status = cluster.get(format!("{MAPS}?watch=1&resourceVersion={version}")).await.ok(500);
+        let words = format!("resourceVersion: Invalid value: \"{version}\": strconv.ParseUint: {why}");
+        assert_eq!((&status["message"], status.get("reason")), (&json!(words), None));
+    }
+    cluster.shutdown().await;
+}

@@ -1,0 +1,276 @@
+//! Refusals of bodies, patches and scales in kube-apiserver's words. Every text is recorded from v1.36.4.
+
+use serde_json::{Value, json};
+use testkit::{Reply, TestCluster};
+
+const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+
+async fn patch(cluster: &TestCluster, path: &str, media: &str, body: impl ToString) -> Reply {
+    cluster.request("PATCH", path).typed(media, body.to_string()).send().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_body_is_shown_by_its_first_bytes() {
+    let cluster = TestCluster::simulated(310).await;
+    let parse = "couldn't get version/kind; json parse error: ";
+    let (json, yaml) = ("application/json", "application/yaml");
+    let mut bomb = String::from("a: &a [\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\",\"x\"]\n");
+    for (this, last) in ('b'..='i').zip('a'..='h') {
+        bomb += &format!("{this}: &{this} [{}]\n", vec![format!("*{last}"); 9].join(","));
+    }
+    let long = "{\"a\":1,\"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\":";
+    for (media, body, why) in [
+        (
+            json,
+            "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"w1\"}} trailing",
+            format!("{parse}invalid character 't' after top-level value ({{\"apiVersion\":\"v1\",\"kind\":\"Con ...)"),
+        ),
+        (json, "{\"a\":1", format!("{parse}unexpected end of JSON input ({{\"a\":1)")),
+        (json, long, format!("{parse}unexpected end of JSON input ({{\"a\":1,\"bbbbbbbbbbbbbbbbbbbbbb ...)")),
+        (
+            json,
+            "\u{1}\u{2}aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            format!(
+                "{parse}invalid character '\\x01' looking for beginning of value (010261616161616161616161616161616161616161616161616161616161 ...)"
+            ),
+        ),
+        (json, "", format!("{parse}unexpected end of JSON input (<empty>)")),
+        (yaml, "\tbad", "yaml: found character that cannot start any token (09626164)".into()),
+        (
+            yaml,
+            &bomb,
+            "yaml: document contains excessive aliasing (613a202661205b2278222c2278222c2278222c2278222c2278222c227822 ...)"
+                .into(),
+        ),
+    ] {
+        let reply = cluster.request("POST", MAPS).typed(media, body.to_owned()).send().await;
+        let words = format!("the object provided is unrecognized (must be of type ConfigMap): {why}");
+        assert_eq!(reply.ok(400)["message"], json!(words));
+    }
+    cluster.shutdown().await;
+}
+
+/// Null is an object without members.
+#[tokio::test(start_paused = true)]
+async fn a_body_of_null_is_an_empty_object() {
+    let cluster = TestCluster::simulated(311).await;
+    for (media, body) in
+        [("application/json", "null"), ("application/yaml", "null"), ("application/yaml", "")]
+    {
+        let reply = cluster.request("POST", MAPS).typed(media, body).send().await;
+        let words =
+            "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required";
+        assert_eq!(reply.ok(422)["message"], json!(words), "{media} {body:?}");
+    }
+    let named = cluster.request("PUT", format!("{MAPS}/a")).typed("application/json", "null").send().await;
+    let words = "the name of the object (a based on URL) was undeterminable: name must be provided";
+    assert_eq!(named.ok(400)["message"], json!(words));
+    let gone = cluster.request("DELETE", format!("{MAPS}/a")).typed("application/json", "null").send().await;
+    assert_eq!(gone.status, 404);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn strict_yaml_names_what_stands_twice_and_what_is_unknown() {
+    let cluster = TestCluster::simulated(312).await;
+    let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: dd\ndata:\n  a: b\n  a: c\nfoo: 1\n";
+    let ask = cluster.request("POST", format!("{MAPS}?dryRun=All&fieldValidation=Strict"));
+    let reply = ask.typed("application/yaml", body).send().await;
+    let words = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: yaml: unmarshal errors:\n  line 7: key \"a\" already set in map, unknown field \"foo\"";
+    assert_eq!(reply.ok(400)["message"], json!(words));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_taken_beside_a_generated_one_says_so() {
+    let cluster = TestCluster::simulated(313).await;
+    let body = json!({"metadata": {"name": "a", "generateName": "x"}});
+    cluster.post(MAPS, body.clone()).await.ok(201);
+    for query in ["", "?dryRun=All"] {
+        let reply = cluster.post(format!("{MAPS}{query}"), body.clone()).await;
+        let status = reply.ok(409);
+        let words = "configmaps \"a\" already exists, the server was not able to generate a unique name for the object";
+        assert_eq!((&status["message"], &status["reason"]), (&json!(words), &json!("AlreadyExists")));
+        assert_eq!(status["details"], json!({"name": "a", "kind": "configmaps", "retryAfterSeconds": 1}));
+        assert_eq!(reply.headers["retry-after"], "1");
+    }
+    let plain = cluster.post(MAPS, json!({"metadata": {"name": "a"}})).await.ok(409);
+    assert_eq!(plain["message"], json!("configmaps \"a\" already exists"));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_are_quoted_as_go_does() {
+    let cluster = TestCluster::simulated(314).await;
+    let missing = cluster.get(format!("{MAPS}/a%00b")).await.ok(404);
+    assert_eq!(missing["message"], json!("configmaps \"a\\x00b\" not found"));
+    assert_eq!(missing["details"]["name"], json!("a\u{0}b"));
+    let invalid = cluster.post(MAPS, json!({"metadata": {"name": "a\u{0}b"}})).await.ok(422);
+    let message = invalid["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("ConfigMap \"a\\x00b\" is invalid: metadata.name: Invalid value: \"a\\x00b\": "),
+        "{message}"
+    );
+    cluster.shutdown().await;
+}
+
+/// A strategic patch changes the object itself, whose type is no field of it; the others change a document.
+#[tokio::test(start_paused = true)]
+async fn the_type_in_a_strategic_patch_counts_for_nothing() {
+    let cluster = TestCluster::simulated(315).await;
+    cluster.post(MAPS, json!({"metadata": {"name": "a"}})).await.ok(201);
+    let map = format!("{MAPS}/a");
+    for body in [
+        json!({"kind": "Secret"}),
+        json!({"apiVersion": "v3"}),
+        json!({"apiVersion": "v3", "kind": "Z"}),
+        json!({"kind": ""}),
+        json!({"kind": null}),
+    ] {
+        for query in ["", "?fieldValidation=Strict"] {
+            let done = patch(&cluster, &format!("{map}{query}"), STRATEGIC, &body).await.ok(200);
+            assert_eq!((&done["kind"], &done["apiVersion"]), (&json!("ConfigMap"), &json!("v1")), "{body}");
+        }
+    }
+    let words = "\"\" is invalid: patch: Invalid value: \"map[kind:5]\": cannot convert int64 to string";
+    let refused = patch(&cluster, &map, STRATEGIC, json!({"kind": 5})).await.ok(422);
+    assert_eq!(refused["message"], json!(format!(" {words}")));
+    for (media, body) in [
+        (MERGE, json!({"kind": "Secret"})),
+        (JSON_PATCH, json!([{"op": "replace", "path": "/kind", "value": "Secret"}])),
+    ] {
+        let message = patch(&cluster, &map, media, body).await.ok(422)["message"].clone();
+        let message = message.as_str().unwrap();
+        assert!(
+            message.ends_with("converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+            "{message}"
+        );
+    }
+    for (media, words) in [
+        (STRATEGIC, "unexpected end of JSON input"),
+        (MERGE, "error decoding patch: unexpected end of JSON input"),
+        (JSON_PATCH, "error decoding patch: unexpected end of JSON input"),
+    ] {
+        assert_eq!(patch(&cluster, &map, media, "").await.ok(400)["message"], json!(words));
+    }
+    cluster.shutdown().await;
+}
+
+async fn with_deployment(seed: u64) -> TestCluster {
+    let cluster = TestCluster::simulated(seed).await;
+    let template =
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let deployment = json!({
+        "metadata": {"name": "d"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template},
+    });
+    cluster.post(DEPLOYMENTS, deployment).await.ok(201);
+    cluster
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_is_looked_at_before_what_it_scales() {
+    let cluster = with_deployment(316).await;
+    let scheme = "in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
+    let named = |name: &str| json!({"metadata": {"name": name}, "spec": {"replicas": 1}});
+    let typed =
+        |version: &str, kind: &str| json!({"apiVersion": version, "kind": kind, "metadata": {"name": "d"}});
+    for (name, body, words) in [
+        ("nope", named("d"), "the name of the object (d) does not match the name on the URL (nope)".to_owned()),
+        (
+            "nope",
+            json!({"spec": {"replicas": 1}}),
+            "the name of the object (nope based on URL) was undeterminable: name must be provided".into(),
+        ),
+        (
+            "nope",
+            json!({"metadata": {"name": "nope", "namespace": "zz"}}),
+            "the namespace of the provided object does not match the namespace sent on the request".into(),
+        ),
+        (
+            "d",
+            json!({"kind": "Foo"}),
+            format!("Foo in version \"v1\" cannot be handled as a Scale: no kind \"Foo\" is registered for version \"autoscaling/v1\" {scheme}"),
+        ),
+        (
+            "d",
+            json!({"apiVersion": "v3"}),
+            format!("Scale in version \"v3\" cannot be handled as a Scale: no kind \"Scale\" is registered for version \"v3\" {scheme}"),
+        ),
+        (
+            "d",
+            typed("apps/v1", "Deployment"),
+            "Deployment in version \"v1\" cannot be handled as a Scale: converting (v1.Deployment) to (autoscaling.Scale): unknown conversion".into(),
+        ),
+        (
+            "d",
+            json!({"metadata": {"name": "d"}, "spec": {"replicas": "x"}}),
+            "Scale in version \"v1\" cannot be handled as a Scale: json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32".into(),
+        ),
+    ] {
+        let reply = cluster.put(format!("{DEPLOYMENTS}/{name}/scale"), body).await;
+        assert_eq!(reply.ok(400)["message"], json!(words));
+    }
+    let missing = cluster.put(format!("{DEPLOYMENTS}/nope/scale"), named("nope")).await.ok(404);
+    assert_eq!(missing["message"], json!("deployments.apps \"nope\" not found"));
+    let patched = patch(&cluster, &format!("{DEPLOYMENTS}/nope/scale"), MERGE, named("d")).await.ok(404);
+    assert_eq!(patched["message"], json!("deployments.apps \"nope\" not found"));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_of_a_scale_is_refused_as_any_other() {
+    let cluster = with_deployment(317).await;
+    let scale = format!("{DEPLOYMENTS}/d/scale");
+    let replicas = json!({"spec": {"replicas": "x"}});
+    let go = "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32";
+    for (query, media, body, why) in [
+        ("", MERGE, replicas.to_string(), go),
+        ("", JSON_PATCH, json!([{"op": "replace", "path": "/spec/replicas", "value": "x"}]).to_string(), go),
+        (
+            "",
+            MERGE,
+            json!({"kind": "Foo"}).to_string(),
+            "no kind \"Foo\" is registered for version \"autoscaling/v1\" in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+        ),
+        (
+            "?fieldValidation=Strict",
+            MERGE,
+            json!({"foo": 1}).to_string(),
+            "strict decoding error: unknown field \"foo\"",
+        ),
+        (
+            "?fieldValidation=Strict",
+            MERGE,
+            r#"{"spec":{"replicas":1,"replicas":1}}"#.into(),
+            "strict decoding error: duplicate field \"spec.replicas\"",
+        ),
+    ] {
+        let status = patch(&cluster, &format!("{scale}{query}"), media, &body).await.ok(422);
+        let message = status["message"].as_str().unwrap();
+        let start = " \"\" is invalid: patch: Invalid value: \"{\\\"";
+        assert!(message.starts_with(start) && message.ends_with(&format!("\": {why}")), "{message}");
+    }
+    let unknown =
+        patch(&cluster, &format!("{scale}?fieldValidation=Strict"), STRATEGIC, json!({"foo": 1})).await;
+    let words = " \"\" is invalid: patch: Invalid value: \"map[foo:1]\": strict decoding error: unknown field \"foo\"";
+    assert_eq!(unknown.ok(422)["message"], json!(words));
+    for media in [MERGE, STRATEGIC] {
+        let renamed = patch(&cluster, &scale, media, json!({"metadata": {"name": "x"}})).await.ok(400);
+        assert_eq!(
+            renamed["message"],
+            json!("the name of the object (x) does not match the name on the URL (d)")
+        );
+    }
+    let kind: Value = patch(&cluster, &scale, STRATEGIC, json!({"kind": "Foo"})).await.ok(200);
+    assert_eq!(kind["kind"], json!("Scale"));
+    assert_eq!(
+        patch(&cluster, &scale, MERGE, json!({"spec": {"replicas": 4}})).await.ok(200)["spec"]["replicas"],
+        json!(4)
+    );
+    cluster.shutdown().await;
+}
