@@ -61,6 +61,8 @@ async fn a_bound_pod_runs_becomes_ready_and_goes_gracefully() {
             said("ADDED", "Running", Value::Null),
             said("MODIFIED", "Running", Value::Null),
             said("MODIFIED", "Succeeded", json!(0)),
+            // Without grace, for those who watch.
+            said("MODIFIED", "Succeeded", json!(0)),
             said("DELETED", "Succeeded", json!(0)),
         ]
     );
