@@ -458,7 +458,7 @@ fn moved_in_thought(
     let uids: Vec<String> = removed.iter().map(|pod| cluster.placed(*pod).uid.to_string()).collect();
     let count = pick(3) as usize;
     let added: Vec<Arc<Pod>> =
-        (0..count).map(|n| Arc::new(templates.parse(&a_pod(200 + n, node, pick)))).collect();
+        (0..count).map(|n| Arc::new(templates.parse(&a_pod(2000 + n, node, pick)))).collect();
     let change = Change { removed, added };
     let thought = evaluator.inspect_after(cluster, selectors, pod, ix, &change);
 
