@@ -43,7 +43,7 @@ async fn strange_requests_get_the_right_status_and_harm_nobody() {
         (get(&format!("{MAPS}?fieldSelector=spec.nothing%3Da")), &[400]),
         (get(&format!("{MAPS}?resourceVersion=abc")), &[400]),
         (get(&format!("{MAPS}?watch=1&resourceVersion=999999999&timeoutSeconds=1")), &[200, 410, 504]),
-        (get("//api//v1//namespaces"), &[200, 301, 404]),
+        (get("//api//v1//namespaces"), &[404]),
         (get("/apis/no.such.group/v1/things"), &[404]),
         (get(&format!("/{}", "x".repeat(60_000))), &[404, 414, 431]),
         (post("application/json", "{"), &[400]),
@@ -78,7 +78,6 @@ async fn strange_requests_get_the_right_status_and_harm_nobody() {
     for (request, codes) in table {
         let mut stream = wire::connect(&server).await;
         let shown: String = request.chars().take(120).collect();
-        // The server may answer and close before it has read everything.
         let answer = wire::exchange(&mut stream, &request).await;
         let code = answer.split(' ').nth(1).and_then(|c| c.parse().ok()).unwrap_or(0);
         let head: String = answer.chars().take(600).collect();

@@ -24,6 +24,7 @@ mod leaders;
 mod make_up;
 mod other_clients;
 mod quotas;
+mod refusals;
 mod restart;
 mod sweep;
 mod tls;
