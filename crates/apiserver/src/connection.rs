@@ -114,8 +114,14 @@ impl Drop for UnderWay {
 
 /// An answer's body, whose request is under way until its last byte.
 pub struct Sending {
-    pub body: Body,
-    pub under_way: UnderWay,
+    body: Body,
+    _under_way: UnderWay,
+}
+
+impl Sending {
+    pub fn new(body: Body, under_way: UnderWay) -> Sending {
+        Sending { body, _under_way: under_way }
+    }
 }
 
 impl http_body::Body for Sending {

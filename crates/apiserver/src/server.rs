@@ -227,7 +227,7 @@ where
         let requests = requests.clone();
         async move {
             let answer = answer(&api, &requests, &caller, request).await;
-            Ok::<_, std::convert::Infallible>(answer.map(|body| Sending { body, under_way }))
+            Ok::<_, std::convert::Infallible>(answer.map(|body| Sending::new(body, under_way)))
         }
     });
     let io = TokioIo::new(Wire::new(stream, connection.clone()));

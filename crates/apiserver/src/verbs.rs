@@ -90,6 +90,13 @@ async fn serve_resource(
     if !allowed.contains(verb) || !fits_path {
         return Err(Status::method_not_allowed());
     }
+    if resource.namespaced && info.inside && info.namespace.is_empty() {
+        // `namespaces//pods`: all of them can be read, but nothing can be one object's place.
+        let across = matches!(verb, Verbs::LIST | Verbs::WATCH) && info.name.is_empty();
+        if !across {
+            return Err(Status::bad_request("Namespace parameter required."));
+        }
+    }
     let request = Request {
         user,
         resource,
@@ -794,12 +801,12 @@ pub(crate) fn include(query: &Query<'_>) -> Include {
     }
 }
 
-fn mark_gzip(answer: &mut Answer) {
+pub(crate) fn mark_gzip(answer: &mut Answer) {
     answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    answer.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-fn gzip(bytes: &Bytes) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &Bytes) -> Vec<u8> {
     use std::io::Write;
     let mut encoder =
         flate2::write::GzEncoder::new(Vec::with_capacity(bytes.len() / 4), flate2::Compression::new(1));

@@ -81,6 +81,10 @@ impl Feed {
         self.check(&loaded)?;
         tracing::info!(revision = loaded.revision, keys = loaded.entries.len(), "loaded from etcd");
         self.state.reset(Revision(loaded.revision), loaded.entries);
+        // Of the first reading whoever connects is told.
+        if let Some(unreadable) = self.state.unreadable().filter(|_| self.shared.seen() > 0) {
+            tracing::error!(%unreadable, "left out what is no object");
+        }
         self.shared.forget_wanted();
         self.shared.set_cluster(loaded.cluster);
         self.shared.set_seen(loaded.revision);

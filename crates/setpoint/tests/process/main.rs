@@ -15,6 +15,7 @@ mod durability;
 mod etcd;
 mod etcd_server;
 mod etcd_tls;
+mod foreign_etcd;
 mod harness;
 mod hostile;
 mod kube_rs;

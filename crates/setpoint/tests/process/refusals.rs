@@ -36,8 +36,7 @@ async fn a_client_that_sends_all_before_it_reads_gets_its_refusal() {
                         false => wire::connect(&server).await,
                     };
                     let kind = "content-type: application/json";
-                    let request =
-                        format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\n{kind}\r\n{header}\r\n{body}");
+                    let request = format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\n{kind}\r\n{header}\r\n{body}");
                     let what = format!("{header}, {size} bytes");
                     let exchange = async {
                         stream.write_all(request.as_bytes()).await.unwrap_or_else(|e| panic!("{what}: {e}"));

@@ -177,7 +177,14 @@ fn answers_arrive_whole_whatever_the_request_was() {
         for body in ["{}", &large] {
             // Sent at once: curl must not wait to be asked.
             let post = [
-                version, "-X", "POST", "-H", "Expect:", "-H", "content-type: application/json", "--data-binary",
+                version,
+                "-X",
+                "POST",
+                "-H",
+                "Expect:",
+                "-H",
+                "content-type: application/json",
+                "--data-binary",
                 body,
             ];
             for _ in 0..5 {

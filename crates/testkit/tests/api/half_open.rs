@@ -14,9 +14,9 @@ const REQUEST: &[u8] = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n";
 fn open(cluster: &TestCluster, http2: bool) -> (DuplexStream, JoinHandle<Result<(), String>>) {
     let (near, far) = tokio::io::duplex(64 << 10);
     let api = cluster.api().clone();
-    let served = cluster.env().spawn("connection", async move {
-        serve_stream(api, far, http2, |_| Caller::Unknown).await
-    });
+    let served = cluster
+        .env()
+        .spawn("connection", async move { serve_stream(api, far, http2, |_| Caller::Unknown).await });
     (near, served)
 }
 
@@ -37,7 +37,7 @@ async fn answer(near: &mut DuplexStream) {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_without_a_whole_header_ends() {
-    let cluster = TestCluster::start(1).await;
+    let cluster = TestCluster::simulated(1).await;
     for http2 in [false, true] {
         for said in [&b""[..], &REQUEST[..20]] {
             let (mut near, served) = open(&cluster, http2);
@@ -52,7 +52,7 @@ async fn a_connection_without_a_whole_header_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connection_is_kept_for_a_while_after_its_last_answer() {
-    let cluster = TestCluster::start(1).await;
+    let cluster = TestCluster::simulated(1).await;
     let (mut near, served) = open(&cluster, false);
     for _ in 0..5 {
         near.write_all(REQUEST).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_connection_is_kept_for_a_while_after_its_last_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_is_not_idle() {
-    let cluster = TestCluster::start(1).await;
+    let cluster = TestCluster::simulated(1).await;
     let (near, far) = tokio::io::duplex(64 << 10);
     let api = cluster.api().clone();
     let known = std::sync::Arc::new(testkit::admin().authenticated());

@@ -64,6 +64,7 @@ fn an_interrupted_restore_is_not_opened() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a reader beside a writer, in one process")]
 fn a_store_is_read_while_it_is_written_and_folded() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().to_owned();
@@ -111,6 +112,7 @@ fn what_is_written_under_a_reader_is_no_damage() {
 
 /// Without one repetition of the whole.
 #[test]
+#[allow(clippy::disallowed_methods, reason = "a reader beside a writer, in one process")]
 fn a_busy_log_is_read_at_the_first_attempt() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().to_owned();
