@@ -373,7 +373,7 @@ impl Api {
         if let Some(answer) = open_api::serve(self, path, &parts.headers, query) {
             return Ok(packed(answer, parts));
         }
-        if let Some(answer) = openid::serve(self, path, &parts.method) {
+        if let Some(answer) = openid::serve(self, path.trim_end_matches('/'), &parts.method) {
             return answer;
         }
         match path {

@@ -22,8 +22,10 @@ pub fn version(method: &http::Method) -> Result<Answer, Status> {
         return Err(Status::method_not_allowed());
     }
     let mut map = Map::default();
-    for (field, value) in version_fields() {
-        map.set(field, value);
+    let built = version_fields();
+    // In upstream's order: the numbers come first.
+    for (field, value) in built[..2].iter().chain(&compatibility()).chain(&built[2..]) {
+        map.set(*field, value.clone());
     }
     let mut out = Vec::new();
     json::write_pretty(&Value::Map(map), &mut out);
@@ -31,19 +33,12 @@ pub fn version(method: &http::Method) -> Result<Answer, Status> {
 }
 
 /// What was built, and for what.
-pub fn version_fields() -> [(&'static str, String); 13] {
-    let mut numbers = KUBERNETES_VERSION.trim_start_matches('v').split('.');
-    let (major, minor) = (numbers.next().unwrap_or("1").to_owned(), numbers.next().unwrap_or("").to_owned());
-    // As upstream without flags: nothing older is emulated, and the release before can take over.
-    let before = minor.parse::<u32>().map_or_else(|_| minor.clone(), |m| m.saturating_sub(1).to_string());
+pub fn version_fields() -> [(&'static str, String); 9] {
+    let [major, minor] = numbers();
     let platform = if cfg!(target_arch = "aarch64") { "linux/arm64" } else { "linux/amd64" };
     [
-        ("major", major.clone()),
-        ("minor", minor.clone()),
-        ("emulationMajor", major.clone()),
-        ("emulationMinor", minor),
-        ("minCompatibilityMajor", major),
-        ("minCompatibilityMinor", before),
+        ("major", major),
+        ("minor", minor),
         ("gitVersion", format!("{KUBERNETES_VERSION}+setpoint-{}", env!("CARGO_PKG_VERSION"))),
         ("gitCommit", String::new()),
         ("gitTreeState", String::new()),
@@ -52,6 +47,24 @@ pub fn version_fields() -> [(&'static str, String); 13] {
         ("compiler", "rustc".to_owned()),
         ("platform", platform.to_owned()),
     ]
+}
+
+/// Which release we are like, and which can take over what we wrote: ours and the one before, as upstream says it
+/// without flags.
+fn compatibility() -> [(&'static str, String); 4] {
+    let [major, minor] = numbers();
+    let before = minor.parse::<u32>().map_or_else(|_| minor.clone(), |m| m.saturating_sub(1).to_string());
+    [
+        ("emulationMajor", major.clone()),
+        ("emulationMinor", minor),
+        ("minCompatibilityMajor", major),
+        ("minCompatibilityMinor", before),
+    ]
+}
+
+fn numbers() -> [String; 2] {
+    let mut numbers = KUBERNETES_VERSION.trim_start_matches('v').split('.');
+    [numbers.next().unwrap_or("1").to_owned(), numbers.next().unwrap_or("").to_owned()]
 }
 
 /// Documents below /api and /apis; anything else is 404.
