@@ -37,21 +37,35 @@ pub struct Lent {
 /// Where what is left of a lent body comes back.
 pub struct Lender(Arc<Mutex<Option<hyper::body::Incoming>>>);
 
+/// What nobody read of a request.
+pub struct Rest(hyper::body::Incoming);
+
 impl Lender {
     pub fn lend(body: hyper::body::Incoming) -> (Lender, RequestBody) {
         let left = Arc::new(Mutex::new(None));
         (Lender(left.clone()), RequestBody::Lent(Lent { body: Some(body), left }))
     }
 
-    /// Reads what is left to its end, or to the bound of a body, and forgets it.
-    pub async fn drain(self) {
-        let Some(mut body) = self.0.lock().take() else { return };
+    /// `None` when all of it was read.
+    pub fn left(self) -> Option<Rest> {
+        self.0.lock().take().map(Rest)
+    }
+}
+
+impl Rest {
+    /// Reads and forgets it; whether that was all of it, or more than `most` is left.
+    pub async fn drain(mut self, most: usize) -> bool {
         let mut read = 0;
-        while read <= MAX_BODY {
-            let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
-            let Some(Ok(frame)) = frame else { return };
+        // No use in reading the start of what is known to be too long.
+        while self.0.size_hint().lower() <= (most - read) as u64 {
+            let frame = std::future::poll_fn(|cx| Pin::new(&mut self.0).poll_frame(cx)).await;
+            let Some(Ok(frame)) = frame else { return true };
             read += frame.data_ref().map_or(0, Bytes::len);
+            if read > most {
+                return false;
+            }
         }
+        false
     }
 }
 
@@ -66,22 +80,21 @@ impl Drop for Lent {
 impl RequestBody {
     pub async fn read(self) -> Result<Bytes, Status> {
         let too_large = || Status::too_large(format!("Request entity too large: limit is {MAX_BODY}"));
-        let mut incoming = match self {
+        let mut lent = match self {
             RequestBody::Whole(bytes) if bytes.len() > MAX_BODY => return Err(too_large()),
             RequestBody::Whole(bytes) => return Ok(bytes),
-            RequestBody::Socket(incoming) => incoming,
-            RequestBody::Lent(mut lent) => match &mut lent.body {
-                Some(incoming) if incoming.size_hint().lower() > MAX_BODY as u64 => return Err(too_large()),
-                body => body.take().expect("a body is lent once and read once"),
-            },
+            RequestBody::Socket(incoming) => Lent { body: Some(incoming), left: Arc::default() },
+            RequestBody::Lent(lent) => lent,
         };
+        // What is not read to its end goes back to whoever lent it.
+        let incoming = lent.body.as_mut().expect("a body is lent once and read once");
         if incoming.size_hint().lower() > MAX_BODY as u64 {
             return Err(too_large());
         }
         let mut first: Option<Bytes> = None;
         let mut all = BytesMut::new();
         loop {
-            let frame = std::future::poll_fn(|cx| Pin::new(&mut incoming).poll_frame(cx)).await;
+            let frame = std::future::poll_fn(|cx| Pin::new(&mut *incoming).poll_frame(cx)).await;
             let Some(frame) = frame else { break };
             let frame = frame.map_err(|e| Status::unknown(format!("the body could not be read: {e}")))?;
             let Ok(data) = frame.into_data() else { continue };
@@ -98,6 +111,7 @@ impl RequestBody {
             }
             all.extend_from_slice(&data);
         }
+        lent.body = None;
         Ok(first.unwrap_or_else(|| all.freeze()))
     }
 }

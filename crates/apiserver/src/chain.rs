@@ -28,7 +28,7 @@ use crate::identity::Identity;
 use crate::info::{Place, Query, RequestInfo, parse};
 use crate::kubernetes_service::{self, Advertised};
 use crate::metrics::{Admissions, DryRun, Extent, InFlightSlot, Metered, Metrics, Verb};
-use crate::negotiate::{Wanted, negotiate_error};
+use crate::negotiate::{Wanted, negotiate_error, weighs_gzip};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::{
@@ -41,6 +41,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// How many requests may be under way at once; one more gets 429.
 const MAX_READING: i64 = 400;
 const MAX_WRITING: i64 = 200;
+/// Documents smaller than this are sent as they are.
+const PACK_FROM: usize = 1400;
 
 const SPACE_BEFORE_TOKEN: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
@@ -386,18 +388,18 @@ impl Api {
 
     /// Paths that are no resource.
     async fn other(&self, parts: &http::request::Parts, query: &Query<'_>) -> Result<Answer, Status> {
-        let path = parts.uri.path().trim_end_matches('/');
+        // What is no API is found by its exact path; below the roots of the API a slash at the end changes nothing.
+        let path = parts.uri.path();
         if let Some(answer) = self.health.serve(self, path, query) {
             return Ok(answer);
         }
         if let Some(answer) = open_api::serve(self, path, &parts.headers, query) {
-            return Ok(answer);
+            return Ok(packed(answer, parts));
         }
-        if let Some(answer) = openid::serve(self, path, &parts.method) {
+        if let Some(answer) = openid::serve(self, path.trim_end_matches('/'), &parts.method) {
             return answer;
         }
         match path {
-            "/version" => Ok(discovery::version()),
             "/metrics" => {
                 let mut text = String::with_capacity(64 * 1024);
                 self.metrics.write(&mut text, self.registry.table(), &self.store, self.started);
@@ -405,21 +407,24 @@ impl Api {
                     loops.metrics(&mut text);
                 }
                 let media = "text/plain; version=0.0.4; charset=utf-8";
-                Ok(respond::answer(200, media, text.into_bytes().into()))
+                Ok(packed(respond::answer(200, media, text.into_bytes().into()), parts))
             }
             "/metrics/slis" => {
                 let mut text = String::new();
                 self.health.write(&mut text);
                 crate::metrics::process(&mut text, self.started);
                 let media = "text/plain; version=0.0.4; charset=utf-8";
-                Ok(respond::answer(200, media, text.into_bytes().into()))
+                Ok(packed(respond::answer(200, media, text.into_bytes().into()), parts))
             }
             "/debug/controllers" => {
                 let loops = self.inspected.lock().clone();
                 let shown = loops.map_or_else(Value::map, |loops| loops.controllers());
                 Ok(respond::answer(200, "application/json", codec::json::to_vec(&shown).into()))
             }
-            _ => discovery::serve(self, path, parts, query),
+            path => match path.trim_end_matches('/') {
+                "/version" => discovery::version(&parts.method),
+                path => discovery::serve(self, path, parts, query),
+            },
         }
     }
 
@@ -523,6 +528,11 @@ fn has_space_before_token(headers: &http::HeaderMap) -> bool {
     let mut words = text.unwrap_or("").trim().splitn(3, ' ');
     let bearer = words.next().is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer"));
     bearer && words.next() == Some("") && words.next().is_some()
+}
+
+/// A document or metrics, compressed where the client takes that; made anew for each, since nothing of it is kept.
+fn packed(answer: Answer, parts: &http::request::Parts) -> Answer {
+    verbs::packed(answer, PACK_FROM, weighs_gzip(&parts.headers))
 }
 
 /// How long the request may take: as long as its client says, within what the server allows.

@@ -17,23 +17,28 @@ use crate::openid;
 use crate::respond::{self, Answer};
 use crate::views;
 
-pub fn version() -> Answer {
+pub fn version(method: &http::Method) -> Result<Answer, Status> {
+    if method != http::Method::GET {
+        return Err(Status::method_not_allowed());
+    }
     let mut map = Map::default();
-    for (field, value) in version_fields() {
-        map.set(field, value);
+    let built = version_fields();
+    // In upstream's order: the numbers come first.
+    for (field, value) in built[..2].iter().chain(&compatibility()).chain(&built[2..]) {
+        map.set(*field, value.clone());
     }
     let mut out = Vec::new();
     json::write_pretty(&Value::Map(map), &mut out);
-    respond::json_bytes(200, out.into())
+    Ok(respond::json_bytes(200, out.into()))
 }
 
 /// What was built, and for what.
 pub fn version_fields() -> [(&'static str, String); 9] {
-    let mut numbers = KUBERNETES_VERSION.trim_start_matches('v').split('.');
+    let [major, minor] = numbers();
     let platform = if cfg!(target_arch = "aarch64") { "linux/arm64" } else { "linux/amd64" };
     [
-        ("major", numbers.next().unwrap_or("1").to_owned()),
-        ("minor", numbers.next().unwrap_or("").to_owned()),
+        ("major", major),
+        ("minor", minor),
         ("gitVersion", format!("{KUBERNETES_VERSION}+setpoint-{}", env!("CARGO_PKG_VERSION"))),
         ("gitCommit", String::new()),
         ("gitTreeState", String::new()),
@@ -44,10 +49,29 @@ pub fn version_fields() -> [(&'static str, String); 9] {
     ]
 }
 
+/// Which release we are like, and which can take over what we wrote: ours and the one before, as upstream says it
+/// without flags.
+fn compatibility() -> [(&'static str, String); 4] {
+    let [major, minor] = numbers();
+    let before = minor.parse::<u32>().map_or_else(|_| minor.clone(), |m| m.saturating_sub(1).to_string());
+    [
+        ("emulationMajor", major.clone()),
+        ("emulationMinor", minor),
+        ("minCompatibilityMajor", major),
+        ("minCompatibilityMinor", before),
+    ]
+}
+
+fn numbers() -> [String; 2] {
+    let mut numbers = KUBERNETES_VERSION.trim_start_matches('v').split('.');
+    [numbers.next().unwrap_or("1").to_owned(), numbers.next().unwrap_or("").to_owned()]
+}
+
 /// Documents below /api and /apis; anything else is 404.
 pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<Answer, Status> {
     let catalog = api.registry.catalog();
-    let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
+    let inner = path.strip_prefix('/').unwrap_or(path);
+    let segments: Vec<&str> = inner.split('/').filter(|_| !inner.is_empty()).collect();
     let document = match segments.as_slice() {
         [root @ ("api" | "apis")] if let Some(encoding) = wants_aggregated(parts) => {
             return Ok(aggregated(catalog, *root == "api", parts, encoding));
@@ -251,7 +275,6 @@ fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) 
         if !group.name.is_empty() {
             metadata.set("name", group.name.as_str());
         }
-        metadata.set("creationTimestamp", Value::Null);
         map.set("metadata", metadata);
         let versions = group.versions.iter().map(|version| {
             let mut map = Map::default();

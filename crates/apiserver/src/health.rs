@@ -34,17 +34,21 @@ struct Check {
     run: fn(&Api) -> Result<(), String>,
 }
 
-const CHECKS: [Check; 4] = [
+const CHECKS: [Check; 9] = [
     Check { name: "ping", ready_only: false, run: |_| Ok(()) },
+    // Upstream asks whether its log is still written out; ours is written as it comes, and nothing waits for it.
+    Check { name: "log", ready_only: false, run: |_| Ok(()) },
     // Upstream's name for the store's check is etcd: probes and dashboards ask for it.
     Check { name: "etcd", ready_only: false, run: |api| api.registry.engine().health() },
+    Check { name: "etcd-readiness", ready_only: true, run: |api| api.registry.engine().health() },
+    // What upstream's caches hold is the table here, which is fed as long as the store is well.
+    Check { name: "informer-sync", ready_only: true, run: |api| api.registry.engine().health() },
+    Check { name: "poststarthook/start-system-namespaces-controller", ready_only: false, run: bootstrapped },
+    Check { name: "poststarthook/rbac/bootstrap-roles", ready_only: false, run: bootstrapped },
     Check {
-        name: "poststarthook/rbac/bootstrap-roles",
+        name: "poststarthook/scheduling/bootstrap-system-priority-classes",
         ready_only: false,
-        run: |api| {
-            let done = api.health.bootstrapped.load(Ordering::Acquire);
-            if done { Ok(()) } else { Err("the default roles are not written yet".into()) }
-        },
+        run: bootstrapped,
     },
     Check {
         name: "shutdown",
@@ -53,6 +57,11 @@ const CHECKS: [Check; 4] = [
     },
 ];
 
+fn bootstrapped(api: &Api) -> Result<(), String> {
+    let done = api.health.bootstrapped.load(Ordering::Acquire);
+    if done { Ok(()) } else { Err("the cluster's first objects are not written yet".into()) }
+}
+
 impl Health {
     pub fn set_bootstrapped(&self) {
         self.bootstrapped.store(true, Ordering::Release);
@@ -60,9 +69,10 @@ impl Health {
 
     /// `None` when the path is no health endpoint.
     pub fn serve(&self, api: &Api, path: &str, query: &Query<'_>) -> Option<Answer> {
-        let (endpoint, single) = match path.trim_start_matches('/').split_once('/') {
+        let path = path.strip_prefix('/')?;
+        let (endpoint, single) = match path.split_once('/') {
             Some((endpoint, single)) => (endpoint, Some(single)),
-            None => (path.trim_start_matches('/'), None),
+            None => (path, None),
         };
         let results = &self.results[ENDPOINTS.iter().position(|e| *e == endpoint)?];
         let checks = CHECKS.iter().zip(results).filter(|(c, _)| !c.ready_only || endpoint == "readyz");

@@ -113,48 +113,44 @@ fn split<'p, 'a>(
     query: &Query<'_>,
     keep: impl Fn(&'p str) -> Cow<'a, str>,
 ) -> Place<'a> {
-    // No path of the API has more parts; what a proxy passes on behind that is its own business.
+    // No path of the API has more parts; what a proxy passes on behind that is its own business. Empty ones count, as
+    // upstream counts them: they shift what follows.
     let mut parts = [""; 12];
     let mut count = 0;
-    for part in path.split('/').filter(|p| !p.is_empty()).take(parts.len()) {
+    let inner = path.trim_matches('/');
+    for part in inner.split('/').take(parts.len()).filter(|_| !inner.is_empty()) {
         parts[count] = part;
         count += 1;
     }
-    let mut parts = &parts[..count];
-    let mut next = || -> Option<&'p str> {
-        let (first, rest) = parts.split_first()?;
-        parts = rest;
-        Some(first)
-    };
-    let group = match next() {
-        Some("api") => "",
-        Some("apis") => match next() {
-            Some(group) => group,
-            None => return Place::Other,
-        },
+    let (group, mut version, mut parts) = match &parts[..count] {
+        ["api", version, rest @ ..] => ("", *version, rest),
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
         _ => return Place::Other,
     };
-    let Some(version) = next() else { return Place::Other };
-    let mut resource = next();
-    let old_watch = resource == Some("watch");
+    let old_watch = parts.first() == Some(&"watch");
     if old_watch {
-        resource = next();
+        parts = &parts[1..];
     }
-    let Some(mut resource) = resource else { return Place::Other };
-    let mut namespace = "";
-    let mut name = next().unwrap_or("");
-    let mut subresource = next().unwrap_or("");
-    // `namespaces/x/pods` is inside x; `namespaces`, `namespaces/x` and its subresources are the resource itself.
-    let inside = resource == "namespaces" && !matches!(subresource, "" | "status" | "finalize");
-    if inside {
-        namespace = name;
-        resource = subresource;
-        name = next().unwrap_or("");
-        subresource = next().unwrap_or("");
-    }
-    // Anything deeper belongs to proxies, which keep their own path.
-    if next().is_some() && subresource != "proxy" {
+    if parts.is_empty() {
         return Place::Other;
+    }
+    // `namespaces/x/pods` is inside x; `namespaces`, `namespaces/x` and its subresources are the resource itself.
+    let inside = matches!(parts, ["namespaces", _, third, ..] if !matches!(*third, "status" | "finalize"));
+    let mut namespace = "";
+    if inside {
+        namespace = parts[1];
+        parts = &parts[2..];
+    }
+    let part = |at: usize| parts.get(at).copied().unwrap_or("");
+    let (resource, name, subresource) = (part(0), part(1), part(2));
+    // What no route leads to is still asked for by the right to what it names: in no version, so nobody finds it.
+    // Anything deeper belongs to proxies, which keep their own path.
+    let routed = !path.starts_with("//")
+        && (parts.len() <= 3 || subresource == "proxy")
+        && (parts.len() == 1 || !name.is_empty())
+        && (parts.len() <= 2 || !subresource.is_empty());
+    if !routed {
+        version = "";
     }
     let verb = match (method.as_str(), name.is_empty()) {
         // Whatever the method: that is the right asked for, and only GET is served there.
@@ -236,6 +232,9 @@ mod tests {
             ),
             ("GET", "/api/v1/namespaces/a/pods/%2e%2e", "get", "a", "pods", "..", ""),
             ("GET", "/api/v1/namespaces/a/pods/x%2fy", "get", "a", "pods", "x", "y"),
+            ("GET", "/api/v1/namespaces//pods", "list", "", "pods", "", ""),
+            ("GET", "/api/v1/namespaces/a/pods/b/../../secrets", "get", "a", "pods", "b", ".."),
+            ("GET", "//api//v1//namespaces", "list", "", "v1", "", "namespaces"),
         ];
         for (method, path, verb, namespace, resource, name, subresource) in cases {
             let i = info(method, path).unwrap_or_else(|| panic!("{path}"));
@@ -245,6 +244,12 @@ mod tests {
                 "{path}"
             );
         }
+        let unrouted =
+            ["/api//v1/namespaces", "/api/v1//namespaces", "//api/v1/namespaces", "/api/v1/pods//log"];
+        for path in unrouted {
+            assert!(info("GET", path).is_some_and(|i| i.find(&Catalog::builtin()).is_none()), "{path}");
+        }
+        assert!(info("GET", "/api/v1/namespaces/a/pods/").is_some_and(|i| i.version == "v1"));
         assert!(info("GET", "/apis/apps/v1").is_none());
         assert!(info("GET", "/healthz").is_none());
     }

@@ -12,6 +12,7 @@ mod certificates;
 mod chain;
 mod component_statuses;
 mod connect;
+mod connection;
 mod discovery;
 mod follow;
 mod health;

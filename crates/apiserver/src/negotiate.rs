@@ -222,11 +222,19 @@ fn wants_pretty(headers: &HeaderMap, query: &Query<'_>) -> bool {
     ["curl", "Wget", "Mozilla"].iter().any(|browser| agent.starts_with(browser))
 }
 
+/// Of objects: upstream knows the bare name only, and takes one with a weight for another.
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(ACCEPT_ENCODING)
-        .iter()
-        .filter_map(|v| v.to_str().ok())
-        .flat_map(|v| v.split(','))
-        .any(|e| e.split(';').next().is_some_and(|name| name.trim() == "gzip"))
+    let wanted = headers.get(ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");
+    wanted.split(',').any(|e| e.trim() == "gzip")
+}
+
+/// Of documents and metrics: whatever weight it has, but none.
+pub fn weighs_gzip(headers: &HeaderMap) -> bool {
+    let wanted = headers.get(ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");
+    wanted.split(',').any(|entry| {
+        let (kind, params) = entry.split_once(';').unwrap_or((entry, ""));
+        let range = MediaRange { kind: kind.trim(), params };
+        let weight: f32 = range.param("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
+        range.kind == "gzip" && weight > 0.0
+    })
 }

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use catalog::Catalog;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, WWW_AUTHENTICATE};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
 use http::{Response, StatusCode};
 use object::{Status, Value};
 
@@ -33,7 +35,10 @@ pub fn json_bytes(code: u16, bytes: Bytes) -> Answer {
 }
 
 pub fn text(code: u16, text: impl Into<String>) -> Answer {
-    answer(code, "text/plain; charset=utf-8", text.into().into_bytes().into())
+    let mut answer = answer(code, "text/plain; charset=utf-8", text.into().into_bytes().into());
+    // Browsers must not take what was asked for, and comes back in a message, for a page.
+    answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
 }
 
 /// The 404 of paths that are no API at all.

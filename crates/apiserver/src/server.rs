@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use auth::pki::ServingCertificate;
 use auth::x509::{self, AcceptAnyClientCert, ClientCa, X509Error};
-use http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
+use env::Env;
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue};
 use http::{Method, Request, Version};
 use http_body::Body as _;
 use hyper::service::service_fn;
@@ -19,6 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::body::{Body, Lender, RequestBody};
 use crate::chain::{Api, Caller};
+use crate::connection::{Connection, Sending, UNREAD_BYTES, UNREAD_TIME, Wire};
 use crate::respond::Answer;
 use crate::shutdown::Shutdown;
 
@@ -31,8 +33,11 @@ const MAX_STREAMS: u32 = 1000;
 const MAX_HEADER_BYTES: usize = 1 << 20;
 /// Over HTTP/1.1 their number counts too; people of many groups come with a header for each.
 const MAX_HEADERS: usize = 1024;
-/// How long an answer waits for the rest of a request it does not need.
-const LINGER: Duration = Duration::from_secs(1);
+/// How much of a request it does not need an answer over HTTP/1.1 waits for, and how long, to keep the connection.
+const SPARE_BYTES: usize = 256 << 10;
+const SPARE_TIME: Duration = Duration::from_secs(1);
+/// How long a connection may take to end once it was told to.
+const PARTING: Duration = Duration::from_secs(5);
 /// Goes back as it came, so that a client finds its request in a log; made up where none came.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// How long requests under way may take once a shutdown has begun.
@@ -212,16 +217,23 @@ pub async fn serve_stream<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service_api = api.clone();
+    let env = api.registry().env().clone();
+    let connection = Connection::new(env.clone(), http2);
+    let (service_api, requests) = (api.clone(), connection.clone());
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
         let api = service_api.clone();
         let caller = caller(api.registry().env().now_seconds());
-        async move { Ok::<_, std::convert::Infallible>(answer(&api, &caller, request).await) }
+        let under_way = requests.begin();
+        let requests = requests.clone();
+        async move {
+            let answer = answer(&api, &requests, &caller, request).await;
+            Ok::<_, std::convert::Infallible>(answer.map(|body| Sending::new(body, under_way)))
+        }
     });
-    let io = TokioIo::new(stream);
+    let io = TokioIo::new(Wire::new(stream, connection.clone()));
     let mut shutdown = api.shutdown();
     if http2 {
-        let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+        let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_STREAMS)
             .initial_stream_window_size(256 * 1024)
@@ -229,34 +241,59 @@ where
             .keep_alive_interval(Some(Duration::from_secs(30)))
             .max_header_list_size(MAX_HEADER_BYTES as u32)
             .serve_connection(io, service);
-        drive(std::pin::pin!(connection), &mut shutdown, |c| c.graceful_shutdown()).await
+        let served = std::pin::pin!(served);
+        drive(&env, &connection, served, &mut shutdown, |c| c.graceful_shutdown()).await
     } else {
-        let connection = hyper::server::conn::http1::Builder::new()
+        let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
+            // A timer for each request would cost; the connection looks after itself.
             .header_read_timeout(None)
             .max_buf_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADERS)
             .serve_connection(io, service);
-        drive(std::pin::pin!(connection), &mut shutdown, |c| c.graceful_shutdown()).await
+        let served = std::pin::pin!(served);
+        drive(&env, &connection, served, &mut shutdown, |c| c.graceful_shutdown()).await
     }
 }
 
 /// One request of a connection, and what belongs to every answer that leaves by a socket.
-async fn answer(api: &Arc<Api>, caller: &Caller, request: Request<hyper::body::Incoming>) -> Answer {
+async fn answer(
+    api: &Arc<Api>,
+    connection: &Connection,
+    caller: &Caller,
+    request: Request<hyper::body::Incoming>,
+) -> Answer {
     let env = api.registry().env();
     let id = request.headers().get(&AUDIT_ID).filter(|id| !id.is_empty()).cloned();
     let head = request.method() == Method::HEAD;
-    // Only HTTP/2: over HTTP/1.1 hyper finishes or closes by itself, and to read would invite a client that waits to be asked.
-    let lent = request.version() == Version::HTTP_2 && !request.body().is_end_stream();
-    let mut answer = if lent {
+    let mut answer = if request.body().is_end_stream() {
+        api.handle(caller, request.map(RequestBody::Socket)).await
+    } else {
+        let http2 = request.version() == Version::HTTP_2;
+        let asks = request.headers().contains_key(EXPECT);
         let (parts, body) = request.into_parts();
         let (lender, body) = Lender::lend(body);
-        let answer = api.handle(caller, Request::from_parts(parts, body)).await;
-        // An answer before the end of the request's body resets the stream, and some clients then lose the answer.
-        let _ = env.timeout(LINGER, lender.drain()).await;
+        let mut answer = api.handle(caller, Request::from_parts(parts, body)).await;
+        // An answer before the end of its request: some clients lose it when they cannot send the rest.
+        match lender.left() {
+            None => {}
+            // To drop the rest would reset the stream; the answer need not wait for it.
+            Some(rest) if http2 => {
+                let clock = env.clone();
+                env.spawn("unread", async move {
+                    let _ = clock.timeout(UNREAD_TIME, rest.drain(UNREAD_BYTES)).await;
+                });
+            }
+            Some(rest) => {
+                // To read would invite a client that waits to be asked.
+                let all = !asks && env.timeout(SPARE_TIME, rest.drain(SPARE_BYTES)).await == Ok(true);
+                if !all {
+                    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                    connection.leave_unread();
+                }
+            }
+        }
         answer
-    } else {
-        api.handle(caller, request.map(RequestBody::Socket)).await
     };
     let id = id.or_else(|| HeaderValue::try_from(env.uuid()).ok());
     answer.headers_mut().extend(id.map(|id| (AUDIT_ID, id)));
@@ -270,9 +307,12 @@ async fn answer(api: &Arc<Api>, caller: &Caller, request: Request<hyper::body::I
     answer
 }
 
-/// Runs a connection to its end; told to finish what is under way once a shutdown begins.
+/// Runs a connection to its end; told to finish what is under way once a shutdown begins, or its client says nothing
+/// for too long.
 async fn drive<C>(
-    mut connection: std::pin::Pin<&mut C>,
+    env: &Env,
+    connection: &Connection,
+    mut served: std::pin::Pin<&mut C>,
     shutdown: &mut Shutdown,
     finish: impl Fn(std::pin::Pin<&mut C>),
 ) -> Result<(), String>
@@ -281,11 +321,18 @@ where
 {
     tokio::select! {
         biased;
-        ended = &mut connection => return ended.map_err(|e| e.to_string()),
-        () = shutdown.begun() => {}
+        ended = &mut served => return ended.map_err(|e| e.to_string()),
+        () = shutdown.begun() => {
+            finish(served.as_mut());
+            return served.await.map_err(|e| e.to_string());
+        }
+        () = connection.overdue() => {}
     }
-    finish(connection.as_mut());
-    connection.await.map_err(|e| e.to_string())
+    finish(served.as_mut());
+    match env.timeout(PARTING, served).await {
+        Ok(ended) => ended.map_err(|e| e.to_string()),
+        Err(_) => Err("the client said nothing for too long".to_owned()),
+    }
 }
 
 #[derive(Clone)]

@@ -95,6 +95,13 @@ async fn serve_resource(
     if !allowed.contains(verb) || !fits_path {
         return Err(Status::method_not_allowed());
     }
+    if resource.namespaced && info.inside && info.namespace.is_empty() {
+        // `namespaces//pods`: all of them can be read, but nothing can be one object's place.
+        let across = matches!(verb, Verbs::LIST | Verbs::WATCH) && info.name.is_empty();
+        if !across {
+            return Err(Status::bad_request("Namespace parameter required."));
+        }
+    }
     let request = Request {
         user,
         resource,
@@ -729,13 +736,20 @@ pub(crate) fn include(query: &Query<'_>) -> Result<Include, Status> {
 
 fn mark_gzip(answer: &mut Answer) {
     answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    answer.headers_mut().insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+    answer.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-/// The answer, packed if it is large and the client can unpack it.
-fn compressed(mut answer: Answer, headers: &HeaderMap) -> Answer {
-    let Body::Whole(Some(bytes)) = answer.body() else { return answer };
-    if bytes.len() > GZIP_FROM && accepts_gzip(headers) {
+/// The object, packed if it is large and the client can unpack it.
+fn compressed(answer: Answer, headers: &HeaderMap) -> Answer {
+    packed(answer, GZIP_FROM + 1, accepts_gzip(headers))
+}
+
+/// The answer, packed if it has so many bytes and that is `wanted`.
+pub(crate) fn packed(mut answer: Answer, from: usize, wanted: bool) -> Answer {
+    if let Body::Whole(Some(bytes)) = answer.body()
+        && bytes.len() >= from
+        && wanted
+    {
         *answer.body_mut() = gzip(bytes).into();
         mark_gzip(&mut answer);
     }

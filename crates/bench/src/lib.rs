@@ -16,7 +16,7 @@
 //!
 //! A new scenario is one file in `scenario/` and one row in `scenario::ALL`.
 //!
-//! This crate stands outside every world (ARCHITECTURE.md, invariant 8): it looks at a server through sockets from another
+//! This crate stands outside every world (ARCHITECTURE.md, invariant 7): it looks at a server through sockets from another
 //! process, so real clocks and blocking waits are its business. Hence the `allow` below.
 #![allow(clippy::disallowed_methods)]
 

@@ -13,7 +13,7 @@
 //! in one process, without kube-apiserver. Everything is made the same way every time: no clock, no chance.
 //!
 //! Like `bench`, this crate looks at servers through sockets from another process, outside every world (ARCHITECTURE.md,
-//! invariant 8): real clocks and threads are its business. Hence the `allow` below.
+//! invariant 7): real clocks and threads are its business. Hence the `allow` below.
 #![allow(clippy::disallowed_methods)]
 
 mod case;

@@ -7,6 +7,9 @@ use table::Obj;
 
 use crate::{Registry, store_failed};
 
+/// Others who write the same object are this often faster, at most; what fails then is not for want of luck.
+const ATTEMPTS: usize = 32;
+
 impl Registry {
     /// Writes what `make` makes of the object that stands there, again after each conflict. `make` must depend on
     /// nothing that changes without the object changing too.
@@ -17,7 +20,7 @@ impl Registry {
         make: impl Fn(Option<&Obj>) -> Vec<u8>,
     ) -> Result<(), Status> {
         let key: Key = storage.key("", name).into();
-        loop {
+        for _ in 0..ATTEMPTS {
             self.freshen().await?;
             let old = self.table().get(storage.id, &key);
             let value = make(old.as_deref());
@@ -34,5 +37,9 @@ impl Registry {
                 Err(error) => return Err(store_failed(error)),
             }
         }
+        // The table shows no object where the store has a value: somebody else wrote what we cannot read.
+        Err(Status::internal(format!(
+            "{key} cannot be written: other writers are faster, or its value is no object in JSON; if so, delete that key"
+        )))
     }
 }

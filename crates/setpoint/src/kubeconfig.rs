@@ -16,6 +16,11 @@ pub fn default_path(data_dir: &Path) -> PathBuf {
     data_dir.join("admin.kubeconfig")
 }
 
+/// Beside the keys it is made of: the server's own copy, wherever `--kubeconfig` put the other.
+pub fn copy_path(data_dir: &Path) -> PathBuf {
+    data_dir.join("pki").join("admin.kubeconfig")
+}
+
 /// Whether the file may be written: an earlier run's, or none, in a folder that exists.
 pub fn check(path: &Path) -> Result<()> {
     match std::fs::read(path) {
@@ -76,8 +81,11 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 pub fn print(matches: &ArgMatches) -> Result<()> {
-    let path = default_path(&cli::data_dir_of(matches));
-    let text = std::fs::read_to_string(&path).with_context(|| {
+    let data_dir = cli::data_dir_of(matches);
+    let path = default_path(&data_dir);
+    // A server of an earlier version left no copy.
+    let copy = std::fs::read_to_string(copy_path(&data_dir));
+    let text = copy.or_else(|_| std::fs::read_to_string(&path)).with_context(|| {
         format!(
             "no kubeconfig at {}: start a server on that data directory first (setpoint up --data-dir DIR), name the \
              directory with --data-dir, or read the file that the server's --kubeconfig named",

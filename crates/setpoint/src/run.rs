@@ -183,13 +183,27 @@ async fn serve(settings: Settings) -> Result<()> {
     api.advertise(Advertised { address: SocketAddr::new(advertised, bound.port()), host: host_name() });
     // Only now: a server that finds its port taken must leave the file of the one that runs there.
     kubeconfig::clear(&settings.kubeconfig)?;
-    api.bootstrap().await.map_err(|status| match engine.health() {
+    let copy = kubeconfig::copy_path(&settings.data_dir);
+    kubeconfig::clear(&copy)?;
+    let bootstrapped = tokio::select! {
+        biased;
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+        done = api.bootstrap() => Some(done),
+    };
+    let Some(bootstrapped) = bootstrapped else {
+        // What is half made is made when it starts again.
+        let _ = env.timeout(STOP, engine.close()).await;
+        return Ok(());
+    };
+    bootstrapped.map_err(|status| match engine.health() {
         Err(why) => anyhow!("{why}"),
         Ok(()) => anyhow!("cannot create the cluster's first objects: {}", status.message),
     })?;
 
     let url = server_url(bound);
     api.set_external_address(url.trim_start_matches("https://"));
+    kubeconfig::write(&copy, &pki.admin_kubeconfig(&url))?;
     kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
     let serving = env.spawn("server", server.run());
     let plane = loops::start(&env, &api, &settings.loops, settings.store.is_shared(), &host_name());
@@ -197,7 +211,9 @@ async fn serve(settings: Settings) -> Result<()> {
 
     let path = settings.kubeconfig.clone();
     let write_kubeconfig: WriteKubeconfig = Box::new(move |pki| {
-        kubeconfig::write(&path, &pki.admin_kubeconfig(&url)).map_err(|error| format!("{error:#}"))
+        let text = pki.admin_kubeconfig(&url);
+        let written = kubeconfig::write(&copy, &text).and_then(|()| kubeconfig::write(&path, &text));
+        written.map_err(|error| format!("{error:#}"))
     });
     let renewal = Renewal { pki, certificate, write_kubeconfig };
     let renewing = env.spawn("renewal", renewal.run(env.clone(), api.shutdown()));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use env::Env;
-use store::{DiskEngine, DiskOptions, Engine, MemoryEngine};
+use store::{DiskEngine, DiskOptions, Engine, MemoryEngine, State};
 use store_etcd::{ConnectError, TlsFiles};
 use table::Table;
 
@@ -89,7 +89,16 @@ impl StoreChoice {
             StoreChoice::Memory => Ok(MemoryEngine::open(table.clone())),
             StoreChoice::Disk => {
                 let dir = data_dir.join("store");
-                Ok(DiskEngine::open(&dir, table.clone(), DiskOptions::default())?)
+                let engine = DiskEngine::open(&dir, table.clone(), DiskOptions::default())?;
+                if let Some(unreadable) = table.unreadable() {
+                    engine.close().await;
+                    bail!(
+                        "cannot use the store in {}: {unreadable}; restore a backup (setpoint restore), or name another \
+                         directory with --data-dir",
+                        dir.display()
+                    );
+                }
+                Ok(engine)
             }
             StoreChoice::Etcd { urls, tls } => {
                 let config = tls.as_ref().map(TlsFiles::load).transpose().context(
@@ -114,6 +123,11 @@ impl StoreChoice {
                     Ok(engine) => Ok(engine),
                     // It says itself how to mend it.
                     Err(error @ ConnectError::WentBack(_)) => bail!("cannot use etcd at {at}: {error}"),
+                    Err(ConnectError::Unreadable(unreadable)) => bail!(
+                        "cannot use etcd at {at}: {unreadable}; name an etcd of its own with --store etcd:URL, or let \
+                         kube-apiserver write its objects again with --storage-media-type=application/json, or delete \
+                         with etcdctl what nobody needs"
+                    ),
                     Err(error) => Err(error).with_context(|| format!("cannot use etcd at {at}; {hint}")),
                 }
             }

@@ -79,8 +79,14 @@ impl Feed {
     pub async fn load(&self) -> Result<u64, LoadError> {
         let loaded = load(&self.client, &self.leases, &self.prefix).await?;
         self.check(&loaded)?;
-        tracing::info!(revision = loaded.revision, keys = loaded.entries.len(), "loaded from etcd");
+        let keys = loaded.entries.len();
         self.state.reset(Revision(loaded.revision), loaded.entries);
+        match self.state.unreadable() {
+            None => tracing::info!(revision = loaded.revision, keys, "loaded from etcd"),
+            Some(why) if self.shared.seen() > 0 => tracing::error!(%why, "loaded from etcd, but for some"),
+            // Whoever connects is told.
+            Some(_) => {}
+        }
         self.shared.forget_wanted();
         self.shared.set_cluster(loaded.cluster);
         self.shared.set_seen(loaded.revision);

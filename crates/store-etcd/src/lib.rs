@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use env::Env;
 use parking_lot::Mutex;
-use store::{BoxFuture, Commit, CommitError, Engine, Op, Revision, State};
+use store::{BoxFuture, Commit, CommitError, Engine, Op, Revision, State, Unreadable};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 
@@ -88,6 +88,9 @@ pub enum ConnectError {
     /// It holds an older state than was served.
     #[error("{0}")]
     WentBack(String),
+    /// Somebody else's data stand there.
+    #[error(transparent)]
+    Unreadable(Unreadable),
     #[error("{}: {source}", path.display())]
     Mark { path: PathBuf, source: std::io::Error },
 }
@@ -142,6 +145,7 @@ impl EtcdEngine {
             prefix: options.prefix,
             mark: mark.clone(),
         };
+        let state = feed.state.clone();
         let mut loaded = feed.load().await;
         for _ in 1..LOAD_ATTEMPTS {
             if !matches!(&loaded, Err(LoadError::Call(e)) if e.is_compacted()) {
@@ -153,6 +157,10 @@ impl EtcdEngine {
             LoadError::Call(error) => ConnectError::Load(error.to_string()),
             LoadError::Refused(why) => ConnectError::WentBack(why),
         })?;
+        // Before anything is noted or written: those keys would seem free, and whoever wrote them would lose them.
+        if let Some(unreadable) = state.unreadable() {
+            return Err(ConnectError::Unreadable(unreadable));
+        }
         let ticks = mark.as_ref().map(|mark| {
             let failed = |source| ConnectError::Mark { path: mark.path().to_owned(), source };
             note_on_thread(mark.clone(), shared.clone()).map_err(failed)

@@ -97,6 +97,34 @@ pub trait State: Send + Sync {
     /// Changes in revision order. All changes of one revision come in one call. `upto` is the last revision
     /// that is now complete (it may be higher than the last change's).
     fn publish(&self, changes: Vec<Change>, upto: Revision);
+    /// What the last reset could not read and left out, if anything.
+    fn unreadable(&self) -> Option<Unreadable> {
+        None
+    }
+}
+
+/// Values somebody else wrote, in a form that is none of ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} holds {}, not JSON{}", self.form(), self.others())]
+pub struct Unreadable {
+    /// The first of them.
+    pub key: Key,
+    /// The way kube-apiserver writes unless it is told otherwise.
+    pub protobuf: bool,
+    pub count: usize,
+}
+
+impl Unreadable {
+    fn form(&self) -> &'static str {
+        if self.protobuf { "an object in protobuf, as kube-apiserver writes it" } else { "no object" }
+    }
+
+    fn others(&self) -> String {
+        match self.count {
+            0 | 1 => String::new(),
+            count => format!(", and so do {} other keys", count - 1),
+        }
+    }
 }
 
 /// A store of keys and values with one ordered log.

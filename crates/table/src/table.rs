@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use catalog::{Catalog, StorageId};
 use env::Env;
 use parking_lot::{Mutex, RwLock};
-use store::{Change, Entry, Key, Revision, State};
+use store::{Change, Entry, Key, Revision, State, Unreadable};
 use tokio::sync::watch;
 
 use crate::history::{Due, HISTORY_BYTES, History};
@@ -37,6 +37,8 @@ pub struct Table {
     history_bytes: usize,
     /// There may be indexes made on demand.
     indexed: AtomicBool,
+    /// Guards what the last reset left out.
+    unreadable: Mutex<Option<Unreadable>>,
     /// Tells those who wait for a revision that has not come yet.
     news: watch::Sender<u64>,
 }
@@ -96,6 +98,7 @@ impl Table {
             history: Mutex::default(),
             history_bytes,
             indexed: AtomicBool::new(false),
+            unreadable: Mutex::default(),
             news: watch::Sender::new(0),
         })
     }
@@ -337,14 +340,22 @@ impl State for Table {
 
     fn reset(&self, revision: Revision, entries: Vec<Entry>) {
         let mut fresh: Vec<Shard> = self.catalog.storages().iter().map(Shard::new).collect();
+        let mut unreadable: Option<Unreadable> = None;
         for entry in entries {
             let Some((storage, _)) = self.catalog.storage_of_key(&entry.key) else { continue };
             let row = self.catalog.storage(storage);
             match Obj::publish(row, &entry.key, &entry.value, entry.revision, entry.expires_at) {
                 Ok(obj) => fresh[storage.0 as usize].load(Arc::new(obj)),
-                Err(_) => tracing::error!(key = &*entry.key, "not an object in JSON: left out"),
+                Err(_) => {
+                    let first = || {
+                        let protobuf = entry.value.starts_with(b"k8s\0");
+                        Unreadable { key: entry.key.clone(), protobuf, count: 0 }
+                    };
+                    unreadable.get_or_insert_with(first).count += 1;
+                }
             }
         }
+        *self.unreadable.lock() = unreadable;
         let mut guards: Vec<_> = self.shards.iter().map(|c| c.shard.write()).collect();
         for (guard, shard) in guards.iter_mut().zip(fresh) {
             **guard = shard;
@@ -358,6 +369,10 @@ impl State for Table {
         for cell in &self.shards {
             cell.sleepers.lock().ring_everyone();
         }
+    }
+
+    fn unreadable(&self) -> Option<Unreadable> {
+        self.unreadable.lock().clone()
     }
 
     fn publish(&self, changes: Vec<Change>, upto: Revision) {

@@ -64,6 +64,9 @@ impl State for Recorded {
     fn reset(&self, revision: Revision, entries: Vec<Entry>) {
         self.table.reset(revision, entries);
     }
+    fn unreadable(&self) -> Option<store::Unreadable> {
+        self.table.unreadable()
+    }
     fn publish(&self, changes: Vec<Change>, upto: Revision) {
         let mut lines = self.journal.lines.lock();
         for Change { revision, key, value, .. } in &changes {

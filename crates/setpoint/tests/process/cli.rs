@@ -226,6 +226,29 @@ fn kubeconfig_prints_what_the_server_wrote() {
 }
 
 #[test]
+fn kubeconfig_is_printed_wherever_the_server_wrote_it() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let chosen = folder.path().join("chosen");
+    // An earlier run's file, for another port.
+    Proc::start(&data).stop();
+    let mut command = Command::new(SETPOINT);
+    command
+        .args(["server", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(&data)
+        .arg("--kubeconfig")
+        .arg(&chosen);
+    let mut server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the server is ready", || chosen.exists());
+    let output = run(Command::new(SETPOINT).args(["kubeconfig", "--data-dir"]).arg(&data));
+    let wrote = std::fs::read_to_string(&chosen).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), wrote);
+}
+
+#[test]
 fn reset_deletes_our_data_and_nothing_else() {
     let folder = folder();
     let data = folder.path().join("data");

@@ -80,6 +80,25 @@ impl Etcd {
         Some((entry, value))
     }
 
+    /// Writes past every server.
+    pub fn put(&self, key: &str, value: &[u8]) {
+        let body = json!({"key": BASE64_STANDARD.encode(key), "value": BASE64_STANDARD.encode(value)});
+        self.post("/v3/kv/put", &body).expect("etcd answers");
+    }
+
+    /// The bytes that stand there.
+    pub fn bytes(&self, key: &str) -> Option<Vec<u8>> {
+        let answer = self.post("/v3/kv/range", &json!({"key": BASE64_STANDARD.encode(key)}))?;
+        // An empty value is left out of the answer.
+        answer["kvs"]
+            .get(0)
+            .map(|entry| BASE64_STANDARD.decode(entry["value"].as_str().unwrap_or("")).unwrap())
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The seconds a lease was granted for.
     pub fn granted_seconds(&self, lease: &Value) -> u64 {
         let answer = self.post("/v3/lease/timetolive", &json!({"ID": lease})).unwrap();

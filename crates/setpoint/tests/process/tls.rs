@@ -175,7 +175,18 @@ fn answers_arrive_whole_whatever_the_request_was() {
         assert_eq!(curl(&server, &[version, "-I"], maps).0, "405");
         // Refused before the body is read: the refusal must reach the client all the same.
         for body in ["{}", &large] {
-            let post = [version, "-X", "POST", "-H", "content-type: application/json", "--data-binary", body];
+            // Sent at once: curl must not wait to be asked.
+            let post = [
+                version,
+                "-X",
+                "POST",
+                "-H",
+                "Expect:",
+                "-H",
+                "content-type: application/json",
+                "--data-binary",
+                body,
+            ];
             for _ in 0..5 {
                 assert_eq!(curl(&server, &post, &format!("{maps}/a")).0, "405", "{version}");
             }

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -15,16 +16,27 @@ use crate::harness::{PATIENCE, Proc};
 
 /// An HTTP/1.1 connection with the administrator's certificate.
 pub async fn connect(server: &Proc) -> TlsStream<TcpStream> {
+    let key = PrivateKeyDer::from_pem_file(server.pki("admin.key")).unwrap();
+    let chain = vec![certificate(&server.pki("admin.crt"))];
+    dial(server, trusting(server).with_client_auth_cert(chain, key).unwrap()).await
+}
+
+/// The same without a certificate.
+pub async fn connect_as_nobody(server: &Proc) -> TlsStream<TcpStream> {
+    dial(server, trusting(server).with_no_client_auth()).await
+}
+
+fn trusting(server: &Proc) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate(&server.pki("ca.crt"))).unwrap();
-    let key = PrivateKeyDer::from_pem_file(server.pki("admin.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
-        .with_client_auth_cert(vec![certificate(&server.pki("admin.crt"))], key)
-        .unwrap();
+}
+
+async fn dial(server: &Proc, config: ClientConfig) -> TlsStream<TcpStream> {
     let stream = TcpStream::connect(server.address()).await.unwrap();
     let name = ServerName::try_from("127.0.0.1").unwrap();
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()

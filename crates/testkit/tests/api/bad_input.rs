@@ -177,10 +177,43 @@ async fn odd_parameters_get_upstreams_status() {
         ("/api/v2/pods", 404),
         ("/api/v1/nopes", 404),
         ("/api/v1/namespaces/default/pods/a/b/c/d", 404),
-        ("//api//v1//namespaces", 200),
+        ("//api//v1//namespaces", 404),
+        ("/api//v1/namespaces", 404),
+        ("/api/v1//namespaces", 404),
+        ("//api/v1/namespaces", 404),
+        ("//healthz", 404),
+        ("/healthz/", 404),
+        ("/readyz/", 404),
+        ("/metrics/", 404),
+        ("/api/v1/namespaces/", 200),
+        ("/version/", 200),
+        ("/readyz/informer-sync", 200),
+        ("/livez/informer-sync", 404),
+        ("/healthz/log", 200),
+        // A client that was given no namespace asks like this.
+        ("/api/v1/namespaces//configmaps", 200),
+        ("/api/v1/namespaces//configmaps/a0", 400),
     ] {
         assert_eq!(cluster.get(path).await.status, status, "{path}");
     }
+    cluster.post(MAPS, json!({"metadata": {"name": "a0"}})).await.ok(201);
+    let everywhere = cluster.get("/api/v1/namespaces//configmaps").await.ok(200);
+    let all = cluster.get("/api/v1/configmaps").await.ok(200);
+    assert_eq!(everywhere["items"], all["items"]);
+    let nowhere = json!({"metadata": {"name": "nowhere"}});
+    assert_eq!(cluster.post("/api/v1/namespaces//configmaps", nowhere).await.status, 400);
+    for method in ["DELETE", "POST", "PUT"] {
+        let reply = cluster.request(method, "/version").send().await;
+        assert_eq!(
+            (reply.status, reply.json()["reason"].as_str()),
+            (405, Some("MethodNotAllowed")),
+            "{method}"
+        );
+    }
+    // A path that leads nowhere is refused by the right to what it begins with.
+    let jane = auth::UserInfo::new("jane", &[]);
+    let reply = cluster.request("GET", format!("{MAPS}/a0/../../secrets")).by(jane).send().await;
+    assert_eq!(reply.status, 403, "{}", reply.text());
     cluster.shutdown().await;
 }
 

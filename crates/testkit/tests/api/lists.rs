@@ -431,3 +431,32 @@ async fn metadata_of_the_wrong_number_is_not_acceptable() {
     }
     cluster.shutdown().await;
 }
+
+#[tokio::test]
+async fn what_is_large_is_compressed_for_who_takes_it() {
+    let cluster = TestCluster::start().await;
+    let large = "x".repeat(200 << 10);
+    cluster.post(MAPS, json!({"metadata": {"name": "large"}, "data": {"x": large}})).await.ok(201);
+    let packed = async |path: &str, wanted: &str| {
+        let reply = cluster.request("GET", path).header("Accept-Encoding", wanted).send().await;
+        assert_eq!(reply.status, 200, "{path}");
+        reply.headers.get("content-encoding").is_some_and(|e| e == "gzip")
+    };
+    let one = format!("{MAPS}/large");
+    let documents = ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1", "/metrics"];
+    for path in documents.into_iter().chain([MAPS, one.as_str()]) {
+        assert!(packed(path, "gzip").await, "{path}");
+        assert!(packed(path, "deflate, gzip").await, "{path}");
+        for unwanted in ["gzip;q=0", "gzip; q=0.0", "identity", ""] {
+            assert!(!packed(path, unwanted).await, "{path} for {unwanted:?}");
+        }
+    }
+    // Upstream takes a weight for a part of the name where objects are concerned, and only there.
+    assert!(packed("/openapi/v2", "gzip;q=0.5").await);
+    assert!(!packed(&one, "gzip;q=0.5").await);
+    let plain = cluster.get("/openapi/v2").await.bytes.len();
+    let small =
+        cluster.request("GET", "/openapi/v2").header("Accept-Encoding", "gzip").send().await.bytes.len();
+    assert!(small * 3 < plain, "{small} of {plain} bytes");
+    cluster.shutdown().await;
+}

@@ -15,6 +15,7 @@ mod differential;
 mod golden_admission;
 mod golden_errors;
 mod golden_watches;
+mod half_open;
 mod identity;
 mod kinds;
 mod kubeconfigs;

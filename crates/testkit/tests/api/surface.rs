@@ -45,6 +45,7 @@ async fn discovery_lists_the_catalogue_and_nothing_else() {
     for root in ["/api", "/apis"] {
         let all = cluster.request("GET", root).accept(accept).send().await.ok(200);
         assert_eq!(all["kind"], json!("APIGroupDiscoveryList"));
+        assert!(!all.to_string().contains("creationTimestamp"), "nothing here was ever created");
         for group in all["items"].as_array().unwrap() {
             for version in group["versions"].as_array().unwrap() {
                 counted += version["resources"].as_array().unwrap().len();
@@ -62,7 +63,11 @@ async fn discovery_lists_the_catalogue_and_nothing_else() {
 async fn health_version_and_metrics_are_upstreams() {
     let cluster = TestCluster::simulated(61).await;
     for path in ["/healthz", "/livez", "/readyz"] {
-        assert_eq!(cluster.get(path).await.text(), "ok");
+        let reply = cluster.get(path).await;
+        assert_eq!(
+            (reply.text().as_str(), &reply.headers["x-content-type-options"]),
+            ("ok", &"nosniff".parse().unwrap())
+        );
         let told = cluster.get(format!("{path}?verbose")).await.text();
         assert!(told.starts_with("[+]ping ok\n") && told.ends_with("check passed\n"), "{told}");
         for line in told.lines().filter_map(|l| l.strip_prefix("[+]")) {
@@ -72,6 +77,9 @@ async fn health_version_and_metrics_are_upstreams() {
     }
     let version = cluster.get("/version").await.ok(200);
     assert_eq!((&version["major"], &version["minor"]), (&json!("1"), &json!("36")));
+    assert_eq!((&version["emulationMajor"], &version["emulationMinor"]), (&json!("1"), &json!("36")));
+    let compatible = (&version["minCompatibilityMajor"], &version["minCompatibilityMinor"]);
+    assert_eq!(compatible, (&json!("1"), &json!("35")));
     let ours = version["gitVersion"].as_str().unwrap();
     assert!(ours.starts_with(apiserver::KUBERNETES_VERSION), "{ours}");
     cluster.get("/api/v1/namespaces/default/configmaps").await.ok(200);

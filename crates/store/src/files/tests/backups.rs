@@ -65,6 +65,7 @@ fn an_interrupted_restore_is_not_opened() {
 
 /// Somebody writes one revision after the other while `read` reads. What that is given waits until so many are
 /// acknowledged, as a busy machine lets the writer come to nothing otherwise, and tells how many are.
+#[allow(clippy::disallowed_methods, reason = "a reader beside a writer, in one process")]
 fn under_a_writer(mut files: Files, read: impl FnOnce(&dyn Fn(u64) -> u64)) {
     /// A reader that panics ends the writer too: a scope waits for all its threads.
     struct StopOnDrop<'a>(&'a AtomicBool);

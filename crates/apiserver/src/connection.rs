@@ -1,0 +1,240 @@
+//! One connection between and after its requests: how long it may say nothing, and what it reads before it closes.
+//!
+//! ```text
+//!  opened ──> a header is awaited (32 s) ──> requests under way ──> idle (90 s) ──first byte──> a header is awaited
+//!  closing with a request unread: our side is shut, theirs is read and forgotten for a while, so that no reset
+//!  overtakes the answer
+//! ```
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use env::Env;
+use http_body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+use crate::body::Body;
+
+/// Upstream's limits: how long a request's header may take, and how long a connection may be kept between requests.
+const HEADER: Duration = Duration::from_secs(32);
+const IDLE: Duration = Duration::from_secs(90);
+/// What is read of a request nobody wants, once it is answered. Bodies from there on are cut off upstream too.
+pub const UNREAD_BYTES: usize = 10 << 20;
+/// How long that may take in all, and how long it may stand still.
+pub const UNREAD_TIME: Duration = Duration::from_secs(10);
+const UNREAD_PAUSE: Duration = Duration::from_secs(1);
+
+/// What a connection's tasks know together.
+pub struct Connection {
+    env: Env,
+    http2: bool,
+    opened: Instant,
+    under_way: AtomicUsize,
+    /// Part of a header has come, or the first one is awaited.
+    heading: AtomicBool,
+    /// When that wait began, or the connection became idle; milliseconds since it was opened.
+    waiting_since: AtomicU64,
+    /// An answer left before its request was read.
+    unread: AtomicBool,
+}
+
+impl Connection {
+    pub fn new(env: Env, http2: bool) -> Arc<Connection> {
+        Arc::new(Connection {
+            opened: env.monotonic(),
+            env,
+            http2,
+            under_way: AtomicUsize::new(0),
+            heading: AtomicBool::new(true),
+            waiting_since: AtomicU64::new(0),
+            unread: AtomicBool::new(false),
+        })
+    }
+
+    /// A request has come; it is under way until what is given is dropped.
+    pub fn begin(self: &Arc<Connection>) -> UnderWay {
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        self.heading.store(false, Ordering::Release);
+        UnderWay(self.clone())
+    }
+
+    /// The rest of a request stays unread: what still comes is waited for when the connection closes.
+    pub fn leave_unread(&self) {
+        self.unread.store(true, Ordering::Release);
+    }
+
+    /// Resolves once the client has let us wait too long. Looks now and then instead of setting a timer for each
+    /// request, so it may be late by as much as a header may take.
+    pub async fn overdue(&self) {
+        loop {
+            let now = self.env.monotonic();
+            let mut look = now + HEADER;
+            if self.under_way.load(Ordering::Acquire) == 0 {
+                let limit = if self.heading.load(Ordering::Acquire) { HEADER } else { IDLE };
+                let since = Duration::from_millis(self.waiting_since.load(Ordering::Acquire));
+                let deadline = self.opened + since + limit;
+                if now >= deadline {
+                    return;
+                }
+                look = look.min(deadline);
+            }
+            self.env.sleep_until(look).await;
+        }
+    }
+
+    fn heard(&self) {
+        // Over HTTP/2 a byte may be a ping's.
+        if !self.http2 && self.under_way.load(Ordering::Acquire) == 0 && !self.heading.load(Ordering::Acquire)
+        {
+            self.wait_from_now();
+            self.heading.store(true, Ordering::Release);
+        }
+    }
+
+    fn wait_from_now(&self) {
+        let since = self.env.monotonic().duration_since(self.opened).as_millis() as u64;
+        self.waiting_since.store(since, Ordering::Release);
+    }
+}
+
+/// A request that is under way.
+pub struct UnderWay(Arc<Connection>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.wait_from_now();
+        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// An answer's body, whose request is under way until its last byte.
+pub struct Sending {
+    body: Body,
+    _under_way: UnderWay,
+}
+
+impl Sending {
+    pub fn new(body: Body, under_way: UnderWay) -> Sending {
+        Sending { body, _under_way: under_way }
+    }
+}
+
+impl http_body::Body for Sending {
+    type Data = bytes::Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<bytes::Bytes>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A connection's bytes. To shut it down is to let the other side finish first, where that is owed.
+pub struct Wire<S> {
+    io: S,
+    connection: Arc<Connection>,
+    lingering: Option<Box<Lingering>>,
+}
+
+/// Our side is shut; theirs is read and forgotten, within limits.
+struct Lingering {
+    left: usize,
+    ends: Pin<Box<Sleep>>,
+    pause: Pin<Box<Sleep>>,
+    buffer: [u8; 16 << 10],
+}
+
+impl<S> Wire<S> {
+    pub fn new(io: S, connection: Arc<Connection>) -> Wire<S> {
+        Wire { io, connection, lingering: None }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        let outcome = Pin::new(&mut self.io).poll_read(cx, buf);
+        if buf.filled().len() > before {
+            self.connection.heard();
+        }
+        outcome
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+    }
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let wire = self.get_mut();
+        let lingering = match &mut wire.lingering {
+            Some(lingering) => lingering,
+            none => {
+                ready!(Pin::new(&mut wire.io).poll_shutdown(cx))?;
+                if !wire.connection.unread.load(Ordering::Acquire) {
+                    return Poll::Ready(Ok(()));
+                }
+                none.insert(Lingering::new(&wire.connection.env))
+            }
+        };
+        lingering.poll(&wire.connection.env, Pin::new(&mut wire.io), cx).map(Ok)
+    }
+}
+
+impl Lingering {
+    fn new(env: &Env) -> Box<Lingering> {
+        let now = env.monotonic();
+        Box::new(Lingering {
+            left: UNREAD_BYTES,
+            ends: Box::pin(env.sleep_until(now + UNREAD_TIME)),
+            pause: Box::pin(env.sleep_until(now + UNREAD_PAUSE)),
+            buffer: [0; 16 << 10],
+        })
+    }
+
+    /// However it ends, the connection closes then.
+    fn poll(&mut self, env: &Env, mut io: Pin<&mut impl AsyncRead>, cx: &mut Context<'_>) -> Poll<()> {
+        while self.left > 0 && self.ends.as_mut().poll(cx).is_pending() {
+            let mut buf = ReadBuf::new(&mut self.buffer);
+            match io.as_mut().poll_read(cx, &mut buf) {
+                Poll::Pending => return self.pause.as_mut().poll(cx),
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
+                    self.left = self.left.saturating_sub(buf.filled().len());
+                    self.pause.as_mut().reset(env.monotonic() + UNREAD_PAUSE);
+                }
+                Poll::Ready(_) => break,
+            }
+        }
+        Poll::Ready(())
+    }
+}
