@@ -1,4 +1,4 @@
-//! Microseconds per document: `cargo run --release -p codec --example speed`.
+//! Microseconds per document: `cargo run --release -p codec --example documents`.
 
 use catalog::{Catalog, Schema, TypeId};
 use codec::json;

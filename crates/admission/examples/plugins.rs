@@ -1,4 +1,4 @@
-//! What all plugins together cost a new pod: `cargo run --release -p admission --example speed`.
+//! What all plugins together cost a new pod: `cargo run --release -p admission --example plugins`.
 
 use std::sync::Arc;
 use std::time::Duration;
