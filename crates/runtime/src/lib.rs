@@ -59,7 +59,7 @@
 //! **[`retry`]**: another wrote first: read again, decide again. Conflicts are normal.
 //!
 //! **[`Recorder`]**: events for people. Never waited for; the same again is counted, similar ones are combined, too many are
-//! dropped.
+//! dropped. **[`SeriesRecorder`]** is the newer form (events.k8s.io), as the scheduler writes it: the same again is a series.
 //!
 //! **[`Elector`]**: where several processes run the same loops, one leads and the others wait for its lease to end.
 //!
