@@ -6,6 +6,8 @@ pub const BINDINGS: Gvr = Gvr::new("", "v1", "bindings");
 pub const CONFIG_MAPS: Gvr = Gvr::new("", "v1", "configmaps");
 pub const ENDPOINTS: Gvr = Gvr::new("", "v1", "endpoints");
 pub const EVENTS: Gvr = Gvr::new("", "v1", "events");
+/// The same events under their newer name and form.
+pub const EVENTS_V1: Gvr = Gvr::new("events.k8s.io", "v1", "events");
 pub const NAMESPACES: Gvr = Gvr::new("", "v1", "namespaces");
 pub const NODES: Gvr = Gvr::new("", "v1", "nodes");
 pub const PODS: Gvr = Gvr::new("", "v1", "pods");

@@ -16,6 +16,7 @@ mod nodelifecycle;
 mod poddisruptionbudget;
 mod podgc;
 mod pods;
+mod port_order;
 mod replicaset;
 mod replicationcontroller;
 mod rootca;

@@ -38,7 +38,11 @@ struct Budgets {
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
-    let (client, recorder) = context.identity("disruption-controller", &mut tasks);
+    let client = context.clients.controller("disruption-controller");
+    // Its events, unlike those of all other loops, do not bear its name.
+    let (recorder, task) =
+        Recorder::start(&context.env, client.clone(), "controllermanager", context.stop.clone());
+    tasks.push(task);
     let of = |resource| context.informers.of(resource);
     let (budgets, pods) = (of(POD_DISRUPTION_BUDGETS), of(PODS));
     let owners = [REPLICATION_CONTROLLERS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS].map(of);

@@ -24,6 +24,7 @@ struct World {
     clock: Clock,
     /// Guards the state of the one random stream; held for a few instructions.
     rng: Mutex<Rng>,
+    hostname: String,
 }
 
 enum Clock {
@@ -42,7 +43,11 @@ impl Env {
         // A missing /dev/urandom would leave ids guessable: better not to start at all.
         getrandom(&mut seed);
         Env {
-            world: Arc::new(World { clock: Clock::Machine, rng: Mutex::new(Rng(u64::from_le_bytes(seed))) }),
+            world: Arc::new(World {
+                clock: Clock::Machine,
+                rng: Mutex::new(Rng(u64::from_le_bytes(seed))),
+                hostname: machine_name(),
+            }),
         }
     }
 
@@ -51,7 +56,13 @@ impl Env {
     pub fn simulated(seed: u64) -> Env {
         // 2026-01-01T00:00:00Z: any fixed instant does.
         let clock = Clock::Virtual { epoch_nanos: 1_767_225_600_000_000_000, start: Instant::now() };
-        Env { world: Arc::new(World { clock, rng: Mutex::new(Rng(seed)) }) }
+        let hostname = "simulated".to_owned();
+        Env { world: Arc::new(World { clock, rng: Mutex::new(Rng(seed)), hostname }) }
+    }
+
+    /// What the machine is called; the same in every simulated world.
+    pub fn hostname(&self) -> &str {
+        &self.world.hostname
     }
 
     /// Unix nanoseconds of the wall clock.
@@ -159,6 +170,14 @@ fn getrandom(into: &mut [u8]) {
     std::fs::File::open("/dev/urandom")
         .and_then(|mut f| f.read_exact(into))
         .expect("/dev/urandom exists on every machine we run on");
+}
+
+/// Asked once: a process does not change its name when the machine does.
+fn machine_name() -> String {
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = kernel.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
 }
 
 #[cfg(test)]

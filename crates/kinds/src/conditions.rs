@@ -36,6 +36,9 @@ pub fn set(object: &mut Value, condition: &Condition<'_>, now: i64) {
     }
     if let Some(generation) = condition.observed_generation {
         here.set("observedGeneration", generation);
+    } else {
+        // The condition is said anew: what the one before saw is not what this one saw.
+        here.remove("observedGeneration");
     }
 }
 

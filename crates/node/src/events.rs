@@ -99,6 +99,7 @@ async fn write(mut records: mpsc::Receiver<Record>, stop: Stop) {
         let namespace = if record.about.namespace.is_empty() { "default" } else { &record.about.namespace };
         let event = EventBody {
             component: "kubelet",
+            reporting: "kubelet",
             host: &record.host,
             about: &record.about,
             severity: record.severity,

@@ -59,7 +59,7 @@
 //! **[`retry`]**: another wrote first: read again, decide again. Conflicts are normal.
 //!
 //! **[`Recorder`]**: events for people. Never waited for; the same again is counted, similar ones are combined, too many are
-//! dropped.
+//! dropped. **[`SeriesRecorder`]** is the newer form (events.k8s.io), as the scheduler writes it: the same again is a series.
 //!
 //! **[`Elector`]**: where several processes run the same loops, one leads and the others wait for its lease to end.
 //!
@@ -184,6 +184,7 @@ mod informer;
 mod informers;
 mod key;
 mod metrics;
+mod order;
 mod own_writes;
 pub mod owners;
 pub mod queue;
@@ -213,9 +214,10 @@ pub use informer::{Handler, Informer, Loss, Notice, QueueKind, Registration};
 pub use informers::{BY_CONTROLLER, Informers};
 pub use key::Key;
 pub use metrics::Histogram;
+pub use order::{CONDITIONS_ORDER, conditions_with};
 pub use own_writes::OwnWrites;
 pub use queue::WorkQueue;
-pub use recorder::{EventBody, ObjectRef, Recorder, Severity};
+pub use recorder::{EventBody, ObjectRef, Recorder, SeriesRecorder, Severity, Telling};
 pub use reflector::{Reflector, Scope};
 pub use stop::{Stop, Stopper};
 pub use trigger::{Change, Trigger};

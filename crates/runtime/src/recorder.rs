@@ -2,6 +2,7 @@
 
 mod correlate;
 mod lru;
+mod series;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,8 @@ use parking_lot::Mutex;
 use table::Obj;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+
+pub use series::{SeriesRecorder, Telling};
 
 use crate::Stop;
 use correlate::{Correlator, Observed};
@@ -90,6 +93,8 @@ impl ObjectRef {
 /// An event as it is written, whoever tells it.
 pub struct EventBody<'a> {
     pub component: &'a str,
+    /// Who reports it: the component, and nobody where similar events are combined.
+    pub reporting: &'a str,
     /// The node that tells it; empty where that does not matter.
     pub host: &'a str,
     pub about: &'a ObjectRef,
@@ -120,7 +125,7 @@ impl EventBody<'_> {
         root.set("firstTimestamp", seconds(self.first_nanos));
         root.set("lastTimestamp", seconds(self.last_nanos));
         root.set("count", Value::Int(self.count));
-        root.set("reportingComponent", self.component);
+        root.set("reportingComponent", self.reporting);
         root.set("reportingInstance", self.host);
         root.set("source", source);
         event
@@ -253,6 +258,8 @@ impl Writer {
         for _ in 0..NAMES {
             let event = EventBody {
                 component: &self.component,
+                // client-go makes the combined event anew and leaves this out.
+                reporting: if observed.combined { "" } else { &self.component },
                 host: "",
                 about: &record.about,
                 severity: record.severity,

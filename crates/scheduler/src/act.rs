@@ -7,7 +7,7 @@ use client::resources::PODS;
 use client::{Answer, Client, DeleteOptions, Patch};
 use env::Env;
 use object::{Map, Status, Value, time};
-use runtime::{ObjectRef, Recorder, Severity};
+use runtime::{CONDITIONS_ORDER, Informer, ObjectRef, SeriesRecorder, Severity, Telling, conditions_with};
 use store::Revision;
 use table::Obj;
 
@@ -26,7 +26,9 @@ const MAX_NOTE: usize = 1024;
 pub struct Hands {
     pub env: Env,
     pub client: Arc<dyn Client>,
-    pub recorder: Recorder,
+    pub recorder: SeriesRecorder,
+    /// What is known of them now; it may be more than what was decided on.
+    pub pods: Arc<Informer>,
 }
 
 impl Hands {
@@ -44,13 +46,21 @@ impl Hands {
         to.set("kind", "Node");
         to.set("name", node.to_owned());
         let target = PODS.at(pod.namespace(), &pod.name).sub("binding");
+        let about = self.reference(pod.namespace(), &pod.name, &pod.uid);
         self.bounded(self.client.act(target, binding)).await?;
         let message = format!("Successfully assigned {} to {node}", pod.key());
-        self.tell(pod, Severity::Normal, "Scheduled", message);
+        self.recorder.tell(Telling {
+            about,
+            related: None,
+            severity: Severity::Normal,
+            reason: "Scheduled",
+            action: "Binding",
+            note: cut(message),
+        });
         Ok(())
     }
 
-    /// What there is to say about why a pod has no node; `None` where that was said already.
+    /// What the pod's status has to say about why it has no node; `None` where it says so already.
     pub fn explanation(&self, failure: &Failure) -> Option<Map> {
         let pod = &failure.pod;
         let known = pod.scheduled.as_ref();
@@ -58,7 +68,6 @@ impl Hands {
             c.status == "False" && c.reason == failure.reason && c.message == failure.message
         });
         let nominated = failure.nominated_node.as_ref().filter(|node| **node != pod.nominated_node);
-        // Differs from kube-scheduler, which repeats itself: while nothing changes, nothing is written.
         if said && nominated.is_none() {
             return None;
         }
@@ -81,11 +90,23 @@ impl Hands {
         Some(status)
     }
 
-    /// Says it, unless the pod has a node by now: `known` is the newest of it that was seen, and only that version and
+    /// Every attempt that fails is told; what is the same again becomes a series.
+    pub fn tell_failure(&self, failure: &Failure, known: &Obj) {
+        let pod = &failure.pod;
+        self.recorder.tell(Telling {
+            about: reference(pod.namespace(), &pod.name, &pod.uid, Some(known)),
+            related: None,
+            severity: Severity::Warning,
+            reason: "FailedScheduling",
+            action: "Scheduling",
+            note: cut(failure.message.clone()),
+        });
+    }
+
+    /// Says it in the status, unless the pod has a node by now: `known` is the newest of it that was seen, and only that version and
     /// newer ones without a node are written to. Another scheduler of the same name may have bound it.
     pub async fn explain(&self, failure: &Failure, status: Map, known: &Obj) -> Result<(), Status> {
         let pod = &failure.pod;
-        self.tell(pod, Severity::Warning, "FailedScheduling", failure.message.clone());
         let mut version = known.revision();
         for _ in 1..MAX_TRIES {
             let result = self.patch_status(pod, Some(version), status.clone()).await;
@@ -112,14 +133,29 @@ impl Hands {
     /// Deletes a pod to make room for another, and says so on it first.
     pub async fn evict(&self, victim: &Placed, for_pod: &Pod, node: &str) -> Result<(), Status> {
         let (namespace, name) = (&victim.class.namespace, &victim.name);
+        let related = Some(self.reference(for_pod.namespace(), &for_pod.name, &for_pod.uid));
         let mut condition = Map::default();
         condition.set("type", "DisruptionTarget");
         condition.set("status", "True");
         condition.set("reason", "PreemptionByScheduler");
         let words = "preempting to accommodate a higher priority pod";
         condition.set("message", format!("{}: {words}", for_pod.scheduler_name));
-        condition.set("lastTransitionTime", self.now());
         let mut status = Map::default();
+        let mut since = self.now();
+        let known = self.known(namespace, name, &victim.uid);
+        if let Some(pod) = known.as_deref().map(runtime::tree) {
+            let there = pod.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default();
+            let before = there.iter().find(|c| c.str_at(&["type"]) == Some("DisruptionTarget"));
+            let before = before.filter(|c| c.str_at(&["status"]) == Some("True"));
+            if let Some(time) = before.and_then(|c| c.str_at(&["lastTransitionTime"])) {
+                time.clone_into(&mut since);
+            }
+            if let Some(generation) = pod.at(&["metadata", "generation"]).and_then(Value::as_int) {
+                condition.set("observedGeneration", generation);
+            }
+            status.set(CONDITIONS_ORDER, conditions_with(&pod, "DisruptionTarget"));
+        }
+        condition.set("lastTransitionTime", since);
         status.set("conditions", vec![Value::Map(condition)]);
         // A conflict may be with somebody else's write, and the victim still there: it is not taken for gone.
         let gone = |answer: Result<(), Status>| if is_missing(&answer) { Ok(()) } else { answer };
@@ -127,21 +163,24 @@ impl Hands {
         let options = DeleteOptions { uid: Some(victim.uid.to_string()), ..DeleteOptions::default() };
         gone(self.bounded(self.client.delete(PODS.at(namespace, name), options)).await)?;
         let message = format!("Preempted by pod {} on node {node}", for_pod.uid);
-        let about = reference(namespace, name, &victim.uid);
-        self.recorder.event_on(about, Severity::Normal, "Preempted", message);
+        self.recorder.tell(Telling {
+            about: reference(namespace, name, &victim.uid, known.as_deref()),
+            related,
+            severity: Severity::Normal,
+            reason: "Preempted",
+            action: "Preempting",
+            note: message,
+        });
         Ok(())
     }
 
-    fn tell(&self, pod: &Pod, severity: Severity, reason: &str, mut message: String) {
-        if message.len() > MAX_NOTE {
-            let mut end = MAX_NOTE - " ...".len();
-            while !message.is_char_boundary(end) {
-                end -= 1;
-            }
-            message.truncate(end);
-            message.push_str(" ...");
-        }
-        self.recorder.event_on(reference(pod.namespace(), &pod.name, &pod.uid), severity, reason, message);
+    /// The pod as it was seen last; another one of that name is not it.
+    fn known(&self, namespace: &str, name: &str, uid: &str) -> Option<Arc<Obj>> {
+        self.pods.store().get(namespace, name).filter(|known| known.uid() == uid)
+    }
+
+    fn reference(&self, namespace: &str, name: &str, uid: &str) -> ObjectRef {
+        reference(namespace, name, uid, self.known(namespace, name, uid).as_deref())
     }
 
     async fn patch_status(&self, pod: &Pod, version: Option<Revision>, status: Map) -> Result<(), Status> {
@@ -189,14 +228,26 @@ fn nominated_value(node: &str) -> Value {
     if node.is_empty() { Value::Null } else { node.into() }
 }
 
-fn reference(namespace: &str, name: &str, uid: &str) -> ObjectRef {
+fn cut(mut note: String) -> String {
+    if note.len() > MAX_NOTE {
+        let mut end = MAX_NOTE - " ...".len();
+        while !note.is_char_boundary(end) {
+            end -= 1;
+        }
+        note.truncate(end);
+        note.push_str(" ...");
+    }
+    note
+}
+
+fn reference(namespace: &str, name: &str, uid: &str, known: Option<&Obj>) -> ObjectRef {
     ObjectRef {
         api_version: "v1".to_owned(),
         kind: "Pod".to_owned(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         uid: uid.to_owned(),
-        resource_version: String::new(),
+        resource_version: known.map(|known| known.revision().to_string()).unwrap_or_default(),
         field_path: String::new(),
     }
 }

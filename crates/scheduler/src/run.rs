@@ -24,7 +24,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use object::Status;
 use parking_lot::Mutex;
-use runtime::{Informer, Informers, Recorder, Stop, tree};
+use runtime::{Informer, Informers, SeriesRecorder, Stop, tree};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
@@ -81,9 +81,10 @@ pub fn start(
     let mut hands = BTreeMap::new();
     for profile in &config.profiles {
         let name = profile.scheduler_name.to_string();
-        let (recorder, task) = Recorder::start(env, client.clone(), &name, stop.clone());
+        let (recorder, task) = SeriesRecorder::start(env, client.clone(), &name, stop.clone());
         tasks.push(task);
-        hands.insert(name, Hands { env: env.clone(), client: client.clone(), recorder });
+        let pods = informers.of(PODS);
+        hands.insert(name, Hands { env: env.clone(), client: client.clone(), recorder, pods });
     }
     let inbox = Arc::new(Inbox::default());
     let watched: Vec<Arc<Informer>> = WATCHED.iter().map(|resource| informers.of(*resource)).collect();
@@ -240,14 +241,15 @@ impl Task {
     fn explain(&mut self, failure: Arc<Failure>) {
         let pod = &failure.pod;
         let Some(hands) = self.hands.get(&*pod.scheduler_name).cloned() else { return };
-        let Some(status) = hands.explanation(&failure) else {
-            self.shown.ended(&pod.uid, || "said already".to_owned());
-            return;
-        };
         // The informer may know more than what was taken in: then that is what the next decision is about.
         let known = self.pods.store().get(pod.namespace(), &pod.name);
         let Some(known) = known.filter(|known| known.uid() == &*pod.uid && !is_bound(known)) else {
             self.shown.ended(&pod.uid, || "it has a node by now, or is gone".to_owned());
+            return;
+        };
+        hands.tell_failure(&failure, &known);
+        let Some(status) = hands.explanation(&failure) else {
+            self.shown.ended(&pod.uid, || "said already".to_owned());
             return;
         };
         self.in_flight.push(self.env.spawn("explain", async move {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kinds::pod::view::PodView;
 use object::{Map, Value};
 
+use crate::port_order;
 use crate::services::{Family, HEADLESS, ServiceView, Target, addresses, may_be_endpoint, parse_ip};
 
 /// More addresses than this are cut off.
@@ -114,6 +115,9 @@ pub fn repack(subsets: &[Subset]) -> Vec<Subset> {
     }
     let subset = |(addresses, ports): (Vec<(AddressKey, bool)>, Vec<Port>)| {
         let mut subset = Subset { ports, ..Subset::default() };
+        subset.ports.sort_by_key(|port| {
+            port_order::in_endpoints(&port.name, port.port, &port.protocol, port.app_protocol.as_deref())
+        });
         for (key, ready) in addresses {
             let list = if ready { &mut subset.addresses } else { &mut subset.not_ready };
             list.extend(all.get(&key).map(|address| (*address).clone()));

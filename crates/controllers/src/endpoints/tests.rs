@@ -26,7 +26,7 @@ fn pods_with_the_same_ports_share_a_subset() {
     assert_eq!(ips(&subsets[0].addresses), ["10.0.0.1", "10.0.0.2"]);
     assert_eq!(ips(&subsets[0].not_ready), ["10.0.0.3"]);
     let ports: Vec<_> = subsets[0].ports.iter().map(|port| (port.name.as_str(), port.port)).collect();
-    assert_eq!(ports, [("admin", 9000), ("http", 8080)]);
+    assert_eq!(ports, [("http", 8080), ("admin", 9000)]);
 }
 
 #[test]

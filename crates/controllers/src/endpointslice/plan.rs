@@ -207,9 +207,9 @@ fn groups(
     let mut groups: BTreeMap<Vec<Port>, Group> = BTreeMap::new();
     let mut skipped = Vec::new();
     for member in members.iter().filter(|member| may_be_endpoint(&member.pod, true)) {
-        let ports = ports(service, &member.pod);
+        let ports = port_key(&ports(service, &member.pod));
         let group =
-            groups.entry(port_key(&ports)).or_insert_with(|| Group { ports, endpoints: BTreeMap::new() });
+            groups.entry(ports.clone()).or_insert_with(|| Group { ports, endpoints: BTreeMap::new() });
         if member.node == NodeOfPod::Missing && !service.publish_not_ready {
             skipped.push(format!(
                 "skipping Pod {} for Service {}/{}: Node {} Not Found",

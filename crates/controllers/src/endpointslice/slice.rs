@@ -6,6 +6,7 @@ use std::sync::Arc;
 use object::{Map, Value};
 use table::Obj;
 
+use crate::port_order;
 use crate::services::Target;
 
 /// One line of a slice.
@@ -62,10 +63,12 @@ pub fn slice_view(slice: &Obj) -> Arc<SliceView> {
     slice.view(|slice| SliceView::read(&runtime::tree(slice)))
 }
 
-/// Slices with the same ports hold endpoints of one group, in whatever order the ports stand.
+/// Slices with the same ports hold endpoints of one group, in whatever order the ports stand. New ones have them in this.
 pub fn port_key(ports: &[Port]) -> Vec<Port> {
     let mut key = ports.to_vec();
-    key.sort();
+    key.sort_by_key(|port| {
+        port_order::in_slice(&port.name, port.port, &port.protocol, port.app_protocol.as_deref())
+    });
     key
 }
 

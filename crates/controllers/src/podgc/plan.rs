@@ -126,6 +126,7 @@ pub fn failed_patch(pod: &Value, why: Why, now: i64) -> Value {
         if let Some(generation) = generation {
             condition.set("observedGeneration", generation);
         }
+        status.set(runtime::CONDITIONS_ORDER, runtime::conditions_with(pod, "DisruptionTarget"));
         status.set("conditions", vec![Value::Map(condition)]);
     }
     patch

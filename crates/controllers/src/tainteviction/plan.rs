@@ -125,7 +125,9 @@ pub fn mark(pod: &Value, now: &str) -> Option<Value> {
     }
     let mut patch = Value::map();
     patch.map_at(&["metadata"]).set("uid", pod.str_at(&["metadata", "uid"]).unwrap_or("").to_owned());
-    patch.map_at(&["status"]).set("conditions", Value::List(vec![Value::Map(condition)]));
+    let status = patch.map_at(&["status"]);
+    status.set(runtime::CONDITIONS_ORDER, runtime::conditions_with(pod, "DisruptionTarget"));
+    status.set("conditions", Value::List(vec![Value::Map(condition)]));
     Some(patch)
 }
 

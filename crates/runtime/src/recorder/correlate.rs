@@ -31,6 +31,8 @@ pub struct Observed {
     pub first_nanos: u128,
     /// More than one: the event is there already and is patched.
     pub count: u64,
+    /// Stands for events that differ by their message.
+    pub combined: bool,
     /// Where this is remembered.
     pub key: u128,
 }
@@ -104,6 +106,7 @@ impl Correlator {
             name: seen.name.clone(),
             first_nanos: seen.first_nanos,
             count: seen.count,
+            combined,
             key,
         };
         let bucket = self.sources.entry(hash(&source), || Bucket { tokens: SPAM_BURST, filled: now });
@@ -136,7 +139,7 @@ impl Bucket {
 }
 
 /// The texts themselves would be most of what is remembered.
-fn hash(of: &impl Hash) -> u128 {
+pub(super) fn hash(of: &impl Hash) -> u128 {
     let half = |salt: u8| {
         let mut hasher = DefaultHasher::new();
         salt.hash(&mut hasher);

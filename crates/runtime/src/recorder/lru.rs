@@ -31,6 +31,21 @@ impl<V> Lru<V> {
         &mut entry.1
     }
 
+    pub fn get(&self, key: u128) -> Option<&V> {
+        self.entries.get(&key).map(|(_, value)| value)
+    }
+
+    pub fn remove(&mut self, key: u128) {
+        if let Some((used, _)) = self.entries.remove(&key) {
+            self.used.remove(&used);
+        }
+    }
+
+    /// All keys, the one not asked for longest first.
+    pub fn keys(&self) -> Vec<u128> {
+        self.used.values().copied().collect()
+    }
+
     #[cfg(test)]
     pub fn len(&self) -> usize {
         assert_eq!(self.entries.len(), self.used.len());

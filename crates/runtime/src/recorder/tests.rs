@@ -124,6 +124,17 @@ async fn an_event_without_a_free_name_is_dropped_and_the_next_is_not_counted_on_
 }
 
 #[tokio::test(start_paused = true)]
+async fn combined_events_are_reported_by_nobody() {
+    let rig = rig();
+    (0..10).for_each(|n| rig.say(&format!("try {n}")));
+    rig.pause(1).await;
+    assert!(rig.sent(9, &["message"]).starts_with("(combined from similar events): "));
+    assert_eq!(rig.sent(9, &["reportingComponent"]), "");
+    assert_eq!(rig.sent(9, &["source", "component"]), "test-controller");
+    assert_eq!(rig.sent(8, &["reportingComponent"]), "test-controller");
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_of_one_moment_have_names_of_their_own() {
     let rig = rig();
     rig.say("one");

@@ -62,7 +62,10 @@ async fn a_budget_counts_the_pods_its_selector_fits() {
     cluster.delete(format!("{PODS}/a?gracePeriodSeconds=0")).await.ok(200);
     told(&cluster, "one pod", [1, 1, 1, 0]).await;
     let events = items(&cluster, EVENTS).await;
-    assert!(events.iter().any(|e| e["reason"] == "NoPods" && e["message"] == "No matching pods found"));
+    let no_pods = events.iter().find(|e| e["reason"] == "NoPods").unwrap();
+    assert_eq!(no_pods["message"], "No matching pods found");
+    assert_eq!(no_pods["source"]["component"], "controllermanager");
+    assert_eq!(no_pods["reportingComponent"], "controllermanager");
     steady(&cluster).await;
     plane.stop().await;
     cluster.shutdown().await;

@@ -71,6 +71,7 @@ async fn a_silent_node_is_tainted_and_its_pods_evicted_after_their_toleration() 
     let target = condition(&pod, "DisruptionTarget");
     assert_eq!((&target["status"], &target["reason"]), (&json!("True"), &json!("DeletionByTaintManager")));
     assert_eq!(target["message"], "Taint manager: deleting due to NoExecute taint");
+    assert_eq!(pod["status"]["conditions"].as_array().unwrap().last(), Some(target), "behind the others");
     for pod in ["stays", "tolerant"] {
         let pod = world.get(&format!("{PODS}/{pod}")).await;
         assert!(pod["metadata"]["deletionTimestamp"].is_null());

@@ -34,6 +34,8 @@ async fn pods_of_a_node_that_is_gone_fail_and_go() {
     }
     pod(&cluster, "a", json!({"nodeName": "n1"})).await;
     pod(&cluster, "b", json!({"nodeName": "n2"})).await;
+    let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    cluster.merge(format!("{PODS}/a/status"), ready).await.ok(200);
     // It stays to be looked at.
     let finalizer = json!({"metadata": {"finalizers": ["example.com/look"]}});
     cluster.merge(format!("{PODS}/a"), finalizer).await.ok(200);
@@ -48,6 +50,7 @@ async fn pods_of_a_node_that_is_gone_fail_and_go() {
     let condition = conditions.iter().find(|c| c["type"] == "DisruptionTarget").unwrap();
     assert_eq!((&condition["status"], &condition["reason"]), (&json!("True"), &json!("DeletionByPodGC")));
     assert_eq!(condition["message"], "PodGC: node no longer exists");
+    assert_eq!((conditions.len() > 1, conditions.last()), (true, Some(condition)), "behind the others");
     assert_eq!(cluster.get(format!("{PODS}/b")).await.json()["status"]["phase"], "Running");
     steady(&cluster).await;
     plane.stop().await;

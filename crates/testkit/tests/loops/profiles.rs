@@ -91,7 +91,7 @@ async fn each_profile_places_its_own_pods_by_its_own_plugins_and_weights() {
     let events = events["items"].as_array().cloned().unwrap_or_default();
     for (name, _) in expected {
         let told = events.iter().find(|e| e["reason"] == "Scheduled" && e["involvedObject"]["name"] == name);
-        assert_eq!(told.expect("it is told")["source"]["component"], name);
+        assert_eq!(told.expect("it is told")["reportingComponent"], name);
     }
     running.stop().await;
     cluster.shutdown().await;

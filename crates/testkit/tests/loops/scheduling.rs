@@ -97,12 +97,16 @@ fn condition<'a>(pod: &'a Value, kind: &str) -> &'a Value {
     conditions.and_then(|all| all.iter().find(|c| c["type"] == kind)).unwrap_or(&Value::Null)
 }
 
-async fn messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
+async fn events(cluster: &TestCluster, reason: &str) -> Vec<Value> {
     cluster.env().sleep(Duration::from_millis(100)).await;
     let events = cluster.get("/api/v1/namespaces/default/events").await.json();
     let all = events["items"].as_array().cloned().unwrap_or_default();
-    let of = all.iter().filter(|e| e["reason"] == reason);
-    of.map(|e| e["message"].as_str().unwrap_or("").to_owned()).collect()
+    all.into_iter().filter(|e| e["reason"] == reason).collect()
+}
+
+async fn messages(cluster: &TestCluster, reason: &str) -> Vec<String> {
+    let events = events(cluster, reason).await;
+    events.iter().map(|e| e["message"].as_str().unwrap_or("").to_owned()).collect()
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,6 +118,22 @@ async fn a_pod_is_bound_and_the_story_is_told() {
     let bound = until(&cluster, "a", "got a node", |p| on(p) == "n1").await;
     assert_eq!(condition(&bound, "PodScheduled")["status"], "True");
     assert_eq!(messages(&cluster, "Scheduled").await, ["Successfully assigned default/a to n1"]);
+    // Read as a core event, written as one of events.k8s.io.
+    let event = &events(&cluster, "Scheduled").await[0];
+    for (member, wanted) in [
+        ("action", json!("Binding")),
+        ("reportingComponent", json!("default-scheduler")),
+        ("reportingInstance", json!("default-scheduler-simulated")),
+        ("source", json!({})),
+        ("firstTimestamp", json!(null)),
+        ("lastTimestamp", json!(null)),
+        ("count", json!(null)),
+        ("series", json!(null)),
+    ] {
+        assert_eq!(event[member], wanted, "{member} of {event}");
+    }
+    assert!(event["eventTime"].is_string());
+    assert!(event["involvedObject"]["resourceVersion"].is_string());
     assert_eq!(running.scheduler.metrics.attempts("scheduled"), 1);
     running.stop().await;
     cluster.shutdown().await;
@@ -147,6 +167,39 @@ async fn a_pod_that_cannot_be_placed_says_why_and_wakes_when_it_can() {
         .await
         .ok(200);
     until(&cluster, "b", "got the node", |p| on(p) == "n1").await;
+    running.stop().await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_fails_again_and_again_is_told_of_in_a_series() {
+    let cluster = TestCluster::simulated(21).await;
+    add_node(&cluster, "n1", json!({})).await;
+    let running = start(&cluster);
+    cluster.post(PODS, pod("big", "3")).await.ok(201);
+    until(&cluster, "big", "said why", |p| condition(p, "PodScheduled")["status"] == "False").await;
+    // Looked at again every five minutes; the condition was written after the first event, so the second is of another
+    // version of the pod, and the third makes a series.
+    cluster.env().sleep(Duration::from_secs(17 * 60)).await;
+    let told = events(&cluster, "FailedScheduling").await;
+    let counts: Vec<&Value> = told.iter().map(|e| &e["series"]["count"]).collect();
+    assert_eq!(counts, [&json!(null), &json!(2)], "{told:#?}");
+    assert!(told.iter().all(|e| e["action"] == "Scheduling"));
+    // While the series goes on it is written every half hour, and nothing else is.
+    let before = cluster.api().registry().table().revision().0;
+    cluster.env().sleep(Duration::from_secs(40 * 60)).await;
+    assert_eq!(cluster.api().registry().table().revision().0 - before, 1);
+
+    cluster
+        .merge(format!("{NODES}/n1/status"), json!({"status": {"allocatable": {"cpu": "4"}}}))
+        .await
+        .ok(200);
+    let bound = until(&cluster, "big", "got a node", |p| on(p) == "n1").await;
+    let scheduled = condition(&bound, "PodScheduled");
+    assert_eq!(scheduled["status"], "True");
+    for member in ["observedGeneration", "reason", "message"] {
+        assert!(scheduled.get(member).is_none(), "{scheduled}");
+    }
     running.stop().await;
     cluster.shutdown().await;
 }
@@ -188,6 +241,11 @@ async fn a_more_important_pod_makes_room_and_waits_for_it() {
     let disrupted = condition(&victim, "DisruptionTarget");
     assert_eq!(disrupted["reason"], "PreemptionByScheduler");
     assert_eq!(disrupted["message"], "default-scheduler: preempting to accommodate a higher priority pod");
+    assert_eq!(disrupted["observedGeneration"], 1);
+    assert_eq!(victim["status"]["conditions"].as_array().unwrap().last(), Some(disrupted));
+    let told = &events(&cluster, "Preempted").await[0];
+    assert_eq!((&told["action"], &told["related"]["name"]), (&json!("Preempting"), &json!("high")));
+    assert_eq!(told["involvedObject"]["name"], "low");
     let uid = get_pod(&cluster, "high").await["metadata"]["uid"].as_str().unwrap().to_owned();
     assert_eq!(messages(&cluster, "Preempted").await, [format!("Preempted by pod {uid} on node n1")]);
 
@@ -320,6 +378,8 @@ async fn a_scheduler_that_starts_later_goes_on_where_another_stopped() {
     let bound = pods["items"].as_array().unwrap().iter().filter(|p| on(p) == "n1").count();
     assert_eq!(bound, 2, "two cpus are two pods");
     let writes = |c: &TestCluster| c.api().registry().table().revision();
+    // The third is looked at again after five minutes, and its event becomes a series.
+    cluster.env().sleep(Duration::from_secs(400)).await;
     let before = writes(&cluster);
     cluster.env().sleep(Duration::from_secs(900)).await;
     assert_eq!(writes(&cluster), before, "nothing changes, nothing is written");
