@@ -97,7 +97,7 @@ async fn tokens_outlive_a_restart_and_count_where_the_key_is_given() {
     let (_, answer) =
         call(&client, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", Some(review)).await;
     let error = answer["status"]["error"].as_str().unwrap();
-    assert!(error.starts_with("service account UID ("), "{error}");
+    assert!(error.starts_with("[invalid bearer token, service account UID ("), "{error}");
 }
 
 #[test]
