@@ -25,9 +25,9 @@ pub fn hold_alike(a: &Value, b: &Value, names: &[&str]) -> bool {
         (Value::Map(a), Value::Map(b)) => {
             let has = |map: &Map, name: &str| map.get(name).is_some_and(|value| !value.is_null());
             names.iter().all(|name| has(a, name) == has(b, name))
-                && a.iter().all(|(name, a)| b.get(name).is_none_or(|b| hold_alike(a, b, names)))
+                && deep(|| a.iter().all(|(name, a)| b.get(name).is_none_or(|b| hold_alike(a, b, names))))
         }
-        (Value::List(a), Value::List(b)) => a.iter().zip(b).all(|(a, b)| hold_alike(a, b, names)),
+        (Value::List(a), Value::List(b)) => deep(|| a.iter().zip(b).all(|(a, b)| hold_alike(a, b, names))),
         _ => true,
     }
 }
