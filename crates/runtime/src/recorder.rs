@@ -37,6 +37,15 @@ pub enum Severity {
     Warning,
 }
 
+impl Severity {
+    fn as_str(self) -> &'static str {
+        match self {
+            Severity::Normal => "Normal",
+            Severity::Warning => "Warning",
+        }
+    }
+}
+
 /// What an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
@@ -50,6 +59,11 @@ pub struct ObjectRef {
 }
 
 impl ObjectRef {
+    /// Where events about it live: `default` if it has no namespace.
+    fn event_namespace(&self) -> &str {
+        if self.namespace.is_empty() { "default" } else { &self.namespace }
+    }
+
     /// Kind and apiVersion are read from the object's own body.
     pub fn of(catalog: &catalog::Catalog, resource: Gvr, obj: &Obj) -> ObjectRef {
         let kind =
@@ -121,7 +135,7 @@ impl EventBody<'_> {
         root.set("involvedObject", self.about.to_value());
         root.set("reason", self.reason);
         root.set("message", self.message);
-        root.set("type", if self.severity == Severity::Normal { "Normal" } else { "Warning" });
+        root.set("type", self.severity.as_str());
         root.set("firstTimestamp", seconds(self.first_nanos));
         root.set("lastTimestamp", seconds(self.last_nanos));
         root.set("count", Value::Int(self.count));
@@ -139,8 +153,22 @@ pub struct Recorder {
     client: Arc<dyn Client>,
     component: String,
     queue: mpsc::Sender<Record>,
-    /// Guards the time of the last event: no two have the same, for their names come from it.
+    times: Times,
+}
+
+/// When events were told. No two have the same time, for their names come from it.
+#[derive(Clone, Default)]
+struct Times {
+    /// Guards the last one given.
     last_nanos: Arc<Mutex<u128>>,
+}
+
+impl Times {
+    fn next(&self, env: &Env) -> u128 {
+        let mut last = self.last_nanos.lock();
+        *last = env.now_nanos().max(*last + 1);
+        *last
+    }
 }
 
 struct Record {
@@ -165,7 +193,7 @@ impl Recorder {
             client: client.clone(),
             component: component.to_owned(),
             queue,
-            last_nanos: Arc::default(),
+            times: Times::default(),
         };
         let task = env.spawn("events", write(env.clone(), client, component.to_owned(), records, stop));
         (recorder, task)
@@ -184,11 +212,7 @@ impl Recorder {
     }
 
     pub fn event_on(&self, about: ObjectRef, severity: Severity, reason: &str, message: impl Into<String>) {
-        let at_nanos = {
-            let mut last = self.last_nanos.lock();
-            *last = self.env.now_nanos().max(*last + 1);
-            *last
-        };
+        let at_nanos = self.times.next(&self.env);
         let record = Record { about, severity, reason: reason.to_owned(), message: message.into(), at_nanos };
         if self.queue.try_send(record).is_err() {
             tracing::debug!(component = self.component, reason, "too many events, one was dropped");
@@ -244,8 +268,7 @@ impl Writer {
     }
 
     async fn send(&mut self, record: &Record, observed: &Observed) -> Result<(), Status> {
-        // Events about what has no namespace live in `default`.
-        let namespace = if record.about.namespace.is_empty() { "default" } else { &record.about.namespace };
+        let namespace = record.about.event_namespace();
         if observed.count > 1 {
             let patch = Patch::Strategic(more_of_it(record, observed));
             match self.client.patch(EVENTS.at(namespace, &observed.name), patch).await {

@@ -74,6 +74,15 @@ pub struct Scripted {
 }
 
 impl Scripted {
+    /// What the n-th body or patch said at a path; `-` for nothing.
+    pub fn said(&self, n: usize, path: &[&str]) -> String {
+        match self.sent.lock()[n].at(path) {
+            Some(Value::Int(i)) => i.to_string(),
+            Some(value) => value.as_str().unwrap_or("?").to_owned(),
+            None => "-".to_owned(),
+        }
+    }
+
     pub fn new(script: Vec<Say>) -> Arc<Scripted> {
         Arc::new(Scripted {
             catalog: Arc::new(Catalog::builtin()),

@@ -15,13 +15,12 @@ use client::resources::EVENTS_V1;
 use client::{Client, Patch};
 use env::Env;
 use object::{Map, Status, Value, time};
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::correlate::hash;
 use super::lru::Lru;
-use super::{BETWEEN_TRIES, NAMES, ObjectRef, QUEUE, Severity, TRIES, event_name};
+use super::{BETWEEN_TRIES, NAMES, ObjectRef, QUEUE, Severity, TRIES, Times, event_name};
 use crate::Stop;
 
 /// So many events may become series; the ones not told longest are forgotten.
@@ -47,8 +46,7 @@ pub struct Telling {
 pub struct SeriesRecorder {
     env: Env,
     queue: mpsc::Sender<Record>,
-    /// Guards the time of the last event: no two have the same, for their names come from it.
-    last_nanos: Arc<Mutex<u128>>,
+    times: Times,
 }
 
 #[derive(Clone)]
@@ -74,15 +72,11 @@ impl SeriesRecorder {
             known: Lru::new(REMEMBERED),
         };
         let task = env.spawn("event-series", writer.run(records, stop));
-        (SeriesRecorder { env: env.clone(), queue, last_nanos: Arc::default() }, task)
+        (SeriesRecorder { env: env.clone(), queue, times: Times::default() }, task)
     }
 
     pub fn tell(&self, told: Telling) {
-        let at_nanos = {
-            let mut last = self.last_nanos.lock();
-            *last = self.env.now_nanos().max(*last + 1);
-            *last
-        };
+        let at_nanos = self.times.next(&self.env);
         let reason = told.reason;
         if self.queue.try_send(Record { told, at_nanos }).is_err() {
             tracing::debug!(reason, "too many events, one was dropped");
@@ -216,9 +210,8 @@ impl Writer {
     }
 
     async fn write(&mut self, key: u128, event: &Known) -> Result<(), Status> {
-        // Events about what has no namespace live in `default`.
         let about = &event.first.told.about;
-        let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
+        let namespace = about.event_namespace();
         if let Some(series) = event.series {
             let mut patch = Map::default();
             patch.set("series", series.to_value());
@@ -271,7 +264,7 @@ impl Writer {
             root.set("related", related.to_value());
         }
         root.set("note", told.note.clone());
-        root.set("type", if told.severity == Severity::Normal { "Normal" } else { "Warning" });
+        root.set("type", told.severity.as_str());
         body
     }
 }

@@ -30,12 +30,7 @@ impl Rig {
         self.env.sleep(Duration::from_secs(seconds)).await;
     }
     fn sent(&self, n: usize, path: &[&str]) -> String {
-        let sent = self.client.sent.lock();
-        match sent[n].at(path) {
-            Some(Value::Int(i)) => i.to_string(),
-            Some(value) => value.as_str().unwrap_or("?").to_owned(),
-            None => "-".to_owned(),
-        }
+        self.client.said(n, path)
     }
 }
 

@@ -37,12 +37,7 @@ impl Rig {
         self.env.sleep(Duration::from_secs(minutes * 60)).await;
     }
     fn sent(&self, n: usize, path: &[&str]) -> String {
-        let sent = self.client.sent.lock();
-        match sent[n].at(path) {
-            Some(Value::Int(i)) => i.to_string(),
-            Some(value) => value.as_str().unwrap_or("?").to_owned(),
-            None => "-".to_owned(),
-        }
+        self.client.said(n, path)
     }
     fn calls(&self) -> Vec<String> {
         self.client.log().iter().map(|call| call.split(' ').next().unwrap_or("").to_owned()).collect()
