@@ -20,26 +20,21 @@ use crate::scan::{Places, Span, scan};
 
 /// One key at one revision. GET, LIST and WATCH copy from its body; nobody encodes it again.
 ///
-/// There is one per stored object, so every byte of the header counts: what few objects have is in `extra`, and
-/// places that follow from others are not kept.
+/// There is one per stored object, so every byte of the header counts (with its two counters it fills 64): what few
+/// objects have is in `extra`, and places that follow from others are not kept.
 pub struct Obj {
     /// The body, and behind it the key: one allocation, and the table is ordered by what its objects hold.
     text: Box<[u8]>,
     revision: Revision,
-    extra: Option<Box<Extra>>,
-    /// Other forms (another served version, protobuf), each made when first asked for and gone with this version. Guards a
-    /// list of at most two for each served version; most objects are never asked for one and have no list.
-    forms: OnceBox<Mutex<Forms>>,
-    /// Where the revision's text was put in, to be cut out again for the stored value.
-    splice_start: u32,
-    body_len: u32,
+    /// Made with the object, or when first needed.
+    extra: OnceBox<Extra>,
     metadata_len: u32,
     uid_start: u32,
-    /// Up to where kind and apiVersion reach; `"metadata":` follows.
-    type_end: u16,
+    key_len: u16,
     /// The part of the key that is the storage's.
     prefix_len: u16,
-    splice_len: u8,
+    /// Up to where kind and apiVersion reach; `"metadata":` follows.
+    type_end: u16,
     uid_len: u8,
     deleting: bool,
 }
@@ -52,9 +47,14 @@ struct Extra {
     owners: Span,
     labels: Box<[(Span, Span)]>,
     fields: Box<[FieldText]>,
+    /// Where the revision was put in, if not behind the uid.
+    splice: Option<Span>,
+    /// Other forms (another served version, protobuf), each made when first asked for and gone with this version. Guards a
+    /// list of at most two for each served version; most objects are never asked for one and have no list.
+    forms: OnceBox<Mutex<Forms>>,
 }
 
-/// Forms by their number, and the view loops read. In a box made on first use: one word in every object.
+/// Forms by their number, and the view loops read.
 #[derive(Default)]
 struct Forms {
     made: Vec<(u16, Bytes)>,
@@ -69,6 +69,9 @@ impl Forms {
 
 /// Between kind, apiVersion and the metadata's brace.
 const METADATA_NAME: &[u8] = b"\"metadata\":";
+/// Around the revision's digits, behind the uid.
+const BEFORE_REVISION: &[u8] = b",\"resourceVersion\":\"";
+const AFTER_REVISION: &[u8] = b"\"";
 
 /// A selectable field's value.
 enum FieldText {
@@ -146,33 +149,37 @@ impl Obj {
             .collect();
         let at = |s: &Span| Span { start: start(*s), len: s.len };
         let labels: Box<[(Span, Span)]> = places.labels.iter().map(|(k, v)| (at(k), at(v))).collect();
+        let uid = moved(places.uid);
+        let behind_uid = match revision {
+            None => true,
+            Some(revision) => revision.0 > 0 && places.resource_version.is_none() && !uid.is_none(),
+        };
         let plain = expires_at.is_none() && labels.is_empty() && fields.is_empty() && places.owners.is_none();
-        let extra = (!plain).then(|| {
-            Box::new(Extra {
+        let extra = if plain && behind_uid {
+            OnceBox::new()
+        } else {
+            OnceBox::with_value(Box::new(Extra {
                 expires_at: expires_at.unwrap_or(0),
                 owners: moved(places.owners),
                 labels,
                 fields,
-            })
-        });
-        let uid = moved(places.uid);
+                splice: (!behind_uid).then_some(splice),
+                forms: OnceBox::new(),
+            }))
+        };
         let metadata_name = &value[places.type_meta.end() as usize..places.metadata.start as usize];
         if metadata_name != METADATA_NAME || places.type_meta.end() > u32::from(u16::MAX) {
             return Err(NotAnObject);
         }
-        let body_len = body.len() as u32;
         body.extend_from_slice(key.as_bytes());
         Ok(Obj {
             revision: revision.unwrap_or_default(),
             extra,
-            forms: OnceBox::new(),
-            splice_start: splice.start,
-            body_len,
-            splice_len: splice.len as u8,
             metadata_len: (i64::from(places.metadata.len) + grown) as u32,
             uid_start: uid.start,
             uid_len: u8::try_from(uid.len).map_err(|_| NotAnObject)?,
             type_end: places.type_meta.end() as u16,
+            key_len: u16::try_from(key.len()).map_err(|_| NotAnObject)?,
             prefix_len: storage.prefix.len() as u16,
             deleting: places.deleting,
             text: body.into_boxed_slice(),
@@ -192,7 +199,10 @@ impl Obj {
 
     /// The whole JSON object, resourceVersion included.
     pub fn body(&self) -> &[u8] {
-        &self.text[..self.body_len as usize]
+        &self.text[..self.body_len()]
+    }
+    fn body_len(&self) -> usize {
+        self.text.len() - usize::from(self.key_len)
     }
     /// The body as a shared buffer, for an answer; nothing is copied.
     pub fn shared_body(self: &Arc<Obj>) -> Bytes {
@@ -222,8 +232,18 @@ impl Obj {
             && value[..start] == body[..start]
             && value[start..] == body[end..]
     }
+    /// From where to where the revision's text was put in.
     fn splice(&self) -> (usize, usize) {
-        (self.splice_start as usize, self.splice_start as usize + self.splice_len as usize)
+        if let Some(span) = self.extra.get().and_then(|e| e.splice) {
+            return (span.start as usize, span.end() as usize);
+        }
+        // Behind the uid and its quote; nothing in an object without a revision.
+        let start = self.uid_start as usize + usize::from(self.uid_len) + 1;
+        if self.revision == Revision::default() {
+            return (start, start);
+        }
+        let digits = self.revision.0.ilog10() as usize + 1;
+        (start, start + BEFORE_REVISION.len() + digits + AFTER_REVISION.len())
     }
     pub fn key(&self) -> &str {
         // It came as a text.
@@ -231,13 +251,13 @@ impl Obj {
     }
     /// What the table is ordered by.
     pub fn key_bytes(&self) -> &[u8] {
-        &self.text[self.body_len as usize..]
+        &self.text[self.body_len()..]
     }
     pub fn revision(&self) -> Revision {
         self.revision
     }
     pub fn expires_at(&self) -> Option<u64> {
-        self.extra.as_ref().map(|e| e.expires_at).filter(|at| *at != 0)
+        self.extra.get().map(|e| e.expires_at).filter(|at| *at != 0)
     }
     /// The key behind the storage prefix: `namespace/name`, or `name`.
     pub fn path(&self) -> &str {
@@ -263,15 +283,15 @@ impl Obj {
     }
     /// `[...]` of ownerReferences; empty when there are none.
     pub fn owners(&self) -> &[u8] {
-        self.extra.as_ref().map_or(&[], |e| e.owners.of(&self.text))
+        self.extra.get().map_or(&[], |e| e.owners.of(&self.text))
     }
     pub fn label(&self, name: &str) -> Option<&str> {
-        let labels = &self.extra.as_ref()?.labels;
+        let labels = &self.extra.get()?.labels;
         labels.iter().find(|(k, _)| self.text(*k) == name).map(|(_, v)| self.text(*v))
     }
     /// The value of the storage's `index`-th selectable field.
     pub fn field(&self, index: usize) -> &str {
-        match self.extra.as_ref().and_then(|e| e.fields.get(index)) {
+        match self.extra.get().and_then(|e| e.fields.get(index)) {
             Some(FieldText::Absent(name)) => name.as_str(),
             Some(FieldText::Span(span)) => self.text(*span),
             Some(FieldText::Owned(text)) => text,
@@ -280,12 +300,12 @@ impl Obj {
     }
     /// Another form of this object, made by `make` on first use and shared afterwards.
     pub fn form(&self, id: u16, make: impl FnOnce(&Obj) -> Bytes) -> Bytes {
-        if let Some(made) = self.forms.get().and_then(|forms| forms.lock().find(id)) {
+        if let Some(made) = self.forms().and_then(|forms| forms.lock().find(id)) {
             return made;
         }
         // Made without the lock: it may take a while, and who asks meanwhile only makes it twice.
         let made = make(self);
-        let mut forms = self.forms.get_or_init(Box::default).lock();
+        let mut forms = self.forms_made().lock();
         forms.find(id).unwrap_or_else(|| {
             forms.made.push((id, made.clone()));
             made
@@ -294,14 +314,20 @@ impl Obj {
     /// What loops read of this object, made by `make` on first use and shared by all of them afterwards. A kind has one such
     /// view: asked for another type, it is made anew each time.
     pub fn view<T: Any + Send + Sync>(&self, make: impl FnOnce(&Obj) -> T) -> Arc<T> {
-        let there = self.forms.get().and_then(|forms| forms.lock().view.clone());
+        let there = self.forms().and_then(|forms| forms.lock().view.clone());
         if let Some(there) = there {
             return there.downcast().unwrap_or_else(|_| Arc::new(make(self)));
         }
         // Made without the lock: who asks meanwhile only makes it twice.
         let made = Arc::new(make(self));
-        self.forms.get_or_init(Box::default).lock().view = Some(made.clone());
+        self.forms_made().lock().view = Some(made.clone());
         made
+    }
+    fn forms(&self) -> Option<&Mutex<Forms>> {
+        self.extra.get()?.forms.get()
+    }
+    fn forms_made(&self) -> &Mutex<Forms> {
+        self.extra.get_or_init(Box::default).forms.get_or_init(Box::default)
     }
     /// What it costs to keep this version in memory.
     pub fn weight(&self) -> usize {
@@ -322,7 +348,7 @@ fn splice(value: &[u8], places: &Places, revision: Revision, more: usize) -> (Ve
     let (at, skip, before, after): (usize, usize, &[u8], &[u8]) = if !places.resource_version.is_none() {
         (places.resource_version.start as usize, places.resource_version.len as usize, b"", b"")
     } else if !places.uid.is_none() {
-        (places.uid.end() as usize + 1, 0, b",\"resourceVersion\":\"", b"\"")
+        (places.uid.end() as usize + 1, 0, BEFORE_REVISION, AFTER_REVISION)
     } else {
         let empty = places.metadata.len == 2;
         (places.metadata.start as usize + 1, 0, b"\"resourceVersion\":\"", if empty { b"\"" } else { b"\"," })

@@ -24,7 +24,7 @@ use super::absent::AbsentOwners;
 use super::identity::{Identity, Place, Uid};
 use super::kinds::{KindId, WatchedKind};
 
-use loners::{Loner, Loners};
+use loners::Loners;
 
 pub use look::Look;
 
@@ -100,9 +100,9 @@ impl Graph {
         let seen = Body::Seen { kind, obj: obj.clone() };
         let Some(node) = self.nodes.get_mut(&uid) else {
             if is_lone(obj) {
-                return self.loners.put(Loner { kind, obj: obj.clone() });
+                return self.loners.put(kind, obj.clone());
             }
-            self.loners.take(obj.uid());
+            self.loners.take(kind, obj.uid());
             let deleting_dependents = obj.deleting() && finalizers(obj).iter().any(|f| f == FOREGROUND);
             self.nodes.insert(uid.clone(), Node { body: seen, dependents: None, deleting_dependents });
             let owners = owners_of(obj);
@@ -132,7 +132,7 @@ impl Graph {
 
     /// An informer saw an object go.
     pub fn gone(&mut self, kind: KindId, obj: &Arc<Obj>, wanted: &mut Wanted) {
-        if self.loners.take(obj.uid()).is_some() {
+        if self.loners.take(kind, obj.uid()).is_some() {
             return;
         }
         let uid = Uid::read(obj.uid());
@@ -273,7 +273,13 @@ impl Graph {
 
     /// Somebody names it as an owner: if it was alone until now, it gets a node.
     fn no_longer_alone(&mut self, text: &str, uid: &Uid) {
-        if let Some(Loner { kind, obj }) = self.loners.take(text) {
+        if self.nodes.contains_key(uid) {
+            return;
+        }
+        let found = self.loners.find(text).map(|(kind, _)| kind);
+        if let Some(kind) = found
+            && let Some(obj) = self.loners.take(kind, text)
+        {
             let body = Body::Seen { kind, obj };
             self.nodes.insert(uid.clone(), Node { body, dependents: None, deleting_dependents: false });
         }
@@ -340,7 +346,7 @@ impl Graph {
             && let Body::Seen { kind, obj } = &node.body
             && is_lone(obj)
         {
-            self.loners.put(Loner { kind: *kind, obj: obj.clone() });
+            self.loners.put(*kind, obj.clone());
             self.nodes.remove(owner);
         }
     }

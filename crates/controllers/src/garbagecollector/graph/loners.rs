@@ -9,54 +9,55 @@ use table::Obj;
 
 use crate::garbagecollector::kinds::KindId;
 
-/// Never iterated over: looked up by uid only.
+/// A set for each kind, in the order of their numbers: an entry is one word, the uid is read from the object.
 #[derive(Default)]
-pub struct Loners(HashSet<Loner>);
+pub struct Loners(Vec<HashSet<Alone>>);
 
-/// Two words: the uid is read from the object.
-pub struct Loner {
-    pub kind: KindId,
-    pub obj: Arc<Obj>,
-}
+struct Alone(Arc<Obj>);
 
 impl Loners {
     /// The newest state counts.
-    pub fn put(&mut self, loner: Loner) {
-        self.0.replace(loner);
-    }
-
-    pub fn take(&mut self, uid: &str) -> Option<Loner> {
-        let taken = self.0.take(uid);
-        // After a large namespace went, for example.
-        if self.0.len() * 8 < self.0.capacity() && self.0.capacity() > 1024 {
-            self.0.shrink_to(self.0.len() * 2);
+    pub fn put(&mut self, kind: KindId, obj: Arc<Obj>) {
+        let kind = usize::from(kind);
+        if kind >= self.0.len() {
+            self.0.resize_with(kind + 1, HashSet::new);
         }
-        taken
+        self.0[kind].replace(Alone(obj));
     }
 
-    pub fn get(&self, uid: &str) -> Option<&Loner> {
-        self.0.get(uid)
+    pub fn take(&mut self, kind: KindId, uid: &str) -> Option<Arc<Obj>> {
+        let set = self.0.get_mut(usize::from(kind))?;
+        let taken = set.take(uid);
+        // After a large namespace went, for example.
+        if set.len() * 8 < set.capacity() && set.capacity() > 1024 {
+            set.shrink_to(set.len() * 2);
+        }
+        taken.map(|alone| alone.0)
+    }
+
+    pub fn find(&self, uid: &str) -> Option<(KindId, &Arc<Obj>)> {
+        (0..).zip(&self.0).find_map(|(kind, set)| Some((kind, &set.get(uid)?.0)))
     }
 
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.iter().map(HashSet::len).sum()
     }
 }
 
-impl Borrow<str> for Loner {
+impl Borrow<str> for Alone {
     fn borrow(&self) -> &str {
-        self.obj.uid()
+        self.0.uid()
     }
 }
-impl Hash for Loner {
+impl Hash for Alone {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.obj.uid().hash(hasher);
+        self.0.uid().hash(hasher);
     }
 }
-impl PartialEq for Loner {
-    fn eq(&self, other: &Loner) -> bool {
-        self.obj.uid() == other.obj.uid()
+impl PartialEq for Alone {
+    fn eq(&self, other: &Alone) -> bool {
+        self.0.uid() == other.0.uid()
     }
 }
-impl Eq for Loner {}
+impl Eq for Alone {}

@@ -19,9 +19,9 @@ pub struct Look {
 impl Graph {
     pub fn look(&self, uid: &Uid) -> Option<Look> {
         let text = uid.to_string();
-        if let Some(loner) = self.loners.get(&text) {
+        if let Some((kind, obj)) = self.loners.find(&text) {
             return Some(Look {
-                identity: self.place_seen(loner.kind, &loner.obj).with_uid(&text),
+                identity: self.place_seen(kind, obj).with_uid(&text),
                 observed: true,
                 being_deleted: false,
                 deleting_dependents: false,
