@@ -147,6 +147,11 @@ impl Storage {
         }
     }
 
+    /// The place of a selectable field among what the table keeps of an object.
+    pub fn selectable_at(&self, name: &str) -> Option<usize> {
+        self.selectable.iter().position(|field| &*field.name == name)
+    }
+
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_string()

@@ -117,7 +117,7 @@ mod tests {
         let text = r#"{"spec":{"nodeName":"n1"},"kind":"Pod","metadata":{"name":"p","namespace":"d"}}"#;
         let catalog = Catalog::builtin();
         let storage = catalog.find_storage("", "pods").unwrap();
-        let at = storage.selectable.iter().position(|s| s.name == *"spec.nodeName").unwrap();
+        let at = storage.selectable_at("spec.nodeName").unwrap();
         assert_eq!(object(PODS.everywhere(), text).unwrap().field(at), "n1");
     }
 

@@ -149,6 +149,11 @@ impl Engine {
         self.queue.next_wake()
     }
 
+    /// Is this one of the names pods ask for to be scheduled here?
+    pub fn schedules_for(&self, scheduler_name: &str) -> bool {
+        self.config.profile(scheduler_name).is_some()
+    }
+
     /// A pod that came or changed; the answer is what is known of it now.
     pub fn set_pod(&mut self, tree: &Value, now: Duration) -> Arc<Pod> {
         let pod = Arc::new(self.templates.parse(tree));
@@ -190,7 +195,7 @@ impl Engine {
 
     fn set_waiting(&mut self, pod: &Arc<Pod>, now: Duration) {
         // Not ours, or on its way to a node already: what the server says next decides.
-        let ours = self.config.profile(&pod.scheduler_name).is_some();
+        let ours = self.schedules_for(&pod.scheduler_name);
         let assumed = self.cluster.pod(&pod.uid).is_some_and(|placed| placed.assumed);
         if !ours || assumed {
             return;

@@ -14,6 +14,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use catalog::Catalog;
 use client::resources::{
     NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES,
     STATEFUL_SETS,
@@ -25,6 +26,7 @@ use futures_util::{FutureExt, StreamExt};
 use object::Status;
 use parking_lot::Mutex;
 use runtime::{Informer, Informers, SeriesRecorder, Stop, tree};
+use table::Obj;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
@@ -90,6 +92,7 @@ pub fn start(
     let watched: Vec<Arc<Informer>> = WATCHED.iter().map(|resource| informers.of(*resource)).collect();
     watched.iter().for_each(|informer| inbox.listen(informer));
     let start = env.monotonic();
+    let places = PodPlaces::find(client.catalog());
     let shown = Arc::new(Shown::new(Arc::downgrade(&engine), env, start));
     let task = Task {
         env: env.clone(),
@@ -98,6 +101,7 @@ pub fn start(
         engine,
         shown: shown.clone(),
         inbox,
+        places,
         hands,
         metrics: metrics.clone(),
         in_flight: FuturesUnordered::new(),
@@ -114,6 +118,7 @@ struct Task {
     engine: Arc<Mutex<Engine>>,
     shown: Arc<Shown>,
     inbox: Arc<Inbox>,
+    places: PodPlaces,
     /// By scheduler name.
     hands: BTreeMap<String, Hands>,
     metrics: Arc<Metrics>,
@@ -177,7 +182,7 @@ impl Task {
     async fn take_in(&mut self) {
         for (n, change) in self.inbox.take().into_iter().enumerate() {
             let now = self.now();
-            apply(&mut self.engine.lock(), &change, now);
+            apply(&mut self.engine.lock(), &change, self.places, now);
             // The first state of a large cluster takes seconds: others have a turn meanwhile.
             if n % TAKE_IN == TAKE_IN - 1 {
                 tokio::task::yield_now().await;
@@ -346,10 +351,32 @@ async fn preempt(hands: &Hands, failure: &Failure, node: &str) -> Result<(), Sta
     Ok(())
 }
 
-fn apply(engine: &mut Engine, change: &Change, now: Duration) {
+/// Where the table keeps what tells whose a pod is.
+#[derive(Clone, Copy)]
+struct PodPlaces {
+    node: usize,
+    scheduler: usize,
+}
+
+impl PodPlaces {
+    fn find(catalog: &Catalog) -> PodPlaces {
+        let pods = catalog.find_storage(PODS.group, PODS.plural).expect("the catalogue has pods");
+        let at = |field| pods.selectable_at(field).expect("pods are selectable by node and scheduler");
+        PodPlaces { node: at("spec.nodeName"), scheduler: at("spec.schedulerName") }
+    }
+
+    /// It takes no room, and another scheduler looks for some.
+    fn is_of_others(self, engine: &Engine, pod: &Obj) -> bool {
+        pod.field(self.node).is_empty() && !engine.schedules_for(pod.field(self.scheduler))
+    }
+}
+
+fn apply(engine: &mut Engine, change: &Change, places: PodPlaces, now: Duration) {
     let Some(about) = change.new.as_ref().or(change.gone.last()) else { return };
     let (namespace, name) = (about.namespace(), about.name());
-    let new = change.new.as_ref().map(|obj| tree(obj));
+    // Known without reading them.
+    let of_others = |obj: &&Arc<Obj>| change.resource == PODS && places.is_of_others(engine, obj);
+    let new = change.new.as_ref().filter(|obj| !of_others(obj)).map(|obj| tree(obj));
     let new = new.as_ref();
     match change.resource {
         PODS => {

@@ -120,7 +120,7 @@ impl Selection {
     /// The value the storage's indexed field must have.
     pub fn exact_indexed(&self, storage: &Storage) -> Option<&str> {
         let name = storage.indexed.as_ref()?;
-        let at = storage.selectable.iter().position(|s| s.name == *name)?;
+        let at = storage.selectable_at(name)?;
         self.exact(Which::Field(at))
     }
 
@@ -134,8 +134,7 @@ impl Selection {
 
     /// Nothing is asked of the storage's indexed field, or the object has it so.
     pub fn matches_index(&self, storage: &Storage, obj: &Obj) -> bool {
-        let at =
-            storage.indexed.as_ref().and_then(|name| storage.selectable.iter().position(|s| s.name == *name));
+        let at = storage.indexed.as_ref().and_then(|name| storage.selectable_at(name));
         at.is_none_or(|at| self.exact(Which::Field(at)).is_none_or(|value| obj.field(at) == value))
     }
 

@@ -160,8 +160,7 @@ pub(crate) struct Found {
 
 impl Shard {
     pub fn new(storage: &Storage) -> Shard {
-        let indexed =
-            storage.indexed.as_ref().and_then(|name| storage.selectable.iter().position(|s| s.name == *name));
+        let indexed = storage.indexed.as_ref().and_then(|name| storage.selectable_at(name));
         Shard {
             chains: BTreeSet::new(),
             log: VecDeque::new(),

@@ -430,7 +430,7 @@ impl State for Table {
             let sleepers = self.sleepers(*storage).lock();
             sleepers.ring_all_interested();
             let row = self.catalog.storage(*storage);
-            let indexed = row.indexed.as_ref().and_then(|n| row.selectable.iter().position(|s| s.name == *n));
+            let indexed = row.indexed.as_ref().and_then(|n| row.selectable_at(n));
             for (_, obj) in moved.iter().filter(|(s, _)| s == storage) {
                 sleepers.ring(obj, indexed);
             }
