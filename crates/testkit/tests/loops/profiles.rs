@@ -86,6 +86,21 @@ async fn each_profile_places_its_own_pods_by_its_own_plugins_and_weights() {
     let nobodys = get_pod(&cluster, "nobodys").await;
     assert!(nobodys["spec"].get("nodeName").is_none() && nobodys["status"].get("conditions").is_none());
 
+    // Once its own scheduler has placed it, it takes room from everyone's.
+    let mut large = pod("large", "1500m");
+    large["spec"]["schedulerName"] = json!("nobodys");
+    cluster.post(PODS, large).await.ok(201);
+    let target = json!({"kind": "Node", "name": "closed"});
+    let binding =
+        json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "large"}, "target": target});
+    cluster.post(format!("{PODS}/large/binding"), binding).await.ok(201);
+    let mut late = pod("late", "500m");
+    late["spec"]["schedulerName"] = json!("fearless");
+    late["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": "closed"});
+    cluster.post(PODS, late).await.ok(201);
+    let waits = until(&cluster, "late", "said why", |p| !why(p).is_empty()).await;
+    assert!(why(&waits).contains("1 Insufficient cpu"), "{waits:#}");
+
     // Each profile speaks in its own name.
     let events = cluster.get("/api/v1/namespaces/default/events").await.json();
     let events = events["items"].as_array().cloned().unwrap_or_default();
