@@ -9,7 +9,7 @@ use catalog::StorageId;
 use codec::json;
 use object::{Status, Value};
 use parking_lot::{Mutex, RwLock};
-use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
+use table::{Cursor, EventKind, ReadError, Scope, Selection, Table, WatchEvent};
 
 use crate::node_relations::NodeRelations;
 
@@ -81,13 +81,14 @@ impl Authorizer {
         let mut cursors = self.cursors.lock();
         let mut events = Vec::new();
         for (storage, cursor) in self.storages.iter().zip(cursors.iter_mut()) {
-            match cursor.as_mut().map(|c| c.pull(&mut events, usize::MAX)) {
-                Some(Ok(_)) => {}
+            match cursor.as_mut().map(|c| c.pull_all(&mut events)) {
+                Some(Ok(())) => {}
                 // Not loaded yet, too far behind, or the table was loaded anew: start over with all of them.
-                None | Some(Err(_)) => {
-                    self.load_all(&mut cursors);
-                    break;
-                }
+                None | Some(Err(_)) => match self.load_all(&mut cursors) {
+                    Ok(()) => break,
+                    // Loaded anew once more meanwhile: what was known counts until the next request asks.
+                    Err(_) => return,
+                },
             }
             if !events.is_empty() {
                 let kind = &self.table.catalog().storage(*storage).kind;
@@ -99,11 +100,11 @@ impl Authorizer {
     }
 
     /// Reads all roles and bindings, and the places in their logs where changes go on.
-    fn load_all(&self, cursors: &mut [Option<Cursor>]) {
+    fn load_all(&self, cursors: &mut [Option<Cursor>]) -> Result<(), ReadError> {
         let mut fresh = Policy::new();
         for (storage, cursor) in self.storages.iter().zip(cursors.iter_mut()) {
             let everything = Selection::everything(Scope::All);
-            let Ok(page) = self.table.list(*storage, &everything, None, None, 0) else { continue };
+            let page = self.table.list(*storage, &everything, None, None, 0)?;
             let kind = &self.table.catalog().storage(*storage).kind;
             for obj in page.items {
                 apply(&mut fresh, kind, &WatchEvent { kind: EventKind::Added, obj });
@@ -111,6 +112,7 @@ impl Authorizer {
             *cursor = self.table.watch_from(*storage, everything, page.revision).ok();
         }
         *self.policy.write() = fresh;
+        Ok(())
     }
 }
 

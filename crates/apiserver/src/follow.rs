@@ -55,7 +55,7 @@ impl Follow {
                 return None;
             }
             for Place { storage, name, cursor } in &mut self.places {
-                if cursor.as_mut().is_none_or(|cursor| cursor.pull(&mut events, usize::MAX).is_err()) {
+                if cursor.as_mut().is_none_or(|cursor| cursor.pull_all(&mut events).is_err()) {
                     let everything = match name {
                         None => Selection::everything(Scope::All),
                         Some(name) => Selection::named(Scope::All, name),

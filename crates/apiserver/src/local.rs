@@ -284,9 +284,9 @@ impl Watch for LocalWatch {
                 if self.shutdown.has_begun() {
                     return Ok(false);
                 }
-                if self.cursor.pull(&mut self.pulled, PULL_BYTES).is_err() {
+                let Ok(at_end) = self.cursor.pull(&mut self.pulled, PULL_BYTES) else {
                     return Err(Status::expired("too old resource version: the history is gone"));
-                }
+                };
                 if let Some(last) = self.pulled.last() {
                     self.told = self.told.max(last.obj.revision());
                     into.extend(self.pulled.drain(..).map(|WatchEvent { kind, obj }| match kind {
@@ -300,6 +300,11 @@ impl Watch for LocalWatch {
                         into.push(Event::Bookmark { revision, initial_events_end: false });
                     }
                     return Ok(true);
+                }
+                if !at_end {
+                    // A long log in which nothing is selected: others get a turn in between.
+                    tokio::task::yield_now().await;
+                    continue;
                 }
                 if self.over {
                     // In good order. Looked once more: the other side goes on from now, not from its last event, which may be

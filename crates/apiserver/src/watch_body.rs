@@ -22,6 +22,8 @@ use crate::views;
 
 /// How much one poll of the connection takes from the cursor.
 const PULL: usize = 64 * 1024;
+/// No clock counts much further.
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 /// A bookmark about once a minute, and shortly before the watch ends.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
@@ -110,7 +112,7 @@ impl WatchBody {
                 (items.into(), end_bookmark.then_some(revision.0))
             }
         };
-        let deadline = settings.env.monotonic() + settings.timeout;
+        let deadline = settings.env.monotonic() + settings.timeout.min(LONGEST);
         let bookmark = settings
             .bookmarks
             .then(|| Box::pin(settings.env.sleep_until(next_bookmark(&settings.env, deadline))));
@@ -139,24 +141,18 @@ impl WatchBody {
             return Poll::Ready(None);
         }
         let mut out = Vec::new();
+        let mut at_end = true;
         self.take_initial(&mut out);
         if out.len() < PULL && self.initial.is_empty() {
-            loop {
-                match self.cursor.pull(&mut self.events, PULL) {
-                    Ok(at_end) => {
-                        self.take_events(&mut out);
-                        // A poll must not spin over a long log in which nothing matches: come back for more.
-                        if !at_end && out.is_empty() {
-                            continue;
-                        }
-                        break;
-                    }
-                    Err(_) => {
-                        self.ended = true;
-                        let status = Status::expired("the watch fell behind the history kept; list again");
-                        error_event(&self.catalog, self.framing, &status, &mut out);
-                        break;
-                    }
+            match self.cursor.pull(&mut self.events, PULL) {
+                Ok(all) => {
+                    at_end = all;
+                    self.take_events(&mut out);
+                }
+                Err(_) => {
+                    self.ended = true;
+                    let status = Status::expired("the watch fell behind the history kept; list again");
+                    error_event(&self.catalog, self.framing, &status, &mut out);
                 }
             }
         }
@@ -166,6 +162,11 @@ impl WatchBody {
         if self.shutdown.poll_begun(cx) || self.timeout.as_mut().poll(cx).is_ready() {
             self.ended = true;
             return Poll::Ready(None);
+        }
+        if !at_end {
+            // A long log in which nothing is selected: others get a turn in between.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
         if let Some(bookmark) = &mut self.bookmark
             && bookmark.as_mut().poll(cx).is_ready()

@@ -30,8 +30,13 @@ const MAX_STRICT_ERRORS: usize = 100;
 /// What strict field validation says of a patch body before it is applied: names that occur twice in one
 /// map, as `duplicate field "metadata.labels.a"`.
 pub fn duplicate_fields(patch: &Value) -> Vec<String> {
+    duplicate_fields_below("", patch)
+}
+
+/// As above, of a value that stands at `path`.
+fn duplicate_fields_below(path: &str, value: &Value) -> Vec<String> {
     let mut out = Vec::new();
-    find_duplicates(patch, &mut String::new(), &mut out);
+    find_duplicates(value, &mut path.to_owned(), &mut out);
     out
 }
 

@@ -28,6 +28,9 @@ pub struct WatchEvent {
 #[derive(Debug)]
 pub struct Gone;
 
+/// So many events are looked at under the shard's lock before others get it, selected or not.
+const STRETCH: usize = 4096;
+
 /// Sees every event of its selection once, in order, or ends with [`Gone`].
 pub struct Cursor {
     table: Arc<Table>,
@@ -59,8 +62,9 @@ impl Cursor {
         Cursor { table, storage, selection, next, caught_up, starting: true, epoch, interest, bell }
     }
 
-    /// Appends events to `out` until `max_bytes` of bodies are there or the log's end is reached.
-    /// `Ok(true)`: at the end; everything up to [`Cursor::caught_up`] was handed out.
+    /// Appends events to `out` until `max_bytes` of bodies are there, the log's end is reached, or a stretch of it was looked
+    /// through. `Ok(true)`: at the end; everything up to [`Cursor::caught_up`] was handed out. `Ok(false)`: there is more, even
+    /// if nothing was appended.
     pub fn pull(&mut self, out: &mut Vec<WatchEvent>, max_bytes: usize) -> Result<bool, Gone> {
         let storage = self.table.catalog().storage(self.storage);
         let shard = self.table.shard(self.storage).read();
@@ -71,8 +75,8 @@ impl Cursor {
         }
         let events = shard.events_from(self.next).ok_or(Gone)?;
         let mut bytes = 0;
-        for event in events {
-            if bytes >= max_bytes {
+        for (looked_at, event) in events.enumerate() {
+            if bytes >= max_bytes || looked_at == STRETCH {
                 return Ok(false);
             }
             self.next += 1;
@@ -99,6 +103,12 @@ impl Cursor {
             self.starting = false;
         }
         Ok(true)
+    }
+
+    /// Appends all events up to the log's end.
+    pub fn pull_all(&mut self, out: &mut Vec<WatchEvent>) -> Result<(), Gone> {
+        while !self.pull(out, usize::MAX)? {}
+        Ok(())
     }
 
     /// Every event up to this revision was pulled.

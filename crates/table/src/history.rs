@@ -31,11 +31,11 @@ struct Stretch {
     storage: StorageId,
 }
 
-/// The oldest entries, to be forgotten together.
+/// All entries of one shard up to a revision, to be forgotten together. Said so and not as a number of them, it does not matter
+/// who comes first when two forget at a time, nor that the shard was loaded anew meanwhile.
 pub(crate) struct Due {
     pub revision: Revision,
     pub storage: StorageId,
-    pub entries: u32,
 }
 
 /// A stretch is forgotten as a whole, so it must stay small beside the bound.
@@ -64,7 +64,7 @@ impl History {
         if due { self.pop() } else { None }
     }
 
-    /// The oldest entries, whatever their age, while they begin at or below `upto`.
+    /// The oldest entries, whatever their age, while the last of them is at or below `upto`.
     pub fn pop_upto(&mut self, upto: Revision) -> Option<Due> {
         if self.stretches.front()?.revision > upto { None } else { self.pop() }
     }
@@ -76,6 +76,6 @@ impl History {
     fn pop(&mut self) -> Option<Due> {
         let oldest = self.stretches.pop_front()?;
         self.bytes -= oldest.bytes as usize;
-        Some(Due { revision: oldest.revision, storage: oldest.storage, entries: oldest.entries })
+        Some(Due { revision: oldest.revision, storage: oldest.storage })
     }
 }

@@ -231,16 +231,19 @@ impl Shard {
         Some(prev)
     }
 
-    /// Drops the oldest event and the versions only it needed.
-    pub fn forget_oldest(&mut self, floor: Revision) {
-        let Some(event) = self.log.pop_front() else { return };
-        self.first += 1;
-        let key = event.obj.key_bytes();
-        if let Some(Chain::Many(_)) = self.chains.get(key)
-            && let Some(mut chain) = self.chains.take(key)
-            && chain.trim(floor)
+    /// Drops the events up to `floor` and the versions only they needed.
+    pub fn forget_upto(&mut self, floor: Revision) {
+        while self.log.front().is_some_and(|event| event.revision() <= floor)
+            && let Some(event) = self.log.pop_front()
         {
-            self.chains.insert(chain);
+            self.first += 1;
+            let key = event.obj.key_bytes();
+            if let Some(Chain::Many(_)) = self.chains.get(key)
+                && let Some(mut chain) = self.chains.take(key)
+                && chain.trim(floor)
+            {
+                self.chains.insert(chain);
+            }
         }
         if self.log.len() * 4 < self.log.capacity() && self.log.capacity() > 1024 {
             self.log.shrink_to(self.log.len() * 2);

@@ -32,7 +32,7 @@ pub struct Table {
     floor: AtomicU64,
     /// Grows with every reset; cursors of an older epoch end.
     epoch: AtomicU64,
-    /// Guards the order in which history is forgotten; taken after no shard lock.
+    /// Guards the order in which history is forgotten; no shard lock is waited for while it is held.
     history: Mutex<History>,
     history_bytes: usize,
     /// There may be indexes made on demand.
@@ -322,13 +322,10 @@ impl Table {
         true
     }
 
-    fn forget(&self, due: Due) {
+    pub(crate) fn forget(&self, due: Due) {
         // The floor first: a reader that comes in between gets 410, never a hole.
         self.floor.fetch_max(due.revision.0, Ordering::AcqRel);
-        let mut shard = self.shard(due.storage).write();
-        for _ in 0..due.entries {
-            shard.forget_oldest(due.revision);
-        }
+        self.shard(due.storage).write().forget_upto(due.revision);
     }
 }
 
@@ -408,6 +405,8 @@ impl State for Table {
             for (storage, revision, key, obj) in ready {
                 let at = touched.binary_search(&storage).expect("every storage of `ready` is in `touched`");
                 let shard = &mut guards[at].1;
+                // A deletion's event has a copy of its own.
+                let copies = if obj.is_some() { 1 } else { 2 };
                 let prev = match obj {
                     Some(obj) => {
                         moved.push((storage, obj.clone()));
@@ -418,7 +417,7 @@ impl State for Table {
                         None => continue,
                     },
                 };
-                past.push((revision, storage, prev.as_ref().map_or(0, |p| p.weight())));
+                past.push((revision, storage, prev.as_ref().map_or(0, |p| p.weight() * copies)));
                 if let Some(prev) = prev {
                     moved.push((storage, prev));
                 }

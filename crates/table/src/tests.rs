@@ -9,6 +9,7 @@ use env::Env;
 use object::selector::{FieldSelector, LabelSelector};
 use store::{Change, Entry, Key, Revision, State};
 
+use crate::history::Due;
 use crate::*;
 
 mod indexes;
@@ -205,6 +206,62 @@ fn a_cursor_that_falls_behind_ends_instead_of_skipping() {
     assert!(f.table.floor().0 > 500, "the size bound holds: floor {}", f.table.floor());
     // The newest state is never forgotten.
     assert_eq!(f.list(&Selection::everything(Scope::All), None).unwrap(), ["a/n@1001"]);
+}
+
+#[test]
+fn two_who_forget_at_a_time_leave_nothing_behind_whoever_is_first() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    let storage = f.storage("configmaps");
+    for i in 0..4 {
+        f.put("a/n", "1", &i.to_string());
+    }
+    let everything = Selection::everything(Scope::All);
+    let page = f.table.list(storage, &everything, Some(Revision(3)), None, 0).unwrap();
+    let superseded = Arc::downgrade(&page.items[0]);
+    drop(page);
+    f.table.forget(Due { revision: Revision(4), storage });
+    f.table.forget(Due { revision: Revision(2), storage });
+    assert!(superseded.upgrade().is_none(), "a version nobody can read is still held");
+    assert_eq!(f.list(&everything, None).unwrap(), ["a/n@4"]);
+
+    // One that was found before a reset and is carried out after it.
+    f.table.reset(Revision(9), Vec::new());
+    f.revision = 9;
+    let mut cursor = f.watch(Selection::everything(Scope::All), 9);
+    f.put("a/m", "1", "1"); // 10
+    f.table.forget(Due { revision: Revision(4), storage });
+    assert_eq!(drain(&mut cursor), ["Added a/m@10"]);
+}
+
+#[test]
+fn a_deletion_weighs_as_much_as_it_keeps() {
+    let mut f = Fixture::new(100_000);
+    let large = "x".repeat(1_000);
+    for i in 0..200 {
+        let path = format!("a/{i:03}");
+        f.put(&path, "1", &large);
+        f.delete(&path);
+    }
+    // Some 2,400 bytes for each that was deleted.
+    let kept = 400 - f.table.floor().0;
+    assert!(kept < 100, "{kept} events are kept");
+}
+
+#[test]
+fn a_long_log_in_which_nothing_is_selected_is_looked_through_in_stretches() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    let mut cursor = f.watch(f.select(Scope::All, "x=wanted", ""), 0);
+    for _ in 0..10_000 {
+        f.put("a/n", "other", "1");
+    }
+    f.put("a/m", "wanted", "1");
+    let mut events = Vec::new();
+    let mut pulls = 1;
+    while !cursor.pull(&mut events, usize::MAX).unwrap() {
+        assert!(events.is_empty());
+        pulls += 1;
+    }
+    assert_eq!((pulls, events.len(), cursor.caught_up()), (3, 1, Revision(10_001)));
 }
 
 #[test]

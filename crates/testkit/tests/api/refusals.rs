@@ -255,6 +255,30 @@ async fn a_patch_of_a_scale_is_refused_as_any_other() {
         let start = " \"\" is invalid: patch: Invalid value: \"{\\\"";
         assert!(message.starts_with(start) && message.ends_with(&format!("\": {why}")), "{message}");
     }
+    // What an operation has no use for, in the order in which it was read.
+    let operation =
+        r#"[{"op":"add","path":"/metadata/labels","value":{"a":"b","a":"c"},"typo":1,"op":"add"}]"#;
+    let found = [
+        "json patch duplicate field \"[0].value.a\"",
+        "json patch unknown field \"[0].typo\"",
+        "json patch duplicate field \"[0].op\"",
+        // The outcome has it too.
+        "duplicate field \"metadata.labels.a\"",
+    ];
+    let map = "/api/v1/namespaces/default/configmaps/strict";
+    cluster
+        .post("/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "strict"}}))
+        .await
+        .ok(201);
+    for path in [map, &scale] {
+        let strict =
+            patch(&cluster, &format!("{path}?fieldValidation=Strict"), JSON_PATCH, operation).await.ok(422);
+        let message = strict["message"].as_str().unwrap();
+        assert!(message.ends_with(&format!("\": strict decoding error: {}", found.join(", "))), "{message}");
+        let warned =
+            patch(&cluster, &format!("{path}?fieldValidation=Warn&dryRun=All"), JSON_PATCH, operation).await;
+        assert_eq!(warned.warnings(), found.map(|words| format!("299 - {words:?}")));
+    }
     let unknown =
         patch(&cluster, &format!("{scale}?fieldValidation=Strict"), STRATEGIC, json!({"foo": 1})).await;
     let words = " \"\" is invalid: patch: Invalid value: \"map[foo:1]\": strict decoding error: unknown field \"foo\"";

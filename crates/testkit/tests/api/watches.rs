@@ -79,6 +79,27 @@ async fn a_watch_ends_after_its_timeout_or_on_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_watch_finds_what_it_selects_behind_a_long_log_of_other_things() {
+    let cluster = TestCluster::simulated(27).await;
+    let from = cluster.get(MAPS).await.version();
+    cluster.post(MAPS, json!({"metadata": {"name": "busy"}})).await.ok(201);
+    // More than one look into the log takes in.
+    for i in 0..9_000 {
+        let patch = json!({"data": {"i": i.to_string()}});
+        cluster.merge(format!("{MAPS}/busy"), patch).await.ok(200);
+    }
+    cluster.post(MAPS, json!({"metadata": {"name": "mine", "labels": {"x": "y"}}})).await.ok(201);
+    // As long as a number can say, too.
+    for timeout in ["5", "9223372036854775807"] {
+        let path =
+            format!("{MAPS}?watch=1&resourceVersion={from}&labelSelector=x%3Dy&timeoutSeconds={timeout}");
+        let event = cluster.watch(path).await.next().await.unwrap();
+        assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&json!("ADDED"), &json!("mine")));
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_version_below_the_history_is_told_in_the_stream() {
     let cluster = TestCluster::simulated(23).await;
     with_maps(&cluster, 5).await;

@@ -73,6 +73,15 @@ impl Node {
         discard(std::mem::replace(self, new).close());
     }
 
+    /// Of all values in it, itself included.
+    pub fn count(&self) -> usize {
+        match self {
+            Node::Closed(value) => count(value),
+            Node::Map(map) => 1 + deep(|| map.values().map(Node::count).sum::<usize>()),
+            Node::List(list) => 1 + deep(|| list.iter().map(Node::count).sum::<usize>()),
+        }
+    }
+
     pub fn depth(&self) -> usize {
         match self {
             Node::Closed(value) => depth(value),
@@ -94,6 +103,14 @@ impl Node {
             }
             _ => false,
         }
+    }
+}
+
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Map(map) => 1 + deep(|| map.iter().map(|(_, value)| count(value)).sum::<usize>()),
+        Value::List(list) => 1 + deep(|| list.iter().map(count).sum::<usize>()),
+        _ => 1,
     }
 }
 
