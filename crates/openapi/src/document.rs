@@ -124,7 +124,7 @@ pub(crate) fn parameter_type(w: &mut Json, p: &Param) {
 pub(crate) fn info(w: &mut Json) {
     w.key("info").object(|w| {
         w.key("title").string("Kubernetes");
-        w.key("version").string("unversioned");
+        w.key("version").string(crate::API_VERSION);
     });
 }
 

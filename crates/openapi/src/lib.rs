@@ -27,6 +27,9 @@ use std::collections::BTreeMap;
 
 use catalog::Catalog;
 
+/// Of the API the documents describe, as kube-apiserver says it.
+const API_VERSION: &str = "1.36";
+
 /// The version of each document for caches: equal documents have equal hashes. Makes them all, one after the other.
 pub fn v3_hashes(catalog: &Catalog) -> BTreeMap<String, String> {
     let hash = |path: String| {

@@ -22,7 +22,7 @@ pub(crate) fn document(catalog: &Catalog) -> Vec<u8> {
     m.string(1, "2.0");
     m.message(2, |info| {
         info.string(1, "Kubernetes");
-        info.string(2, "unversioned");
+        info.string(2, crate::API_VERSION);
     });
     m.message(8, |paths| {
         for item in &parts.items {

@@ -19,7 +19,7 @@ pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
     m.string(1, "3.0.0");
     m.message(2, |info| {
         info.string(1, "Kubernetes");
-        info.string(6, "unversioned");
+        info.string(6, crate::API_VERSION);
     });
     m.message(4, |paths| {
         for item in &parts.items {

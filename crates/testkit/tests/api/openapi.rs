@@ -30,6 +30,7 @@ async fn every_document_has_a_hash_of_its_own_which_is_its_tag() {
         let place = place_of(&cluster, document).await;
         let reply = cluster.get(&place).await;
         assert_eq!(reply.status, 200, "{document}");
+        assert_eq!(reply.json()["info"]["version"], "1.36");
         assert_eq!(header(&reply, "etag"), format!("\"{}\"", place.split_once("?hash=").unwrap().1));
     }
     cluster.shutdown().await;
