@@ -69,7 +69,10 @@ pub(crate) struct PatchedType<'a> {
 impl Patch {
     /// Of members with one name the last is kept; what strict clients hear of the others.
     pub(crate) fn without_duplicates(&mut self) -> Vec<String> {
-        let (Patch::Merge(p) | Patch::Strategic(p)) = self else { return Vec::new() };
+        let p = match self {
+            Patch::Json(operations) => return operations.strict_errors().to_vec(),
+            Patch::Merge(p) | Patch::Strategic(p) => p,
+        };
         let found = patch::duplicate_fields(p);
         if !found.is_empty() {
             patch::keep_last_fields(p);
