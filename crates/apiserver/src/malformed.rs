@@ -54,7 +54,9 @@ pub fn refusal<B>(request: &Request<B>) -> Option<Answer> {
         (_, Some(_)) => return Some(plain(StatusCode::BAD_REQUEST)),
         _ => {}
     }
-    if headers.get(EXPECT).is_some_and(|e| !e.is_empty() && !e.as_bytes().eq_ignore_ascii_case(b"100-continue"))
+    if headers
+        .get(EXPECT)
+        .is_some_and(|e| !e.is_empty() && !e.as_bytes().eq_ignore_ascii_case(b"100-continue"))
     {
         let mut answer = Answer::new(Body::empty());
         *answer.status_mut() = StatusCode::EXPECTATION_FAILED;
@@ -67,9 +69,11 @@ pub fn refusal<B>(request: &Request<B>) -> Option<Answer> {
 
 /// What goes out instead of hyper's own `answer` to bytes that begin with `head`; `None` for answers that are not its own.
 pub fn reworded(answer: &[u8], head: &[u8]) -> Option<Vec<u8>> {
-    // Every answer of ours names its request; hyper's own has three headers and no body.
+    // Every answer of ours with one of these codes names its request, or has a body; hyper's own has three headers.
     let line = answer.strip_prefix(b"HTTP/1.1 ")?;
-    let code = StatusCode::from_bytes(line.get(..3)?).ok().filter(StatusCode::is_client_error)?;
+    let code = StatusCode::from_bytes(line.get(..3)?)
+        .ok()
+        .filter(|code| matches!(code.as_u16(), 400 | 414 | 431))?;
     let bare = memchr::memmem::find(answer, b"\r\ncontent-length: 0\r\n").is_some()
         && memchr::memmem::find(answer, b"\r\naudit-id: ").is_none();
     if !bare {
@@ -108,7 +112,8 @@ fn diagnosis(head: &[u8]) -> Diagnosis {
         Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor]) if minor.is_ascii_digit() => *major,
         _ => 0,
     };
-    let good_target = target.is_some_and(|t| t.starts_with(b"/") && t.iter().all(|b| *b > b' ' && *b != 0x7f));
+    let good_target =
+        target.is_some_and(|t| t.starts_with(b"/") && t.iter().all(|b| *b > b' ' && *b != 0x7f));
     if !good_method || !good_target || !major.is_ascii_digit() {
         return MALFORMED;
     }
@@ -118,7 +123,8 @@ fn diagnosis(head: &[u8]) -> Diagnosis {
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         spaced |= name.contains(&b' ');
         coded |= name.eq_ignore_ascii_case(b"transfer-encoding") && !value.eq_ignore_ascii_case(b"chunked");
-        let good_name = !name.is_empty() && name[0] != b' ' && name.iter().all(|b| is_token(*b) || *b == b' ');
+        let good_name =
+            !name.is_empty() && name[0] != b' ' && name.iter().all(|b| is_token(*b) || *b == b' ');
         if !good_name || value.iter().any(|b| *b < b' ' && *b != b'\t' || *b == 0x7f) {
             return MALFORMED;
         }
@@ -175,7 +181,8 @@ fn is_token(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    const BARE: &[u8] = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n";
+    const BARE: &[u8] =
+        b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\ndate: x\r\n\r\n";
 
     fn words(head: &[u8]) -> String {
         let reworded = String::from_utf8(reworded(BARE, head).expect("hyper's own")).expect("text");
@@ -199,7 +206,10 @@ mod tests {
     #[test]
     fn our_own_answers_pass_as_they_are() {
         assert_eq!(reworded(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", b""), None);
-        assert_eq!(reworded(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\naudit-id: a\r\n\r\n", b""), None);
+        assert_eq!(
+            reworded(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\naudit-id: a\r\n\r\n", b""),
+            None
+        );
         assert_eq!(reworded(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 10\r\n\r\n", b""), None);
     }
 

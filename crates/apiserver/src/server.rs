@@ -21,10 +21,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::body::{Body, Lender, RequestBody};
 use crate::chain::{Api, Caller};
 use crate::connection::{Connection, Sending, UNREAD_BYTES, UNREAD_TIME, Wire};
+use crate::malformed;
 use crate::respond::Answer;
 use crate::shutdown::Shutdown;
 use crate::websocket::{self, Handover};
-use crate::malformed;
 
 /// A client that does not finish its handshake in time is let go.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -255,8 +255,7 @@ where
             .serve_connection(io, service)
             .with_upgrades();
         let served = std::pin::pin!(served);
-        let ended =
-            drive(&env, &connection, served, &mut shutdown, |c| c.graceful_shutdown()).await;
+        let ended = drive(&env, &connection, served, &mut shutdown, |c| c.graceful_shutdown()).await;
         if let Some((session, upgrade)) = connection.upgraded() {
             session.run(upgrade, &env, shutdown).await;
         }

@@ -95,8 +95,7 @@ pub fn token(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
         let decoded = URL_SAFE_NO_PAD
             .decode(encoded)
             .map_err(|_| "invalid base64.bearer.authorization token encoding")?;
-        token =
-            Some(String::from_utf8(decoded).map_err(|_| "invalid base64.bearer.authorization token")?);
+        token = Some(String::from_utf8(decoded).map_err(|_| "invalid base64.bearer.authorization token")?);
     }
     let token = token.filter(|token| !token.is_empty());
     // One must be left to be named in the answer.
@@ -115,7 +114,8 @@ pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Bod
     let handover = parts.extensions.get::<Arc<Handover>>().filter(|_| is_asked_for(headers));
     let Some(handover) = handover else { return Err(events) };
     let refuse = |code: u16, why: &'static str| {
-        let mut answer = respond::answer(code, "text/plain; charset=utf-8", Bytes::from_static(why.as_bytes()).into());
+        let mut answer =
+            respond::answer(code, "text/plain; charset=utf-8", Bytes::from_static(why.as_bytes()).into());
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         answer
     };

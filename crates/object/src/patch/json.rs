@@ -61,7 +61,9 @@ impl JsonPatch {
     pub fn parse_unchecked(patch: Value) -> Result<JsonPatch, Status> {
         let refuse = |value: &Value, into: &str| {
             let found = value.json_type();
-            Status::bad_request(format!("json: cannot unmarshal {found} into Go value of type jsonpatch.{into}"))
+            Status::bad_request(format!(
+                "json: cannot unmarshal {found} into Go value of type jsonpatch.{into}"
+            ))
         };
         let list = match patch {
             Value::List(list) => list,

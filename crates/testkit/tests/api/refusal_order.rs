@@ -33,7 +33,8 @@ async fn a_role_that_cannot_be_looked_up_is_told_before_what_is_wrong_with_its_b
     bound(&cluster, "writer", &["create", "update"]).await;
     bound(&cluster, "binder", &["create", "update", "bind"]).await;
     cluster.post(format!("{RBAC}/clusterroles"), json!({"metadata": {"name": "empty"}})).await.ok(201);
-    let (cluster_wide, inside) = (format!("{RBAC}/clusterrolebindings"), format!("{RBAC}/namespaces/default/rolebindings"));
+    let (cluster_wide, inside) =
+        (format!("{RBAC}/clusterrolebindings"), format!("{RBAC}/namespaces/default/rolebindings"));
     for path in [&cluster_wide, &inside] {
         let old = json!({"metadata": {"name": "old"}, "roleRef": role_ref("ClusterRole", "empty")});
         cluster.post(path, old).await.ok(201);
@@ -45,8 +46,18 @@ async fn a_role_that_cannot_be_looked_up_is_told_before_what_is_wrong_with_its_b
         (&cluster_wide, role_ref("ClusterRole", "none"), 404, format!("{kind} \"none\" not found")),
         (&cluster_wide, role_ref("ClusterRole", ""), 400, "Name parameter required.".to_owned()),
         (&inside, role_ref("Role", ""), 400, "Name parameter required.".to_owned()),
-        (&inside, role_ref("Role", "a/b"), 400, "Name parameter invalid: \"a/b\": may not contain '/'".to_owned()),
-        (&inside, role_ref("ClusterRole", "."), 400, "Name parameter invalid: \".\": may not be '.'".to_owned()),
+        (
+            &inside,
+            role_ref("Role", "a/b"),
+            400,
+            "Name parameter invalid: \"a/b\": may not contain '/'".to_owned(),
+        ),
+        (
+            &inside,
+            role_ref("ClusterRole", "."),
+            400,
+            "Name parameter invalid: \".\": may not be '.'".to_owned(),
+        ),
         (&inside, role_ref("Other", "x"), 500, "unsupported role reference kind: \"Other\"".to_owned()),
         (&cluster_wide, role_ref("", ""), 500, "unsupported role reference kind: \"\"".to_owned()),
     ] {
@@ -68,7 +79,9 @@ async fn a_role_that_cannot_be_looked_up_is_told_before_what_is_wrong_with_its_b
         assert_eq!(updated.status, code, "{role}: {}", updated.text());
     }
     // A missing role may be bound by those who may bind.
-    for (path, role) in [(&cluster_wide, role_ref("ClusterRole", "none")), (&inside, role_ref("Role", "none"))] {
+    for (path, role) in
+        [(&cluster_wide, role_ref("ClusterRole", "none")), (&inside, role_ref("Role", "none"))]
+    {
         let body = json!({"metadata": {"name": "new"}, "roleRef": role});
         let asked = cluster.request("POST", path.as_str()).by(UserInfo::new("binder", &[])).json(&body);
         assert_eq!(asked.send().await.status, 201);
@@ -100,7 +113,10 @@ async fn a_broken_patch_of_nothing_is_a_patch_of_nothing() {
     for (query, code) in [("", 422), ("?fieldManager=x&dryRun=Bad", 422), ("?fieldManager=x", 400)] {
         assert_eq!(patch(format!("{MAPS}/none{query}"), APPLY, "{").await.status, code, "{query}");
     }
-    assert_eq!(patch(format!("{MAPS}/none?dryRun=Bad"), "application/apply-patch+cbor", "{").await.status, 415);
+    assert_eq!(
+        patch(format!("{MAPS}/none?dryRun=Bad"), "application/apply-patch+cbor", "{").await.status,
+        415
+    );
     cluster.shutdown().await;
 }
 
@@ -111,12 +127,18 @@ async fn a_patch_nobody_validates_is_refused_by_whoever_applies_it() {
     let patch = |query: &str, kind: &str, body: &'static str| {
         cluster.request("PATCH", format!("{MAPS}/m?fieldValidation={query}")).typed(kind, body).send()
     };
-    let into = |kind: &str, ty: &str| format!("json: cannot unmarshal {kind} into Go value of type jsonpatch.{ty}");
+    let into =
+        |kind: &str, ty: &str| format!("json: cannot unmarshal {kind} into Go value of type jsonpatch.{ty}");
     for (kind, body, code, words) in [
         (JSON_PATCH, "{", 400, "unexpected end of JSON input".to_owned()),
         (JSON_PATCH, "{}", 400, into("object", "Patch")),
         (JSON_PATCH, "[1]", 400, into("number", "Operation")),
-        (JSON_PATCH, r#"[{"op":1}]"#, 422, "the server rejected our request due to an error in our request".to_owned()),
+        (
+            JSON_PATCH,
+            r#"[{"op":1}]"#,
+            422,
+            "the server rejected our request due to an error in our request".to_owned(),
+        ),
         (MERGE_PATCH, "{", 400, "Invalid JSON Patch".to_owned()),
         (MERGE_PATCH, "3", 400, "Invalid JSON Patch".to_owned()),
         (STRATEGIC_PATCH, "{", 400, "unexpected end of JSON input".to_owned()),
@@ -125,13 +147,19 @@ async fn a_patch_nobody_validates_is_refused_by_whoever_applies_it() {
     }
     let refused = patch("Ignore", MERGE_PATCH, "[1,null]").await.ok(422);
     let cause = refused["details"]["causes"][0]["message"].as_str().unwrap();
-    assert!(cause.starts_with("Invalid value: \"[1]\": couldn't get version/kind; json parse error"), "{cause}");
+    assert!(
+        cause.starts_with("Invalid value: \"[1]\": couldn't get version/kind; json parse error"),
+        "{cause}"
+    );
 
     // A member no operation has.
     let unknown = r#"[{"op":"add","path":"/data","value":{},"zz":1}]"#;
     let words = "json patch unknown field \"[0].zz\"";
     let warned = patch("Warn", JSON_PATCH, unknown).await;
-    assert_eq!((warned.status, warned.warnings()), (200, vec![format!("299 - \"{}\"", words.replace('"', "\\\""))]));
+    assert_eq!(
+        (warned.status, warned.warnings()),
+        (200, vec![format!("299 - \"{}\"", words.replace('"', "\\\""))])
+    );
     let refused = patch("Strict", JSON_PATCH, unknown).await.ok(422);
     let cause = refused["details"]["causes"][0]["message"].as_str().unwrap();
     assert!(cause.ends_with(&format!("strict decoding error: {words}")), "{cause}");
@@ -150,7 +178,10 @@ async fn a_token_behind_a_blank_is_none_and_its_bearer_nobody() {
     for token in [" s3cret", "  ", " "] {
         let status = &review(token, json!([])).await.ok(201)["status"];
         assert_eq!(status["authenticated"], true, "{token:?}");
-        assert_eq!(status["user"], json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]}));
+        assert_eq!(
+            status["user"],
+            json!({"username": "system:anonymous", "groups": ["system:unauthenticated"]})
+        );
         assert_eq!(status["audiences"].as_array().unwrap().len(), 1);
         assert_eq!(review(token, json!(["zz"])).await.ok(201)["status"]["audiences"], json!(["zz"]));
     }
@@ -175,7 +206,9 @@ async fn an_eviction_is_told_of_bad_options_by_the_deletion_it_becomes() {
             "deleteOptions": {"dryRun": dry_run}});
         cluster.post(format!("{PODS}/{pod}/eviction{query}"), body)
     };
-    for (bad, shown) in [(json!([""]), ""), (json!(["all"]), "all"), (json!([null]), ""), (json!(["All", "Bad"]), "All Bad")] {
+    for (bad, shown) in
+        [(json!([""]), ""), (json!(["all"]), "all"), (json!([null]), ""), (json!(["All", "Bad"]), "All Bad")]
+    {
         let refused = evict("p", "", bad.clone()).await.ok(422);
         assert_eq!(refused["details"]["kind"], "DeleteOptions", "{bad}");
         assert_eq!(refused["details"]["causes"][0]["field"], "dryRun");
@@ -192,7 +225,9 @@ async fn an_eviction_is_told_of_bad_options_by_the_deletion_it_becomes() {
         }
     }
     assert_eq!(evict("p", "?dryRun=Bad", json!(["All"])).await.ok(422)["details"]["kind"], "CreateOptions");
-    for (query, dry_run) in [("?dryRun=All", json!(["All"])), ("?dryRun=All", json!([])), ("", json!(["All"]))] {
+    for (query, dry_run) in
+        [("?dryRun=All", json!(["All"])), ("?dryRun=All", json!([])), ("", json!(["All"]))]
+    {
         evict("p", query, dry_run).await.ok(201);
     }
     let pod = cluster.get(format!("{PODS}/p")).await.ok(200);
@@ -220,11 +255,16 @@ async fn a_watch_in_the_form_of_a_list_says_nothing_and_ends_at_the_first_event(
     cluster.post(MAPS, json!({"metadata": {"name": "a"}})).await.ok(201);
     let before = cluster.env().monotonic();
     assert_eq!(stream.next().await, None);
-    assert!(cluster.env().monotonic() - before < std::time::Duration::from_secs(50), "it is not the time that ends it");
+    assert!(
+        cluster.env().monotonic() - before < std::time::Duration::from_secs(50),
+        "it is not the time that ends it"
+    );
 
     // There is no YAML of events, which is seen behind all else.
     let refused = watch("application/yaml", String::new()).send().await.ok(406);
-    assert!(refused["message"].as_str().unwrap().ends_with("application/vnd.kubernetes.protobuf;stream=watch"));
+    assert!(
+        refused["message"].as_str().unwrap().ends_with("application/vnd.kubernetes.protobuf;stream=watch")
+    );
     assert_eq!(watch("application/yaml", "labelSelector=a%3D%3D%3Db".to_owned()).send().await.status, 400);
     let table = cluster.request("GET", format!("{MAPS}?watch=1&includeObject=Bad"));
     assert_eq!(table.accept("application/yaml;as=Table;v=v1;g=meta.k8s.io").send().await.status, 400);
