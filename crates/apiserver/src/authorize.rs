@@ -125,7 +125,8 @@ fn apply(policy: &mut Policy, kind: &str, event: &WatchEvent) {
     }
 }
 
-/// Nobody hands out more than they have, unless a role lets them ("escalate", "bind").
+/// Nobody hands out more than they have, unless a role lets them ("escalate", "bind"). Asked where upstream's storage asks: behind
+/// the plugins that complete an object, and before its strategy and validation.
 pub struct NoEscalation {
     pub authorizer: Arc<Authorizer>,
 }
@@ -135,14 +136,10 @@ impl Plugin for NoEscalation {
         "NoEscalation"
     }
 
-    fn validate(
-        &self,
-        attempt: &Attempt<'_>,
-        new: Option<&Value>,
-        _effects: &mut Effects,
-    ) -> Result<(), Refusal> {
-        let is_rbac = attempt.storage.group == "rbac.authorization.k8s.io";
-        let Some(new) = new.filter(|_| is_rbac) else { return Ok(()) };
+    fn mutate(&self, attempt: &Attempt<'_>, new: &mut Value, _effects: &mut Effects) -> Result<(), Refusal> {
+        if attempt.storage.group != "rbac.authorization.k8s.io" {
+            return Ok(());
+        }
         let (resource, name, namespace) = (attempt.storage.plural.as_str(), attempt.name, attempt.namespace);
         // A create is authorised without a name: its path had none.
         let name = if attempt.operation == Operation::Create { "" } else { name };

@@ -96,7 +96,7 @@ impl RequestBody {
         loop {
             let frame = std::future::poll_fn(|cx| Pin::new(&mut *incoming).poll_frame(cx)).await;
             let Some(frame) = frame else { break };
-            let frame = frame.map_err(|e| Status::unknown(format!("the body could not be read: {e}")))?;
+            let frame = frame.map_err(|e| Status::unknown(broken_body(&e)))?;
             let Ok(data) = frame.into_data() else { continue };
             if first.as_ref().map_or(0, Bytes::len) + all.len() + data.len() > MAX_BODY {
                 return Err(too_large());
@@ -114,6 +114,18 @@ impl RequestBody {
         lent.body = None;
         Ok(first.unwrap_or_else(|| all.freeze()))
     }
+}
+
+/// Why a body could not be read to its end; in Go's words where hyper tells as much.
+fn broken_body(error: &hyper::Error) -> String {
+    let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    if why.contains("Invalid chunk size") {
+        return "invalid byte in chunk length".to_owned();
+    }
+    if error.is_incomplete_message() || why.contains("end of file") {
+        return "unexpected EOF".to_owned();
+    }
+    format!("the body could not be read: {error}")
 }
 
 /// An answer's body.

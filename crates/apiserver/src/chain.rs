@@ -1,5 +1,6 @@
 //! The path of a request, top down. Each step says why it stands where it stands.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +32,7 @@ use crate::metrics::{Admissions, DryRun, Extent, InFlightSlot, Metered, Metrics,
 use crate::negotiate::{Wanted, negotiate_error, weighs_gzip};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
+use crate::websocket::{self, Handover};
 use crate::{
     address_repair, aggregation, certificates, discovery, open_api, openid, quotas, service_cidrs, trust,
     upkeep, verbs,
@@ -326,6 +328,7 @@ impl Api {
         match answer.body_mut() {
             // Counted when it ends.
             Body::Watch(_) => return,
+            _ if code == 101 => return,
             Body::Whole(bytes) if reads => routes.sent(route, bytes.as_ref().map_or(0, |b| b.len()) as u64),
             Body::List(list) if reads => list.counted(self.metrics.sending(route)),
             Body::Whole(_) | Body::List(_) => {}
@@ -390,6 +393,10 @@ impl Api {
     async fn other(&self, parts: &http::request::Parts, query: &Query<'_>) -> Result<Answer, Status> {
         // What is no API is found by its exact path; below the roots of the API a slash at the end changes nothing.
         let path = parts.uri.path();
+        if path.is_empty() {
+            // `CONNECT host:port`
+            return Ok(respond::page_not_found());
+        }
         if let Some(answer) = self.health.serve(self, path, query) {
             return Ok(answer);
         }
@@ -443,15 +450,35 @@ impl Api {
     /// A certificate if there is one, then the tokens; who brings nothing is nobody, who brings what proves
     /// nothing is refused.
     async fn proven(&self, caller: &Caller, parts: &http::request::Parts) -> Result<Arc<UserInfo>, Status> {
-        let token = match (caller, bearer_token(&parts.headers)) {
-            (Caller::Known(user), _) => return Ok(user.clone()),
-            (Caller::Refused, None) => return Err(Status::unauthorized()),
-            (Caller::Unknown, None) => return Ok(Arc::new(UserInfo::anonymous())),
-            (Caller::Refused | Caller::Unknown, Some(token)) => token,
+        if let Caller::Known(user) = caller {
+            return Ok(user.clone());
+        }
+        let handover = parts.extensions.get::<Arc<Handover>>();
+        let (token, handover) = match (bearer_token(&parts.headers), handover) {
+            (Some(token), _) => (Cow::Borrowed(token), None),
+            (None, Some(handover)) => match websocket::token(&parts.headers) {
+                Ok(token) => (Cow::Owned(token.unwrap_or_default()), Some(handover)),
+                Err(why) => {
+                    tracing::debug!(why, "a token was refused");
+                    return Err(Status::unauthorized());
+                }
+            },
+            (None, None) => (Cow::Borrowed(""), None),
         };
+        if token.is_empty() {
+            return match caller {
+                Caller::Refused => Err(Status::unauthorized()),
+                _ => Ok(Arc::new(UserInfo::anonymous())),
+            };
+        }
         let audiences = self.identity.service_accounts().audiences();
-        match self.identity.authenticate(&self.registry, token, audiences).await {
-            Ok(bearer) => Ok(bearer.user),
+        match self.identity.authenticate(&self.registry, &token, audiences).await {
+            Ok(bearer) => {
+                if let Some(handover) = handover {
+                    handover.token_used();
+                }
+                Ok(bearer.user)
+            }
             Err(why) => {
                 tracing::debug!(why, "a token was refused");
                 Err(Status::unauthorized())

@@ -15,10 +15,14 @@ use std::time::Duration;
 
 use env::Env;
 use http_body::{Frame, SizeHint};
+use hyper::upgrade::OnUpgrade;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use crate::body::Body;
+use crate::malformed;
+use crate::websocket::Session;
 
 /// Upstream's limits: how long a request's header may take, and how long a connection may be kept between requests.
 const HEADER: Duration = Duration::from_secs(32);
@@ -41,6 +45,8 @@ pub struct Connection {
     waiting_since: AtomicU64,
     /// An answer left before its request was read.
     unread: AtomicBool,
+    /// Guards what the connection becomes once hyper has let go of it.
+    upgrade: Mutex<Option<(Session, OnUpgrade)>>,
 }
 
 impl Connection {
@@ -53,7 +59,17 @@ impl Connection {
             heading: AtomicBool::new(true),
             waiting_since: AtomicU64::new(0),
             unread: AtomicBool::new(false),
+            upgrade: Mutex::new(None),
         })
+    }
+
+    /// The answer under way is the last one: after it the connection speaks another protocol.
+    pub fn becomes(&self, session: Session, upgrade: OnUpgrade) {
+        *self.upgrade.lock() = Some((session, upgrade));
+    }
+
+    pub fn upgraded(&self) -> Option<(Session, OnUpgrade)> {
+        self.upgrade.lock().take()
     }
 
     /// A request has come; it is under way until what is given is dropped.
@@ -87,19 +103,30 @@ impl Connection {
         }
     }
 
-    fn heard(&self) {
+    /// Bytes have come. Whether they are a request's head over HTTP/1, and whether they begin it.
+    fn heard(&self) -> Heard {
         // Over HTTP/2 a byte may be a ping's.
-        if !self.http2 && self.under_way.load(Ordering::Acquire) == 0 && !self.heading.load(Ordering::Acquire)
-        {
-            self.wait_from_now();
-            self.heading.store(true, Ordering::Release);
+        if self.http2 || self.under_way.load(Ordering::Acquire) > 0 {
+            return Heard::Other;
         }
+        if self.heading.load(Ordering::Acquire) {
+            return Heard::Head;
+        }
+        self.wait_from_now();
+        self.heading.store(true, Ordering::Release);
+        Heard::NewHead
     }
 
     fn wait_from_now(&self) {
         let since = self.env.monotonic().duration_since(self.opened).as_millis() as u64;
         self.waiting_since.store(since, Ordering::Release);
     }
+}
+
+enum Heard {
+    NewHead,
+    Head,
+    Other,
 }
 
 /// A request that is under way.
@@ -147,6 +174,10 @@ pub struct Wire<S> {
     io: S,
     connection: Arc<Connection>,
     lingering: Option<Box<Lingering>>,
+    /// The start of the head that is being read, for words about it should it be none.
+    head: Vec<u8>,
+    /// What goes out instead of hyper's own words, and how much of it has.
+    reworded: Option<(Vec<u8>, usize)>,
 }
 
 /// Our side is shut; theirs is read and forgotten, within limits.
@@ -159,7 +190,48 @@ struct Lingering {
 
 impl<S> Wire<S> {
     pub fn new(io: S, connection: Arc<Connection>) -> Wire<S> {
-        Wire { io, connection, lingering: None }
+        Wire { io, connection, lingering: None, head: Vec::new(), reworded: None }
+    }
+
+    /// Keeps the start of a head, and changes the two things in it that hyper takes otherwise than Go does.
+    fn note(&mut self, bytes: &mut [u8], begins: bool) {
+        if begins {
+            self.head.clear();
+        }
+        let (before, room) = (self.head.len(), malformed::KEPT_HEAD - self.head.len());
+        self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        if before == 0 && !begins && matches!(bytes.first(), Some(b'\r' | b'\n')) {
+            // Before the first request there is no empty line to be forgiven; nor is this a method.
+            bytes[0] = 0;
+        }
+        let line_ends = memchr::memchr(b'\n', &self.head).filter(|end| *end >= before);
+        let minor = line_ends.and_then(|end| malformed::minor_version(&self.head[..end]));
+        if let Some(digit) = minor.and_then(|at| bytes.get_mut(at.checked_sub(before)?)) {
+            *digit = b'1';
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Wire<S> {
+    /// Writes Go's words where `answer` is hyper's own refusal, which counts as written when they are.
+    fn poll_reworded(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
+        if self.connection.http2 {
+            return None;
+        }
+        if self.reworded.is_none() {
+            self.reworded = Some((malformed::reworded(answer, &self.head)?, 0));
+        }
+        let (words, sent) = self.reworded.as_mut()?;
+        while *sent < words.len() {
+            match Pin::new(&mut self.io).poll_write(cx, &words[*sent..]) {
+                Poll::Ready(Ok(0)) => return Some(Poll::Ready(Err(io::ErrorKind::WriteZero.into()))),
+                Poll::Ready(Ok(written)) => *sent += written,
+                Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error))),
+                Poll::Pending => return Some(Poll::Pending),
+            }
+        }
+        self.reworded = None;
+        Some(Poll::Ready(Ok(())))
     }
 }
 
@@ -172,7 +244,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
         let before = buf.filled().len();
         let outcome = Pin::new(&mut self.io).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.connection.heard();
+            match self.connection.heard() {
+                Heard::Other => {}
+                heard => {
+                    let begins = matches!(heard, Heard::NewHead);
+                    self.note(&mut buf.filled_mut()[before..], begins);
+                }
+            }
         }
         outcome
     }
@@ -180,6 +258,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if let Some(done) = self.poll_reworded(cx, buf) {
+            return done.map_ok(|()| buf.len());
+        }
         Pin::new(&mut self.io).poll_write(cx, buf)
     }
     fn poll_write_vectored(
@@ -187,6 +268,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if let Some(done) = bufs.first().and_then(|head| self.poll_reworded(cx, head)) {
+            return done.map_ok(|()| bufs.iter().map(|buf| buf.len()).sum());
+        }
         Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
     }
     fn is_write_vectored(&self) -> bool {

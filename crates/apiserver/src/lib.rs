@@ -21,6 +21,7 @@ mod info;
 mod kubernetes_service;
 mod list_body;
 mod local;
+mod malformed;
 mod metrics;
 mod negotiate;
 mod node_relations;
@@ -40,6 +41,7 @@ mod verbs;
 mod views;
 mod warnings;
 mod watch_body;
+mod websocket;
 
 pub use admission::Choice as AdmissionChoice;
 pub use admission::service_addresses::{PortRange, ServiceRanges};

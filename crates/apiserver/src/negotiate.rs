@@ -21,7 +21,7 @@ pub enum View {
     Table,
     /// PartialObjectMetadata, or its List.
     Metadata,
-    /// One of these where the other is due: refused, but by whoever has the object or the list at hand.
+    /// One of these where the other is due: refused, but by whoever has the object, the list or the event at hand.
     Misfit,
 }
 
@@ -70,7 +70,7 @@ pub enum Offer {
     Object,
     /// A list, also as a Table or its metadata.
     List,
-    /// Events; there is no YAML of them, and nothing is indented.
+    /// Events; nothing is indented, and [`check_stream`] has the last word.
     Events,
 }
 
@@ -166,16 +166,22 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
             Some(Wanted { encoding, view: view(range, offer, encoding)?, meta })
         })
     });
-    let refused =
-        |types: &str| Status::not_acceptable(format!("only the following media types are accepted: {types}"));
     match (offer, found) {
-        (_, None) => Err(refused(MEDIA_TYPES)),
-        (Offer::Events, Some(Wanted { encoding: Encoding::Yaml, .. })) => Err(refused(STREAM_TYPES)),
+        (_, None) => Err(not_among(MEDIA_TYPES)),
         (Offer::Events, Some(wanted)) if wanted.encoding == Encoding::PrettyJson => {
             Ok(Wanted { encoding: Encoding::Json, ..wanted })
         }
         (_, Some(wanted)) => Ok(wanted),
     }
+}
+
+/// There is no YAML of events. Upstream notices when the watch has begun, behind everything else that may be wrong with it.
+pub fn check_stream(wanted: Wanted) -> Result<(), Status> {
+    if wanted.encoding == Encoding::Yaml { Err(not_among(STREAM_TYPES)) } else { Ok(()) }
+}
+
+fn not_among(types: &str) -> Status {
+    Status::not_acceptable(format!("only the following media types are accepted: {types}"))
 }
 
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -201,9 +207,8 @@ fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View
         ("Table", _) => (encoding != Encoding::Protobuf).then_some(View::Table),
         ("PartialObjectMetadata", Offer::Object | Offer::Events) => Some(View::Metadata),
         ("PartialObjectMetadataList", Offer::List) => Some(View::Metadata),
-        ("PartialObjectMetadataList", Offer::Object) | ("PartialObjectMetadata", Offer::List) => {
-            Some(View::Misfit)
-        }
+        ("PartialObjectMetadataList", Offer::Object | Offer::Events)
+        | ("PartialObjectMetadata", Offer::List) => Some(View::Misfit),
         _ => None,
     }
 }

@@ -21,8 +21,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::body::{Body, Lender, RequestBody};
 use crate::chain::{Api, Caller};
 use crate::connection::{Connection, Sending, UNREAD_BYTES, UNREAD_TIME, Wire};
+use crate::malformed;
 use crate::respond::Answer;
 use crate::shutdown::Shutdown;
+use crate::websocket::{self, Handover};
 
 /// A client that does not finish its handshake in time is let go.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -250,9 +252,14 @@ where
             .header_read_timeout(None)
             .max_buf_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADERS)
-            .serve_connection(io, service);
+            .serve_connection(io, service)
+            .with_upgrades();
         let served = std::pin::pin!(served);
-        drive(&env, &connection, served, &mut shutdown, |c| c.graceful_shutdown()).await
+        let ended = drive(&env, &connection, served, &mut shutdown, |c| c.graceful_shutdown()).await;
+        if let Some((session, upgrade)) = connection.upgraded() {
+            session.run(upgrade, &env, shutdown).await;
+        }
+        ended
     }
 }
 
@@ -261,9 +268,17 @@ async fn answer(
     api: &Arc<Api>,
     connection: &Connection,
     caller: &Caller,
-    request: Request<hyper::body::Incoming>,
+    mut request: Request<hyper::body::Incoming>,
 ) -> Answer {
+    if let Some(refusal) = malformed::refusal(&request) {
+        return refusal;
+    }
     let env = api.registry().env();
+    let handover = (request.version() == Version::HTTP_11 && websocket::is_asked_for(request.headers()))
+        .then(|| (Arc::new(Handover::default()), hyper::upgrade::on(&mut request)));
+    if let Some((handover, _)) = &handover {
+        request.extensions_mut().insert(handover.clone());
+    }
     let id = request.headers().get(&AUDIT_ID).filter(|id| !id.is_empty()).cloned();
     let head = request.method() == Method::HEAD;
     let mut answer = if request.body().is_end_stream() {
@@ -295,6 +310,12 @@ async fn answer(
         }
         answer
     };
+    if let Some((handover, upgrade)) = handover
+        && let Some(session) = handover.take()
+    {
+        connection.becomes(session, upgrade);
+        return answer;
+    }
     let id = id.or_else(|| HeaderValue::try_from(env.uuid()).ok());
     answer.headers_mut().extend(id.map(|id| (AUDIT_ID, id)));
     if head {

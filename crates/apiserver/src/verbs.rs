@@ -10,14 +10,14 @@ use std::time::Duration;
 use auth::UserInfo;
 use bytes::Bytes;
 use catalog::{Resource, Verbs};
-use codec::json;
+use codec::{json, yaml};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use kinds::{DeleteOptions, Operation, columns};
 use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
-use object::{Details, Map, Status, Value, quote};
+use object::{Details, FieldError, Map, Status, Value, quote};
 use registry::{
     FieldValidation, ListOptions, Patch, Request, WriteOptions, Written, number_error, protobuf_body,
     served_body, shared_body,
@@ -27,12 +27,14 @@ use table::Obj;
 use crate::body::{Body, RequestBody, decode};
 use crate::chain::{Api, route};
 use crate::info::{Query, RequestInfo};
-use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, negotiate_error};
+use crate::negotiate::{
+    Encoding, Offer, View, Wanted, accepts_gzip, check_stream, negotiate, negotiate_error,
+};
 use crate::respond::{self, Answer};
 use crate::reviews;
 use crate::views::{self, Include, TableView};
 use crate::watch_body::{Framing, WatchBody, WatchSettings, WriteObject, error_event};
-use crate::{component_statuses, connect};
+use crate::{component_statuses, connect, websocket};
 
 /// Answers smaller than this are not worth compressing.
 const GZIP_FROM: usize = 128 * 1024;
@@ -212,15 +214,22 @@ impl Call<'_> {
             _ => WATCH_SECONDS + env.random_below(WATCH_SECONDS),
         };
         let watch = match self.api.registry.watch(&request, &options).await {
-            Ok(watch) => watch,
             // A version below the history is told in the stream, where reflectors look for it; so is one that does not
             // come.
-            Err(status) if matches!(status.code, 410 | 504) => {
+            Err(status) if !matches!(status.code, 410 | 504) => return Err(status),
+            watch => watch,
+        };
+        if wanted.view == View::Table {
+            include(self.query)?;
+        }
+        check_stream(wanted)?;
+        let watch = match watch {
+            Ok(watch) => watch,
+            Err(status) => {
                 let mut event = Vec::new();
                 error_event(catalog, framing, &status, &mut event);
-                return Ok(respond::answer(200, framing.content_type(), event.into()));
+                return self.watching(framing, event.into());
             }
-            Err(status) => return Err(status),
         };
         let route = route(self.api, self.info, &self.parts.headers).ok_or_else(Status::method_not_allowed)?;
         let begun = env.monotonic();
@@ -228,6 +237,7 @@ impl Call<'_> {
             catalog: catalog.clone(),
             framing,
             bookmarks: options.allow_bookmarks,
+            unshowable: wanted.view == View::Misfit,
             timeout: Duration::from_secs(seconds),
             env,
             shutdown: self.api.shutdown(),
@@ -247,7 +257,7 @@ impl Call<'_> {
                     out.extend_from_slice(&protobuf_body(&catalog, catalog.resource(id), obj))
                 })
             }
-            // No watch is offered in a form that does not fit.
+            // What does not fit its form is not shown in any.
             View::Object | View::Misfit => {
                 let (catalog, id) = (catalog.clone(), resource.id);
                 Box::new(move |obj, out| {
@@ -266,33 +276,34 @@ impl Call<'_> {
                 })
             }
         };
-        let (kind, api_version) = match wanted.view {
-            View::Metadata => ("PartialObjectMetadata".to_owned(), wanted.meta.api_version().to_owned()),
-            _ => (resource.kind.to_string(), resource.api_version()),
+        let blank = match wanted.view {
+            View::Metadata => views::blank("PartialObjectMetadata", wanted.meta.api_version()),
+            _ => views::blank_object(catalog, resource),
         };
         let table = if wanted.view == View::Table { Some(self.table_view(wanted)?) } else { None };
         let catalog = catalog.clone();
         let write_bookmark = Box::new(move |revision: u64, end: bool, out: &mut Vec<u8>| {
-            let annotation =
-                if end { ",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}" } else { "" };
-            let metadata = format!("{{\"resourceVersion\":\"{revision}\"{annotation}}}");
-            let text =
-                format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata}}}");
+            let bookmark = views::bookmark(&blank, revision, end);
             if let Some(table) = &table {
-                // Our own text always parses. Nothing in it has an age.
-                let bookmark = json::parse(text.as_bytes(), None).unwrap_or(Value::Null);
+                // Nothing in it has an age.
                 table.bookmark(&bookmark, 0, first.swap(false, Relaxed), out);
                 return;
             }
             match framing {
-                Framing::Lines => out.extend_from_slice(text.as_bytes()),
-                Framing::Protobuf => {
-                    out.extend_from_slice(&views::encode(&catalog, text.as_bytes(), Encoding::Protobuf))
-                }
+                Framing::Lines => json::write(&bookmark, out),
+                Framing::Protobuf => views::value_protobuf(&catalog, &bookmark, out),
             }
         });
         let body = WatchBody::new(watch, settings, write_object, write_bookmark);
-        Ok(respond::answer(200, framing.content_type(), Body::Watch(Box::new(body))))
+        self.watching(framing, Body::Watch(Box::new(body)))
+    }
+
+    /// Events in the way the client takes them: as the body of the answer, or over a WebSocket.
+    fn watching(&self, framing: Framing, events: Body) -> Result<Answer, Status> {
+        match websocket::open(self.parts, framing, events) {
+            Ok(opened) => Ok(opened),
+            Err(events) => Ok(respond::answer(200, framing.content_type(), events)),
+        }
     }
 
     async fn create(&self, body: RequestBody) -> Result<Answer, Status> {
@@ -315,9 +326,7 @@ impl Call<'_> {
 
     async fn patch(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let kind = self.patch_kind()?;
-        let options = self.write_options(Operation::Patch)?;
-        let patch = kind.read(&body.read().await?)?;
+        let (patch, options) = self.read_patch(body).await?;
         let written = self.api.registry.patch(&self.request, patch, options).await?;
         Ok(self.written(written, wanted))
     }
@@ -387,9 +396,7 @@ impl Call<'_> {
 
     async fn patch_scale(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let kind = self.patch_kind()?;
-        let options = self.write_options(Operation::Patch)?;
-        let patch = kind.read(&body.read().await?)?;
+        let (patch, options) = self.read_patch(body).await?;
         let (scale, warnings) = self.api.registry.patch_scale(&self.request, patch, options).await?;
         let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
@@ -617,41 +624,89 @@ impl Call<'_> {
         DeleteOptions::from_value(&value)
     }
 
+    /// The patch of a request, and its options. What is no patch is told only where there is something to be patched: upstream reads
+    /// it when it has the object at hand.
+    async fn read_patch(&self, body: RequestBody) -> Result<(Patch, WriteOptions), Status> {
+        let kind = self.patch_kind()?;
+        let bytes = body.read().await?;
+        let operation = if kind == PatchKind::Apply { Operation::Apply } else { Operation::Patch };
+        let options = self.write_options(operation)?;
+        match kind.read(&bytes, options.field_validation) {
+            Ok(patch) => Ok((patch, options)),
+            // An apply would create what is not there.
+            Err(status) if kind == PatchKind::Apply => Err(status),
+            Err(status) => {
+                self.api.registry.get(&self.request, "").await?;
+                Err(status)
+            }
+        }
+    }
+
     fn patch_kind(&self) -> Result<PatchKind, Status> {
         let content_type = self.parts.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
         match content_type.split(';').next().unwrap_or("").trim() {
             "application/json-patch+json" => Ok(PatchKind::Json),
             "application/merge-patch+json" => Ok(PatchKind::Merge),
             "application/strategic-merge-patch+json" => Ok(PatchKind::Strategic),
-            "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
-                self.write_options(Operation::Apply)?;
-                Err(Status::unsupported_media_type(
-                    "server-side apply is not served by this version of setpoint yet; accepted patch types: \
-                     application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
-                ))
-            }
+            "application/apply-patch+yaml" => Ok(PatchKind::Apply),
             _ => Err(Status::unsupported_media_type("415: Unsupported Media Type").with_empty_details()),
         }
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum PatchKind {
     Json,
     Merge,
     Strategic,
+    Apply,
 }
 
 impl PatchKind {
-    fn read(self, bytes: &[u8]) -> Result<Patch, Status> {
+    fn read(self, bytes: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
+        if self == PatchKind::Apply {
+            yaml::parse(bytes).map_err(|e| {
+                Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
+            })?;
+            return Err(Status::unsupported_media_type(
+                "server-side apply is not served by this version of setpoint yet; accepted patch types: \
+                 application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
+            ));
+        }
+        // Who wants no word about wrong fields gets the words of whoever applies the patch.
+        let unchecked = validation == FieldValidation::Ignore;
         let value = json::parse(bytes, None).map_err(|e| match self {
-            PatchKind::Strategic => Status::bad_request(e.to_string()),
-            PatchKind::Json | PatchKind::Merge => Status::bad_request(format!("error decoding patch: {e}")),
+            PatchKind::Merge if unchecked => Status::bad_request(NO_MERGE_PATCH),
+            PatchKind::Json | PatchKind::Merge if !unchecked => {
+                Status::bad_request(format!("error decoding patch: {e}"))
+            }
+            _ => Status::bad_request(e.to_string()),
         })?;
         Ok(match self {
+            PatchKind::Json if unchecked => Patch::Json(JsonPatch::parse_unchecked(value)?),
             PatchKind::Json => Patch::Json(JsonPatch::parse(value)?),
+            PatchKind::Merge if unchecked => Patch::Merge(merge_patch(value)?),
             PatchKind::Merge => Patch::Merge(value),
-            PatchKind::Strategic => Patch::Strategic(value),
+            PatchKind::Strategic | PatchKind::Apply => Patch::Strategic(value),
         })
+    }
+}
+
+const NO_MERGE_PATCH: &str = "Invalid JSON Patch";
+
+/// A merge patch nobody looked at: a list takes the place of the object, which it cannot be.
+fn merge_patch(patch: Value) -> Result<Value, Status> {
+    match patch {
+        Value::Map(_) | Value::Null => Ok(patch),
+        Value::List(mut list) => {
+            list.retain(|item| !item.is_null());
+            let shown = json::to_vec(&Value::List(list));
+            let why = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { \
+                       APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+            let error = FieldError::invalid("patch", quote(&String::from_utf8_lossy(&shown)), why);
+            Err(Status::invalid("", "", "", vec![error]))
+        }
+        _ => Err(Status::bad_request(NO_MERGE_PATCH)),
     }
 }
 

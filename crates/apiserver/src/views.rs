@@ -10,6 +10,7 @@ use bytes::Bytes;
 use catalog::{Catalog, Resource, ResourceId};
 use codec::{json, protobuf, yaml};
 use kinds::columns::{self, Printer};
+use object::normalise::{Strict, normalise};
 use object::{Map, Value, time};
 use registry::served_body;
 use table::Obj;
@@ -312,6 +313,41 @@ pub fn value_protobuf(catalog: &Catalog, value: &Value, out: &mut Vec<u8>) {
         Some(ty) => protobuf::encode_message(catalog.schema(), ty, value, out),
         None => tracing::error!(api_version, kind, "a kind without a type was to be sent as protobuf"),
     });
+}
+
+/// An object that says nothing but what it is.
+pub fn blank(kind: &str, api_version: &str) -> Value {
+    let mut blank = Map::default();
+    blank.set("kind", kind);
+    blank.set("apiVersion", api_version);
+    blank.set("metadata", Value::map());
+    Value::Map(blank)
+}
+
+/// The same with all that a resource's type writes even of an object without content.
+pub fn blank_object(catalog: &Catalog, resource: &Resource) -> Value {
+    let mut blank = blank(&resource.kind, &resource.api_version());
+    if let Some(storage) = resource.storage {
+        kinds::kind_of(catalog.storage(storage)).fill_blank(&mut blank);
+    }
+    // Nothing in it could misfit its type.
+    let _ = normalise(catalog.schema(), resource.ty, &mut blank, &mut Strict::off());
+    blank
+}
+
+/// The object of a BOOKMARK event: a version, and whether the initial events end here.
+pub fn bookmark(blank: &Value, revision: u64, end_of_initial: bool) -> Value {
+    let mut bookmark = blank.clone();
+    let metadata = bookmark.map_at(&["metadata"]);
+    let mut annotations = metadata.remove("annotations");
+    metadata.set("resourceVersion", revision.to_string());
+    if end_of_initial {
+        annotations.get_or_insert_with(Value::map).make_map().set("k8s.io/initial-events-end", "true");
+    }
+    if let Some(annotations) = annotations {
+        metadata.set("annotations", annotations);
+    }
+    bookmark
 }
 
 /// RFC 3339 of unix seconds, for documents that carry a time.

@@ -85,6 +85,8 @@ pub struct WatchBody {
     env: Env,
     shutdown: Shutdown,
     ended: bool,
+    /// Its objects cannot be shown in the form that was asked for: the first one is the end, and nothing is said of it.
+    unshowable: bool,
     /// Counts this watch while it lives, and its events.
     gauge: LongRunning,
 }
@@ -93,6 +95,7 @@ pub struct WatchSettings {
     pub catalog: Arc<Catalog>,
     pub framing: Framing,
     pub bookmarks: bool,
+    pub unshowable: bool,
     pub timeout: Duration,
     pub env: Env,
     pub shutdown: Shutdown,
@@ -131,8 +134,14 @@ impl WatchBody {
             env: settings.env,
             shutdown: settings.shutdown,
             ended: false,
+            unshowable: settings.unshowable,
             gauge: settings.gauge,
         }
+    }
+
+    /// When it ends at the latest.
+    pub fn deadline(&self) -> tokio::time::Instant {
+        self.deadline
     }
 
     /// The next stretch of events; `None` ends the response.
@@ -157,7 +166,7 @@ impl WatchBody {
             }
         }
         if !out.is_empty() {
-            return Poll::Ready(Some(out.into()));
+            return self.told(out);
         }
         if self.shutdown.poll_begun(cx) || self.timeout.as_mut().poll(cx).is_ready() {
             self.ended = true;
@@ -175,12 +184,21 @@ impl WatchBody {
             // The cursor is at the end of the log: all up to here was sent.
             self.bookmark_event(self.cursor.caught_up().0, false, &mut out);
             cx.waker().wake_by_ref();
-            return Poll::Ready(Some(out.into()));
+            return self.told(out);
         }
         if self.cursor.poll_changed(cx).is_ready() {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
+    }
+
+    /// Events on their way out. One that ended the watch already tells why, and every form has words for that.
+    fn told(&mut self, events: Vec<u8>) -> Poll<Option<Bytes>> {
+        if self.unshowable && !self.ended {
+            self.ended = true;
+            return Poll::Ready(None);
+        }
+        Poll::Ready(Some(events.into()))
     }
 
     fn take_initial(&mut self, out: &mut Vec<u8>) {

@@ -8,6 +8,7 @@
 //! What upstream does and we do too: only the first document is read; names that are no strings become strings;
 //! `yes`, `on` and `y` are true, `0644` is 420, `1.0` is the integer 1, `12:30` and timestamps are strings.
 
+mod brackets;
 mod decode;
 mod nodes;
 mod order;
@@ -51,7 +52,7 @@ pub enum YamlError {
     #[error("yaml: {}exceeded max depth of {MAX_DEPTH}", line.map(|line| format!("line {line}: ")).unwrap_or_default())]
     TooDeep { line: Option<usize> },
     #[error(
-        "yaml: line {line}: brackets nest more than 255 deep; write the document as JSON, or indent what they hold"
+        "yaml: line {line}: brackets nest more than 255 deep around anchors or aliases, or too often; write the document as JSON, or indent what they hold"
     )]
     TooManyBrackets { line: usize },
     /// Good YAML, but the JSON made of it is not read.
@@ -73,6 +74,21 @@ pub enum YamlError {
     Binary { line: usize },
     #[error("json: unsupported value: {0}")]
     NotANumber(&'static str),
+}
+
+impl YamlError {
+    /// The same in a text that begins so many lines further down than was known.
+    fn further_down(self, lines: usize) -> YamlError {
+        match self {
+            YamlError::Syntax { line, problem } => YamlError::Syntax { line: line + lines, problem },
+            YamlError::TooManyBrackets { line } => YamlError::TooManyBrackets { line: line + lines },
+            YamlError::TooDeep { line } => {
+                let line = line.unwrap_or(1) + lines;
+                YamlError::TooDeep { line: (line > 1).then_some(line) }
+            }
+            other => other,
+        }
+    }
 }
 
 /// Reads the first document; null where there is none.
@@ -97,7 +113,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, YamlError> {
     Ok(parse_document(bytes)?.value)
 }
 
-/// The parser underneath counts open brackets in a byte. What nests deeper was nearly always written as JSON, which is YAML as
+/// What nests deeper than the parser underneath can count, and cannot be cut, was nearly always written as JSON, which is YAML as
 /// well; names given twice mean something else there, and so are not taken.
 fn as_json(bytes: &[u8]) -> Option<Document> {
     let value = json::parse(bytes, None).ok()?;

@@ -17,11 +17,12 @@ pub(crate) struct Checked {
     update: Option<fn(&mut Value, &Value)>,
     create: Option<fn(&mut Value)>,
     undeletable: Option<fn(&str) -> Option<&'static str>>,
+    blank: Option<fn(&mut Value)>,
 }
 
 impl Checked {
     pub(crate) const fn new(rules: Rules, check: fn(&Write<'_>, &mut Errors)) -> Checked {
-        Checked { rules, scale: None, check, update: None, create: None, undeletable: None }
+        Checked { rules, scale: None, check, update: None, create: None, undeletable: None, blank: None }
     }
     pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> Checked {
         self.scale = Some(scale);
@@ -33,6 +34,10 @@ impl Checked {
     }
     pub(crate) const fn with_undeletable(mut self, why: fn(&str) -> Option<&'static str>) -> Checked {
         self.undeletable = Some(why);
+        self
+    }
+    pub(crate) const fn with_blank(mut self, blank: fn(&mut Value)) -> Checked {
+        self.blank = Some(blank);
         self
     }
     pub(crate) const fn with_update(mut self, update: fn(&mut Value, &Value)) -> Checked {
@@ -50,6 +55,11 @@ impl Kind for Checked {
     }
     fn undeletable(&self, name: &str) -> Option<&'static str> {
         self.undeletable.and_then(|why| why(name))
+    }
+    fn fill_blank(&self, blank: &mut Value) {
+        if let Some(fill) = self.blank {
+            fill(blank);
+        }
     }
     fn prepare_create(&self, new: &mut Value, _: &Context<'_>) {
         if let Some(create) = self.create {

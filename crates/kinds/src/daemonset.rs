@@ -33,6 +33,10 @@ impl Kind for DaemonSet {
         set(new, if moved { before.saturating_add(1) } else { before });
     }
 
+    fn fill_blank(&self, blank: &mut Value) {
+        set(blank, 0);
+    }
+
     fn validate(
         &self,
         storage: &Storage,

@@ -5,9 +5,11 @@ mod validation;
 use crate::checked::Checked;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::scale::WORKLOAD;
+use crate::workload;
 
 pub(crate) static KIND: Checked = Checked::new(
     Rules::PLAIN.with_generation(Generation::SpecOrAnnotations).with_status(StatusMeta::KeepLabels),
     validation::check,
 )
-.with_scale(&WORKLOAD);
+.with_scale(&WORKLOAD)
+.with_blank(workload::without_replicas);

@@ -143,6 +143,9 @@ pub trait Kind: Send + Sync {
     #[allow(clippy::wrong_self_convention)] // The pair of `to_storage`; `self` is the kind, not the value.
     fn from_storage(&self, _value: &mut Value, _to: &Resource) {}
 
+    /// What upstream's conversion adds to an object of this kind that has no content, such as a bookmark's.
+    fn fill_blank(&self, _blank: &mut Value) {}
+
     /// Where `/scale` finds its numbers.
     fn scale(&self) -> Option<&'static ScalePaths> {
         None

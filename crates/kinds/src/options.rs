@@ -31,8 +31,15 @@ pub struct DeleteOptions {
 impl DeleteOptions {
     /// From a body normalised as `meta.v1.DeleteOptions`; the refusal of [`DeleteOptions::check`] if it breaks a rule.
     pub fn from_value(value: &Value) -> Result<DeleteOptions, Status> {
+        let options = DeleteOptions::from_value_unchecked(value);
+        options.check()?;
+        Ok(options)
+    }
+
+    /// The same for those who check later.
+    pub fn from_value_unchecked(value: &Value) -> DeleteOptions {
         let text = |path: &[&str]| value.str_at(path).map(str::to_owned);
-        let options = DeleteOptions {
+        DeleteOptions {
             grace_period_seconds: value.get("gracePeriodSeconds").and_then(Value::as_int),
             preconditions: Preconditions {
                 uid: text(&["preconditions", "uid"]),
@@ -41,9 +48,7 @@ impl DeleteOptions {
             orphan_dependents: value.get("orphanDependents").and_then(Value::as_bool),
             propagation_policy: text(&["propagationPolicy"]),
             dry_run: strings(value.get("dryRun")),
-        };
-        options.check()?;
-        Ok(options)
+        }
     }
 
     pub fn check(&self) -> Result<(), Status> {

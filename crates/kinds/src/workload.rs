@@ -11,6 +11,11 @@ pub(crate) const SPEC: Path<'static> = Path::Root("spec");
 pub(crate) const STATUS: Path<'static> = Path::Root("status");
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
+/// Upstream's internal form has a number where the versioned one may have none.
+pub(crate) fn without_replicas(blank: &mut Value) {
+    blank.map_at(&["spec"]).set("replicas", 0i64);
+}
+
 /// The template of a workload, with what the stored one is allowed to keep.
 pub(crate) fn options(write: &Write<'_>) -> Options {
     Options::for_template(write.old_spec().and_then(|spec| spec.get("template")))

@@ -36,9 +36,9 @@ impl Registry {
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
+        self.mutate_answered(request, &mut body, options.dry_run)?;
         let wanted = self.delete_options(request, &body, options)?;
-        self.mutate_answered(request, &mut body, wanted.is_dry_run())?;
-        self.validate_answered(request, &body, wanted.is_dry_run())?;
+        self.validate_answered(request, &body, options.dry_run)?;
 
         let mut tries = 0;
         loop {
@@ -72,7 +72,10 @@ impl Registry {
                     done => done.map(|()| warnings),
                 };
             }
-            self.take_disruption(request, name, wanted.is_dry_run()).await?;
+            // The budget speaks first, but nothing is taken from it for what is refused then.
+            let checked = wanted.check();
+            self.take_disruption(request, name, wanted.is_dry_run() || checked.is_err()).await?;
+            checked?;
             return self.mark_and_delete(request, &wanted).await.map(|()| warnings);
         }
     }
@@ -97,9 +100,16 @@ impl Registry {
             );
             return Err(Status::invalid("policy", "Eviction", request.name, vec![broken]));
         }
-        let mut wanted = DeleteOptions::from_value(&value)?;
-        if options.dry_run && wanted.dry_run.is_empty() {
-            wanted.dry_run.push("All".to_owned());
+        let mut wanted = DeleteOptions::from_value_unchecked(&value);
+        match (options.dry_run, wanted.dry_run.as_slice()) {
+            (true, []) => wanted.dry_run.push("All".to_owned()),
+            (true, said) if said != ["All"] => {
+                return Err(Status::unknown(format!(
+                    "Non-matching dry-run options in request and content: [All] and [{}]",
+                    said.join(" ")
+                )));
+            }
+            _ => {}
         }
         Ok(wanted)
     }
@@ -154,6 +164,7 @@ impl Registry {
 
     /// Says in the pod's status why it goes, and deletes it.
     async fn mark_and_delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<(), Status> {
+        options.check()?;
         let mut options = options.clone();
         let storage = self.storage_of(request.resource)?;
         let pod = Request { subresource: None, ..*request };

@@ -123,8 +123,13 @@ pub fn check_binding_write(
     }
     let rules = policy.role_rules(kind, role, namespace).map_err(|why| match bound {
         "" => Status::unknown(why),
+        // A Role is looked for as any object is: in the binding's namespace, and a cluster's binding has none.
+        "roles" if namespace.is_empty() => Status::bad_request("Namespace parameter required."),
+        _ if role.is_empty() => Status::bad_request("Name parameter required."),
         // Upstream's words for what the request is about, and not for what is missing.
-        _ => Status::not_found(About { group: super::GROUP, resource }, role),
+        _ => Status::check_key_name(role)
+            .err()
+            .unwrap_or_else(|| Status::not_found(About { group: super::GROUP, resource }, role)),
     })?;
     confirm_held(policy, user, namespace, rules).map_err(|why| {
         Status::forbidden(About { group: super::GROUP, resource }, text(&["metadata", "name"]), why)

@@ -1,10 +1,11 @@
 //! The parser's events as nodes that aliases can point to.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
+use super::brackets::{Cuts, MAX_CUTS, Piece};
 use super::{MAX_DEPTH, YamlError};
 
 /// One document. Nodes refer to each other by position; the root is the first.
@@ -12,6 +13,8 @@ use super::{MAX_DEPTH, YamlError};
 pub(super) struct Nodes<'a> {
     nodes: Vec<Node<'a>>,
     lines: Vec<u32>,
+    /// Where the JSON made of it would be too deep, whatever else is wrong being told first.
+    too_deep: Option<YamlError>,
 }
 
 pub(super) type NodeId = usize;
@@ -29,22 +32,86 @@ pub(super) enum Node<'a> {
     Alias(NodeId),
 }
 
+/// Where a text stands that is a part of another one.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The line it begins in, from 1.
+    line: usize,
+    /// Nodes around it, and how many of them stand in brackets.
+    open: usize,
+    flow: usize,
+}
+
+/// Why a reading does not go on.
+enum Stop {
+    /// At a bracket that is one too many, by its position.
+    Bracket(usize),
+    Error(YamlError),
+}
+
+impl From<YamlError> for Stop {
+    fn from(error: YamlError) -> Stop {
+        Stop::Error(error)
+    }
+}
+
 impl<'a> Nodes<'a> {
     /// Reads up to the end of the first document; what follows is not looked at, as upstream does.
     pub fn read(text: &'a str) -> Result<Nodes<'a>, YamlError> {
-        let mut out = Nodes { nodes: Vec::new(), lines: Vec::new() };
+        let mut out = Nodes { nodes: Vec::new(), lines: Vec::new(), too_deep: None };
+        out.document(text, Place { line: 1, open: 0, flow: 0 })?;
+        out.too_deep.take().map_or(Ok(out), Err)
+    }
+
+    /// A whole text, or what was cut out of one. It calls itself once for each 255 brackets in brackets.
+    fn document(&mut self, text: &'a str, place: Place) -> Result<(), YamlError> {
+        let (nodes, mut cuts) = (self.nodes.len(), Cuts::none(text));
+        let mut stop = self.events(text, &BTreeMap::new(), place, &|text| text);
+        for _ in 0..MAX_CUTS {
+            let at = match stop {
+                Ok(()) => return Ok(()),
+                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Bracket(at)) => at,
+            };
+            // Lines are the piece's as long as the whole is not known.
+            cuts.add(at, place.flow).map_err(|error| error.further_down(place.line - 1))?;
+            self.nodes.truncate(nodes);
+            self.lines.truncate(nodes);
+            let rest = cuts.rest();
+            stop = self.events(&rest.text, &rest.pieces, place, &|text| Cow::Owned(text.into_owned()));
+        }
+        match stop {
+            Ok(()) => Ok(()),
+            Err(Stop::Error(error)) => Err(error),
+            Err(Stop::Bracket(_)) => Err(YamlError::TooManyBrackets { line: place.line }),
+        }
+    }
+
+    /// One run of the parser over a text, with what was cut out of it put where it was.
+    fn events<'t>(
+        &mut self,
+        text: &'t str,
+        pieces: &BTreeMap<usize, Piece<'a>>,
+        place: Place,
+        keep: &dyn Fn(Cow<'t, str>) -> Cow<'a, str>,
+    ) -> Result<(), Stop> {
         // Those that are not ended, and which of them stand in brackets.
         let mut open: Vec<(NodeId, bool)> = Vec::new();
         let mut anchors: HashMap<usize, NodeId> = HashMap::new();
         let mut source = Source { rest: text.chars(), next: 0 };
-        let mut flow = 0;
-        let mut too_deep = None;
+        let mut flow = place.flow;
         let mut parser = Parser::new_from_str(text);
         while let Some(event) = parser.next_event() {
             let (event, span) = event.map_err(|error| match (error.marker().line(), error.info()) {
-                (line, TOO_MANY_BRACKETS) => too_many_brackets(text, error.marker().index(), line),
-                (line, problem) => YamlError::Syntax { line, problem: problem.to_owned() },
+                (_, TOO_MANY_BRACKETS) => Stop::Bracket(error.marker().index()),
+                (line, problem) => {
+                    let line = place.line + line.saturating_sub(1);
+                    Stop::Error(YamlError::Syntax { line, problem: problem.to_owned() })
+                }
             })?;
+            let line = place.line + span.start.line().saturating_sub(1);
+            let id = self.nodes.len();
+            let parent = open.last().map(|(parent, _)| *parent);
             let (node, anchor) = match event {
                 Event::Nothing | Event::StreamStart | Event::DocumentStart(_) => continue,
                 Event::StreamEnd | Event::DocumentEnd => break,
@@ -56,43 +123,51 @@ impl<'a> Nodes<'a> {
                     Some(target) => (Node::Alias(*target), 0),
                     None => {
                         let problem = "unknown anchor referenced".to_owned();
-                        return Err(YamlError::Syntax { line: span.start.line(), problem });
+                        return Err(YamlError::Syntax { line, problem }.into());
                     }
                 },
                 Event::Scalar(text, style, anchor, tag) => {
+                    if let Some(piece) = pieces.get(&span.start.index()) {
+                        self.adopt(parent, id);
+                        let line = place.line + piece.line - 1;
+                        self.document(piece.text, Place { line, open: place.open + open.len(), flow })?;
+                        continue;
+                    }
                     let tag = tag.and_then(|tag| name_of(&tag));
-                    (Node::Scalar { text, plain: style == ScalarStyle::Plain, tag }, anchor)
+                    (Node::Scalar { text: keep(text), plain: style == ScalarStyle::Plain, tag }, anchor)
                 }
                 Event::SequenceStart(anchor, _) => (Node::List(Vec::new()), anchor),
                 Event::MappingStart(anchor, _) => (Node::Map(Vec::new()), anchor),
             };
-            let id = out.nodes.len();
             let opens = matches!(node, Node::List(_) | Node::Map(_));
-            out.nodes.push(node);
-            out.lines.push(u32::try_from(span.start.line()).unwrap_or(u32::MAX));
-            if let Some(Node::List(children) | Node::Map(children)) =
-                open.last().map(|(parent, _)| &mut out.nodes[*parent])
-            {
-                children.push(id);
-            }
+            self.nodes.push(node);
+            self.lines.push(u32::try_from(line).unwrap_or(u32::MAX));
+            self.adopt(parent, id);
             if anchor > 0 {
                 anchors.insert(anchor, id);
             }
             if opens {
                 let in_brackets = flow > 0 || matches!(source.at(span.start.index()), Some('[' | '{'));
                 flow += usize::from(in_brackets);
-                if flow.max(open.len() + 1 - flow) > MAX_DEPTH {
-                    let line = span.start.line();
-                    return Err(YamlError::TooDeep { line: (line > 1).then_some(line) });
+                let depth = place.open + open.len();
+                if flow.max(depth + 1 - flow) > MAX_DEPTH {
+                    return Err(YamlError::TooDeep { line: (line > 1).then_some(line) }.into());
                 }
-                if open.len() == MAX_DEPTH {
-                    let bracket = if matches!(out.nodes[id], Node::List(_)) { '[' } else { '{' };
-                    too_deep.get_or_insert(YamlError::TooDeepForJson { bracket });
+                if depth == MAX_DEPTH {
+                    let bracket = if matches!(self.nodes[id], Node::List(_)) { '[' } else { '{' };
+                    self.too_deep.get_or_insert(YamlError::TooDeepForJson { bracket });
                 }
                 open.push((id, in_brackets));
             }
         }
-        too_deep.map_or(Ok(out), Err)
+        Ok(())
+    }
+
+    fn adopt(&mut self, parent: Option<NodeId>, child: NodeId) {
+        if let Some(Node::List(children) | Node::Map(children)) = parent.map(|parent| &mut self.nodes[parent])
+        {
+            children.push(child);
+        }
     }
 
     pub fn root(&self) -> Option<NodeId> {
@@ -108,24 +183,6 @@ impl<'a> Nodes<'a> {
 
 /// What the parser says of the 256th open bracket.
 const TOO_MANY_BRACKETS: &str = "recursion limit exceeded";
-
-/// Upstream's own bound, as far as the brackets that follow can tell without reading what stands between them.
-fn too_many_brackets(text: &str, from: usize, line: usize) -> YamlError {
-    let mut open = usize::from(u8::MAX);
-    let mut here = line;
-    for c in text.chars().skip(from) {
-        match c {
-            '[' | '{' => open += 1,
-            ']' | '}' => open = open.saturating_sub(1),
-            '\n' => here += 1,
-            _ => {}
-        }
-        if open > MAX_DEPTH {
-            return YamlError::TooDeep { line: (here > 1).then_some(here) };
-        }
-    }
-    YamlError::TooManyBrackets { line }
-}
 
 /// Characters by their position, which only grows.
 struct Source<'a> {

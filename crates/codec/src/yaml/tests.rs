@@ -245,12 +245,74 @@ fn depth_is_bounded_as_upstream_bounds_it() {
     // Brackets and indentation are counted apart, and JSON counts both.
     let both = format!("a: 1\nb:\n  {}{{c: [1]}}\n", "- ".repeat(MAX_DEPTH - 2));
     assert_eq!(words(both), "json parse error: invalid character '[' exceeded max depth");
-    // Brackets in YAML that is no JSON: what the parser underneath can count.
-    assert!(parse(flow(255).as_bytes()).is_ok());
-    assert!(words(flow(256)).starts_with("yaml: line 2: brackets nest more than 255 deep"));
+    // Brackets in YAML that is no JSON: deeper than the parser underneath can count, one level more than JSON takes, and no more.
+    for levels in [255, 256, 257, 511, 512, 5000, MAX_DEPTH - 1] {
+        assert!(parse(flow(levels).as_bytes()).is_ok(), "{levels}");
+    }
+    assert_eq!(words(flow(MAX_DEPTH)), "json parse error: invalid character '[' exceeded max depth");
+    assert_eq!(words("[".repeat(MAX_DEPTH)), "yaml: line 1: did not find expected node content");
     let json = |levels: usize| format!("{}1{}", "{\"a\": ".repeat(levels), "}".repeat(levels));
     assert!(parse(json(MAX_DEPTH).as_bytes()).is_ok());
     assert_eq!(words(json(MAX_DEPTH + 1)), "yaml: exceeded max depth of 10000");
+}
+
+/// What is cut out and put back is the same as if it had not been: the same document with few brackets around, and with many.
+#[test]
+fn what_is_in_many_brackets_is_read_as_in_few() {
+    let inner = [
+        "1, two, 'it''s [', \"a\\\"]\", 0644, yes",
+        "a \"b' c, d",
+        "{a: [x, {\"y\":[z]}], b: {}}, [], {}",
+        " # a comment with ] and }\n  1,\n  2",
+        "http://x:1, a#b",
+    ];
+    for text in inner {
+        let few = parse(format!("a:\n  [{text}\n  ]\n").as_bytes()).unwrap_or_else(|e| panic!("{text}: {e}"));
+        for levels in [250, 254, 255, 256, 600, 2000] {
+            let deep = format!("a:\n  {}{text}\n  {}\nb: c\n", "[".repeat(levels), "]".repeat(levels));
+            let read = parse(deep.as_bytes()).unwrap_or_else(|e| panic!("{levels} {text}: {e}"));
+            let mut found = read.get("a").expect("a");
+            for _ in 1..levels {
+                found = &found.as_list().expect("a list")[0];
+            }
+            assert_eq!(Some(found), few.get("a"), "{levels} {text}");
+            assert_eq!(read.str_at(&["b"]), Some("c"));
+        }
+    }
+    // Several of them beside each other, in the same brackets and in others.
+    let deep = |inner: &str| format!("{}{inner}{}", "[".repeat(300), "]".repeat(300));
+    let both = format!("a: [{}, {}]\nb: {{c: {}}}\n", deep("1"), deep("2"), deep("3"));
+    let read = parse(both.as_bytes()).expect("several");
+    let bottom = |mut value: &Value| {
+        while let Some(list) = value.as_list() {
+            value = &list[0];
+        }
+        value.as_int()
+    };
+    let a = read.get("a").and_then(Value::as_list).expect("a list");
+    let found = [bottom(&a[0]), bottom(&a[1]), bottom(read.at(&["b", "c"]).expect("c"))];
+    assert_eq!(found, [Some(1), Some(2), Some(3)]);
+}
+
+#[test]
+fn what_is_wrong_in_many_brackets_is_told_where_it_is() {
+    let wrong = |inner: &str| {
+        let text = format!("a: 1\nb: {}\n{inner}\n{}\n", "[".repeat(400), "]".repeat(400));
+        parse(text.as_bytes()).expect_err("wrong").to_string()
+    };
+    assert!(wrong("a: b: c").starts_with("yaml: line 3"), "{}", wrong("a: b: c"));
+    assert!(wrong("&a 1").contains("anchors or aliases"), "{}", wrong("&a 1"));
+    assert!(wrong("a {b}").starts_with("yaml: line "), "{}", wrong("a {b}"));
+    // A bound on the work, and no panic, whatever stands there.
+    let many = format!("[{}]", format!("{}{},", "[".repeat(300), "]".repeat(300)).repeat(300));
+    assert!(parse(many.as_bytes()).is_ok());
+    let apart = format!("- {}{}\n", "[".repeat(300), "]".repeat(300)).repeat(500);
+    assert!(parse(apart.as_bytes()).is_err());
+    for piece in ["[", "{", "]", "}", "\"", "'", "\\", "#", ":", ",", "\n", "é", "a", " "] {
+        for before in ["", "[", "{a: ", "\""] {
+            let _ = parse(format!("x: {}{before}{}", "[".repeat(260), piece.repeat(300)).as_bytes());
+        }
+    }
 }
 
 #[test]

@@ -63,6 +63,7 @@ impl Spent {
 struct Failed;
 
 impl JsonPatch {
+    /// The operations of a patch that is looked at before it is applied, as it is unless nobody wants to know of wrong fields.
     pub fn parse(patch: Value) -> Result<JsonPatch, Status> {
         let mut strict_errors = Vec::new();
         let list = match patch {
@@ -74,6 +75,39 @@ impl JsonPatch {
         for (i, item) in list.into_iter().enumerate() {
             operations.push(Operation::parse(item, i, &mut strict_errors)?);
         }
+        JsonPatch::bounded(operations, strict_errors)
+    }
+
+    /// The same where nobody wants to know: only what is no list of maps is refused; a wrong member fails when it is applied.
+    pub fn parse_unchecked(patch: Value) -> Result<JsonPatch, Status> {
+        let refuse = |value: &Value, into: &str| {
+            let found = value.json_type();
+            Status::bad_request(format!(
+                "json: cannot unmarshal {found} into Go value of type jsonpatch.{into}"
+            ))
+        };
+        let list = match patch {
+            Value::List(list) => list,
+            Value::Null => Vec::new(),
+            other => return Err(refuse(&other, "Patch")),
+        };
+        let mut operations = Vec::with_capacity(list.len());
+        for item in list {
+            if !matches!(item, Value::Map(_) | Value::Null) {
+                return Err(refuse(&item, "Operation"));
+            }
+            let text = |name: &str| item.str_at(&[name]).map(str::to_owned);
+            operations.push(Operation {
+                kind: text("op").unwrap_or_default(),
+                path: text("path"),
+                from: text("from"),
+                value: item.get("value").cloned().unwrap_or(Value::Null),
+            });
+        }
+        JsonPatch::bounded(operations, Vec::new())
+    }
+
+    fn bounded(operations: Vec<Operation>, mut strict_errors: Vec<String>) -> Result<JsonPatch, Status> {
         if operations.len() > MAX_OPERATIONS {
             return Err(Status::too_large(format!(
                 "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",

@@ -1,0 +1,362 @@
+//! A watch over a WebSocket (RFC 6455), for browsers: the handshake, a frame for each event, and what little comes back.
+//!
+//! ```text
+//!  GET …?watch=1  Upgrade: websocket ──> chain ──> verbs: 101, the events wait in the Handover
+//!  hyper lets go of the connection ──> Session::run, in the connection's own task
+//!      out: one frame an event, a pong a ping        in: pings, a close; anything else is read and forgotten
+//! ```
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use bytes::Bytes;
+use env::Env;
+use futures_util::task::AtomicWaker;
+use http::header::{
+    CONNECTION, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use http::request::Parts;
+use http::{HeaderMap, Response, StatusCode};
+use http_body::Body as _;
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use ring::digest;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+
+use crate::body::Body;
+use crate::respond::{self, Answer};
+use crate::shutdown::Shutdown;
+use crate::watch_body::Framing;
+
+/// A token among the subprotocols: browsers cannot set a header for it.
+const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+/// Every server adds it to the client's key, so that the answer can come from nobody who does not speak this protocol.
+const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// Upstream's bound on what a client may send at once, though nobody wants it.
+const MAX_FRAME: u64 = 32 << 20;
+/// What a ping may carry.
+const MAX_CONTROL: usize = 125;
+/// How long a client that takes no more may hold a session that is over.
+const PARTING: Duration = Duration::from_secs(2);
+/// How long the few events of a watch that never began may take.
+const WHOLE: Duration = Duration::from_secs(30);
+
+const NORMAL: u16 = 1000;
+const PROTOCOL_ERROR: u16 = 1002;
+
+/// Goes with a request that may become a session, and holds it once it has.
+#[derive(Default)]
+pub struct Handover {
+    /// Guards the session from the verb that opens it to the connection that runs it.
+    session: Mutex<Option<Session>>,
+    /// A token among the subprotocols proved who asks, and is not one of them any more.
+    token_used: AtomicBool,
+}
+
+impl Handover {
+    pub fn take(&self) -> Option<Session> {
+        self.session.lock().take()
+    }
+    pub fn token_used(&self) {
+        self.token_used.store(true, Ordering::Release);
+    }
+}
+
+/// Events on their way into frames.
+pub struct Session {
+    events: Body,
+    framing: Framing,
+}
+
+pub fn is_asked_for(headers: &HeaderMap) -> bool {
+    let upgrade = headers.get(UPGRADE).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"));
+    let mut connection = headers.get_all(CONNECTION).iter().filter_map(|v| v.to_str().ok());
+    upgrade && connection.any(|value| value.to_ascii_lowercase().contains("upgrade"))
+}
+
+/// The token among the subprotocols, if there is one; why not, if that is no token.
+pub fn token(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
+    let (mut token, mut others) = (None, 0);
+    for protocol in protocols(headers) {
+        let Some(encoded) = protocol.strip_prefix(TOKEN_PROTOCOL) else {
+            others += 1;
+            continue;
+        };
+        if token.is_some() {
+            return Err("multiple base64.bearer.authorization tokens specified");
+        }
+        let decoded = URL_SAFE_NO_PAD
+            .decode(encoded)
+            .map_err(|_| "invalid base64.bearer.authorization token encoding")?;
+        token = Some(String::from_utf8(decoded).map_err(|_| "invalid base64.bearer.authorization token")?);
+    }
+    let token = token.filter(|token| !token.is_empty());
+    // One must be left to be named in the answer.
+    if token.is_some() && others == 0 { Err("missing additional subprotocol") } else { Ok(token) }
+}
+
+/// The subprotocols of all headers, as one list.
+fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let all = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter();
+    all.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',').map(str::trim))
+}
+
+/// The answer to a request for events over a WebSocket; they come back where that was not asked for.
+pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Body> {
+    let headers = &parts.headers;
+    let handover = parts.extensions.get::<Arc<Handover>>().filter(|_| is_asked_for(headers));
+    let Some(handover) = handover else { return Err(events) };
+    let refuse = |code: u16, why: &'static str| {
+        let mut answer =
+            respond::answer(code, "text/plain; charset=utf-8", Bytes::from_static(why.as_bytes()).into());
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        answer
+    };
+    let text = |name: HeaderName| headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let key = text(SEC_WEBSOCKET_KEY);
+    if key.is_empty() {
+        return Ok(refuse(400, "mismatch challenge/response"));
+    }
+    if text(SEC_WEBSOCKET_VERSION) != "13" {
+        let mut answer = refuse(400, "missing or bad WebSocket Version");
+        answer.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        return Ok(answer);
+    }
+    // Any page may ask, but it must say which it is.
+    if !is_uri(text(ORIGIN)) {
+        return Ok(refuse(403, ""));
+    }
+    let used = handover.token_used.load(Ordering::Acquire);
+    // A list in a single header, unless the token was taken out of all of them.
+    let asked: Vec<&str> = if used {
+        protocols(headers).filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect()
+    } else {
+        text(SEC_WEBSOCKET_PROTOCOL).trim().split(',').map(str::trim).collect()
+    };
+    let protocol = match asked.as_slice() {
+        [] | [""] => None,
+        [one] => HeaderValue::from_str(one).ok(),
+        // None of them means anything here, and so there is none to choose.
+        _ => return Ok(refuse(400, "")),
+    };
+    let mut answer = Response::new(Body::empty());
+    *answer.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let out = answer.headers_mut();
+    out.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    out.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    out.extend(HeaderValue::try_from(accept(key)).ok().map(|value| (SEC_WEBSOCKET_ACCEPT, value)));
+    out.extend(protocol.map(|value| (SEC_WEBSOCKET_PROTOCOL, value)));
+    *handover.session.lock() = Some(Session { events, framing });
+    Ok(answer)
+}
+
+fn accept(key: &str) -> String {
+    let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    hash.update(key.as_bytes());
+    hash.update(GUID);
+    STANDARD.encode(hash.finish())
+}
+
+/// A path, or something behind a scheme.
+fn is_uri(text: &str) -> bool {
+    let scheme = text.split_once(':').is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'+' | b'-' | b'.'))
+    });
+    (scheme || text.starts_with('/')) && !text.bytes().any(|b| b <= b' ' || b == 0x7f)
+}
+
+impl Session {
+    /// Runs to its end: the watch's, the client's, or the server's.
+    pub async fn run(self, upgrade: OnUpgrade, env: &Env, shutdown: Shutdown) {
+        if let Ok(io) = upgrade.await {
+            self.serve(TokioIo::new(io), env, shutdown).await;
+        }
+    }
+
+    async fn serve(self, io: impl AsyncRead + AsyncWrite, env: &Env, mut shutdown: Shutdown) {
+        let Session { mut events, framing } = self;
+        let deadline = match &events {
+            Body::Watch(watch) => watch.deadline(),
+            Body::Whole(_) | Body::List(_) => env.monotonic() + WHOLE,
+        };
+        let (reader, mut writer) = tokio::io::split(io);
+        let (pongs, whole_frames) = (Pongs::default(), AtomicBool::new(true));
+        let status = tokio::select! {
+            status = listen(reader, &pongs) => status,
+            () = send(&mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
+            // Both of these end the events too, if only their client takes what is on its way.
+            () = async { env.sleep_until(deadline + PARTING).await } => None,
+            () = async { shutdown.begun().await; env.sleep(PARTING).await } => None,
+        };
+        let parting = async {
+            // Half a frame cannot be followed by another.
+            if let Some(status) = status.filter(|_| whole_frames.load(Ordering::Acquire)) {
+                let mut frame = Vec::new();
+                push_frame(CLOSE, &status.to_be_bytes(), &mut frame);
+                writer.write_all(&frame).await?;
+            }
+            writer.shutdown().await
+        };
+        let _ = env.timeout(PARTING, parting).await;
+    }
+}
+
+const TEXT: u8 = 1;
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+
+/// What the last ping carried, until it was sent back. Who pings faster than that gets one answer for several, as the RFC allows.
+#[derive(Default)]
+struct Pongs {
+    /// Guards it between the two halves of a session.
+    latest: Mutex<Option<Vec<u8>>>,
+    waker: AtomicWaker,
+}
+
+enum Step {
+    Pong(Vec<u8>),
+    Events(Bytes),
+    End,
+}
+
+/// Writes events and pongs until there are no more events, or nobody takes them.
+async fn send(
+    events: &mut Body,
+    framing: Framing,
+    writer: &mut (impl AsyncWrite + Unpin),
+    pongs: &Pongs,
+    whole_frames: &AtomicBool,
+) {
+    loop {
+        let step = std::future::poll_fn(|cx| {
+            pongs.waker.register(cx.waker());
+            if let Some(pong) = pongs.latest.lock().take() {
+                return Poll::Ready(Step::Pong(pong));
+            }
+            Pin::new(&mut *events).poll_frame(cx).map(|frame| match frame {
+                Some(Ok(frame)) => frame.into_data().map_or(Step::End, Step::Events),
+                None => Step::End,
+            })
+        });
+        let mut frames = Vec::new();
+        match step.await {
+            Step::Pong(payload) => push_frame(PONG, &payload, &mut frames),
+            Step::Events(chunk) => push_events(framing, &chunk, &mut frames),
+            Step::End => return,
+        }
+        whole_frames.store(false, Ordering::Release);
+        if writer.write_all(&frames).await.is_err() || writer.flush().await.is_err() {
+            return;
+        }
+        whole_frames.store(true, Ordering::Release);
+    }
+}
+
+/// One frame an event: a line of JSON as text; a protobuf message, without the length before it, as bytes.
+fn push_events(framing: Framing, mut chunk: &[u8], out: &mut Vec<u8>) {
+    match framing {
+        Framing::Lines => chunk.split_inclusive(|b| *b == b'\n').for_each(|line| push_frame(TEXT, line, out)),
+        Framing::Protobuf => {
+            while let Some((length, rest)) = chunk.split_first_chunk::<4>() {
+                let length = (u32::from_be_bytes(*length) as usize).min(rest.len());
+                push_frame(BINARY, &rest[..length], out);
+                chunk = &rest[length..];
+            }
+        }
+    }
+}
+
+/// A whole message; what a server sends is not masked.
+fn push_frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
+    out.push(0x80 | opcode);
+    match payload.len() {
+        length @ ..126 => out.push(length as u8),
+        length @ ..65536 => {
+            out.push(126);
+            out.extend_from_slice(&(length as u16).to_be_bytes());
+        }
+        length => {
+            out.push(127);
+            out.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+    out.extend_from_slice(payload);
+}
+
+/// Reads until the client closes, and with which status to answer; `None` where nobody is left to be answered.
+async fn listen(reader: impl AsyncRead + Unpin, pongs: &Pongs) -> Option<u16> {
+    let mut reader = BufReader::with_capacity(1024, reader);
+    loop {
+        let (first, second) = (reader.read_u8().await.ok()?, reader.read_u8().await.ok()?);
+        let length = match second & 0x7f {
+            126 => u64::from(reader.read_u16().await.ok()?),
+            127 => reader.read_u64().await.ok()?,
+            short => u64::from(short),
+        };
+        // Every client masks what it sends.
+        if second & 0x80 == 0 {
+            return Some(PROTOCOL_ERROR);
+        }
+        let mut mask = [0; 4];
+        reader.read_exact(&mut mask).await.ok()?;
+        let opcode = first & 0x0f;
+        if opcode == CLOSE || length > MAX_FRAME {
+            return Some(NORMAL);
+        }
+        let mut left = length;
+        if opcode == PING {
+            let mut payload = vec![0; usize::try_from(length).unwrap_or(MAX_CONTROL).min(MAX_CONTROL)];
+            reader.read_exact(&mut payload).await.ok()?;
+            left -= payload.len() as u64;
+            payload.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, mask)| *byte ^= mask);
+            *pongs.latest.lock() = Some(payload);
+            pongs.waker.wake();
+        }
+        let skipped = tokio::io::copy(&mut (&mut reader).take(left), &mut tokio::io::sink()).await.ok()?;
+        if skipped < left {
+            return None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_to_a_key_is_the_rfcs() {
+        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn a_page_must_say_where_it_is_from() {
+        assert!(["http://x", "https://a.b:1/c", "/a", "x:y"].iter().all(|origin| is_uri(origin)));
+        assert!(!["", "null", "::x", "http://a b"].iter().any(|origin| is_uri(origin)));
+    }
+
+    #[test]
+    fn lengths_take_as_many_bytes_as_they_need() {
+        for (length, head) in [(125, 2), (126, 4), (65535, 4), (65536, 10)] {
+            let mut out = Vec::new();
+            push_frame(TEXT, &vec![b'x'; length], &mut out);
+            assert_eq!(out.len(), length + head);
+        }
+    }
+
+    #[test]
+    fn messages_lose_the_length_before_them() {
+        let mut out = Vec::new();
+        push_events(Framing::Protobuf, b"\0\0\0\x02ab\0\0\0\x01c", &mut out);
+        assert_eq!(out, b"\x82\x02ab\x82\x01c");
+    }
+}
