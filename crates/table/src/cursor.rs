@@ -59,7 +59,18 @@ impl Cursor {
         let interest = interest(&table, storage, &selection);
         let bell = Arc::new(Bell::default());
         table.sleepers(storage).lock().add(interest.clone(), bell.clone());
-        Cursor { table, storage, selection, next, caught_up, starting: true, epoch, strict: false, interest, bell }
+        Cursor {
+            table,
+            storage,
+            selection,
+            next,
+            caught_up,
+            starting: true,
+            epoch,
+            strict: false,
+            interest,
+            bell,
+        }
     }
 
     /// For those who are served: it ends as soon as the selection holds something that cannot be read; `Err` if it does already.

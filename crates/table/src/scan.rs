@@ -64,6 +64,10 @@ pub fn scan(body: &[u8], wanted: &[&[Name]]) -> Option<Places> {
         let member = s.at;
         let name = s.name()?;
         if name == b"metadata" {
+            // Twice: nobody knows which is meant.
+            if metadata_seen {
+                return None;
+            }
             out.type_meta = Span::new(first, member);
             let start = s.at;
             s.metadata(&mut out)?;
@@ -262,6 +266,7 @@ impl<'a> Scanner<'a> {
         self.members(|s, name| {
             match name {
                 b"uid" => out.uid = s.string()?,
+                b"resourceVersion" if out.resource_version.is_some() => return None,
                 b"resourceVersion" => out.resource_version = Some(s.string()?),
                 b"deletionTimestamp" => {
                     out.deleting = s.peek()? == b'"';

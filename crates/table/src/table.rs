@@ -402,12 +402,10 @@ impl State for Table {
             let row = self.catalog.storage(storage);
             let obj = match &change.value {
                 None => New::Gone,
-                Some(value) => {
-                    match object(row, &change.key, value, change.revision, change.expires_at) {
-                        Ok(obj) => New::Object(Arc::new(obj)),
-                        Err(_) => New::Broken { protobuf: is_protobuf(value) },
-                    }
-                }
+                Some(value) => match object(row, &change.key, value, change.revision, change.expires_at) {
+                    Ok(obj) => New::Object(Arc::new(obj)),
+                    Err(_) => New::Broken { protobuf: is_protobuf(value) },
+                },
             };
             ready.push((storage, change.revision, change.key, obj));
         }

@@ -368,7 +368,8 @@ fn the_header_of_an_object_stays_small() {
     const { assert!(std::mem::size_of::<crate::Obj>() <= 48) };
 }
 
-const MAP: &str = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"data":{"k":" v "}}"#;
+const MAP: &str =
+    r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"data":{"k":" v "}}"#;
 
 fn everything() -> Selection {
     Selection::everything(Scope::All)
@@ -431,6 +432,8 @@ fn what_is_no_object_of_its_kind_and_version_is_broken() {
         MAP.replace(r#""kind":"ConfigMap","#, ""),
         MAP.replace(r#"{"name":"a","uid":"u"}"#, "[]"),
         format!("{MAP}{MAP}"),
+        MAP.replace(r#""data":"#, r#""metadata":{},"data":"#),
+        MAP.replace(r#""uid":"u""#, r#""resourceVersion":"1","resourceVersion":"2""#),
     ] {
         f.commit(&[("configmaps", "d/a", Some(MAP.to_owned()))]);
         assert!(f.table.read(maps, &key).is_ok(), "before {bad:?}");
@@ -512,4 +515,53 @@ fn a_broken_key_is_told_to_whom_it_concerns_until_it_is_mended() {
     own.pull(&mut events, usize::MAX).unwrap();
     let kinds: Vec<EventKind> = events.iter().map(|event| event.kind).collect();
     assert_eq!(kinds, [EventKind::Modified, EventKind::Deleted], "nobody misses how it went on");
+}
+
+/// Bytes from others: whatever they are, nobody panics, and what is accepted is JSON with one revision.
+#[test]
+fn flipped_and_cut_values_are_refused_or_served_whole() {
+    let seed: u64 = 0x5eed_0b1e;
+    println!("seed {seed}");
+    let mut rng = store::testing::Rng(seed);
+    let mut below = |n: usize| rng.below(n as u64) as usize;
+    let mut f = Fixture::new(1 << 20);
+    let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"u","labels":{"a":"b","c\"d":"e"},"ownerReferences":[{"uid":"o"}]},"spec":{"nodeName":"n\u0041","hostNetwork":true},"status":{"phase":"Running","podIP":"1.2.3.4"}}"#;
+    let mut accepted = 0;
+    for round in 0..20_000 {
+        let (plural, path, value) =
+            if round % 2 == 0 { ("pods", "d/a", pod) } else { ("configmaps", "d/a", MAP) };
+        let mut bytes = value.as_bytes().to_vec();
+        for _ in 0..=below(3) {
+            let at = below(bytes.len());
+            match below(4) {
+                0 => bytes[at] = b"{}[]\",:\\ 0a\n\x01"[below(13)],
+                1 => bytes.truncate(at.max(1)),
+                2 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, b"{}[]\",:\\ 0a\n\x01"[below(13)]),
+            }
+            if bytes.is_empty() {
+                bytes.push(b'{');
+            }
+        }
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        f.commit(&[(plural, path, Some(text.clone()))]);
+        let (storage, key) = (f.storage(plural), f.key(plural, path));
+        if let Ok(Some(obj)) = f.table.read(storage, &key) {
+            accepted += 1;
+            let body = std::str::from_utf8(obj.body()).unwrap();
+            let members = crate::scan::members(obj.body());
+            assert!(members.is_some(), "{text} is served as {body}");
+            assert!(body.contains(&format!("\"resourceVersion\":\"{}\"", f.revision)), "{text}: {body}");
+            let _ = (
+                obj.uid(),
+                obj.label("a"),
+                obj.field(0),
+                obj.owners(),
+                obj.metadata(),
+                obj.body_after_type(),
+            );
+        }
+        f.commit(&[(plural, path, None)]);
+    }
+    assert!(accepted > 100, "{accepted}: some changes leave an object one");
 }

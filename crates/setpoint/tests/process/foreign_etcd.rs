@@ -43,7 +43,6 @@ fn what_others_write_under_names_of_their_own_is_no_hindrance() {
     Proc::start_with(&folder.path().join("data"), &["--store", &etcd.store()]).stop();
 }
 
-
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const BROKEN: &str = "/registry/configmaps/default/broken";
 
@@ -64,7 +63,8 @@ async fn a_value_that_breaks_while_the_server_runs_is_told_to_everyone_it_concer
     let mut other = Watch::open(&client, &watch_from(revision(&made), "whole")).await.unwrap();
     let stored = etcd.bytes(BROKEN).unwrap();
 
-    for (value, says) in [(PROTOBUF, "in protobuf, as kube-apiserver writes it"), (b"not JSON", "no object")] {
+    for (value, says) in [(PROTOBUF, "in protobuf, as kube-apiserver writes it"), (b"not JSON", "no object")]
+    {
         etcd.put(BROKEN, value);
         let one = format!("{MAPS}/broken");
         let again = Some(config_map("broken", "2"));
@@ -84,7 +84,11 @@ async fn a_value_that_breaks_while_the_server_runs_is_told_to_everyone_it_concer
         ];
         for (method, path, body) in asked {
             let (code, refused) = call(&client, method, path, body).await;
-            assert_eq!((code, &refused["reason"]), (500, &"InternalError".into()), "{method} {path}: {refused}");
+            assert_eq!(
+                (code, &refused["reason"]),
+                (500, &"InternalError".into()),
+                "{method} {path}: {refused}"
+            );
             let message = refused["message"].as_str().unwrap();
             for part in [BROKEN, says, "delete that key"] {
                 assert!(message.contains(part), "{method} {path}: {message:?} does not say {part:?}");
@@ -98,7 +102,8 @@ async fn a_value_that_breaks_while_the_server_runs_is_told_to_everyone_it_concer
     assert_eq!(Watch::open(&client, &watch_from(revision(&made), "broken")).await.err(), Some(500));
     // The log says which key it is, and what to do.
     let log = server.log();
-    let line = log.lines().find(|line| line.contains("ERROR") && line.contains(BROKEN)).expect("a line about it");
+    let line =
+        log.lines().find(|line| line.contains("ERROR") && line.contains(BROKEN)).expect("a line about it");
     assert!(line.contains("until that key is mended or deleted"), "{line}");
 
     // Whoever asks for something else is served, and sees what changes.

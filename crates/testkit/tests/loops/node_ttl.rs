@@ -20,7 +20,8 @@ async fn nodes_are_told_by_the_size_of_the_cluster() {
         world.until(&path(number), "told", |node| says(node, "0")).await;
     }
     // What somebody else wrote there is set right.
-    let other = json!({"metadata": {"annotations": {"node.alpha.kubernetes.io/ttl": "soon", "mine": "stays"}}});
+    let other =
+        json!({"metadata": {"annotations": {"node.alpha.kubernetes.io/ttl": "soon", "mine": "stays"}}});
     world.cluster.merge(path(7), other).await.ok(200);
     let node = world.until(&path(7), "told again", |node| says(node, "0")).await;
     assert_eq!(node["metadata"]["annotations"]["mine"], "stays");
