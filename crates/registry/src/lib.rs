@@ -28,7 +28,7 @@ use auth::UserInfo;
 use catalog::{Catalog, Name, Resource, Storage};
 use env::Env;
 use object::{About, Status};
-use store::{CommitError, Engine, Revision, Unreadable};
+use store::{CommitError, Engine, Revision, State, Unreadable};
 use table::Table;
 
 use lanes::Lanes;
@@ -154,7 +154,7 @@ impl Registry {
 
     /// Before one tries again: a guard on what cannot be read fails for ever.
     pub(crate) fn lost_to(&self, key: &str) -> Result<(), Status> {
-        self.table.unreadable_key(key).map_or(Ok(()), |unreadable| Err(not_readable(unreadable)))
+        self.table.unreadable_at(key).map_or(Ok(()), |unreadable| Err(not_readable(unreadable)))
     }
 }
 

@@ -101,6 +101,10 @@ pub trait State: Send + Sync {
     fn unreadable(&self) -> Option<Unreadable> {
         None
     }
+    /// The same of one key.
+    fn unreadable_at(&self, _key: &str) -> Option<Unreadable> {
+        None
+    }
 }
 
 /// Values somebody else wrote, in a form that is none of ours.

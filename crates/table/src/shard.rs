@@ -222,7 +222,7 @@ impl Shard {
     /// A put. Returns what it superseded.
     pub fn put(&mut self, revision: Revision, obj: Arc<Obj>) -> Option<Arc<Obj>> {
         self.changed = revision;
-        self.mended(obj.key());
+        self.broken.mend(obj.key());
         let (chain, prev) = match self.chains.take(obj.key_bytes()) {
             None => (Chain::One(obj.clone()), None),
             Some(mut chain) => {
@@ -244,7 +244,7 @@ impl Shard {
 
     /// A deletion; nothing when the key is not there.
     pub fn delete(&mut self, storage: &Storage, revision: Revision, key: &str) -> Option<Arc<Obj>> {
-        if self.mended(key) {
+        if self.broken.mend(key) {
             self.changed = revision;
         }
         let prev = self.get(key)?.clone();
@@ -433,14 +433,6 @@ impl Shard {
         self.chains
             .range::<[u8], _>((start(&prefix, after), Bound::Unbounded))
             .take_while(move |chain| chain.key().starts_with(prefix.as_bytes()))
-    }
-
-    fn mended(&mut self, key: &str) -> bool {
-        let mended = self.broken.mend(key);
-        if mended {
-            tracing::info!(key, "can be read again");
-        }
-        mended
     }
 
     fn index_add(&mut self, obj: &Arc<Obj>) {

@@ -141,12 +141,6 @@ impl Table {
         }
     }
 
-    /// Whether the value of a key, of whatever resource, is no object.
-    pub fn unreadable_key(&self, key: &str) -> Option<Unreadable> {
-        let (storage, _) = self.catalog.storage_of_key(key)?;
-        self.shard(storage).read().broken().get(key)
-    }
-
     /// Waits until the table has seen `revision`.
     pub async fn wait_for(&self, revision: Revision) {
         let mut news = self.news.subscribe();
@@ -394,6 +388,11 @@ impl State for Table {
         of_shards.reduce(|first, other| Unreadable { count: first.count + other.count, ..first })
     }
 
+    fn unreadable_at(&self, key: &str) -> Option<Unreadable> {
+        let (storage, _) = self.catalog.storage_of_key(key)?;
+        self.shard(storage).read().broken().get(key)
+    }
+
     fn publish(&self, changes: Vec<Change>, upto: Revision) {
         // Encode outside the locks.
         let mut ready: Vec<(StorageId, Revision, Key, New)> = Vec::with_capacity(changes.len());
@@ -429,10 +428,6 @@ impl State for Table {
                         shard.put(revision, obj)
                     }
                     New::Broken { protobuf } => {
-                        let why = Unreadable { key: key.clone(), protobuf, count: 1 };
-                        tracing::error!(
-                            "{why}: somebody else wrote it; reads and lists with it fail until that key is mended or deleted"
-                        );
                         shard.break_key(revision, key, protobuf);
                         broken.push(storage);
                         continue;

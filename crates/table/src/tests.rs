@@ -478,7 +478,7 @@ fn a_broken_key_is_told_to_whom_it_concerns_until_it_is_mended() {
     let key = f.key("configmaps", "d/a");
     assert_ne!(f.table.version(maps), version, "what was derived from it is made anew");
     assert_eq!(f.table.unreadable().unwrap().key, key);
-    assert_eq!(f.table.unreadable_key(&key).unwrap().count, 1);
+    assert_eq!(f.table.unreadable_at(&key).unwrap().count, 1);
     assert_eq!(f.table.current(&key), Some(broken_at), "guards compare with what stands there");
     assert_eq!(f.table.read(maps, &f.key("configmaps", "d/b")).unwrap().unwrap().name(), "b");
     for (number, (selection, hit)) in scopes().into_iter().enumerate() {
