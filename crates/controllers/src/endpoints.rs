@@ -199,10 +199,12 @@ fn is_right(there: &Value, service: &ServiceView, subsets: &[Subset]) -> bool {
     let labels = there.at(&["metadata", "labels"]).and_then(Value::as_map).into_iter().flat_map(|m| m.iter());
     let labels = labels.filter_map(|(k, v)| Some((k.to_string(), v.as_str()?.to_owned()))).collect();
     let marked = there.at(&["metadata", "annotations", OVER_CAPACITY]).is_some();
-    let packed = plan::repack(&Subset::read_all(there));
+    let shown = Subset::read_all(there);
+    // Who wrote it may have put them in another order.
+    let packed = plan::repack(&shown);
     // A mark means that not all are shown, which only writing can tell.
     !marked
-        && packed == subsets
+        && (shown == subsets || packed == subsets)
         && plan::labels_are_right(&labels, service)
         && !plan::truncate(&mut packed.clone())
 }

@@ -25,6 +25,7 @@ mod serviceaccount;
 mod services;
 mod tainteviction;
 mod tokens;
+mod ttl;
 mod ttlafterfinished;
 
 use std::sync::Arc;
@@ -95,6 +96,7 @@ pub const ROWS: &[Row] = &[
     Row { name: serviceaccount::NAME, start: serviceaccount::start },
     Row { name: tokens::NAME, start: tokens::start },
     Row { name: tainteviction::NAME, start: tainteviction::start },
+    Row { name: ttl::NAME, start: ttl::start },
     Row { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
 ];
 

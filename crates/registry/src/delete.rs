@@ -11,7 +11,7 @@ use object::{Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
-use crate::{ListOptions, Registry, Request, convert, store_failed};
+use crate::{ListOptions, Registry, Request, convert, not_readable, store_failed};
 
 /// What a deletion led to.
 pub struct Deleted {
@@ -46,7 +46,7 @@ impl Registry {
                 self.freshen().await?;
                 fresh = true;
             }
-            let current = self.table().get(storage.id, &key);
+            let current = self.table().read(storage.id, &key).map_err(not_readable)?;
             let old = match (current, going.take()) {
                 (None, None) => return Err(Status::not_found(request.about(), request.name)),
                 (None, Some(gone)) => return Ok(Deleted { obj: gone, removed: true }),
@@ -123,7 +123,7 @@ impl Registry {
                     let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
                     return Ok(Deleted { obj: Arc::new(obj), removed: false });
                 }
-                Err(CommitError::Conflict { .. }) => {}
+                Err(CommitError::Conflict { key: lost }) => self.lost_to(&lost)?,
                 Err(error) => return Err(store_failed(error)),
             }
         }
@@ -166,7 +166,7 @@ impl Registry {
                 self.writers.note(revision, request.user);
                 Ok(Some(revision))
             }
-            Err(CommitError::Conflict { .. }) => Ok(None),
+            Err(CommitError::Conflict { key: lost }) => self.lost_to(&lost).map(|()| None),
             Err(error) => Err(store_failed(error)),
         }
     }

@@ -28,7 +28,7 @@ use auth::UserInfo;
 use catalog::{Catalog, Name, Resource, Storage};
 use env::Env;
 use object::{About, Status};
-use store::{CommitError, Engine, Revision};
+use store::{CommitError, Engine, Revision, State, Unreadable};
 use table::Table;
 
 use lanes::Lanes;
@@ -151,6 +151,20 @@ impl Registry {
             Err(error) => Err(store_failed(error)),
         }
     }
+
+    /// Before one tries again: a guard on what cannot be read fails for ever.
+    pub(crate) fn lost_to(&self, key: &str) -> Result<(), Status> {
+        self.table.unreadable_at(key).map_or(Ok(()), |unreadable| Err(not_readable(unreadable)))
+    }
+}
+
+/// Somebody else wrote, into the store we share, what is no object. In the words of upstream's store, and how to mend it.
+pub(crate) fn not_readable(unreadable: Unreadable) -> Status {
+    Status::internal(format!(
+        "StorageError: corrupt object, Code: 7, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: {unreadable}; write an object \
+         in JSON there or delete that key, with etcdctl",
+        unreadable.key
+    ))
 }
 
 /// A failure of the store that is no conflict.

@@ -11,7 +11,7 @@ use store::Revision;
 use table::{Obj, Page, ReadError, Scope, Selection};
 
 use crate::token::Token;
-use crate::{Registry, Request};
+use crate::{Registry, Request, not_readable};
 
 /// How long a read waits for a revision that has not come yet.
 const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
@@ -59,7 +59,8 @@ impl Registry {
             Some(n) => self.wait_until(Revision(n)).await?,
         }
         let key = storage.key(request.namespace, request.name);
-        self.table().get(storage.id, &key).ok_or_else(|| Status::not_found(request.about(), request.name))
+        let found = self.table().read(storage.id, &key).map_err(not_readable)?;
+        found.ok_or_else(|| Status::not_found(request.about(), request.name))
     }
 
     pub async fn list(&self, request: &Request<'_>, options: &ListOptions) -> Result<List, Status> {
@@ -85,7 +86,7 @@ impl Registry {
                 self.freshen().await?;
             }
             return match self.table().list(storage.id, &selection, at, Some(&after), limit) {
-                Ok(page) => Ok(finish(page, &root)),
+                Ok(page) => Ok(finish(whole(page)?, &root)),
                 Err(ReadError::Expired { .. }) => Err(continue_expired(token)),
                 Err(ReadError::Future { current }) => {
                     Err(Status::too_large_resource_version(at.unwrap_or_default().0, current.0))
@@ -110,7 +111,7 @@ impl Registry {
             }
         };
         match self.table().list(storage.id, &selection, at, None, limit) {
-            Ok(page) => Ok(finish(page, &root)),
+            Ok(page) => Ok(finish(whole(page)?, &root)),
             Err(ReadError::Expired { .. }) => {
                 Err(Status::expired("The resourceVersion for the provided list is too old."))
             }
@@ -167,6 +168,14 @@ impl Registry {
             selection.scope = Scope::Namespace(namespace.to_owned());
         }
         Ok(selection)
+    }
+}
+
+/// Nobody is shown a part of a list as if it were all.
+pub(crate) fn whole(page: Page) -> Result<Page, Status> {
+    match page.unreadable {
+        Some(unreadable) => Err(not_readable(unreadable)),
+        None => Ok(page),
     }
 }
 

@@ -6,8 +6,8 @@ use object::Status;
 use store::Revision;
 use table::{Cursor, Obj, ReadError};
 
-use crate::read::{parse_version, told_by_cache, too_old, validate};
-use crate::{ListOptions, Registry, Request};
+use crate::read::{parse_version, told_by_cache, too_old, validate, whole};
+use crate::{ListOptions, Registry, Request, not_readable};
 
 /// A watch about to stream.
 pub struct Watch {
@@ -44,6 +44,7 @@ impl Registry {
                 Some(n) => Revision(n),
             };
             let cursor = self.table().watch_from(storage.id, selection, from).map_err(expired(from))?;
+            let cursor = cursor.strict().map_err(not_readable)?;
             return Ok(Watch { start: WatchStart::Changes, cursor });
         }
 
@@ -53,8 +54,10 @@ impl Registry {
             Some(n) => self.wait_until(Revision(n)).await?,
         }
         let page = self.table().list(storage.id, &selection, None, None, 0).map_err(expired(Revision(0)))?;
+        let page = whole(page)?;
         let cursor =
             self.table().watch_from(storage.id, selection, page.revision).map_err(expired(page.revision))?;
+        let cursor = cursor.strict().map_err(not_readable)?;
         let end_bookmark = options.send_initial_events == Some(true) && options.allow_bookmarks;
         Ok(Watch {
             start: WatchStart::State { items: page.items, revision: page.revision, end_bookmark },

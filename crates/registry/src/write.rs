@@ -22,7 +22,7 @@ use store::{CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
 use crate::read::parse_unsigned;
-use crate::{Registry, Request, convert, decode, store_failed};
+use crate::{Registry, Request, convert, decode, not_readable, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
 const GENERATED_NAME_TRIES: usize = 8;
@@ -343,7 +343,7 @@ impl Registry {
             warnings.append(&mut effects.warnings);
             if options.dry_run {
                 self.freshen().await?;
-                if self.table().get(storage.id, &key).is_some() {
+                if !matches!(self.table().read(storage.id, &key), Ok(None)) {
                     return Err(taken(&name));
                 }
                 // What is not stored gets no version; one the client sent stays, whatever it says.
@@ -383,6 +383,7 @@ impl Registry {
                 }
                 // Something the object depends on changed meanwhile: look at it again, in turn.
                 Err(CommitError::Conflict { key: lost }) => {
+                    self.lost_to(&lost)?;
                     drop(turn.take());
                     turn = Some(self.lanes.turn(&lost).await);
                 }
@@ -436,7 +437,7 @@ impl Registry {
         let mut fresh = false;
         let mut turn = None;
         loop {
-            let Some(old) = self.table().get(storage.id, &key) else {
+            let Some(old) = self.table().read(storage.id, &key).map_err(not_readable)? else {
                 if !fresh {
                     self.freshen().await?;
                     fresh = true;
@@ -469,7 +470,8 @@ impl Registry {
                     // "Nothing changed" is an answer about the newest state too.
                     self.freshen().await?;
                     fresh = true;
-                    if self.table().get(storage.id, &key).is_none_or(|now| now.revision() != old.revision()) {
+                    let now = self.table().read(storage.id, &key).map_err(not_readable)?;
+                    if now.is_none_or(|now| now.revision() != old.revision()) {
                         continue;
                     }
                 }
@@ -501,6 +503,7 @@ impl Registry {
                 }
                 // The state shows who won: look again. A version the client named will no longer fit.
                 Err(CommitError::Conflict { key: lost }) => {
+                    self.lost_to(&lost)?;
                     fresh = true;
                     if lost != key {
                         drop(turn.take());

@@ -93,8 +93,8 @@ impl StoreChoice {
                 if let Some(unreadable) = table.unreadable() {
                     engine.close().await;
                     bail!(
-                        "cannot use the store in {}: {unreadable}; restore a backup (setpoint restore), or name another \
-                         directory with --data-dir",
+                        "cannot use the store in {}: {unreadable}; if a newer version of setpoint wrote it, start that one \
+                         again; otherwise restore a backup (setpoint restore), or name another directory with --data-dir",
                         dir.display()
                     );
                 }

@@ -7,12 +7,14 @@
 //!   an older state than was served ──> the end: the store has failed
 //! ```
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use env::Env;
-use store::{Change, Revision, State};
+use parking_lot::Mutex;
+use store::{Change, Key, Revision, State};
 
 use crate::assemble::{Assembler, Batch};
 use crate::channel::Channel;
@@ -43,6 +45,8 @@ pub struct Feed {
     pub prefix: String,
     /// What was served before this process began.
     pub mark: Option<Arc<Mark>>,
+    /// Guards which broken keys the log knows of: each is told once. Held for a few instructions.
+    pub broken: Mutex<BTreeSet<Key>>,
 }
 
 /// Why a watch ended.
@@ -83,7 +87,9 @@ impl Feed {
         self.state.reset(Revision(loaded.revision), loaded.entries);
         match self.state.unreadable() {
             None => tracing::info!(revision = loaded.revision, keys, "loaded from etcd"),
-            Some(why) if self.shared.seen() > 0 => tracing::error!(%why, "loaded from etcd, but for some"),
+            Some(why) if self.shared.seen() > 0 => {
+                tracing::error!("{why}: reads and lists with it fail until that is mended or deleted")
+            }
             // Whoever connects is told.
             Some(_) => {}
         }
@@ -246,8 +252,25 @@ impl Feed {
             let expires_at = self.leases.expires_at(told.lease).await;
             changes.push(Change { revision: Revision(told.revision), key, value, expires_at });
         }
+        let keys: Vec<Key> = changes.iter().map(|change| change.key.clone()).collect();
         self.state.publish(changes, Revision(batch.upto));
+        for key in keys {
+            self.tell_if_broken(key);
+        }
         self.shared.set_seen(batch.upto);
+    }
+
+    /// Whoever runs the cluster has to mend it: no server writes over what it cannot read.
+    fn tell_if_broken(&self, key: Key) {
+        let mut broken = self.broken.lock();
+        match self.state.unreadable_at(&key) {
+            Some(why) if broken.insert(key.clone()) => tracing::error!(
+                "{why}: somebody else wrote it; reads and lists with it fail until that key is mended or deleted"
+            ),
+            Some(_) => {}
+            None if broken.remove(&key) => tracing::info!(key = &*key, "can be read again"),
+            None => {}
+        }
     }
 
     /// Nothing after the first failure, then longer and longer; cut short when etcd answers somebody.

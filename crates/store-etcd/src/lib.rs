@@ -144,6 +144,7 @@ impl EtcdEngine {
             state,
             prefix: options.prefix,
             mark: mark.clone(),
+            broken: Mutex::default(),
         };
         let state = feed.state.clone();
         let mut loaded = feed.load().await;

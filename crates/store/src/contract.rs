@@ -97,15 +97,19 @@ pub trait State: Send + Sync {
     /// Changes in revision order. All changes of one revision come in one call. `upto` is the last revision
     /// that is now complete (it may be higher than the last change's).
     fn publish(&self, changes: Vec<Change>, upto: Revision);
-    /// What the last reset could not read and left out, if anything.
+    /// Values that stand in the store and cannot be read, if any.
     fn unreadable(&self) -> Option<Unreadable> {
+        None
+    }
+    /// The same of one key.
+    fn unreadable_at(&self, _key: &str) -> Option<Unreadable> {
         None
     }
 }
 
 /// Values somebody else wrote, in a form that is none of ours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key} holds {}, not JSON{}", self.form(), self.others())]
+#[error("{key} holds {}{}", self.form(), self.others())]
 pub struct Unreadable {
     /// The first of them.
     pub key: Key,
@@ -116,7 +120,10 @@ pub struct Unreadable {
 
 impl Unreadable {
     fn form(&self) -> &'static str {
-        if self.protobuf { "an object in protobuf, as kube-apiserver writes it" } else { "no object" }
+        match self.protobuf {
+            true => "an object in protobuf, as kube-apiserver writes it, not JSON",
+            false => "no object of its kind and version in JSON",
+        }
     }
 
     fn others(&self) -> String {

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use catalog::StorageId;
-use store::Revision;
+use store::{Revision, Unreadable};
 
+use crate::shard::Shard;
 use crate::wake::{Bell, Interest};
 use crate::{Obj, Scope, Selection, Table};
 
@@ -24,7 +25,7 @@ pub struct WatchEvent {
     pub obj: Arc<Obj>,
 }
 
-/// The history this cursor needs is gone: the watch ends with 410.
+/// The history this cursor needs is gone, or something it should show cannot be read: the watch ends with 410.
 #[derive(Debug)]
 pub struct Gone;
 
@@ -43,6 +44,8 @@ pub struct Cursor {
     /// The log has not yet reached the revision the watch starts after.
     starting: bool,
     epoch: u64,
+    /// It serves others, who must not take for current what is not.
+    strict: bool,
     interest: Interest,
     bell: Arc<Bell>,
 }
@@ -59,7 +62,29 @@ impl Cursor {
         let interest = interest(&table, storage, &selection);
         let bell = Arc::new(Bell::default());
         table.sleepers(storage).lock().add(interest.clone(), bell.clone());
-        Cursor { table, storage, selection, next, caught_up, starting: true, epoch, interest, bell }
+        Cursor {
+            table,
+            storage,
+            selection,
+            next,
+            caught_up,
+            starting: true,
+            epoch,
+            strict: false,
+            interest,
+            bell,
+        }
+    }
+
+    /// For those who are served: it ends as soon as the selection holds something that cannot be read; `Err` if it does already.
+    pub fn strict(mut self) -> Result<Cursor, Unreadable> {
+        self.strict = true;
+        let unreadable = self.unreadable(&self.table.shard(self.storage).read());
+        unreadable.map_or(Ok(self), Err)
+    }
+
+    fn unreadable(&self, shard: &Shard) -> Option<Unreadable> {
+        shard.unreadable(self.table.catalog().storage(self.storage), &self.selection, Revision(u64::MAX))
     }
 
     /// Appends events to `out` until `max_bytes` of bodies are there, the log's end is reached, or a stretch of it was looked
@@ -71,6 +96,9 @@ impl Cursor {
         // Read under the shard's lock: `publish` raises it while it still holds the lock.
         let seen = self.table.revision();
         if self.table.epoch() != self.epoch {
+            return Err(Gone);
+        }
+        if self.strict && self.unreadable(&shard).is_some() {
             return Err(Gone);
         }
         let events = shard.events_from(self.next).ok_or(Gone)?;

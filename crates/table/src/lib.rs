@@ -13,7 +13,9 @@
 //! Superseded versions and log entries are kept for five minutes and at most 64 MiB; what is older is below the
 //! *floor*: reads there are 410 Gone, and a cursor that fell behind it ends.
 
+mod broken;
 mod cursor;
+mod foreign;
 mod history;
 mod index;
 mod obj;

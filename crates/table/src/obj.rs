@@ -345,8 +345,9 @@ impl Obj {
 fn splice(value: &[u8], places: &Places, revision: Revision, more: usize) -> (Vec<u8>, Span) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(revision.0).as_bytes();
-    let (at, skip, before, after): (usize, usize, &[u8], &[u8]) = if !places.resource_version.is_none() {
-        (places.resource_version.start as usize, places.resource_version.len as usize, b"", b"")
+    let (at, skip, before, after): (usize, usize, &[u8], &[u8]) = if let Some(there) = places.resource_version
+    {
+        (there.start as usize, there.len as usize, b"", b"")
     } else if !places.uid.is_none() {
         (places.uid.end() as usize + 1, 0, BEFORE_REVISION, AFTER_REVISION)
     } else {

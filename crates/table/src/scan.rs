@@ -1,7 +1,7 @@
 //! Finds the few places of an encoded object that the server needs, without parsing the rest.
 //!
-//! Input is a stored value: canonical JSON written by us, or by another server on the same etcd. Anything
-//! that does not look like an object with metadata is reported, never guessed at.
+//! Input is a stored value: canonical JSON written by us, or by another program on the same etcd. Anything
+//! that is no JSON object with metadata is reported, never guessed at: its bytes are what clients get.
 
 use catalog::Name;
 use memchr::memchr2;
@@ -39,8 +39,8 @@ pub struct Places {
     pub type_meta: Span,
     /// The text of the uid, without quotes.
     pub uid: Span,
-    /// The text of an already present resourceVersion, without quotes.
-    pub resource_version: Span,
+    /// The text of an already present resourceVersion, without quotes; it may be empty.
+    pub resource_version: Option<Span>,
     pub deleting: bool,
     /// The `[...]` of ownerReferences.
     pub owners: Span,
@@ -52,7 +52,7 @@ pub struct Places {
 
 /// `wanted`: paths below the top level, for field selectors.
 pub fn scan(body: &[u8], wanted: &[&[Name]]) -> Option<Places> {
-    let mut s = Scanner { body, at: 0 };
+    let mut s = Scanner { body, at: 0, open: Vec::new() };
     let mut out = Places { fields: vec![Span::NONE; wanted.len()], ..Places::default() };
     s.expect(b'{')?;
     let first = s.at;
@@ -64,14 +64,15 @@ pub fn scan(body: &[u8], wanted: &[&[Name]]) -> Option<Places> {
         let member = s.at;
         let name = s.name()?;
         if name == b"metadata" {
+            // Twice: nobody knows which is meant.
+            if metadata_seen {
+                return None;
+            }
             out.type_meta = Span::new(first, member);
             let start = s.at;
             s.metadata(&mut out)?;
             out.metadata = Span::new(start, s.at);
             metadata_seen = true;
-            if wanted.is_empty() {
-                return Some(out);
-            }
         } else if wanted.iter().any(|path| path[0].as_bytes() == name) {
             s.wanted(name, wanted, 0, &mut out.fields)?;
         } else {
@@ -86,9 +87,30 @@ pub fn scan(body: &[u8], wanted: &[&[Name]]) -> Option<Places> {
     (metadata_seen && s.at == body.len()).then_some(out)
 }
 
+/// The members of an object: their names without quotes, and their values. `None` if it is none.
+pub fn members(body: &[u8]) -> Option<Vec<(Span, Span)>> {
+    let mut s = Scanner { body, at: 0, open: Vec::new() };
+    let mut out = Vec::new();
+    s.expect(b'{')?;
+    loop {
+        let name = s.string()?;
+        s.expect(b':')?;
+        out.push((name, s.skip()?));
+        match s.next()? {
+            b',' => {}
+            b'}' => break,
+            _ => return None,
+        }
+    }
+    s.space();
+    (s.at == body.len()).then_some(out)
+}
+
 struct Scanner<'a> {
     body: &'a [u8],
     at: usize,
+    /// The closing brackets that what is being skipped still needs: on the heap, so that depth costs no stack.
+    open: Vec<u8>,
 }
 
 impl<'a> Scanner<'a> {
@@ -114,13 +136,46 @@ impl<'a> Scanner<'a> {
         self.expect(b'"')?;
         let start = self.at;
         loop {
-            let hit = self.at + memchr2(b'"', b'\\', self.body.get(self.at..)?)?;
-            if self.body[hit] == b'"' {
-                self.at = hit + 1;
-                return Some(Span::new(start, hit));
+            let rest = self.body.get(self.at..)?;
+            let (plain, found) = rest.split_at(memchr2(b'"', b'\\', rest)?);
+            if plain.iter().any(|byte| *byte < 0x20) {
+                return None;
             }
-            self.at = hit + 2;
+            self.at += plain.len() + 1;
+            if found[0] == b'"' {
+                return Some(Span::new(start, self.at - 1));
+            }
+            self.at += match found.get(1)? {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => 1,
+                b'u' if found.get(2..6)?.iter().all(u8::is_ascii_hexdigit) => 5,
+                _ => return None,
+            };
         }
+    }
+    fn word(&mut self, word: &[u8]) -> Option<()> {
+        self.body.get(self.at..)?.starts_with(word).then(|| self.at += word.len())
+    }
+    fn digits(&mut self) -> Option<()> {
+        let start = self.at;
+        while self.body.get(self.at).is_some_and(u8::is_ascii_digit) {
+            self.at += 1;
+        }
+        (self.at > start).then_some(())
+    }
+    fn number(&mut self) -> Option<()> {
+        let _sign = self.word(b"-");
+        // No number begins with a zero but zero itself.
+        if self.word(b"0").is_none() {
+            self.digits()?;
+        }
+        if self.word(b".").is_some() {
+            self.digits()?;
+        }
+        if self.word(b"e").or_else(|| self.word(b"E")).is_some() {
+            let _sign = self.word(b"+").or_else(|| self.word(b"-"));
+            self.digits()?;
+        }
+        Some(())
     }
     /// A member's name; the cursor then stands on its value.
     fn name(&mut self) -> Option<&'a [u8]> {
@@ -130,39 +185,56 @@ impl<'a> Scanner<'a> {
         self.space();
         Some(name.of(body))
     }
-    /// Any value; iterative, so that depth costs no stack.
+    /// Any value.
     fn skip(&mut self) -> Option<Span> {
         self.space();
         let start = self.at;
-        let mut depth = 0usize;
+        self.open.clear();
         loop {
             match self.peek()? {
                 b'"' => {
                     self.string()?;
                 }
-                b'{' | b'[' => {
-                    depth += 1;
+                b'-' | b'0'..=b'9' => self.number()?,
+                b't' => self.word(b"true")?,
+                b'f' => self.word(b"false")?,
+                b'n' => self.word(b"null")?,
+                b'{' => {
                     self.at += 1;
-                    continue;
-                }
-                b'}' | b']' => {
-                    depth = depth.checked_sub(1)?;
-                    self.at += 1;
-                }
-                b',' | b':' => {
-                    self.at += 1;
-                    continue;
-                }
-                _ => {
-                    while let Some(b) = self.body.get(self.at)
-                        && !matches!(b, b',' | b'}' | b']' | b':' | b' ' | b'\n' | b'\t' | b'\r')
-                    {
-                        self.at += 1;
+                    if self.peek()? != b'}' {
+                        self.open.push(b'}');
+                        self.name()?;
+                        continue;
                     }
+                    self.at += 1;
                 }
+                b'[' => {
+                    self.at += 1;
+                    if self.peek()? != b']' {
+                        self.open.push(b']');
+                        continue;
+                    }
+                    self.at += 1;
+                }
+                _ => return None,
             }
-            if depth == 0 {
-                return (self.at > start).then(|| Span::new(start, self.at));
+            // Behind a value: what is around it ends, or goes on.
+            loop {
+                let Some(close) = self.open.last().copied() else {
+                    return Some(Span::new(start, self.at));
+                };
+                match self.next()? {
+                    b',' => {
+                        if close == b'}' {
+                            self.name()?;
+                        }
+                        break;
+                    }
+                    end if end == close => {
+                        self.open.pop();
+                    }
+                    _ => return None,
+                }
             }
         }
     }
@@ -194,7 +266,8 @@ impl<'a> Scanner<'a> {
         self.members(|s, name| {
             match name {
                 b"uid" => out.uid = s.string()?,
-                b"resourceVersion" => out.resource_version = s.string()?,
+                b"resourceVersion" if out.resource_version.is_some() => return None,
+                b"resourceVersion" => out.resource_version = Some(s.string()?),
                 b"deletionTimestamp" => {
                     out.deleting = s.peek()? == b'"';
                     s.skip()?;
@@ -296,5 +369,26 @@ mod tests {
             assert!(scan(&body.as_bytes()[..n], &paths).is_none(), "cut at {n}");
         }
         assert!(scan(body.as_bytes(), &paths).is_some());
+        // Also where nobody asks for what stands behind the metadata: clients get all of it.
+        for n in 0..body.len() {
+            assert!(scan(&body.as_bytes()[..n], &[]).is_none(), "cut at {n}");
+        }
+    }
+
+    #[test]
+    fn only_json_is_an_object() {
+        let scanned =
+            |rest: &str| scan(format!("{{\"metadata\":{{}},\"x\":{rest}}}").as_bytes(), &[]).is_some();
+        let good = r#"0|-0.5e+10|1E3|true|false|null|""|"\u00e9\n\""|[]|{}|[1,[2,{"a":[]}]]|[ 1 , 2 ]|{ "a" : 1 , "b" : { } }"#;
+        for good in good.split('|') {
+            assert!(scanned(good), "{good}");
+        }
+        let bad = r#"|01|1.|.5|-|1e|+1|nul|True|nan|'a'|"\x"|"\u12g4"|[1,]|[1 2]|[1}|{1:2}|{"a"}|{"a":}|{"a":1,}|{,}|[|]|1,|1 2|{}{}|a:b"#;
+        for bad in bad.split('|').chain(["\"\n\"", "\"\u{1}\""]) {
+            assert!(!scanned(bad), "{bad}");
+        }
+        assert!(scan(br#"{"metadata":{}} x"#, &[]).is_none());
+        let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+        assert!(scanned(&deep), "depth costs no stack");
     }
 }

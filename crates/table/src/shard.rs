@@ -7,8 +7,9 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use catalog::Storage;
-use store::Revision;
+use store::{Key, Revision, Unreadable};
 
+use crate::broken::Broken;
 use crate::index::Indexes;
 use crate::{Obj, Scope, Selection};
 
@@ -141,6 +142,7 @@ pub(crate) struct Shard {
     /// When anything here changed last.
     changed: Revision,
     indexes: Indexes,
+    broken: Broken,
 }
 
 /// More objects than this are scanned, a stretch at a time, rather than read from an index in one go.
@@ -168,6 +170,7 @@ impl Shard {
             live: 0,
             changed: Revision(0),
             indexes: Indexes::new(indexed),
+            broken: Broken::default(),
         }
     }
 
@@ -195,9 +198,30 @@ impl Shard {
         self.chains.insert(Chain::One(obj));
     }
 
+    /// A value that is no object: what stood there before stays, as the last that could be read.
+    pub fn break_key(&mut self, revision: Revision, key: Key, protobuf: bool) {
+        self.changed = self.changed.max(revision);
+        self.broken.mark(key, revision, protobuf);
+    }
+
+    pub fn broken(&self) -> &Broken {
+        &self.broken
+    }
+
+    /// What a selection might have to show at a revision, and cannot.
+    pub fn unreadable(
+        &self,
+        storage: &Storage,
+        selection: &Selection,
+        revision: Revision,
+    ) -> Option<Unreadable> {
+        self.broken.selected(storage, selection, &prefix(storage, &selection.scope), revision)
+    }
+
     /// A put. Returns what it superseded.
     pub fn put(&mut self, revision: Revision, obj: Arc<Obj>) -> Option<Arc<Obj>> {
         self.changed = revision;
+        self.broken.mend(obj.key());
         let (chain, prev) = match self.chains.take(obj.key_bytes()) {
             None => (Chain::One(obj.clone()), None),
             Some(mut chain) => {
@@ -219,6 +243,9 @@ impl Shard {
 
     /// A deletion; nothing when the key is not there.
     pub fn delete(&mut self, storage: &Storage, revision: Revision, key: &str) -> Option<Arc<Obj>> {
+        if self.broken.mend(key) {
+            self.changed = revision;
+        }
         let prev = self.get(key)?.clone();
         let mut chain = self.chains.take(key.as_bytes())?;
         chain.push(revision, None);

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use catalog::{Catalog, StorageId};
+use catalog::{Catalog, Storage, StorageId};
 use env::Env;
 use parking_lot::{Mutex, RwLock};
 use store::{Change, Entry, Key, Revision, State, Unreadable};
 use tokio::sync::watch;
 
 use crate::history::{Due, HISTORY_BYTES, History};
-use crate::shard::Shard;
+use crate::shard::{Found, Shard};
 use crate::wake::Sleepers;
-use crate::{Cursor, Obj, Scope, Selection};
+use crate::{Cursor, NotAnObject, Obj, Scope, Selection, foreign};
 
 /// How many keys a read visits before it lets the writer in.
 const STRETCH: usize = 4096;
@@ -37,8 +37,6 @@ pub struct Table {
     history_bytes: usize,
     /// There may be indexes made on demand.
     indexed: AtomicBool,
-    /// Guards what the last reset left out.
-    unreadable: Mutex<Option<Unreadable>>,
     /// Tells those who wait for a revision that has not come yet.
     news: watch::Sender<u64>,
 }
@@ -59,6 +57,8 @@ pub struct Page {
     pub more: bool,
     /// How many follow, when that is known without looking at them.
     pub remaining: Option<usize>,
+    /// What belongs here, perhaps, but cannot be read: the items are not the whole truth.
+    pub unreadable: Option<Unreadable>,
 }
 
 /// A state of one storage resource, to compare with a later one.
@@ -98,7 +98,6 @@ impl Table {
             history: Mutex::default(),
             history_bytes,
             indexed: AtomicBool::new(false),
-            unreadable: Mutex::default(),
             news: watch::Sender::new(0),
         })
     }
@@ -128,9 +127,18 @@ impl Table {
         Version { epoch: self.epoch(), changed }
     }
 
-    /// The newest object of a key.
+    /// The newest object of a key that could be read; whoever serves it to others wants [`Table::read`].
     pub fn get(&self, storage: StorageId, key: &str) -> Option<Arc<Obj>> {
         self.shard(storage).read().get(key).cloned()
+    }
+
+    /// The newest object of a key; `Err` when there is something newer that is no object.
+    pub fn read(&self, storage: StorageId, key: &str) -> Result<Option<Arc<Obj>>, Unreadable> {
+        let shard = self.shard(storage).read();
+        match shard.broken().get(key) {
+            Some(unreadable) => Err(unreadable),
+            None => Ok(shard.get(key).cloned()),
+        }
     }
 
     /// Waits until the table has seen `revision`.
@@ -156,6 +164,7 @@ impl Table {
         let mut after: Option<Key> = after.map(Key::from);
         let mut at = at;
         let mut visited_before = 0;
+        let mut unreadable = None;
         loop {
             let shard = self.shard(storage).read();
             let seen = self.revision();
@@ -166,11 +175,14 @@ impl Table {
             if revision < self.floor() {
                 return Err(ReadError::Expired { floor: self.floor() });
             }
+            if visited_before == 0 {
+                unreadable = shard.unreadable(row, selection, revision);
+            }
             if let Some(key) = selection.exact_key(row) {
                 let found = shard.get_at(&key, revision).filter(|o| selection.matches(o)).cloned();
                 let items =
                     found.into_iter().filter(|o| after.as_ref().is_none_or(|a| o.key() > &**a)).collect();
-                return Ok(Page { items, revision, more: false, remaining: None });
+                return Ok(Page { items, revision, more: false, remaining: None, unreadable });
             }
             // Not in the middle of a scan: that goes on where it was.
             if visited_before == 0
@@ -183,7 +195,8 @@ impl Table {
                     self.env.now_seconds() as u32,
                 )
             {
-                return Ok(Page { items: found.items, revision, more: found.more, remaining: None });
+                let Found { items, more } = found;
+                return Ok(Page { items, revision, more, remaining: None, unreadable });
             }
             if items.is_empty()
                 && limit == usize::MAX
@@ -220,7 +233,7 @@ impl Table {
                 None => {
                     self.index_if_worth_it(storage, selection, visited_before + here, items.len());
                     let (more, remaining) = (full.is_some(), full.flatten());
-                    return Ok(Page { items, revision, more, remaining });
+                    return Ok(Page { items, revision, more, remaining, unreadable });
                 }
                 Some(last) => {
                     visited_before += here;
@@ -332,27 +345,26 @@ impl Table {
 impl State for Table {
     fn current(&self, key: &str) -> Option<Revision> {
         let (storage, _) = self.catalog.storage_of_key(key)?;
-        self.shard(storage).read().get(key).map(|o| o.revision())
+        let shard = self.shard(storage).read();
+        shard.broken().changed(key).or_else(|| shard.get(key).map(|o| o.revision()))
     }
 
     fn reset(&self, revision: Revision, entries: Vec<Entry>) {
         let mut fresh: Vec<Shard> = self.catalog.storages().iter().map(Shard::new).collect();
-        let mut unreadable: Option<Unreadable> = None;
         for entry in entries {
             let Some((storage, _)) = self.catalog.storage_of_key(&entry.key) else { continue };
             let row = self.catalog.storage(storage);
-            match Obj::publish(row, &entry.key, &entry.value, entry.revision, entry.expires_at) {
+            match object(row, &entry.key, &entry.value, entry.revision, entry.expires_at) {
                 Ok(obj) => fresh[storage.0 as usize].load(Arc::new(obj)),
                 Err(_) => {
-                    let first = || {
-                        let protobuf = entry.value.starts_with(b"k8s\0");
-                        Unreadable { key: entry.key.clone(), protobuf, count: 0 }
-                    };
-                    unreadable.get_or_insert_with(first).count += 1;
+                    let shard = &mut fresh[storage.0 as usize];
+                    if let Some(last) = self.get(storage, &entry.key) {
+                        shard.load(last);
+                    }
+                    shard.break_key(entry.revision, entry.key, is_protobuf(&entry.value));
                 }
             }
         }
-        *self.unreadable.lock() = unreadable;
         let mut guards: Vec<_> = self.shards.iter().map(|c| c.shard.write()).collect();
         for (guard, shard) in guards.iter_mut().zip(fresh) {
             **guard = shard;
@@ -369,26 +381,27 @@ impl State for Table {
     }
 
     fn unreadable(&self) -> Option<Unreadable> {
-        self.unreadable.lock().clone()
+        let of_shards = self.shards.iter().filter_map(|cell| cell.shard.read().broken().all());
+        of_shards.reduce(|first, other| Unreadable { count: first.count + other.count, ..first })
+    }
+
+    fn unreadable_at(&self, key: &str) -> Option<Unreadable> {
+        let (storage, _) = self.catalog.storage_of_key(key)?;
+        self.shard(storage).read().broken().get(key)
     }
 
     fn publish(&self, changes: Vec<Change>, upto: Revision) {
         // Encode outside the locks.
-        let mut ready: Vec<(StorageId, Revision, Key, Option<Arc<Obj>>)> = Vec::with_capacity(changes.len());
+        let mut ready: Vec<(StorageId, Revision, Key, New)> = Vec::with_capacity(changes.len());
         for change in changes {
             let Some((storage, _)) = self.catalog.storage_of_key(&change.key) else { continue };
             let row = self.catalog.storage(storage);
             let obj = match &change.value {
-                None => None,
-                Some(value) => {
-                    match Obj::publish(row, &change.key, value, change.revision, change.expires_at) {
-                        Ok(obj) => Some(Arc::new(obj)),
-                        Err(_) => {
-                            tracing::error!(key = &*change.key, "not an object in JSON: left out");
-                            continue;
-                        }
-                    }
-                }
+                None => New::Gone,
+                Some(value) => match object(row, &change.key, value, change.revision, change.expires_at) {
+                    Ok(obj) => New::Object(Arc::new(obj)),
+                    Err(_) => New::Broken { protobuf: is_protobuf(value) },
+                },
             };
             ready.push((storage, change.revision, change.key, obj));
         }
@@ -400,6 +413,7 @@ impl State for Table {
         let mut past = Vec::with_capacity(ready.len());
         // What changed, for the sleepers: old and new states.
         let mut moved: Vec<(StorageId, Arc<Obj>)> = Vec::with_capacity(ready.len());
+        let mut broken: Vec<StorageId> = Vec::new();
         {
             let mut guards: Vec<_> = touched.iter().map(|s| (*s, self.shard(*s).write())).collect();
             for (storage, revision, key, obj) in ready {
@@ -408,11 +422,16 @@ impl State for Table {
                 // A deletion's event has a copy of its own.
                 let copies = if obj.is_some() { 1 } else { 2 };
                 let prev = match obj {
-                    Some(obj) => {
+                    New::Object(obj) => {
                         moved.push((storage, obj.clone()));
                         shard.put(revision, obj)
                     }
-                    None => match shard.delete(self.catalog.storage(storage), revision, &key) {
+                    New::Broken { protobuf } => {
+                        shard.break_key(revision, key, protobuf);
+                        broken.push(storage);
+                        continue;
+                    }
+                    New::Gone => match shard.delete(self.catalog.storage(storage), revision, &key) {
                         Some(prev) => Some(prev),
                         None => continue,
                     },
@@ -434,6 +453,10 @@ impl State for Table {
                 sleepers.ring(obj, indexed);
             }
         }
+        // Whose watches may end.
+        for storage in broken {
+            self.sleepers(storage).lock().ring_everyone();
+        }
         let count = past.len();
         {
             let mut history = self.history.lock();
@@ -444,4 +467,31 @@ impl State for Table {
         // More than came in: the size bound holds, and one publish never pays for a whole history.
         self.forget_some(count / 64 + 2);
     }
+}
+
+/// What a change leaves at its key.
+enum New {
+    Object(Arc<Obj>),
+    /// Something that is no object.
+    Broken {
+        protobuf: bool,
+    },
+    Gone,
+}
+
+/// A stored value as readers see it, whoever wrote it.
+fn object(
+    storage: &Storage,
+    key: &str,
+    value: &[u8],
+    revision: Revision,
+    expires_at: Option<u64>,
+) -> Result<Obj, NotAnObject> {
+    let value = foreign::in_our_order(storage, value).ok_or(NotAnObject)?;
+    Obj::publish(storage, key, &value, revision, expires_at)
+}
+
+/// As kube-apiserver writes unless it is told otherwise.
+fn is_protobuf(value: &[u8]) -> bool {
+    value.starts_with(b"k8s\0")
 }

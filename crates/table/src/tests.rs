@@ -424,3 +424,201 @@ fn what_was_put_in_is_cut_out_again() {
 fn the_header_of_an_object_stays_small() {
     const { assert!(std::mem::size_of::<crate::Obj>() <= 48) };
 }
+
+const MAP: &str =
+    r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"data":{"k":" v "}}"#;
+
+fn everything() -> Selection {
+    Selection::everything(Scope::All)
+}
+
+#[test]
+fn what_others_write_in_their_own_order_is_served_in_ours() {
+    let mut f = Fixture::new(1 << 20);
+    let maps = f.storage("configmaps");
+    for theirs in [
+        r#"{"apiVersion":"v1","data":{"k":" v "},"kind":"ConfigMap","metadata":{"name":"a","uid":"u"}}"#,
+        "{\n  \"kind\": \"ConfigMap\",\n  \"apiVersion\": \"v1\",\n  \"metadata\": { \"name\": \"a\", \"uid\": \"u\" },\n  \
+         \"data\": {\"k\": \" v \"}\n}\n",
+    ] {
+        let revision = f.commit(&[("configmaps", "d/a", Some(theirs.to_owned()))]);
+        let obj = f.table.get(maps, &f.key("configmaps", "d/a")).unwrap();
+        let ours = MAP.replace(r#""uid":"u""#, &format!(r#""uid":"u","resourceVersion":"{revision}""#));
+        assert_eq!(std::str::from_utf8(obj.body()).unwrap(), ours);
+        assert!(obj.body_after_type().starts_with(b"\"metadata\":"), "an item of a list loses nothing");
+    }
+}
+
+#[test]
+fn a_revision_that_others_left_in_the_value_is_replaced_each_time() {
+    let mut f = Fixture::new(1 << 20);
+    let maps = f.storage("configmaps");
+    let mut cursor = f.table.watch_from(maps, everything(), Revision(0)).unwrap();
+    for said in ["\"123456\"", "\"\""] {
+        let value = MAP.replace(r#""uid":"u""#, &format!(r#""resourceVersion":{said},"uid":"u""#));
+        let put = f.commit(&[("configmaps", "d/a", Some(value))]);
+        let deleted = f.commit(&[("configmaps", "d/a", None)]);
+        let mut events = Vec::new();
+        cursor.pull(&mut events, usize::MAX).unwrap();
+        for (event, revision) in events.iter().zip([put, deleted]) {
+            let body = std::str::from_utf8(event.obj.body()).unwrap();
+            assert_eq!(body.matches("resourceVersion").count(), 1, "{body}");
+            assert!(body.contains(&format!(r#""resourceVersion":"{revision}","uid":"u""#)), "{body}");
+        }
+        assert_eq!(events.len(), 2);
+    }
+}
+
+#[test]
+fn what_is_no_object_of_its_kind_and_version_is_broken() {
+    let mut f = Fixture::new(1 << 20);
+    let (maps, key) = (f.storage("configmaps"), f.key("configmaps", "d/a"));
+    let half = &MAP[..MAP.len() - 5];
+    let twice = MAP.replace(r#""data":"#, r#""data":{},"data":"#);
+    let spaced = |text: &str| format!(" {text}");
+    for bad in [
+        "".to_owned(),
+        "[]".to_owned(),
+        "{}".to_owned(),
+        "k8s\0\n".to_owned(),
+        half.to_owned(),
+        spaced(half),
+        spaced(&twice),
+        MAP.replace("ConfigMap", "Secret"),
+        MAP.replace("\"v1\"", "\"v2\""),
+        MAP.replace(r#""kind":"ConfigMap","#, ""),
+        MAP.replace(r#"{"name":"a","uid":"u"}"#, "[]"),
+        format!("{MAP}{MAP}"),
+        MAP.replace(r#""data":"#, r#""metadata":{},"data":"#),
+        MAP.replace(r#""uid":"u""#, r#""resourceVersion":"1","resourceVersion":"2""#),
+    ] {
+        f.commit(&[("configmaps", "d/a", Some(MAP.to_owned()))]);
+        assert!(f.table.read(maps, &key).is_ok(), "before {bad:?}");
+        f.commit(&[("configmaps", "d/a", Some(bad.clone()))]);
+        let told = f.table.read(maps, &key).err().unwrap_or_else(|| panic!("{bad:?} is taken for an object"));
+        assert_eq!((&told.key, told.protobuf, told.count), (&key, bad.starts_with("k8s"), 1));
+    }
+}
+
+#[test]
+fn a_broken_key_is_told_to_whom_it_concerns_until_it_is_mended() {
+    let mut f = Fixture::new(1 << 20);
+    let maps = f.storage("configmaps");
+    let map = |name: &str| MAP.replace("\"a\"", &format!("\"{name}\""));
+    let put = |name: &str| ("configmaps", name.to_owned(), Some(map(name.rsplit('/').next().unwrap())));
+    for name in ["d/a", "d/b", "e/a"] {
+        let (plural, path, value) = put(name);
+        f.commit(&[(plural, &path, value)]);
+    }
+    let before = f.table.revision();
+    let version = f.table.version(maps);
+    let scopes = || {
+        [
+            (everything(), true),
+            (Selection::everything(Scope::Namespace("d".into())), true),
+            (Selection::everything(Scope::Namespace("e".into())), false),
+            (Selection::named(Scope::All, "a"), true),
+            (Selection::named(Scope::All, "b"), false),
+            (Selection::named(Scope::Namespace("d".into()), "a"), true),
+            (Selection::named(Scope::Namespace("d".into()), "b"), false),
+            (Selection::named(Scope::Namespace("e".into()), "a"), false),
+        ]
+    };
+    let table = f.table.clone();
+    let watch = |selection| table.watch_from(maps, selection, before).unwrap();
+    let mut strict: Vec<(Cursor, bool)> =
+        scopes().into_iter().map(|(selection, hit)| (watch(selection).strict().ok().unwrap(), hit)).collect();
+    let mut own = watch(everything());
+
+    f.commit(&[("configmaps", "d/a", Some("no JSON".into()))]);
+    let broken_at = f.table.revision();
+    let key = f.key("configmaps", "d/a");
+    assert_ne!(f.table.version(maps), version, "what was derived from it is made anew");
+    assert_eq!(f.table.unreadable().unwrap().key, key);
+    assert_eq!(f.table.unreadable_at(&key).unwrap().count, 1);
+    assert_eq!(f.table.current(&key), Some(broken_at), "guards compare with what stands there");
+    assert_eq!(f.table.read(maps, &f.key("configmaps", "d/b")).unwrap().unwrap().name(), "b");
+    for (number, (selection, hit)) in scopes().into_iter().enumerate() {
+        let list = |at| f.table.list(maps, &selection, at, None, 0).unwrap().unreadable.is_some();
+        assert_eq!(list(None), hit, "list {number}");
+        assert!(!list(Some(before)), "list {number} as of before");
+        assert_eq!(watch(selection).strict().is_err(), hit, "watch {number}");
+    }
+    for (number, (cursor, hit)) in strict.iter_mut().enumerate() {
+        assert_eq!(cursor.pull(&mut Vec::new(), usize::MAX).is_err(), *hit, "open watch {number}");
+    }
+    // What the server itself needs goes on with the last that is known.
+    assert_eq!(f.table.get(maps, &key).unwrap().revision(), Revision(1));
+    let mut events = Vec::new();
+    assert!(own.pull(&mut events, usize::MAX).unwrap() && events.is_empty());
+
+    // A load finds it so, too, and keeps what was known.
+    let entry = |path: &str, value: &str| Entry {
+        key: f.key("configmaps", path),
+        value: Bytes::from(value.to_owned()),
+        revision: broken_at,
+        expires_at: None,
+    };
+    f.table.reset(broken_at, vec![entry("d/a", "[]"), entry("d/b", &map("b"))]);
+    assert_eq!(f.table.unreadable().unwrap().count, 1);
+    assert_eq!(f.table.get(maps, &key).unwrap().revision(), Revision(1));
+
+    let mut own = f.table.watch_from(maps, everything(), broken_at).unwrap();
+    f.commit(&[("configmaps", "d/a", Some(map("a")))]);
+    f.commit(&[("configmaps", "d/a", Some("[]".into()))]);
+    assert!(f.table.unreadable().is_some());
+    f.commit(&[("configmaps", "d/a", None)]);
+    assert!(f.table.unreadable().is_none() && f.table.read(maps, &key).unwrap().is_none());
+    own.pull(&mut events, usize::MAX).unwrap();
+    let kinds: Vec<EventKind> = events.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [EventKind::Modified, EventKind::Deleted], "nobody misses how it went on");
+}
+
+/// Bytes from others: whatever they are, nobody panics, and what is accepted is JSON with one revision.
+#[test]
+fn flipped_and_cut_values_are_refused_or_served_whole() {
+    let seed: u64 = 0x5eed_0b1e;
+    println!("seed {seed}");
+    let mut rng = store::testing::Rng(seed);
+    let mut below = |n: usize| rng.below(n as u64) as usize;
+    let mut f = Fixture::new(1 << 20);
+    let pod = r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","uid":"u","labels":{"a":"b","c\"d":"e"},"ownerReferences":[{"uid":"o"}]},"spec":{"nodeName":"n\u0041","hostNetwork":true},"status":{"phase":"Running","podIP":"1.2.3.4"}}"#;
+    let mut accepted = 0;
+    for round in 0..20_000 {
+        let (plural, path, value) =
+            if round % 2 == 0 { ("pods", "d/a", pod) } else { ("configmaps", "d/a", MAP) };
+        let mut bytes = value.as_bytes().to_vec();
+        for _ in 0..=below(3) {
+            let at = below(bytes.len());
+            match below(4) {
+                0 => bytes[at] = b"{}[]\",:\\ 0a\n\x01"[below(13)],
+                1 => bytes.truncate(at.max(1)),
+                2 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, b"{}[]\",:\\ 0a\n\x01"[below(13)]),
+            }
+            if bytes.is_empty() {
+                bytes.push(b'{');
+            }
+        }
+        let Ok(text) = String::from_utf8(bytes) else { continue };
+        f.commit(&[(plural, path, Some(text.clone()))]);
+        let (storage, key) = (f.storage(plural), f.key(plural, path));
+        if let Ok(Some(obj)) = f.table.read(storage, &key) {
+            accepted += 1;
+            let body = std::str::from_utf8(obj.body()).unwrap();
+            let members = crate::scan::members(obj.body());
+            assert!(members.is_some(), "{text} is served as {body}");
+            assert!(body.contains(&format!("\"resourceVersion\":\"{}\"", f.revision)), "{text}: {body}");
+            let _ = (
+                obj.uid(),
+                obj.label("a"),
+                obj.field(0),
+                obj.owners(),
+                obj.metadata(),
+                obj.body_after_type(),
+            );
+        }
+        f.commit(&[(plural, path, None)]);
+    }
+    assert!(accepted > 100, "{accepted}: some changes leave an object one");
+}

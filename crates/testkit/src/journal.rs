@@ -67,6 +67,9 @@ impl State for Recorded {
     fn unreadable(&self) -> Option<store::Unreadable> {
         self.table.unreadable()
     }
+    fn unreadable_at(&self, key: &str) -> Option<store::Unreadable> {
+        self.table.unreadable_at(key)
+    }
     fn publish(&self, changes: Vec<Change>, upto: Revision) {
         let mut lines = self.journal.lines.lock();
         for Change { revision, key, value, .. } in &changes {

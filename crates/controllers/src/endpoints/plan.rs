@@ -125,7 +125,7 @@ pub fn repack(subsets: &[Subset]) -> Vec<Subset> {
         subset
     };
     let mut packed: Vec<Subset> = by_addresses.into_iter().map(subset).collect();
-    packed.sort_by(|a, b| a.ports.cmp(&b.ports));
+    packed.sort_by_cached_key(port_order::of_subset);
     packed
 }
 

@@ -77,6 +77,19 @@ fn who_is_not_ready_once_is_not_ready() {
 }
 
 #[test]
+fn subsets_stand_as_kube_controller_manager_puts_them() {
+    let address = |ip: &str| Address { ip: ip.to_owned(), ..Address::default() };
+    let subset = |number: i64| Subset {
+        addresses: vec![address(&format!("10.0.0.{number}"))],
+        ports: vec![Port { port: number, protocol: "TCP".to_owned(), ..Port::default() }],
+        ..Subset::default()
+    };
+    let packed = repack(&(1..=6).map(subset).collect::<Vec<_>>());
+    // As Go sorts them: neither by address nor by port.
+    assert_eq!(packed.iter().map(|s| s.ports[0].port).collect::<Vec<_>>(), [5, 2, 3, 4, 6, 1]);
+}
+
+#[test]
 fn more_than_a_thousand_are_cut_ready_ones_last() {
     let many = |count: usize| (0..count).map(|_| Address::default()).collect::<Vec<_>>();
     let subset = |ready, not| Subset { addresses: many(ready), not_ready: many(not), ports: Vec::new() };

@@ -1,8 +1,13 @@
 //! Disks that cannot be written, or no longer: real file systems, so these need root.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
+
+use store::testing::MapState;
+use store::{Commit, DiskEngine, DiskOptions, Op};
 
 use crate::cli::no_server;
 use crate::harness::*;
@@ -161,4 +166,52 @@ fn failing_disk(server: &Proc, log: &Path) -> Option<Child> {
         return None;
     }
     Some(strace)
+}
+
+/// Writes to the store of a server that does not run, past everything that looks at values.
+async fn write(data: &Path, snapshot_log_bytes: u64, key: &str, op: Op) {
+    let options = DiskOptions { snapshot_log_bytes };
+    let engine = DiskEngine::open(&data.join("store"), Arc::new(MapState::default()), options).unwrap();
+    engine.commit(Commit { guards: vec![], ops: vec![(key.into(), op)] }).await.unwrap();
+    engine.close().await;
+}
+
+/// All that was ever written, by name: logs and snapshots.
+fn files_of(data: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let files = std::fs::read_dir(data.join("store")).unwrap().map(|entry| entry.unwrap().path());
+    files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+/// Sound bytes, as a newer version might write them: nothing is wrong with the disk, so nothing may be thrown away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_is_no_object_is_refused_in_one_line_and_kept() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Proc::start(&data);
+    let (_, kept) = call(&server.client().await, "POST", MAPS, Some(config_map("kept", "1"))).await;
+    server.stop();
+    let key = "/registry/configmaps/default/new";
+    for value in [&b"\x01\x02 a form of tomorrow"[..], b"", b"[]", b"k8s\0\n\x0f"] {
+        // In the log, and then in the snapshot that takes its place.
+        for snapshot_log_bytes in [1 << 30, 0] {
+            let put = Op::Put { value: value.to_vec().into(), expires_at: None };
+            write(&data, snapshot_log_bytes, key, put).await;
+            let before = files_of(&data);
+            for _ in 0..2 {
+                let line = no_server(&data, &[]);
+                for part in [key, "JSON", "newer version", "setpoint restore", "--data-dir"] {
+                    assert!(line.contains(part), "{line:?} does not say {part:?}");
+                }
+            }
+            let after = files_of(&data);
+            for (path, bytes) in &before {
+                assert_eq!(after.get(path), Some(bytes), "{} stays as it was", path.display());
+            }
+        }
+    }
+    write(&data, 1 << 30, key, Op::Delete).await;
+    let server = Proc::start(&data);
+    let client = server.client().await;
+    assert_eq!(call(&client, "GET", &format!("{MAPS}/kept"), None).await, (200, kept));
+    server.stop();
 }

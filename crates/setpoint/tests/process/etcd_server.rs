@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use base64::Engine;
@@ -86,6 +87,12 @@ impl Etcd {
         self.post("/v3/kv/put", &body).expect("etcd answers");
     }
 
+    /// Deletes past every server.
+    pub fn delete(&self, key: &str) {
+        let body = json!({"key": BASE64_STANDARD.encode(key)});
+        self.post("/v3/kv/deleterange", &body).expect("etcd answers");
+    }
+
     /// The bytes that stand there.
     pub fn bytes(&self, key: &str) -> Option<Vec<u8>> {
         let answer = self.post("/v3/kv/range", &json!({"key": BASE64_STANDARD.encode(key)}))?;
@@ -95,8 +102,8 @@ impl Etcd {
             .map(|entry| BASE64_STANDARD.decode(entry["value"].as_str().unwrap_or("")).unwrap())
     }
 
-    pub fn id(&self) -> u32 {
-        self.child.id()
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// The seconds a lease was granted for.
@@ -150,4 +157,64 @@ fn spawn(dir: &Path, port: u16, peer_port: u16, certificates: Option<&Path>) -> 
         .stderr(log)
         .spawn()
         .unwrap()
+}
+
+/// Stands between a server and its etcd, and lets through what only reads: the first write and all that follows it on its
+/// connection never arrive.
+pub struct Between {
+    port: u16,
+    writes: Receiver<()>,
+}
+
+impl Between {
+    pub fn start(etcd: u16) -> Between {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (tell, writes) = channel();
+        // Ends with the test's process, as those it starts.
+        std::thread::spawn(move || {
+            for server in listener.incoming().map_while(Result::ok) {
+                let Ok(etcd) = TcpStream::connect(("127.0.0.1", etcd)) else { return };
+                let (back_from, back_to) = (etcd.try_clone().unwrap(), server.try_clone().unwrap());
+                let tell = tell.clone();
+                std::thread::spawn(move || pass(server, etcd, Some(tell)));
+                std::thread::spawn(move || pass(back_from, back_to, None));
+            }
+        });
+        Between { port, writes }
+    }
+
+    /// What `--store` takes.
+    pub fn store(&self) -> String {
+        format!("etcd:http://127.0.0.1:{}", self.port)
+    }
+
+    /// Waits until the server has sent something to be written; false if it never does.
+    pub fn first_write(&self, limit: Duration) -> bool {
+        self.writes.recv_timeout(limit).is_ok()
+    }
+}
+
+/// Until one side closes; with somebody to tell, up to the first object in JSON, which is held back.
+fn pass(mut from: TcpStream, mut to: TcpStream, tell: Option<Sender<()>>) {
+    const OBJECT: &[u8] = b"\"apiVersion\":";
+    let mut buffer = vec![0; 64 * 1024];
+    // The end of what was passed on: the word may come in two pieces.
+    let mut seen: Vec<u8> = Vec::new();
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        if let Some(tell) = &tell {
+            seen.extend_from_slice(&buffer[..n]);
+            if seen.windows(OBJECT.len()).any(|part| part == OBJECT) {
+                let _ = tell.send(());
+                // Open, and silent, as long as the server has patience.
+                while from.read(&mut buffer).is_ok_and(|n| n > 0) {}
+                return;
+            }
+            seen.drain(..seen.len().saturating_sub(OBJECT.len()));
+        }
+        if to.write_all(&buffer[..n]).is_err() {
+            return;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
 }

@@ -131,6 +131,7 @@ impl Backup {
             };
             if !started {
                 let start = record::decode_start(payload, MAGIC);
+                let start = start.filter(|revision| revision.0 <= step::HIGHEST);
                 backup.revision = start.ok_or_else(|| damaged("it is no backup of setpoint"))?;
                 started = true;
                 continue;

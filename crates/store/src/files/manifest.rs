@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{OpenError, checked, directory};
+use super::{OpenError, checked, directory, step};
 use crate::contract::Revision;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +23,17 @@ impl Manifest {
         let content = std::fs::read(&path).map_err(|e| OpenError::io(&path, e))?;
         let manifest = std::str::from_utf8(&content).ok().and_then(parse);
         // Comparing with what we would have written leaves no byte unchecked.
-        match manifest.filter(|m| m.encode().as_bytes() == content && !m.segments.is_empty()) {
+        let fits = |m: &Manifest| m.encode().as_bytes() == content && m.is_possible();
+        match manifest.filter(fits) {
             Some(manifest) => Ok(manifest),
             None => Err(OpenError::damaged(&path, 0, "its checksum or form is wrong")),
         }
+    }
+
+    /// Numbers that a store can reach, so that nobody counts past the end.
+    fn is_possible(&self) -> bool {
+        let mut all = self.segments.iter().chain(&self.snapshot);
+        !self.segments.is_empty() && all.all(|at| (1..=step::HIGHEST).contains(&at.0))
     }
 
     pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {

@@ -25,6 +25,9 @@ const DAY: Duration = Duration::from_secs(1_577_836_800); // 2020-01-01
 /// Even a clock that is centuries ahead leaves half of what clients can count (an i64) unused.
 const LATEST: u64 = i64::MAX as u64 / 2;
 
+/// A file that names a higher revision is none of ours: clients count with an i64, and a move must still find room.
+pub(super) const HIGHEST: u64 = i64::MAX as u64 - (1 << 60);
+
 /// Where a store goes on that is put back at `revision`.
 pub(super) fn goal(revision: Revision) -> Revision {
     goal_at(revision, since(DAY))

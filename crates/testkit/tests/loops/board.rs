@@ -204,6 +204,7 @@ const KNOWN: &[Known] = &[
     ("serviceaccount-controller", "service-account-controller", &["serviceaccount"]),
     ("serviceaccount-token-controller", "", &["serviceaccount-token"]),
     ("taint-eviction-controller", "node-controller", &["taint-eviction-controller"]),
+    ("ttl-controller", "ttl-controller", &["ttl-controller"]),
     ("ttl-after-finished-controller", "ttl-after-finished-controller", &["ttl-after-finished"]),
 ];
 

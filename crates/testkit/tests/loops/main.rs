@@ -24,6 +24,7 @@ mod mirroring;
 mod namespaces;
 mod node_lifecycle;
 mod node_pods;
+mod node_ttl;
 mod nodes;
 mod nodes_and_pods;
 mod old_answers;

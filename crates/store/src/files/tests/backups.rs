@@ -150,3 +150,25 @@ fn a_backup_of_a_damaged_store_does_not_advise_to_repair_it() {
     assert!(message.contains("is damaged at byte") && message.contains("nothing was saved"), "{message}");
     assert!(!message.contains("setpoint repair"), "{message}");
 }
+
+/// With the right checksums, as no program of ours writes them: refused, not counted with.
+#[test]
+fn revisions_no_store_can_reach_are_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("backup");
+    for revision in [u64::MAX, u64::MAX - 1, i64::MAX as u64] {
+        Backup { revision: Revision(revision), ..Backup::default() }.write(&path).unwrap();
+        let refused = Backup::read(&path).unwrap_err().to_string();
+        assert!(refused.contains("nothing of this one was used"), "{refused}");
+    }
+    let dir = home.path().join("store");
+    drop(Files::open(&dir, u64::MAX).unwrap());
+    for (snapshot, first) in
+        [(None, 0), (None, u64::MAX), (Some(0), 1), (Some(u64::MAX), 2), (Some(u64::MAX), 0)]
+    {
+        let manifest = Manifest { snapshot: snapshot.map(Revision), segments: vec![Revision(first)] };
+        manifest.write(&dir).unwrap();
+        let refused = Files::open(&dir, u64::MAX).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("MANIFEST"), "{snapshot:?} {first}: {refused}");
+    }
+}
