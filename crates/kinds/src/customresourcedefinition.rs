@@ -20,7 +20,7 @@ pub(crate) static KIND: CustomResourceDefinition = CustomResourceDefinition;
 const RULES: Rules = Rules::PLAIN
     .with_name(NameRule::PluralAndGroup)
     .with_finalizers(Finalizers::Qualified)
-    .with_generation(Generation::SpecWith(&["subresources", "status"]))
+    .with_generation(Generation::SPEC)
     .with_status(StatusMeta::Free);
 
 impl Kind for CustomResourceDefinition {

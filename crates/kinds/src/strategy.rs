@@ -44,7 +44,8 @@ pub fn prepare_update(kind: &dyn Kind, new: &mut Value, old: &Value, ctx: &Conte
     }
     // A status write cannot move it: the spec is the old one, and annotations count for the object only. Nor
     // does a binding: it says where the spec is carried out, not what it is.
-    if !matches!(ctx.subresource, Some("status" | "binding")) && rules.generation.moved(new, old) {
+    if !matches!(ctx.subresource, Some("status" | "binding")) && rules.generation.moved(ctx.storage, new, old)
+    {
         let next = old.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0).saturating_add(1);
         new.map_at(&["metadata"]).set("generation", next);
     }
@@ -77,11 +78,20 @@ fn restore_metadata(new: &mut Value, old: &Value, rule: StatusMeta) {
     let kept: &[&'static str] = match rule {
         StatusMeta::Free => &[],
         StatusMeta::KeepLabels => &["labels"],
-        StatusMeta::KeepOwners => &["ownerReferences"],
-        StatusMeta::KeepAll => &["labels", "annotations", "finalizers", "ownerReferences"],
-        StatusMeta::KeepWhole => {
-            &["generateName", "labels", "annotations", "finalizers", "ownerReferences", "uid"]
+        StatusMeta::KeepOwners => &["ownerReferences", "deletionTimestamp"],
+        StatusMeta::KeepAll => {
+            &["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"]
         }
+        StatusMeta::KeepWhole => &[
+            "generateName",
+            "labels",
+            "annotations",
+            "finalizers",
+            "ownerReferences",
+            "uid",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+        ],
     };
     for member in kept {
         restore(new, old, &["metadata"], member);

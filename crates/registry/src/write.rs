@@ -100,8 +100,12 @@ pub(crate) type Verb<'v> = dyn FnMut(&Value) -> Result<(Value, Vec<String>), Sta
 /// How a change treats versions and absence.
 #[derive(Clone, Copy)]
 pub(crate) struct ChangeRules {
-    /// The new object must name a version unless the kind allows unconditional updates (PUT).
+    /// The new object must name a version unless the kind allows unconditional updates. A patch takes it over from the
+    /// object, or takes it away.
     pub needs_version: bool,
+    /// A uid that the new object names must be the object's (PUT); else it is left to validation, which calls the
+    /// field immutable.
+    pub names_uid: bool,
     /// An absent object is created, where the kind allows it (PUT).
     pub may_create: bool,
 }
@@ -165,7 +169,8 @@ impl Registry {
             decode::object(self.catalog(), request.resource, body, options.field_validation)?;
         decode::check_place(request, &mut new)?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        let rules = ChangeRules { needs_version: true, may_create: request.subresource.is_none() };
+        let rules =
+            ChangeRules { needs_version: true, names_uid: true, may_create: request.subresource.is_none() };
         self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await
     }
 
@@ -176,12 +181,13 @@ impl Registry {
         options: WriteOptions,
     ) -> Result<Written, Status> {
         let duplicates = patch.without_duplicates();
-        let rules = ChangeRules { needs_version: false, may_create: false };
+        let rules = ChangeRules { needs_version: true, names_uid: false, may_create: false };
         let resource = request.resource;
         let api_version = resource.api_version();
         let of = PatchedType { ty: resource.ty, kind: &resource.kind, api_version: &api_version };
         self.change(request, rules, options, &mut |old| {
             let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
+            check_named(&patch, &new, request)?;
             kinds::defaults::apply(resource, &mut new);
             decode::check_place(request, &mut new)?;
             // Upstream says so as if an admission plugin had done it.
@@ -403,7 +409,7 @@ impl Registry {
         let kind = kinds::kind_of(storage);
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
-        let context = context(request, now, &extra, &namespace);
+        let context = context(request, storage, now, &extra, &namespace);
         let mut attempt = self.attempt(request, storage, Operation::Create, named.known_as, options.dry_run);
         self.admission.mutate(&attempt, new, effects)?;
         attempt.name = named.name;
@@ -552,7 +558,7 @@ impl Registry {
         }
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
-        let context = context(request, now, &extra, &namespace);
+        let context = context(request, storage, now, &extra, &namespace);
         kinds::drop_disabled(storage, new, Some(old));
         kinds::prepare_update(kinds::kind_of(storage), new, old, &context);
         let encoded = self.complete(storage, new, Some(old), &context)?;
@@ -587,8 +593,7 @@ impl Registry {
             _ => String::new(),
         };
         let uid = metadata.get("uid").and_then(Value::as_str).unwrap_or("");
-        // Only a PUT makes it a precondition; a patch is left to validation, which calls the field immutable.
-        if rules.needs_version && !uid.is_empty() && uid != old.uid() {
+        if rules.names_uid && !uid.is_empty() && uid != old.uid() {
             return Err(Status::conflict(
                 request.about(),
                 request.name,
@@ -608,17 +613,13 @@ impl Registry {
                 let (group, plural) = (&request.resource.group, &request.resource.plural);
                 return Err(Status::invalid(group, plural, request.name, vec![broken]));
             }
-        } else if let Err(why) = parse_unsigned(&version) {
-            return Err(Status::unknown(why));
-        } else if version != old.revision().to_string() {
+        } else if parse_unsigned(&version).map_err(Status::unknown)? != old.revision().0 {
             return Err(Status::modified(request.about(), request.name));
         }
         // What the server owns stays as it was when the client leaves it out; managedFields are not kept yet.
         metadata.remove("managedFields");
         metadata.remove("selfLink");
-        for ours in
-            ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"]
-        {
+        for ours in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             let absent = metadata.get(ours).is_none_or(Value::is_null);
             if absent && let Some(value) = old_tree.at(&["metadata", ours]) {
                 metadata.set(ours, value.clone());
@@ -713,12 +714,14 @@ impl Registry {
 /// Who writes, and through which version, for the kinds that care.
 fn context<'a>(
     request: &Request<'a>,
+    storage: &'a Storage,
     now: i64,
     extra: &'a [(String, Vec<String>)],
     namespace: &'a InNamespace<'_>,
 ) -> Context<'a> {
     let user = request.user;
     Context {
+        storage,
         subresource: request.subresource,
         now,
         group: &request.resource.group,
@@ -754,6 +757,18 @@ fn extra_of(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
 
 fn not_encodable() -> Status {
     Status::internal("the object was encoded in a form the table does not accept")
+}
+
+/// A document that does not say its version is decoded by upstream into a type without names of fields: it ends up
+/// without a name. A strategic patch is applied to the object itself, whose version is known.
+pub(crate) fn check_named(patch: &Patch, new: &Value, request: &Request<'_>) -> Result<(), Status> {
+    if matches!(patch, Patch::Strategic(_)) || new.str_at(&["apiVersion"]).is_some_and(|v| !v.is_empty()) {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!(
+        "the name of the object ({} based on URL) was undeterminable: name must be provided",
+        request.name
+    )))
 }
 
 /// A strategic patch is shown itself, not the object it led to.

@@ -1,15 +1,16 @@
 //! What a resize may change: cpu and memory of containers, never the pod's class of service.
 
+use catalog::Storage;
 use object::{Map, Value};
 
 use super::SPEC;
 use super::annotations::MIRROR;
 use crate::check::{Errors, Path, entries, items, member, text};
-use crate::equal::same;
+use crate::equal::{Spot, same};
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
-pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Errors) {
     let none = Value::Null;
     let refused = |errors: &mut Errors, why: &str| {
         errors.list.clear();
@@ -43,11 +44,12 @@ pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
     if !same_order(new, old, errors) {
         return;
     }
+    let container = Spot::of(storage, &["spec", "containers", "[]"]);
     for list in ["initContainers", "containers"] {
         for (i, (now, before)) in items(new, list).iter().zip(items(old, list)).enumerate() {
             let at = SPEC.child(list);
             check_removed(now, before, &at.index(i).child("resources"), errors);
-            let other_change = !same(Some(&without_compute(now)), Some(&without_compute(before)));
+            let other_change = !container.same(Some(&without_compute(now)), Some(&without_compute(before)));
             if list == "containers" {
                 if other_change {
                     errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
@@ -58,7 +60,7 @@ pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
                 let detail = "only cpu and memory resources for init or sidecar containers are mutable";
                 errors.forbidden(&at.index(i), detail);
             }
-            if text(now, "restartPolicy") != "Always" && !same(Some(now), Some(before)) {
+            if text(now, "restartPolicy") != "Always" && !container.same(Some(now), Some(before)) {
                 let restarts = |p: &&Value| text(p, "restartPolicy") == "RestartContainer";
                 for _ in items(now, "resizePolicy").iter().filter(restarts) {
                     let detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
@@ -77,7 +79,7 @@ pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
         }
         rest
     };
-    if !same(Some(&rest(new)), Some(&rest(old))) {
+    if !Spot::of(storage, &["spec"]).same(Some(&rest(new)), Some(&rest(old))) {
         errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
     }
 }
