@@ -7,8 +7,8 @@ mod schema;
 mod structural;
 mod validation;
 
-use catalog::Storage;
-use object::{FieldError, Value};
+use catalog::{Resource, Storage};
+use object::{FieldError, Status, Value};
 
 use crate::checked::{Write, run};
 use crate::kind::{Context, Kind};
@@ -35,6 +35,10 @@ impl Kind for CustomResourceDefinition {
         ctx: &Context<'_>,
     ) -> Vec<FieldError> {
         run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    }
+    fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
+        conversion::drop_empty_webhook(value);
+        Ok(())
     }
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
         remember_storage_version(new);

@@ -163,12 +163,14 @@ pub enum Generation {
     Never,
     /// Starts at 1, +1 when that member changes.
     Of(&'static str),
+    /// As `Of("spec")`, as it was sent: what features that are off drop counts.
+    SpecAsSent,
     /// As `Of`, where upstream tells what is empty from what is absent: a list or map that is written as empty counts as a
     /// change each time, since storage keeps none.
     Exactly(&'static str),
     /// As `Of("spec")`, and when annotations change.
     SpecOrAnnotations,
-    /// Starts at 1, +1 when labels or anything outside the metadata changes.
+    /// Starts at 1, +1 when labels or anything outside the metadata changes, as it was sent: what the kind then drops counts.
     Content,
     /// Starts at 1 and stays.
     Once,
@@ -183,6 +185,10 @@ impl Generation {
         !matches!(self, Generation::Never | Generation::SpecFromNothing)
     }
 
+    pub(crate) fn is_of_what_was_sent(self) -> bool {
+        matches!(self, Generation::Content | Generation::SpecAsSent)
+    }
+
     pub(crate) fn moved(self, storage: &Storage, new: &Value, old: &Value) -> bool {
         let differs = |path: &[&str]| !Spot::of(storage, path).same(new.at(path), old.at(path));
         match self {
@@ -191,7 +197,7 @@ impl Generation {
             Generation::Exactly(member) => {
                 !Spot::of(storage, &[member]).identical(new.get(member), old.get(member))
             }
-            Generation::SpecFromNothing => differs(&["spec"]),
+            Generation::SpecFromNothing | Generation::SpecAsSent => differs(&["spec"]),
             Generation::SpecOrAnnotations => differs(&["spec"]) || differs(&["metadata", "annotations"]),
             Generation::Content => {
                 differs(&["metadata", "labels"])

@@ -3,7 +3,7 @@
 use codec::json;
 use object::{Status, Value};
 
-use crate::write::{ChangeRules, PatchedType, Verb, check_named};
+use crate::write::{ChangeRules, PatchedType, Verb};
 use crate::{Patch, Registry, Request, WriteOptions, convert, decode};
 
 const KIND: &str = "Scale";
@@ -37,11 +37,11 @@ impl Registry {
         mut patch: Patch,
         options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        let of = PatchedType { ty: self.scale_type()?, kind: KIND, api_version: API_VERSION };
+        let of =
+            PatchedType { ty: self.scale_type()?, kind: KIND, api_version: API_VERSION, name: request.name };
         let duplicates = patch.without_duplicates();
         self.change_scale(request, options, false, &mut |old| {
             let (mut scale, warnings) = self.patched(of, &patch, &duplicates, old, options)?;
-            check_named(&patch, &scale, request)?;
             decode::check_place(request, &mut scale)?;
             Ok((scale, warnings))
         })

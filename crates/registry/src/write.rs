@@ -64,6 +64,8 @@ pub(crate) struct PatchedType<'a> {
     pub ty: TypeId,
     pub kind: &'a str,
     pub api_version: &'a str,
+    /// What the URL calls the object.
+    pub name: &'a str,
 }
 
 impl Patch {
@@ -184,10 +186,14 @@ impl Registry {
         let rules = ChangeRules { needs_version: true, names_uid: false, may_create: false };
         let resource = request.resource;
         let api_version = resource.api_version();
-        let of = PatchedType { ty: resource.ty, kind: &resource.kind, api_version: &api_version };
+        let of = PatchedType {
+            ty: resource.ty,
+            kind: &resource.kind,
+            api_version: &api_version,
+            name: request.name,
+        };
         self.change(request, rules, options, &mut |old| {
             let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
-            check_named(&patch, &new, request)?;
             kinds::defaults::apply(resource, &mut new);
             decode::check_place(request, &mut new)?;
             // Upstream says so as if an admission plugin had done it.
@@ -239,6 +245,25 @@ impl Registry {
                 (Patch::Json(_) | Patch::Merge(_), Some((_, why))) => refused(why.to_owned()),
                 _ => Err(status),
             };
+        }
+        // A document without a version is decoded by upstream into a type whose fields have no names in JSON: none of its
+        // members is known, and so the object has no name.
+        if !matches!(patch, Patch::Strategic(_)) && new.str_at(&["apiVersion"]).unwrap_or("").is_empty() {
+            let members = new.as_map().into_iter().flat_map(|m| m.iter().map(|(name, _)| &**name));
+            let mut unknown: Vec<String> = members
+                .filter(|name| !matches!(*name, "apiVersion" | "kind"))
+                .map(|name| format!("unknown field {}", quote(name)))
+                .collect();
+            unknown.sort();
+            if options.field_validation == FieldValidation::Strict {
+                return refused(format!("strict decoding error: {}", unknown.join(", ")));
+            }
+            let name = of.name;
+            let why = format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            );
+            let told = if options.field_validation == FieldValidation::Ignore { Vec::new() } else { unknown };
+            return Err(Status::bad_request(why).after_warnings(told));
         }
         let mut strict =
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
@@ -559,7 +584,6 @@ impl Registry {
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
         let context = context(request, storage, now, &extra, &namespace);
-        kinds::drop_disabled(storage, new, Some(old));
         kinds::prepare_update(kinds::kind_of(storage), new, old, &context);
         let encoded = self.complete(storage, new, Some(old), &context)?;
         effects.warnings.extend(kinds::warnings::of(storage, new, Some(old), &context));
@@ -757,18 +781,6 @@ fn extra_of(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
 
 fn not_encodable() -> Status {
     Status::internal("the object was encoded in a form the table does not accept")
-}
-
-/// A document that does not say its version is decoded by upstream into a type without names of fields: it ends up
-/// without a name. A strategic patch is applied to the object itself, whose version is known.
-pub(crate) fn check_named(patch: &Patch, new: &Value, request: &Request<'_>) -> Result<(), Status> {
-    if matches!(patch, Patch::Strategic(_)) || new.str_at(&["apiVersion"]).is_some_and(|v| !v.is_empty()) {
-        return Ok(());
-    }
-    Err(Status::bad_request(format!(
-        "the name of the object ({} based on URL) was undeterminable: name must be provided",
-        request.name
-    )))
 }
 
 /// A strategic patch is shown itself, not the object it led to.

@@ -322,8 +322,10 @@ fn only_newer_labels(write: &Write<'_>, now: Option<&Value>, before: &Value) -> 
             };
             for (requirement, new) in requirements.iter_mut().zip(&wanted) {
                 let key = text(requirement, "key").to_owned();
-                let newer = BETA_TO_STABLE.iter().find(|(beta, _)| *beta == key).map(|(_, stable)| *stable);
-                if let Some(stable) = newer.filter(|s| *s == text(new, "key")) {
+                // Upstream looks other labels up too, finds no name, and takes that for a final one.
+                let newer =
+                    BETA_TO_STABLE.iter().find(|(beta, _)| *beta == key).map_or("", |(_, stable)| *stable);
+                if let Some(stable) = Some(newer).filter(|s| *s == text(new, "key")) {
                     requirement.make_map().set("key", stable);
                 }
             }

@@ -37,7 +37,15 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
     let claims =
         old.get("status").map(|s| items(s, "nodeAllocatableResourceClaimStatuses")).unwrap_or_default();
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-    check_pod_level(new, old, errors);
+    let of_pod = |spec: &Value| {
+        let of = |r: &Value| entries(r, "requests").chain(entries(r, "limits")).next().is_some();
+        member(spec, "resources").is_some_and(of)
+    };
+    // An empty member says nothing about resources: it is a change like any other.
+    let pod_level = of_pod(new) || of_pod(old);
+    if pod_level {
+        check_pod_level(new, old, errors);
+    }
     if !claims.is_empty() {
         errors.forbidden(&SPEC, "pods with node allocatable resource claims cannot be resized");
     }
@@ -74,8 +82,11 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
     }
     let rest = |spec: &Value| {
         let mut rest = spec.clone();
-        for list in ["containers", "initContainers", "resources"] {
+        for list in ["containers", "initContainers"] {
             rest.make_map().remove(list);
+        }
+        if pod_level {
+            rest.make_map().remove("resources");
         }
         rest
     };
@@ -87,8 +98,7 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
 fn check_pod_level(new: &Value, old: &Value, errors: &mut Errors) {
     let at = SPEC.child("resources");
     let (now, before) = (member(new, "resources"), member(old, "resources"));
-    let (Some(before), now) = (before, now) else { return };
-    let Some(now) = now else {
+    let (before, Some(now)) = (before.unwrap_or(&Value::Null), now) else {
         return errors.forbidden(&at, "pod-level resources cannot be removed");
     };
     for list in ["requests", "limits"] {
