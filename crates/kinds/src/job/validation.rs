@@ -278,7 +278,16 @@ fn check_template_update(write: &Write<'_>, old: &Value, errors: &mut Errors) {
         }
         copy
     };
-    let (mut now, was) = (settled(template), settled(old_template));
+    let (mut now, mut was) = (settled(template), settled(old_template));
+    // Where only one of them has an affinity, one that said no more than which nodes is none.
+    if member(&now, "affinity").is_none() != member(&was, "affinity").is_none() {
+        for spec in [&mut now, &mut was] {
+            let map = spec.make_map();
+            if map.get("affinity").and_then(Value::as_map).is_some_and(|affinity| affinity.is_empty()) {
+                map.remove("affinity");
+            }
+        }
+    }
     for list in ["containers", "initContainers"] {
         keep_resources(&mut now, &was, list);
     }

@@ -241,3 +241,52 @@ async fn a_scale_that_names_another_uid_is_a_broken_precondition() {
     assert_eq!(patched["message"], words);
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_may_change_within_the_immutable_is_told_apart() {
+    let cluster = TestCluster::simulated(737).await;
+    // Data that stay are compared as they are.
+    let map = json!({"immutable": true, "data": {"a": "b"}});
+    let map = made(&cluster, &format!("{NS}/configmaps"), map).await;
+    let refused = cluster.merge(&map, json!({"binaryData": {}})).await.ok(422);
+    let words =
+        "ConfigMap \"x\" is invalid: binaryData: Forbidden: field is immutable when `immutable` is set";
+    assert_eq!(refused["message"], words);
+    // A job that is suspended may be told where its pods run, or that it has nothing to say about it.
+    let job = json!({"spec": {"suspend": true, "template": template()}});
+    let job = made(&cluster, "/apis/batch/v1/namespaces/default/jobs", job).await;
+    let spec = |affinity: Value| json!({"spec": {"template": {"spec": {"affinity": affinity}}}});
+    assert_eq!(generation(cluster.merge(&job, spec(json!({}))).await.ok(200)), 2);
+    assert_eq!(generation(cluster.merge(&job, spec(json!(null))).await.ok(200)), 3);
+    let term = json!({"topologyKey": "k", "labelSelector": {}});
+    let pods = json!({"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}});
+    cluster.merge(&job, spec(pods)).await.ok(422);
+    // A label without a name passes for the newer name of any other.
+    let requirement =
+        |key: &str| json!([{"matchExpressions": [{"key": key, "operator": "In", "values": ["n"]}]}]);
+    let affinity = |key: &str| json!({"required": {"nodeSelectorTerms": requirement(key)}});
+    let volume = json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+        "local": {"path": "/x"}, "nodeAffinity": affinity("a")}});
+    let volume = made(&cluster, "/api/v1/persistentvolumes", volume).await;
+    for (key, immutable) in [("", false), ("b", true)] {
+        let refused = cluster.merge(&volume, json!({"spec": {"nodeAffinity": affinity(key)}})).await.ok(422);
+        let causes = refused["details"]["causes"].as_array().unwrap();
+        assert_eq!(
+            causes.iter().any(|cause| cause["field"] == "nodeAffinity"),
+            immutable,
+            "{key}: {refused}"
+        );
+    }
+    // What is dropped because its feature is off was still a change.
+    let slice = |device: Value| {
+        json!({"spec": {"driver": "a.example.com", "nodeName": "n", "devices": [device],
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}}})
+    };
+    let path = "/apis/resource.k8s.io/v1/resourceslices";
+    let made = made(&cluster, path, slice(json!({"name": "d"}))).await;
+    let gated = json!({"name": "d", "nodeAllocatableResourceMappings": {"a": {}}});
+    let after = cluster.merge(&made, slice(gated)).await.ok(200);
+    assert_eq!(after["spec"]["devices"], json!([{"name": "d"}]));
+    assert_eq!(generation(after), 2);
+    cluster.shutdown().await;
+}
