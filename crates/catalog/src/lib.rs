@@ -22,14 +22,14 @@ use std::collections::HashMap;
 pub use name::Name;
 pub use parse::{CatalogError, Problem};
 pub use resource::{Group, Resource, ResourceId, Selectable, Storage, StorageId, Subresource, Verbs};
-pub use schema::{AnyKind, Field, ListKind, MapKind, PatchRule, Schema, Shape, StructType, TypeId};
+pub use schema::{AnyKind, Field, ListKind, MapKind, PatchRule, Schema, Shape, StructType, TypeId, Types};
 
 /// Everything that is served, and how.
 #[derive(Debug)]
 pub struct Catalog {
     pub(crate) resources: Vec<Resource>,
     pub(crate) storages: Vec<Storage>,
-    pub(crate) schema: Schema,
+    pub(crate) schema: Types,
     pub(crate) groups: Vec<Group>,
     pub(crate) index: Index,
 }

@@ -32,7 +32,7 @@ mod types;
 
 use std::collections::HashMap;
 
-use crate::{Catalog, Group, Index, Name, ResourceId, Schema, StorageId, TypeId};
+use crate::{Catalog, Group, Index, Name, ResourceId, Schema, StorageId, TypeId, Types};
 use line::{Line, lines};
 
 /// Where a catalogue file is wrong, and how.
@@ -100,7 +100,8 @@ pub(crate) fn parse(files: &[(&str, &'static str)]) -> Result<Catalog, CatalogEr
         }
     }
     types::finish(&mut schema);
-    let (resources, storages) = draft.finish()?;
+    let schema = Types::new(schema);
+    let (resources, storages) = draft.finish(&schema)?;
 
     let mut groups: Vec<Group> = Vec::new();
     let mut index = Index::default();

@@ -1,6 +1,6 @@
 //! Served resources, and the storage resources they point to.
 
-use crate::{Name, TypeId};
+use crate::{Name, TypeId, Types};
 
 /// Index of a [`Resource`] in its catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -119,6 +119,8 @@ pub struct Storage {
     pub plural: Name,
     pub namespaced: bool,
     pub ty: TypeId,
+    /// Where `ty` is looked up: judging an update needs to know which members are pointers.
+    pub types: Types,
     /// An update may come without a resourceVersion.
     pub unconditional_update: bool,
     /// PUT of an absent object creates it.

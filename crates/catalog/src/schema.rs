@@ -4,6 +4,7 @@
 //! apply, protobuf and OpenAPI are written once over it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::Name;
 
@@ -30,6 +31,30 @@ impl Schema {
 
     pub fn iter(&self) -> impl Iterator<Item = (TypeId, &StructType)> {
         self.types.iter().enumerate().map(|(i, t)| (TypeId(i as u32), t))
+    }
+}
+
+/// The types of a catalogue, shared by it and all that it describes.
+#[derive(Clone, Default)]
+pub struct Types(Arc<Schema>);
+
+impl Types {
+    pub(crate) fn new(schema: Schema) -> Types {
+        Types(Arc::new(schema))
+    }
+}
+
+impl std::ops::Deref for Types {
+    type Target = Schema;
+    fn deref(&self) -> &Schema {
+        &self.0
+    }
+}
+
+/// Thousands of types, which are not what is looked for where a storage is shown.
+impl std::fmt::Debug for Types {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} types", self.0.types.len())
     }
 }
 

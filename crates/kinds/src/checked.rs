@@ -4,6 +4,7 @@ use catalog::Storage;
 use object::{FieldError, Value};
 
 use crate::check::Errors;
+use crate::equal::Spot;
 use crate::kind::{Context, Kind};
 use crate::metadata;
 use crate::rules::Rules;
@@ -114,6 +115,10 @@ impl<'a> Write<'a> {
     /// In full, whatever the write.
     pub(crate) fn check_whole_metadata(&self, errors: &mut Errors) {
         errors.list.extend(metadata::check(self.rules, self.storage, self.new));
+    }
+    /// Whether two values that stand at `path` in objects of the kind are equal to upstream. `[]` is an element of a list.
+    pub(crate) fn same(&self, path: &[&str], a: Option<&Value>, b: Option<&Value>) -> bool {
+        Spot::of(self.storage, path).same(a, b)
     }
     pub(crate) fn is_status(&self) -> bool {
         self.ctx.is_status()

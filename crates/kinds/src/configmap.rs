@@ -3,10 +3,10 @@
 use catalog::Storage;
 use object::{FieldError, Value, quote, validate_text};
 
+use crate::equal::Spot;
 use crate::kind::{Context, Kind};
 use crate::metadata;
 use crate::rules::Rules;
-use crate::same;
 
 pub(crate) struct ConfigMap;
 pub(crate) static KIND: ConfigMap = ConfigMap;
@@ -29,7 +29,7 @@ impl Kind for ConfigMap {
         let mut errors = Vec::new();
         if let Some(old) = old {
             errors.extend(metadata::check_update(&Rules::PLAIN, new, old));
-            check_immutable(new, old, &["data", "binaryData"], &mut errors);
+            check_immutable(storage, new, old, &["data", "binaryData"], &mut errors);
         }
         errors.extend(metadata::check(&Rules::PLAIN, storage, new));
         let mut bytes = 0;
@@ -54,7 +54,13 @@ impl Kind for ConfigMap {
 }
 
 /// Once `immutable` is set, it and these members stay.
-pub(crate) fn check_immutable(new: &Value, old: &Value, members: &[&str], errors: &mut Vec<FieldError>) {
+pub(crate) fn check_immutable(
+    storage: &Storage,
+    new: &Value,
+    old: &Value,
+    members: &[&str],
+    errors: &mut Vec<FieldError>,
+) {
     let immutable = |v: &Value| v.get("immutable").and_then(Value::as_bool) == Some(true);
     if !immutable(old) {
         return;
@@ -64,7 +70,7 @@ pub(crate) fn check_immutable(new: &Value, old: &Value, members: &[&str], errors
         errors.push(FieldError::forbidden("immutable", detail));
     }
     for member in members {
-        if !same(new.get(member), old.get(member)) {
+        if !Spot::of(storage, &[member]).identical(new.get(member), old.get(member)) {
             errors.push(FieldError::forbidden(*member, detail));
         }
     }

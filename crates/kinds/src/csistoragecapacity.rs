@@ -3,7 +3,6 @@
 use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, member, quantity, quantity_text, text};
 use crate::checked::{Checked, Write};
 use crate::rules::Rules;
-use crate::same;
 
 pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
 
@@ -25,7 +24,7 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
     }
     if let Some(old) = write.old {
         write.check_metadata(errors);
-        if !same(new.get("nodeTopology"), old.get("nodeTopology")) {
+        if !write.same(&["nodeTopology"], new.get("nodeTopology"), old.get("nodeTopology")) {
             errors.invalid(&TOPOLOGY, new.get("nodeTopology"), IMMUTABLE);
         }
         if class != text(old, "storageClassName") {

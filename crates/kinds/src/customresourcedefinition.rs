@@ -7,8 +7,8 @@ mod schema;
 mod structural;
 mod validation;
 
-use catalog::Storage;
-use object::{FieldError, Value};
+use catalog::{Resource, Storage};
+use object::{FieldError, Status, Value};
 
 use crate::checked::{Write, run};
 use crate::kind::{Context, Kind};
@@ -20,7 +20,7 @@ pub(crate) static KIND: CustomResourceDefinition = CustomResourceDefinition;
 const RULES: Rules = Rules::PLAIN
     .with_name(NameRule::PluralAndGroup)
     .with_finalizers(Finalizers::Qualified)
-    .with_generation(Generation::SpecWith(&["subresources", "status"]))
+    .with_generation(Generation::SPEC)
     .with_status(StatusMeta::Free);
 
 impl Kind for CustomResourceDefinition {
@@ -35,6 +35,10 @@ impl Kind for CustomResourceDefinition {
         ctx: &Context<'_>,
     ) -> Vec<FieldError> {
         run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    }
+    fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
+        conversion::drop_empty_webhook(value);
+        Ok(())
     }
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
         remember_storage_version(new);

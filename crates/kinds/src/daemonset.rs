@@ -6,9 +6,9 @@ use catalog::Storage;
 use object::{FieldError, Value};
 
 use crate::checked::{Write, run};
+use crate::equal::Spot;
 use crate::kind::{Context, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
-use crate::same;
 
 pub(crate) struct DaemonSet;
 pub(crate) static KIND: DaemonSet = DaemonSet;
@@ -29,7 +29,8 @@ impl Kind for DaemonSet {
 
     fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
         let before = template_generation(old);
-        let moved = ctx.is_object() && !same(new.at(&["spec", "template"]), old.at(&["spec", "template"]));
+        let path = ["spec", "template"];
+        let moved = ctx.is_object() && !Spot::of(ctx.storage, &path).same(new.at(&path), old.at(&path));
         set(new, if moved { before.saturating_add(1) } else { before });
     }
 

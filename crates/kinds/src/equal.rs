@@ -1,5 +1,7 @@
 //! Equality that does not see what encoding would not show: order of members, nulls, empty lists and maps.
 
+use catalog::{Schema, Shape, Storage, TypeId};
+use object::quantity::Quantity;
 use object::{Map, Value, deep};
 
 /// Upstream's "semantic" equality of two members that may be absent.
@@ -18,17 +20,148 @@ pub fn same(a: Option<&Value>, b: Option<&Value>) -> bool {
     }
 }
 
-/// Whether both trees have members of these names in the same places, be they empty. For pointers, whose presence says
-/// something.
-pub fn hold_alike(a: &Value, b: &Value, names: &[&str]) -> bool {
-    match (a, b) {
-        (Value::Map(a), Value::Map(b)) => {
-            let has = |map: &Map, name: &str| map.get(name).is_some_and(|value| !value.is_null());
-            names.iter().all(|name| has(a, name) == has(b, name))
-                && deep(|| a.iter().all(|(name, a)| b.get(name).is_none_or(|b| hold_alike(a, b, names))))
+/// A place in the objects of a kind, which tells what equality means there.
+///
+/// Upstream compares Go values: a pointer to nothing much is not nil, while an empty list or map is as good as none.
+/// A tree shows both as an empty value; only the type says which it is.
+pub(crate) struct Spot<'a> {
+    types: &'a Schema,
+    /// What is there, and whether behind a pointer; `None` where the types end.
+    shape: Option<(&'a Shape, bool)>,
+    /// The kind itself, which no field holds.
+    whole: Option<TypeId>,
+}
+
+impl<'a> Spot<'a> {
+    /// `[]` in the path is an element of the list there.
+    pub(crate) fn of(storage: &'a Storage, path: &[&str]) -> Spot<'a> {
+        let types = &*storage.types;
+        let Some((first, rest)) = path.split_first() else {
+            return Spot { types, shape: None, whole: Some(storage.ty) };
+        };
+        let field = |ty: TypeId, name: &str| types.get(ty).field(name).map(|(_, f)| (&f.shape, f.pointer));
+        let shape = rest.iter().fold(field(storage.ty, first), |at, name| match at? {
+            (Shape::List(of) | Shape::Map(of), _) if *name == "[]" => Some((&**of, false)),
+            (Shape::Struct(ty), _) => field(*ty, name),
+            _ => None,
+        });
+        Spot { types, shape, whole: None }
+    }
+
+    /// Upstream's "semantic" equality of two values here that may be absent.
+    pub(crate) fn same(&self, a: Option<&Value>, b: Option<&Value>) -> bool {
+        self.compare(a, b, false)
+    }
+
+    /// As [`Spot::same`], but an empty list or map is not an absent one.
+    pub(crate) fn identical(&self, a: Option<&Value>, b: Option<&Value>) -> bool {
+        self.compare(a, b, true)
+    }
+
+    /// As [`Spot::same`] of two structs, without these members.
+    pub(crate) fn same_but(&self, a: &Value, b: &Value, without: &[&str]) -> bool {
+        let ty = match self.shape {
+            Some((Shape::Struct(ty), _)) => Some(*ty),
+            _ => self.whole,
+        };
+        match ty {
+            Some(ty) => Walk { types: self.types, exact: false }.structs(ty, Some(a), Some(b), without),
+            None => same_but(a, b, without),
         }
-        (Value::List(a), Value::List(b)) => deep(|| a.iter().zip(b).all(|(a, b)| hold_alike(a, b, names))),
-        _ => true,
+    }
+
+    fn compare(&self, a: Option<&Value>, b: Option<&Value>, exact: bool) -> bool {
+        let walk = Walk { types: self.types, exact };
+        match (self.shape, self.whole) {
+            (Some((shape, pointer)), _) => walk.values(shape, pointer, a, b),
+            (None, Some(ty)) => walk.structs(ty, a, b, &[]),
+            (None, None) => same(a, b),
+        }
+    }
+}
+
+/// Two trees of a type, walked side by side.
+#[derive(Clone, Copy)]
+struct Walk<'a> {
+    types: &'a Schema,
+    exact: bool,
+}
+
+impl Walk<'_> {
+    fn values(self, shape: &Shape, pointer: bool, a: Option<&Value>, b: Option<&Value>) -> bool {
+        let (a, b) = (a.filter(|v| !v.is_null()), b.filter(|v| !v.is_null()));
+        if pointer && a.is_some() != b.is_some() {
+            return false;
+        }
+        let uneven = self.exact && a.is_some() != b.is_some();
+        match shape {
+            Shape::Struct(ty) => deep(|| self.structs(*ty, a, b, &[])),
+            Shape::List(of) => {
+                let (x, y) = (list(a), list(b));
+                !uneven
+                    && x.len() == y.len()
+                    && deep(|| x.iter().zip(y).all(|(x, y)| self.values(of, false, Some(x), Some(y))))
+            }
+            Shape::Map(of) => {
+                let (x, y) = (members(a), members(b));
+                let found = |name: &str| y.and_then(|y| y.get(name));
+                !uneven
+                    && x.map_or(0, Map::len) == y.map_or(0, Map::len)
+                    && deep(|| {
+                        x.into_iter().flat_map(Map::iter).all(|(name, x)| {
+                            found(name).is_some_and(|y| self.values(of, false, Some(x), Some(y)))
+                        })
+                    })
+            }
+            Shape::Quantity => match (a, b) {
+                (Some(a), Some(b)) => a == b || amount(a).is_some_and(|x| amount(b) == Some(x)),
+                (a, b) => a.or(b).is_none_or(|v| v.as_str() == Some("0") || is_zero(v)),
+            },
+            _ => match (a, b) {
+                (Some(a), Some(b)) => a == b,
+                (a, b) => a.or(b).is_none_or(is_zero),
+            },
+        }
+    }
+
+    /// Members of either; one that is absent is zero unless it is a pointer.
+    fn structs(self, ty: TypeId, a: Option<&Value>, b: Option<&Value>, without: &[&str]) -> bool {
+        let ty = self.types.get(ty);
+        let (x, y) = (members(a), members(b));
+        let one = |name: &str, x: Option<&Value>, y: Option<&Value>| match ty.field(name) {
+            Some((_, field)) => self.values(&field.shape, field.pointer, x, y),
+            None => same(x, y),
+        };
+        let ours = x.into_iter().flat_map(Map::iter).filter(|(name, _)| !without.contains(&&***name));
+        let theirs = y.into_iter().flat_map(Map::iter).filter(|(name, _)| !without.contains(&&***name));
+        let (in_x, in_y) =
+            (|name: &str| x.and_then(|x| x.get(name)), |name: &str| y.and_then(|y| y.get(name)));
+        ours.into_iter().all(|(name, value)| one(name, Some(value), in_y(name)))
+            && theirs
+                .into_iter()
+                .filter(|(name, _)| in_x(name).is_none())
+                .all(|(name, value)| one(name, None, Some(value)))
+    }
+}
+
+fn list(value: Option<&Value>) -> &[Value] {
+    value.and_then(Value::as_list).unwrap_or_default()
+}
+
+fn members(value: Option<&Value>) -> Option<&Map> {
+    value.and_then(Value::as_map)
+}
+
+fn amount(value: &Value) -> Option<Quantity> {
+    Quantity::parse(value.as_str()?).ok()
+}
+
+/// What Go holds by value where nothing was written.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) | Value::Int(0) => true,
+        Value::Str(text) => text.is_empty(),
+        _ => false,
     }
 }
 

@@ -4,10 +4,10 @@ use catalog::{Resource, Storage};
 use object::{FieldError, Status, Value, quote, validate_text};
 
 use crate::check::internal::{Field, Go, NULL, TEXT};
+use crate::equal::Spot;
 use crate::kind::{Context, Kind};
 use crate::metadata;
 use crate::rules::Rules;
-use crate::same;
 
 pub(crate) struct Event;
 pub(crate) static KIND: Event = Event;
@@ -70,7 +70,7 @@ impl Kind for Event {
             }
             Some(old) => {
                 errors.extend(metadata::check_update(&Rules::PLAIN, new, old));
-                check_unchanged(new, old, &mut errors);
+                check_unchanged(storage, new, old, &mut errors);
             }
         }
         errors
@@ -171,8 +171,9 @@ fn check_series(new: &Value, errors: &mut Vec<FieldError>) {
 }
 
 /// Only the series (and metadata) of an event may move. Upstream checks the reason twice.
-fn check_unchanged(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
-    if !same(new.get("series"), old.get("series")) {
+fn check_unchanged(storage: &Storage, new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
+    let same = |member: &str| Spot::of(storage, &[member]).same(new.get(member), old.get(member));
+    if !same("series") {
         check_series(new, errors);
     }
     for (member, field, how) in [
@@ -191,7 +192,7 @@ fn check_unchanged(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
         ("reportingComponent", "reportingController", TEXT),
         ("reportingInstance", "reportingInstance", TEXT),
     ] {
-        if !same(new.get(member), old.get(member)) {
+        if !same(member) {
             errors.push(FieldError::invalid(field, how.show(new.get(member)), "field is immutable"));
         }
     }

@@ -89,6 +89,7 @@ static ROWS: &[(&str, &str, Row)] = &[
         row("MaxUnavailableStatefulSet", &["spec.updateStrategy.rollingUpdate.maxUnavailable"]),
     ),
     ("", "nodes", row("DynamicKubeletConfig", &["spec.configSource"])),
+    ("", "nodes", row("DynamicKubeletConfig", &["status.config"])),
     ("coordination.k8s.io", "leases", row("CoordinatedLeaderElection", &["spec.strategy"])),
     ("coordination.k8s.io", "leases", row("CoordinatedLeaderElection", &["spec.preferredHolder"])),
     (

@@ -41,7 +41,7 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
     }
     if let Some(old) = write.old_spec() {
         write.check_metadata(errors);
-        if !crate::same(parent, member(old, "parentRef")) {
+        if !write.same(&["spec", "parentRef"], parent, member(old, "parentRef")) {
             let shown = parent.map_or_else(|| "null".to_owned(), |p| internal(Some(p), &PARENT));
             errors.invalid(&at, Raw(&shown), crate::check::IMMUTABLE);
         }

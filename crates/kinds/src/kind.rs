@@ -10,6 +10,8 @@ use crate::{DeleteOptions, metadata};
 /// What surrounds a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
+    /// What keeps objects of the kind, and knows their types.
+    pub storage: &'a Storage,
     /// `None` for the object itself; `status`, `finalize`, `approval` and so on for what stands below it.
     pub subresource: Option<&'a str>,
     /// Unix seconds.
@@ -41,6 +43,7 @@ impl<'a> Context<'a> {
     /// A write to the object itself in its storage version, by nobody in particular.
     pub fn plain(storage: &'a Storage, now: i64) -> Context<'a> {
         Context {
+            storage,
             subresource: None,
             now,
             group: &storage.group,

@@ -5,7 +5,5 @@ mod validation;
 use crate::checked::Checked;
 use crate::rules::{Generation, Rules};
 
-pub(crate) static KIND: Checked = Checked::new(
-    Rules::PLAIN.with_generation(Generation::SpecWith(&["namespaceSelector"])),
-    validation::check,
-);
+pub(crate) static KIND: Checked =
+    Checked::new(Rules::PLAIN.with_generation(Generation::Exactly("spec")), validation::check);

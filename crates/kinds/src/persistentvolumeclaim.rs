@@ -56,6 +56,6 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     check_spec(write.spec(), write.old_spec(), &Path::Root("spec"), errors);
     if let Some(old) = write.old {
-        validation::check_update(write.new, old, errors);
+        validation::check_update(write, old, errors);
     }
 }

@@ -119,7 +119,7 @@ fn keep_observations(new: &mut Value, old: &Value) {
 }
 
 fn keep_metadata(new: &mut Value, old: &Value) {
-    for member in ["labels", "annotations", "finalizers", "ownerReferences"] {
+    for member in ["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"] {
         restore(new, old, &["metadata"], member);
     }
 }

@@ -11,7 +11,6 @@ use crate::devicerule::{
     CONFIG_MAX, REQUESTS_MAX, by_name, configuration, each, fully_qualified, selectors, set, tolerations,
 };
 use crate::rules::{Rules, StatusMeta};
-use crate::same;
 use crate::workload::SPEC;
 
 pub(crate) static CLAIM: Checked = Checked::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim);
@@ -32,7 +31,7 @@ fn check_claim(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     let Some(old) = write.old_spec() else { return check_spec(spec, &SPEC, errors) };
     write.check_metadata(errors);
-    if !same(Some(spec), Some(old)) {
+    if !write.same(&["spec"], Some(spec), Some(old)) {
         errors.invalid(&SPEC, Raw(&shown::spec(spec)), IMMUTABLE);
     }
 }
@@ -68,14 +67,15 @@ fn check_template(write: &Write<'_>, errors: &mut Errors) {
     errors.labels(&at.child("labels"), metadata.get("labels"));
     let others = metadata.as_map().into_iter().flat_map(|m| m.iter());
     for (name, value) in others.filter(|(name, _)| !matches!(&***name, "annotations" | "labels")) {
-        if !value.is_null() && value.as_str() != Some("") && value.as_list() != Some(&[]) {
+        // Not even an empty list, which Go tells from none.
+        if !value.is_null() && value.as_str() != Some("") {
             errors.forbidden(&at.child(name), "cannot be set");
         }
     }
     check_spec(spec.get("spec").unwrap_or(&none), &SPEC.child("spec"), errors);
     if let Some(old) = write.old_spec() {
         write.check_metadata(errors);
-        if !same(Some(spec), Some(old)) {
+        if !write.same(&["spec"], Some(spec), Some(old)) {
             errors.invalid(&SPEC, Raw(&shown::template(spec)), IMMUTABLE);
         }
     }

@@ -13,7 +13,7 @@ use crate::strategy::map_mut;
 pub(crate) struct ResourceSlice;
 pub(crate) static KIND: ResourceSlice = ResourceSlice;
 
-const RULES: Rules = Rules::PLAIN.with_generation(Generation::SPEC);
+const RULES: Rules = Rules::PLAIN.with_generation(Generation::SpecAsSent);
 
 impl Kind for ResourceSlice {
     fn rules(&self) -> &Rules {

@@ -1,7 +1,10 @@
 //! What differs between kinds and can be said as data: names, status, generation.
 
+use catalog::Storage;
 use object::Value;
 use object::validate_text;
+
+use crate::equal::Spot;
 
 /// One kind's row. `Rules::PLAIN` with a few fields changed describes most of them.
 #[derive(Clone, Copy, Debug)]
@@ -146,9 +149,9 @@ pub enum StatusMeta {
     Free,
     /// Labels stay.
     KeepLabels,
-    /// Owners stay.
+    /// Owners stay, and no time of deletion is taken.
     KeepOwners,
-    /// Labels, annotations, finalizers and owners stay.
+    /// Labels, annotations, finalizers, owners and the time of deletion stay.
     KeepAll,
     /// Nothing but managedFields changes.
     KeepWhole,
@@ -160,11 +163,14 @@ pub enum Generation {
     Never,
     /// Starts at 1, +1 when that member changes.
     Of(&'static str),
-    /// As `Of("spec")`, and when a member of such a name comes or goes anywhere in it: empty is not absent there.
-    SpecWith(&'static [&'static str]),
+    /// As `Of("spec")`, as it was sent: what features that are off drop counts.
+    SpecAsSent,
+    /// As `Of`, where upstream tells what is empty from what is absent: a list or map that is written as empty counts as a
+    /// change each time, since storage keeps none.
+    Exactly(&'static str),
     /// As `Of("spec")`, and when annotations change.
     SpecOrAnnotations,
-    /// Starts at 1, +1 when labels or anything outside the metadata changes.
+    /// Starts at 1, +1 when labels or anything outside the metadata changes, as it was sent: what the kind then drops counts.
     Content,
     /// Starts at 1 and stays.
     Once,
@@ -179,20 +185,23 @@ impl Generation {
         !matches!(self, Generation::Never | Generation::SpecFromNothing)
     }
 
-    pub(crate) fn moved(self, new: &Value, old: &Value) -> bool {
-        let differs = |path: &[&str]| !crate::same(new.at(path), old.at(path));
+    pub(crate) fn is_of_what_was_sent(self) -> bool {
+        matches!(self, Generation::Content | Generation::SpecAsSent)
+    }
+
+    pub(crate) fn moved(self, storage: &Storage, new: &Value, old: &Value) -> bool {
+        let differs = |path: &[&str]| !Spot::of(storage, path).same(new.at(path), old.at(path));
         match self {
             Generation::Never | Generation::Once => false,
             Generation::Of(member) => differs(&[member]),
-            Generation::SpecWith(names) => {
-                let alike = |new: &Value, old: &Value| crate::equal::hold_alike(new, old, names);
-                differs(&["spec"]) || new.get("spec").zip(old.get("spec")).is_some_and(|(n, o)| !alike(n, o))
+            Generation::Exactly(member) => {
+                !Spot::of(storage, &[member]).identical(new.get(member), old.get(member))
             }
-            Generation::SpecFromNothing => differs(&["spec"]),
+            Generation::SpecFromNothing | Generation::SpecAsSent => differs(&["spec"]),
             Generation::SpecOrAnnotations => differs(&["spec"]) || differs(&["metadata", "annotations"]),
             Generation::Content => {
                 differs(&["metadata", "labels"])
-                    || !crate::equal::same_but(new, old, &["metadata", "apiVersion", "kind"])
+                    || !Spot::of(storage, &[]).same_but(new, old, &["metadata", "apiVersion", "kind"])
             }
         }
     }

@@ -53,7 +53,7 @@ impl Kind for Secret {
                 let shown = quote(new.str_at(&["type"]).unwrap_or_default());
                 errors.push(FieldError::invalid("type", shown, "field is immutable"));
             }
-            check_immutable(new, old, &["data"], &mut errors);
+            check_immutable(storage, new, old, &["data"], &mut errors);
         }
         errors.extend(metadata::check(&Rules::PLAIN, storage, new));
         let mut bytes = 0;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! create: status dropped · generation 1 · the kind's own part
-//! update: generation back to the old one
+//! update: generation back to the old one · fields of features that are off dropped
 //!           object: status := old status · the kind's own part · generation +1 if it moved
 //!           status: spec := old spec · metadata as the row says · the kind's own part
 //!         uid, creationTimestamp, deletion: as they were
@@ -30,6 +30,8 @@ pub fn prepare_update(kind: &dyn Kind, new: &mut Value, old: &Value, ctx: &Conte
     let rules = kind.rules();
     kind.sent_update(new);
     restore(new, old, &["metadata"], "generation");
+    let as_sent = rules.generation.is_of_what_was_sent() && rules.generation.moved(ctx.storage, new, old);
+    crate::drop_disabled(ctx.storage, new, Some(old));
     if ctx.is_object() {
         if rules.keep_status_on_update {
             restore(new, old, &[], "status");
@@ -44,7 +46,8 @@ pub fn prepare_update(kind: &dyn Kind, new: &mut Value, old: &Value, ctx: &Conte
     }
     // A status write cannot move it: the spec is the old one, and annotations count for the object only. Nor
     // does a binding: it says where the spec is carried out, not what it is.
-    if !matches!(ctx.subresource, Some("status" | "binding")) && rules.generation.moved(new, old) {
+    let moved = || as_sent || rules.generation.moved(ctx.storage, new, old);
+    if !matches!(ctx.subresource, Some("status" | "binding")) && moved() {
         let next = old.at(&["metadata", "generation"]).and_then(Value::as_int).unwrap_or(0).saturating_add(1);
         new.map_at(&["metadata"]).set("generation", next);
     }
@@ -77,11 +80,20 @@ fn restore_metadata(new: &mut Value, old: &Value, rule: StatusMeta) {
     let kept: &[&'static str] = match rule {
         StatusMeta::Free => &[],
         StatusMeta::KeepLabels => &["labels"],
-        StatusMeta::KeepOwners => &["ownerReferences"],
-        StatusMeta::KeepAll => &["labels", "annotations", "finalizers", "ownerReferences"],
-        StatusMeta::KeepWhole => {
-            &["generateName", "labels", "annotations", "finalizers", "ownerReferences", "uid"]
+        StatusMeta::KeepOwners => &["ownerReferences", "deletionTimestamp"],
+        StatusMeta::KeepAll => {
+            &["labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"]
         }
+        StatusMeta::KeepWhole => &[
+            "generateName",
+            "labels",
+            "annotations",
+            "finalizers",
+            "ownerReferences",
+            "uid",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+        ],
     };
     for member in kept {
         restore(new, old, &["metadata"], member);

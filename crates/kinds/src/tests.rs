@@ -211,6 +211,71 @@ fn equality_sees_neither_order_nor_emptiness() {
     }
 }
 
+/// Every line was asked of kube-apiserver v1.36.4: does the generation move from the first to the second, and back?
+#[test]
+fn equality_is_that_of_the_type() {
+    let catalog = Catalog::builtin();
+    let none = r#"{}"#;
+    let table = [
+        // A pointer to nothing is not nil,
+        ("deployments", r#"{"template":{"spec":{"affinity":{}}}}"#, none, true),
+        (
+            "deployments",
+            r#"{"template":{"spec":{"containers":[{"lifecycle":{}}]}}}"#,
+            r#"{"template":{"spec":{"containers":[{}]}}}"#,
+            true,
+        ),
+        ("deployments", r#"{"template":{"spec":{"dnsConfig":{"nameservers":[]}}}}"#, none, true),
+        ("deployments", r#"{"paused":false,"minReadySeconds":0}"#, none, false),
+        ("deployments", r#"{"progressDeadlineSeconds":0}"#, none, true),
+        ("cronjobs", r#"{"jobTemplate":{"spec":{"podFailurePolicy":{}}}}"#, none, true),
+        (
+            "customresourcedefinitions",
+            r#"{"versions":[{"subresources":{"status":{}}}]}"#,
+            r#"{"versions":[{"subresources":{}}]}"#,
+            true,
+        ),
+        // an empty list or map is, as is a struct that is held by value,
+        ("deployments", r#"{"template":{"spec":{"nodeSelector":{},"tolerations":[]}}}"#, none, false),
+        (
+            "deployments",
+            r#"{"template":{"spec":{"containers":[{"resources":{}}]}}}"#,
+            r#"{"template":{"spec":{"containers":[{}]}}}"#,
+            false,
+        ),
+        ("deployments", r#"{"strategy":{},"template":{"metadata":{}}}"#, none, false),
+        ("replicationcontrollers", r#"{"selector":{}}"#, none, false),
+        ("poddisruptionbudgets", r#"{"selector":{}}"#, none, true),
+        // and amounts are equal by what they say.
+        (
+            "deployments",
+            r#"{"template":{"spec":{"overhead":{"memory":"1Ki"}}}}"#,
+            r#"{"template":{"spec":{"overhead":{"memory":"1024"}}}}"#,
+            false,
+        ),
+        // Two kinds of kinds tell empty from absent.
+        ("networkpolicies", r#"{"ingress":[]}"#, none, true),
+        ("networkpolicies", r#"{"podSelector":{"matchLabels":{}}}"#, none, true),
+        (
+            "networkpolicies",
+            r#"{"ingress":[{"from":[{"namespaceSelector":{}}]}]}"#,
+            r#"{"ingress":[{"from":[{}]}]}"#,
+            true,
+        ),
+    ];
+    for (plural, a, b, wanted) in table {
+        let storage = storage(&catalog, plural);
+        for (old, new) in [(a, b), (b, a)] {
+            let object =
+                |spec: &str| json(&format!(r#"{{"metadata":{{"name":"x","generation":3}},"spec":{spec}}}"#));
+            let mut after = object(new);
+            prepare_update(kind_of(storage), &mut after, &object(old), &Context::plain(storage, NOW));
+            let moved = after.at(&["metadata", "generation"]) == Some(&Value::Int(4));
+            assert_eq!(moved, wanted, "{plural}: {old} to {new}");
+        }
+    }
+}
+
 #[test]
 fn pods_are_born_pending_with_their_class_and_change_through_narrow_doors() {
     let catalog = Catalog::builtin();

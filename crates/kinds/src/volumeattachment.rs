@@ -76,7 +76,7 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
         errors.subdomain(&Path::Root("spec.source.persistentVolumeName"), name);
     }
     if let Some(old) = write.old_spec()
-        && !crate::same(Some(spec), Some(old))
+        && !write.same(&["spec"], Some(spec), Some(old))
     {
         errors.invalid(&SPEC, Raw(&internal(Some(spec), &ATTACHMENT)), IMMUTABLE);
     }

@@ -2,6 +2,7 @@
 
 use crate::check::{Errors, Path, entries, text};
 use crate::checked::{Checked, Write};
+use crate::equal::Spot;
 use crate::rules::Rules;
 use crate::storageclass::{check_parameters, check_provisioner};
 
@@ -17,7 +18,8 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
         if text(class, "driverName") != text(old, "driverName") {
             errors.forbidden(&DRIVER, "updates to driverName are forbidden.");
         }
-        if !crate::same(class.get("parameters"), old.get("parameters")) {
+        if !Spot::of(write.storage, &["parameters"]).identical(class.get("parameters"), old.get("parameters"))
+        {
             errors.forbidden(&PARAMETERS, "updates to parameters are forbidden.");
         }
     }

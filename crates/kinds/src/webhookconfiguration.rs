@@ -9,7 +9,7 @@ use crate::rules::{Finalizers, Generation, Rules};
 use crate::same;
 
 const RULES: Rules =
-    Rules::PLAIN.with_finalizers(Finalizers::Qualified).with_generation(Generation::Of("webhooks"));
+    Rules::PLAIN.with_finalizers(Finalizers::Qualified).with_generation(Generation::Exactly("webhooks"));
 
 pub(crate) static VALIDATING: Checked = Checked::new(RULES, check_validating);
 pub(crate) static MUTATING: Checked = Checked::new(RULES, check_mutating);

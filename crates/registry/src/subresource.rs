@@ -28,7 +28,7 @@ impl Registry {
         let warnings =
             decode::canonical(self.catalog(), ty, KIND, "v1", &mut body, options.field_validation)?;
         decode::check_place(request, &mut body)?;
-        self.change_scale(request, options, &mut |_| Ok((body.clone(), warnings.clone()))).await
+        self.change_scale(request, options, true, &mut |_| Ok((body.clone(), warnings.clone()))).await
     }
 
     pub async fn patch_scale(
@@ -37,9 +37,10 @@ impl Registry {
         mut patch: Patch,
         options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        let of = PatchedType { ty: self.scale_type()?, kind: KIND, api_version: API_VERSION };
+        let of =
+            PatchedType { ty: self.scale_type()?, kind: KIND, api_version: API_VERSION, name: request.name };
         let duplicates = patch.without_duplicates();
-        self.change_scale(request, options, &mut |old| {
+        self.change_scale(request, options, false, &mut |old| {
             let (mut scale, warnings) = self.patched(of, &patch, &duplicates, old, options)?;
             decode::check_place(request, &mut scale)?;
             Ok((scale, warnings))
@@ -47,22 +48,27 @@ impl Registry {
         .await
     }
 
-    /// `make` turns the present scale into the wanted one.
+    /// `make` turns the present scale into the wanted one. Its uid is a precondition of the parent's (`names_uid`), or
+    /// compared with the parent's when the scale is looked at.
     async fn change_scale(
         &self,
         request: &Request<'_>,
         options: WriteOptions,
+        names_uid: bool,
         make: &mut Verb<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         let storage = self.storage_of(request.resource)?;
         let paths = kinds::kind_of(storage).scale().ok_or_else(Status::no_such_resource)?;
         // The parent is written as itself: a scale has no rules of its own beyond its number.
         let parent = Request { subresource: None, ..*request };
-        let rules = ChangeRules { needs_version: false, may_create: false };
+        let rules = ChangeRules { needs_version: false, names_uid, may_create: false };
         let written = self
             .change(&parent, rules, options, &mut |old| {
-                let (wanted, warnings) = make(&kinds::to_scale(paths, old)?)?;
+                let (mut wanted, warnings) = make(&kinds::to_scale(paths, old)?)?;
                 let mut new = old.clone();
+                if names_uid && let Some(uid) = wanted.map_at(&["metadata"]).remove("uid") {
+                    new.map_at(&["metadata"]).set("uid", uid);
+                }
                 let version = wanted.str_at(&["metadata", "resourceVersion"]).unwrap_or("").to_owned();
                 if version.is_empty() {
                     new.map_at(&["metadata"]).remove("resourceVersion");

@@ -64,6 +64,8 @@ pub(crate) struct PatchedType<'a> {
     pub ty: TypeId,
     pub kind: &'a str,
     pub api_version: &'a str,
+    /// What the URL calls the object.
+    pub name: &'a str,
 }
 
 impl Patch {
@@ -103,8 +105,12 @@ pub(crate) type Verb<'v> = dyn FnMut(&Value) -> Result<(Value, Vec<String>), Sta
 /// How a change treats versions and absence.
 #[derive(Clone, Copy)]
 pub(crate) struct ChangeRules {
-    /// The new object must name a version unless the kind allows unconditional updates (PUT).
+    /// The new object must name a version unless the kind allows unconditional updates. A patch takes it over from the
+    /// object, or takes it away.
     pub needs_version: bool,
+    /// A uid that the new object names must be the object's (PUT); else it is left to validation, which calls the
+    /// field immutable.
+    pub names_uid: bool,
     /// An absent object is created, where the kind allows it (PUT).
     pub may_create: bool,
 }
@@ -168,7 +174,8 @@ impl Registry {
             decode::object(self.catalog(), request.resource, body, options.field_validation)?;
         decode::check_place(request, &mut new)?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        let rules = ChangeRules { needs_version: true, may_create: request.subresource.is_none() };
+        let rules =
+            ChangeRules { needs_version: true, names_uid: true, may_create: request.subresource.is_none() };
         self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await
     }
 
@@ -179,10 +186,15 @@ impl Registry {
         options: WriteOptions,
     ) -> Result<Written, Status> {
         let duplicates = patch.without_duplicates();
-        let rules = ChangeRules { needs_version: false, may_create: false };
+        let rules = ChangeRules { needs_version: true, names_uid: false, may_create: false };
         let resource = request.resource;
         let api_version = resource.api_version();
-        let of = PatchedType { ty: resource.ty, kind: &resource.kind, api_version: &api_version };
+        let of = PatchedType {
+            ty: resource.ty,
+            kind: &resource.kind,
+            api_version: &api_version,
+            name: request.name,
+        };
         self.change(request, rules, options, &mut |old| {
             let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
             kinds::defaults::apply(resource, &mut new);
@@ -236,6 +248,25 @@ impl Registry {
                 (Patch::Json(_) | Patch::Merge(_), Some((_, why))) => refused(why.to_owned()),
                 _ => Err(status),
             };
+        }
+        // A document without a version is decoded by upstream into a type whose fields have no names in JSON: none of its
+        // members is known, and so the object has no name.
+        if !matches!(patch, Patch::Strategic(_)) && new.str_at(&["apiVersion"]).unwrap_or("").is_empty() {
+            let members = new.as_map().into_iter().flat_map(|m| m.iter().map(|(name, _)| &**name));
+            let mut unknown: Vec<String> = members
+                .filter(|name| !matches!(*name, "apiVersion" | "kind"))
+                .map(|name| format!("unknown field {}", quote(name)))
+                .collect();
+            unknown.sort();
+            if options.field_validation == FieldValidation::Strict {
+                return refused(format!("strict decoding error: {}", unknown.join(", ")));
+            }
+            let name = of.name;
+            let why = format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            );
+            let told = if options.field_validation == FieldValidation::Ignore { Vec::new() } else { unknown };
+            return Err(Status::bad_request(why).after_warnings(told));
         }
         let mut strict =
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
@@ -407,7 +438,7 @@ impl Registry {
         let kind = kinds::kind_of(storage);
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
-        let context = context(request, now, &extra, &namespace);
+        let context = context(request, storage, now, &extra, &namespace);
         let mut attempt = self.attempt(request, storage, Operation::Create, named.known_as, options.dry_run);
         self.admission.mutate(&attempt, new, effects)?;
         attempt.name = named.name;
@@ -558,8 +589,7 @@ impl Registry {
         }
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
-        let context = context(request, now, &extra, &namespace);
-        kinds::drop_disabled(storage, new, Some(old));
+        let context = context(request, storage, now, &extra, &namespace);
         kinds::prepare_update(kinds::kind_of(storage), new, old, &context);
         let encoded = self.complete(storage, new, Some(old), &context)?;
         effects.warnings.extend(kinds::warnings::of(storage, new, Some(old), &context));
@@ -593,8 +623,7 @@ impl Registry {
             _ => String::new(),
         };
         let uid = metadata.get("uid").and_then(Value::as_str).unwrap_or("");
-        // Only a PUT makes it a precondition; a patch is left to validation, which calls the field immutable.
-        if rules.needs_version && !uid.is_empty() && uid != old.uid() {
+        if rules.names_uid && !uid.is_empty() && uid != old.uid() {
             return Err(Status::conflict(
                 request.about(),
                 request.name,
@@ -614,17 +643,13 @@ impl Registry {
                 let (group, plural) = (&request.resource.group, &request.resource.plural);
                 return Err(Status::invalid(group, plural, request.name, vec![broken]));
             }
-        } else if let Err(why) = parse_unsigned(&version) {
-            return Err(Status::unknown(why));
-        } else if version != old.revision().to_string() {
+        } else if parse_unsigned(&version).map_err(Status::unknown)? != old.revision().0 {
             return Err(Status::modified(request.about(), request.name));
         }
         // What the server owns stays as it was when the client leaves it out; managedFields are not kept yet.
         metadata.remove("managedFields");
         metadata.remove("selfLink");
-        for ours in
-            ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName"]
-        {
+        for ours in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
             let absent = metadata.get(ours).is_none_or(Value::is_null);
             if absent && let Some(value) = old_tree.at(&["metadata", ours]) {
                 metadata.set(ours, value.clone());
@@ -719,12 +744,14 @@ impl Registry {
 /// Who writes, and through which version, for the kinds that care.
 fn context<'a>(
     request: &Request<'a>,
+    storage: &'a Storage,
     now: i64,
     extra: &'a [(String, Vec<String>)],
     namespace: &'a InNamespace<'_>,
 ) -> Context<'a> {
     let user = request.user;
     Context {
+        storage,
         subresource: request.subresource,
         now,
         group: &request.resource.group,

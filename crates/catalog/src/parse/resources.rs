@@ -2,7 +2,9 @@
 
 use super::line::{Line, flag};
 use super::{CatalogError, Problem, StoredAs, group_version, types};
-use crate::{Name, Resource, ResourceId, Schema, Selectable, Storage, StorageId, Subresource, TypeId, Verbs};
+use crate::{
+    Name, Resource, ResourceId, Schema, Selectable, Storage, StorageId, Subresource, TypeId, Types, Verbs,
+};
 
 /// Resources and storages while their lines are read.
 #[derive(Default)]
@@ -173,7 +175,7 @@ impl<'f> Draft<'f> {
     }
 
     /// After the last line: ties served resources to their storages.
-    pub(super) fn finish(mut self) -> Result<(Vec<Resource>, Vec<Storage>), CatalogError> {
+    pub(super) fn finish(mut self, types: &Types) -> Result<(Vec<Resource>, Vec<Storage>), CatalogError> {
         for (r, (line, kept)) in self.resources.iter_mut().zip(&self.kept) {
             r.storage = match kept {
                 Kept::Unsaid => return Err(line.error(Problem::NoStorage(r.qualified()))),
@@ -186,6 +188,7 @@ impl<'f> Draft<'f> {
             };
         }
         for s in &mut self.storages {
+            s.types = types.clone();
             for field in &mut s.selectable {
                 field.own = field.aliases.len();
             }
@@ -280,6 +283,7 @@ impl<'f> Draft<'f> {
             plural,
             namespaced,
             ty,
+            types: Types::default(),
             unconditional_update: false,
             create_on_update: false,
             returns_deleted: false,

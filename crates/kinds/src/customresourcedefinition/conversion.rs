@@ -3,10 +3,22 @@
 use object::{Value, validate_text};
 
 use crate::check::{Errors, flag, items, member, text, texts};
+use crate::strategy::map_mut;
 use crate::workload::SPEC;
 
 /// Reviews this server and the one before it can read.
 const REVIEWS: [&str; 2] = ["v1", "v1beta1"];
+
+/// Upstream holds what a webhook says beside it: one that says nothing is none.
+pub(super) fn drop_empty_webhook(definition: &mut Value) {
+    let Some(conversion) = map_mut(definition, &["spec", "conversion"]) else { return };
+    let silent = |webhook: &Value| {
+        member(webhook, "clientConfig").is_none() && items(webhook, "conversionReviewVersions").is_empty()
+    };
+    if conversion.get("webhook").is_some_and(silent) {
+        conversion.remove("webhook");
+    }
+}
 
 pub(super) fn check(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let Some(conversion) = member(spec, "conversion") else { return };

@@ -49,7 +49,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     check_job(write, errors);
     write.check_metadata(errors);
     check_job_spec(write.spec(), &options(write), errors);
-    check_update(write.new, old, errors);
+    check_update(write, old, errors);
 }
 
 fn check_job(write: &Write<'_>, errors: &mut Errors) {
@@ -221,9 +221,9 @@ fn check_restart_policy(spec: &Value, template: &Value, at: &Path<'_>, errors: &
     }
 }
 
-fn check_update(new: &Value, old: &Value, errors: &mut Errors) {
+fn check_update(write: &Write<'_>, old: &Value, errors: &mut Errors) {
     let none = Value::Null;
-    let (spec, before) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
+    let (spec, before) = (write.spec(), old.get("spec").unwrap_or(&none));
     let at = SPEC.child("completions");
     let changed = !same(spec.get("completions"), before.get("completions"));
     if changed && !is_indexed(spec) {
@@ -234,11 +234,9 @@ fn check_update(new: &Value, old: &Value, errors: &mut Errors) {
         errors.invalid(&at, completions, "can only be modified in tandem with spec.parallelism");
     }
     errors.immutable(&SPEC.child("selector"), spec.get("selector"), before.get("selector"));
-    check_template_update(spec, old, errors);
+    check_template_update(write, old, errors);
     for (name, how) in FIXED {
-        // All of them are pointers: an empty one is not none.
-        let alike = member(spec, name).is_some() == member(before, name).is_some();
-        if !alike || !same(spec.get(name), before.get(name)) {
+        if !write.same(&["spec", name], spec.get(name), before.get(name)) {
             errors.invalid(&SPEC.child(name), Raw(&how.show(spec.get(name))), IMMUTABLE);
         }
     }
@@ -252,8 +250,9 @@ fn template_shown(template: &Value) -> String {
 }
 
 /// A job that is suspended and has no pods may still be told where its pods shall run and what they need.
-fn check_template_update(spec: &Value, old: &Value, errors: &mut Errors) {
+fn check_template_update(write: &Write<'_>, old: &Value, errors: &mut Errors) {
     let none = Value::Null;
+    let spec = write.spec();
     let before = old.get("spec").unwrap_or(&none);
     let status = old.get("status").unwrap_or(&none);
     let suspended = flag(before, "suspend");
@@ -263,7 +262,7 @@ fn check_template_update(spec: &Value, old: &Value, errors: &mut Errors) {
     let old_template = before.get("template").unwrap_or(&none);
     let at = SPEC.child("template");
     if !mutable {
-        if !same(Some(template), Some(old_template)) {
+        if !write.same(&["spec", "template"], Some(template), Some(old_template)) {
             errors.invalid(&at, Raw(&template_shown(template)), IMMUTABLE);
         }
         return;
@@ -279,11 +278,20 @@ fn check_template_update(spec: &Value, old: &Value, errors: &mut Errors) {
         }
         copy
     };
-    let (mut now, was) = (settled(template), settled(old_template));
+    let (mut now, mut was) = (settled(template), settled(old_template));
+    // Where only one of them has an affinity, one that said no more than which nodes is none.
+    if member(&now, "affinity").is_none() != member(&was, "affinity").is_none() {
+        for spec in [&mut now, &mut was] {
+            let map = spec.make_map();
+            if map.get("affinity").and_then(Value::as_map).is_some_and(|affinity| affinity.is_empty()) {
+                map.remove("affinity");
+            }
+        }
+    }
     for list in ["containers", "initContainers"] {
         keep_resources(&mut now, &was, list);
     }
-    if !same(Some(&now), Some(&was)) {
+    if !write.same(&["spec", "template", "spec"], Some(&now), Some(&was)) {
         let shown = internal(Some(&with_host_namespaces(template.get("spec").unwrap_or(&none))), POD_SPEC);
         errors.invalid(&Path::Root("spec.template.spec"), Raw(&shown), IMMUTABLE);
     }

@@ -12,7 +12,6 @@ use crate::persistentvolumeclaim::{check_access_modes, check_basic};
 use crate::pod::validation::{
     csi_driver_name, has_bad_values, iscsi_name_too_long, no_backsteps, node_selector, source,
 };
-use crate::same;
 use crate::workload::SPEC;
 
 /// Member, its name in the refusal of a second one, and where its own faults stand.
@@ -52,7 +51,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     if let Some(old) = write.old_spec() {
         // Upstream's rules of updates judge the whole volume once more, so its errors come twice.
         check_whole(write, errors);
-        check_update(write.spec(), old, errors);
+        check_update(write, old, errors);
     }
 }
 
@@ -273,7 +272,10 @@ fn check_csi(own: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_update(spec: &Value, old: &Value, errors: &mut Errors) {
+const AFFINITY_PATH: &[&str] = &["spec", "nodeAffinity"];
+
+fn check_update(write: &Write<'_>, old: &Value, errors: &mut Errors) {
+    let spec = write.spec();
     let expand = "controllerExpandSecretRef";
     let has = |spec: &Value, name: &str| spec.at(&["csi", name]).is_some_and(|v| !v.is_null());
     // The secret for growing may be given later.
@@ -282,7 +284,7 @@ fn check_update(spec: &Value, old: &Value, errors: &mut Errors) {
         now.to_mut().map_at(&["csi"]).remove(expand);
     }
     let sources = SOURCES.iter().map(|(kind, _, _)| *kind).chain(["csi"]);
-    if sources.into_iter().any(|kind| !same(now.get(kind), old.get(kind))) {
+    if sources.into_iter().any(|kind| !write.same(&["spec", kind], now.get(kind), old.get(kind))) {
         let shown = |spec: &Value| internal(Some(spec), PERSISTENT_VOLUME_SOURCE);
         let changed = difference(&shown(old), &shown(&now));
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{changed}");
@@ -291,7 +293,7 @@ fn check_update(spec: &Value, old: &Value, errors: &mut Errors) {
     errors.immutable(&Path::Root("volumeMode"), spec.get("volumeMode"), old.get("volumeMode"));
     if let Some(before) = member(old, "nodeAffinity") {
         let now = member(spec, "nodeAffinity");
-        if !same(now, Some(before)) && !only_newer_labels(now, before) {
+        if !write.same(AFFINITY_PATH, now, Some(before)) && !only_newer_labels(write, now, before) {
             let detail = "field is immutable, except for updating from beta label to GA";
             errors.invalid(&Path::Root("nodeAffinity"), Raw(&AFFINITY.show(now)), detail);
         }
@@ -303,7 +305,7 @@ fn check_update(spec: &Value, old: &Value, errors: &mut Errors) {
 }
 
 /// Whether nothing changed but labels that got their final names.
-fn only_newer_labels(now: Option<&Value>, before: &Value) -> bool {
+fn only_newer_labels(write: &Write<'_>, now: Option<&Value>, before: &Value) -> bool {
     let Some(now) = now else { return false };
     let mut renamed = before.clone();
     let terms = |v: &mut Value| -> Option<Vec<Value>> {
@@ -320,13 +322,15 @@ fn only_newer_labels(now: Option<&Value>, before: &Value) -> bool {
             };
             for (requirement, new) in requirements.iter_mut().zip(&wanted) {
                 let key = text(requirement, "key").to_owned();
-                let newer = BETA_TO_STABLE.iter().find(|(beta, _)| *beta == key).map(|(_, stable)| *stable);
-                if let Some(stable) = newer.filter(|s| *s == text(new, "key")) {
+                // Upstream looks other labels up too, finds no name, and takes that for a final one.
+                let newer =
+                    BETA_TO_STABLE.iter().find(|(beta, _)| *beta == key).map_or("", |(_, stable)| *stable);
+                if let Some(stable) = Some(newer).filter(|s| *s == text(new, "key")) {
                     requirement.make_map().set("key", stable);
                 }
             }
         }
     }
     renamed.map_at(&["required"]).set("nodeSelectorTerms", old_terms);
-    same(Some(now), Some(&renamed))
+    write.same(AFFINITY_PATH, Some(now), Some(&renamed))
 }

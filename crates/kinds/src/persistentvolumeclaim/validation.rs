@@ -6,6 +6,7 @@ use crate::check::difference::difference;
 use crate::check::internal::internal;
 use crate::check::internal::volume::PERSISTENT_VOLUME_CLAIM_SPEC as CLAIM;
 use crate::check::{Errors, NEGATIVE, Path, entries, items, member, quantity, quantity_text, text, texts};
+use crate::checked::Write;
 use crate::equal::same;
 use crate::pod::validation::is_native;
 
@@ -109,7 +110,8 @@ fn check_sources_agree(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
 }
 
-pub(super) fn check_update(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn check_update(write: &Write<'_>, old: &Value, errors: &mut Errors) {
+    let new = write.new;
     let none = Value::Null;
     let spec = new.get("spec").unwrap_or(&none);
     let old_spec = old.get("spec").unwrap_or(&none);
@@ -153,7 +155,7 @@ pub(super) fn check_update(new: &Value, old: &Value, errors: &mut Errors) {
             requests.set("storage", before.unwrap_or_else(|| Value::from("0")));
         }
     }
-    if !same(Some(&now), Some(&was)) {
+    if !write.same(&["spec"], Some(&now), Some(&was)) {
         let changed = difference(&internal(Some(&was), CLAIM), &internal(Some(&now), CLAIM));
         errors.forbidden(&SPEC, format!("{FIXED}\n{changed}"));
     }

@@ -80,16 +80,16 @@ pub(super) fn validate(
         Some("ephemeralcontainers") => {
             metadata_and_spec(rules, storage, new, &options, &mut errors);
             annotations::check_update(new, old, &options, &mut errors);
-            update::check_ephemeral_containers(new, old, &mut errors);
+            update::check_ephemeral_containers(storage, new, old, &mut errors);
         }
         Some("resize") => {
             metadata_and_spec(rules, storage, new, &options, &mut errors);
-            resize::check(new, old, &mut errors);
+            resize::check(storage, new, old, &mut errors);
         }
         _ => {
             metadata_and_spec(rules, storage, new, &options, &mut errors);
             annotations::check_update(new, old, &options, &mut errors);
-            update::check(new, old, &options, &mut errors);
+            update::check(storage, new, old, &options, &mut errors);
         }
     }
     errors.list

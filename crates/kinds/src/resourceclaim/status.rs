@@ -68,7 +68,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     }
     let at = STATUS.child("allocation");
     match (allocation, member(old, "allocation")) {
-        (Some(now), Some(before)) if !same(Some(now), Some(before)) => {
+        (Some(now), Some(before)) if !write.same(&["status", "allocation"], Some(now), Some(before)) => {
             errors.invalid(&at, Raw(&shown::allocation(now)), IMMUTABLE);
         }
         (Some(now), None) => check_allocation(now, write.spec(), &at, errors),

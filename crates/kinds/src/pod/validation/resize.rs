@@ -1,15 +1,16 @@
 //! What a resize may change: cpu and memory of containers, never the pod's class of service.
 
+use catalog::Storage;
 use object::{Map, Value};
 
 use super::SPEC;
 use super::annotations::MIRROR;
 use crate::check::{Errors, Path, entries, items, member, text};
-use crate::equal::same;
+use crate::equal::{Spot, same};
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
-pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Errors) {
     let none = Value::Null;
     let refused = |errors: &mut Errors, why: &str| {
         errors.list.clear();
@@ -36,18 +37,27 @@ pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
     let claims =
         old.get("status").map(|s| items(s, "nodeAllocatableResourceClaimStatuses")).unwrap_or_default();
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
-    check_pod_level(new, old, errors);
+    let of_pod = |spec: &Value| {
+        let of = |r: &Value| entries(r, "requests").chain(entries(r, "limits")).next().is_some();
+        member(spec, "resources").is_some_and(of)
+    };
+    // An empty member says nothing about resources: it is a change like any other.
+    let pod_level = of_pod(new) || of_pod(old);
+    if pod_level {
+        check_pod_level(new, old, errors);
+    }
     if !claims.is_empty() {
         errors.forbidden(&SPEC, "pods with node allocatable resource claims cannot be resized");
     }
     if !same_order(new, old, errors) {
         return;
     }
+    let container = Spot::of(storage, &["spec", "containers", "[]"]);
     for list in ["initContainers", "containers"] {
         for (i, (now, before)) in items(new, list).iter().zip(items(old, list)).enumerate() {
             let at = SPEC.child(list);
             check_removed(now, before, &at.index(i).child("resources"), errors);
-            let other_change = !same(Some(&without_compute(now)), Some(&without_compute(before)));
+            let other_change = !container.same(Some(&without_compute(now)), Some(&without_compute(before)));
             if list == "containers" {
                 if other_change {
                     errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
@@ -58,7 +68,7 @@ pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
                 let detail = "only cpu and memory resources for init or sidecar containers are mutable";
                 errors.forbidden(&at.index(i), detail);
             }
-            if text(now, "restartPolicy") != "Always" && !same(Some(now), Some(before)) {
+            if text(now, "restartPolicy") != "Always" && !container.same(Some(now), Some(before)) {
                 let restarts = |p: &&Value| text(p, "restartPolicy") == "RestartContainer";
                 for _ in items(now, "resizePolicy").iter().filter(restarts) {
                     let detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
@@ -72,12 +82,15 @@ pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
     }
     let rest = |spec: &Value| {
         let mut rest = spec.clone();
-        for list in ["containers", "initContainers", "resources"] {
+        for list in ["containers", "initContainers"] {
             rest.make_map().remove(list);
+        }
+        if pod_level {
+            rest.make_map().remove("resources");
         }
         rest
     };
-    if !same(Some(&rest(new)), Some(&rest(old))) {
+    if !Spot::of(storage, &["spec"]).same(Some(&rest(new)), Some(&rest(old))) {
         errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
     }
 }
@@ -85,8 +98,7 @@ pub(super) fn check(new: &Value, old: &Value, errors: &mut Errors) {
 fn check_pod_level(new: &Value, old: &Value, errors: &mut Errors) {
     let at = SPEC.child("resources");
     let (now, before) = (member(new, "resources"), member(old, "resources"));
-    let (Some(before), now) = (before, now) else { return };
-    let Some(now) = now else {
+    let (before, Some(now)) = (before.unwrap_or(&Value::Null), now) else {
         return errors.forbidden(&at, "pod-level resources cannot be removed");
     };
     for list in ["requests", "limits"] {

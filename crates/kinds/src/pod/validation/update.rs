@@ -1,6 +1,6 @@
 //! What an update may change of a pod: images, deadlines, tolerations, gates; while gated also where it may run.
 
-use catalog::Name;
+use catalog::{Name, Storage};
 use object::{Map, Value, validate_text};
 
 use super::{Options, SPEC, scheduling};
@@ -8,7 +8,7 @@ use crate::check::difference::difference;
 use crate::check::internal::pod::{EPHEMERAL_CONTAINER, NODE_SELECTOR_TERM, POD_SPEC, with_host_namespaces};
 use crate::check::internal::{Go, internal};
 use crate::check::{Errors, Path, Raw, entries, int, items, member, text};
-use crate::equal::same;
+use crate::equal::{Spot, same};
 
 const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
     `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,\
@@ -16,7 +16,8 @@ const UPDATABLE: &str = "pod updates may not change fields other than `spec.cont
     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-pub(super) fn check(new: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+pub(super) fn check(storage: &Storage, new: &Value, old: &Value, options: &Options, errors: &mut Errors) {
+    let spot = Spot::of(storage, &["spec"]);
     let none = Value::Null;
     let (new, old) = (new.get("spec").unwrap_or(&none), old.get("spec").unwrap_or(&none));
     for list in ["containers", "initContainers"] {
@@ -36,7 +37,7 @@ pub(super) fn check(new: &Value, old: &Value, options: &Options, errors: &mut Er
     }
     check_tolerations(new, old, options, errors);
     check_gates(new, old, errors);
-    if same(Some(new), Some(old)) {
+    if spot.same(Some(new), Some(old)) {
         return;
     }
     let gated = !items(old, "schedulingGates").is_empty();
@@ -45,7 +46,7 @@ pub(super) fn check(new: &Value, old: &Value, options: &Options, errors: &mut Er
         check_node_affinity(new, old, errors);
     }
     let settled = settled(new, old, gated);
-    if !same(Some(&settled), Some(old)) {
+    if !spot.same(Some(&settled), Some(old)) {
         let shown = |spec: &Value| internal(Some(&with_host_namespaces(spec)), POD_SPEC);
         errors.forbidden(&SPEC, format!("{UPDATABLE}\n{}", difference(&shown(old), &shown(&settled))));
     }
@@ -196,7 +197,7 @@ fn settle_node_affinity(spec: &mut Map, old: &Value) {
 }
 
 /// Ephemeral containers are added and then stay.
-pub(super) fn check_ephemeral_containers(new: &Value, old: &Value, errors: &mut Errors) {
+pub(super) fn check_ephemeral_containers(storage: &Storage, new: &Value, old: &Value, errors: &mut Errors) {
     if old.at(&["metadata", "annotations", super::annotations::MIRROR]).is_some() {
         errors.list.clear();
         errors.forbidden(&Path::Root(""), "static pods do not support ephemeral containers");
@@ -207,13 +208,14 @@ pub(super) fn check_ephemeral_containers(new: &Value, old: &Value, errors: &mut 
     };
     let now = of(new);
     let at = SPEC.child("ephemeralContainers");
+    let spot = Spot::of(storage, &["spec", "ephemeralContainers", "[]"]);
     for before in of(old) {
         let name = object::quote(text(&before, "name"));
         match now.iter().rev().find(|c| text(c, "name") == text(&before, "name")) {
             None => {
                 errors.forbidden(&at, format!("existing ephemeral containers {name} may not be removed\n"));
             }
-            Some(after) if !same(Some(after), Some(&before)) => {
+            Some(after) if !spot.same(Some(after), Some(&before)) => {
                 let shown = |container: &Value| internal(Some(container), EPHEMERAL_CONTAINER);
                 let changed = difference(&shown(&before), &shown(after));
                 let detail = format!("existing ephemeral containers {name} may not be changed\n{changed}");
