@@ -420,7 +420,7 @@ impl State for Table {
                 let at = touched.binary_search(&storage).expect("every storage of `ready` is in `touched`");
                 let shard = &mut guards[at].1;
                 // A deletion's event has a copy of its own.
-                let copies = if obj.is_some() { 1 } else { 2 };
+                let copies = if matches!(obj, New::Gone) { 2 } else { 1 };
                 let prev = match obj {
                     New::Object(obj) => {
                         moved.push((storage, obj.clone()));

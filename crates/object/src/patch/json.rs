@@ -107,7 +107,7 @@ impl JsonPatch {
         JsonPatch::bounded(operations, Vec::new())
     }
 
-    fn bounded(operations: Vec<Operation>, mut strict_errors: Vec<String>) -> Result<JsonPatch, Status> {
+    fn bounded(operations: Vec<Operation>, strict_errors: Vec<String>) -> Result<JsonPatch, Status> {
         if operations.len() > MAX_OPERATIONS {
             return Err(Status::too_large(format!(
                 "Request entity too large: The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {}",
