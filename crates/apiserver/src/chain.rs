@@ -355,7 +355,7 @@ impl Api {
         let user = self.impersonated(user, parts, &wanted)?;
         // How many at once: after identity (administrators are exempt), before work is done for the request.
         let now = env.monotonic();
-        let _slot = if long_running { None } else { Some(self.slot(&user, parts, now, stage)?) };
+        let slot = if long_running { None } else { Some(self.slot(&user, parts, now, stage)?) };
         // May they: the last step before the verb, and the same for everyone, our own loops included.
         let allowed = self.authorizer.check(&user, &wanted);
         self.metrics.identities().authorized(allowed.is_ok(), env.monotonic() - now);
@@ -367,7 +367,15 @@ impl Api {
             return work.await;
         }
         match env.timeout(deadline, work).await {
-            Ok(answer) => answer,
+            Ok(Ok(mut answer)) => {
+                if let Body::List(list) = answer.body_mut()
+                    && let Some(slot) = slot
+                {
+                    list.holds(slot.held(&self.metrics, is_writing(parts)));
+                }
+                Ok(answer)
+            }
+            Ok(Err(status)) => Err(status),
             Err(_) => {
                 *stage = Stage::TimedOut;
                 Err(Status::timeout("request did not complete within the allowed duration"))
@@ -517,7 +525,7 @@ impl Api {
         now: Instant,
         stage: &mut Stage,
     ) -> Result<InFlightSlot<'_>, Status> {
-        let writing = !matches!(parts.method.as_str(), "GET" | "HEAD");
+        let writing = is_writing(parts);
         let (slot, under_way) = self.metrics.enter(writing, now);
         let limit = if writing { MAX_WRITING } else { MAX_READING };
         if under_way > limit && !user.is_in(groups::MASTERS) {
@@ -526,6 +534,10 @@ impl Api {
         }
         Ok(slot)
     }
+}
+
+fn is_writing(parts: &http::request::Parts) -> bool {
+    !matches!(parts.method.as_str(), "GET" | "HEAD")
 }
 
 /// How far a request came.

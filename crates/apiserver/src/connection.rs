@@ -6,6 +6,7 @@
 //!  overtakes the answer
 //! ```
 
+use std::collections::BTreeMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,14 +15,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use env::Env;
-use http_body::{Frame, SizeHint};
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
-use crate::body::Body;
 use crate::malformed;
+use crate::sending::Pieces;
 use crate::websocket::Session;
 
 /// Upstream's limits: how long a request's header may take, and how long a connection may be kept between requests.
@@ -43,6 +43,10 @@ pub struct Connection {
     heading: AtomicBool,
     /// When that wait began, or the connection became idle; milliseconds since it was opened.
     waiting_since: AtomicU64,
+    /// Guards the answers that leave in pieces, by number: never more than there are requests under way.
+    in_pieces: Mutex<BTreeMap<u64, Arc<Pieces>>>,
+    /// So many there were.
+    answers: AtomicU64,
     /// An answer left before its request was read.
     unread: AtomicBool,
     /// Guards what the connection becomes once hyper has let go of it.
@@ -58,6 +62,8 @@ impl Connection {
             under_way: AtomicUsize::new(0),
             heading: AtomicBool::new(true),
             waiting_since: AtomicU64::new(0),
+            in_pieces: Mutex::default(),
+            answers: AtomicU64::new(0),
             unread: AtomicBool::new(false),
             upgrade: Mutex::new(None),
         })
@@ -90,6 +96,10 @@ impl Connection {
         loop {
             let now = self.env.monotonic();
             let mut look = now + HEADER;
+            // Over HTTP/1 nothing can follow half an answer.
+            if self.let_go_of_unfetched() && !self.http2 {
+                return;
+            }
             if self.under_way.load(Ordering::Acquire) == 0 {
                 let limit = if self.heading.load(Ordering::Acquire) { HEADER } else { IDLE };
                 let since = Duration::from_millis(self.waiting_since.load(Ordering::Acquire));
@@ -118,8 +128,28 @@ impl Connection {
     }
 
     fn wait_from_now(&self) {
-        let since = self.env.monotonic().duration_since(self.opened).as_millis() as u64;
-        self.waiting_since.store(since, Ordering::Release);
+        self.waiting_since.store(self.age(), Ordering::Release);
+    }
+
+    /// In milliseconds.
+    pub fn age(&self) -> u64 {
+        self.env.monotonic().duration_since(self.opened).as_millis() as u64
+    }
+
+    /// An answer that leaves in pieces; with its number.
+    pub fn answers_in_pieces(&self, pieces: &Arc<Pieces>) -> u64 {
+        let number = self.answers.fetch_add(1, Ordering::Relaxed);
+        self.in_pieces.lock().insert(number, pieces.clone());
+        number
+    }
+    pub fn answered(&self, number: u64) {
+        self.in_pieces.lock().remove(&number);
+    }
+
+    fn let_go_of_unfetched(&self) -> bool {
+        let now = self.age();
+        let in_pieces: Vec<Arc<Pieces>> = self.in_pieces.lock().values().cloned().collect();
+        in_pieces.iter().filter(|pieces| pieces.let_go(now)).count() > 0
     }
 }
 
@@ -132,40 +162,16 @@ enum Heard {
 /// A request that is under way.
 pub struct UnderWay(Arc<Connection>);
 
+impl UnderWay {
+    pub fn connection(&self) -> &Connection {
+        &self.0
+    }
+}
+
 impl Drop for UnderWay {
     fn drop(&mut self) {
         self.0.wait_from_now();
         self.0.under_way.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// An answer's body, whose request is under way until its last byte.
-pub struct Sending {
-    body: Body,
-    _under_way: UnderWay,
-}
-
-impl Sending {
-    pub fn new(body: Body, under_way: UnderWay) -> Sending {
-        Sending { body, _under_way: under_way }
-    }
-}
-
-impl http_body::Body for Sending {
-    type Data = bytes::Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<bytes::Bytes>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

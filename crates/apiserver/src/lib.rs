@@ -32,6 +32,7 @@ mod quotas;
 mod renewal;
 mod respond;
 mod reviews;
+mod sending;
 mod server;
 mod service_cidrs;
 mod shutdown;

@@ -9,7 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use table::Obj;
 
-use crate::metrics::Sending;
+use crate::metrics::{HeldSlot, Sending};
 
 /// How much is handed to the connection at a time.
 const CHUNK: usize = 128 * 1024;
@@ -40,6 +40,8 @@ pub struct ListBody {
     done: bool,
     /// Counts what goes out.
     sending: Option<Sending>,
+    /// Its place among the requests under way: until all is sent, it costs memory.
+    slot: Option<HeldSlot>,
 }
 
 impl ListBody {
@@ -62,11 +64,16 @@ impl ListBody {
             gzip,
             done: false,
             sending: None,
+            slot: None,
         }
     }
 
     pub fn counted(&mut self, sending: Sending) {
         self.sending = Some(sending);
+    }
+
+    pub fn holds(&mut self, slot: HeldSlot) {
+        self.slot = Some(slot);
     }
 
     pub fn next_chunk(&mut self) -> Option<Bytes> {

@@ -86,10 +86,14 @@ impl Metrics {
 
     /// One more request of that sort, now; with how many there are.
     pub fn enter(&self, writing: bool, now: Instant) -> (InFlightSlot<'_>, i64) {
-        let gauge = if writing { &self.inner.writing } else { &self.inner.reading };
+        let gauge = self.gauge(writing);
         let count = gauge.now.fetch_add(1, Ordering::AcqRel) + 1;
         gauge.seen(self.second(now), count);
         (InFlightSlot { gauge }, count)
+    }
+
+    fn gauge(&self, writing: bool) -> &InFlight {
+        if writing { &self.inner.writing } else { &self.inner.reading }
     }
 
     fn second(&self, now: Instant) -> u32 {
@@ -175,6 +179,26 @@ impl InFlight {
 /// A place among the requests under way.
 pub struct InFlightSlot<'a> {
     gauge: &'a InFlight,
+}
+
+impl InFlightSlot<'_> {
+    /// The same place, for an answer that outlives the request.
+    pub fn held(self, metrics: &Metrics, writing: bool) -> HeldSlot {
+        std::mem::forget(self);
+        HeldSlot { metrics: metrics.clone(), writing }
+    }
+}
+
+/// A place among the requests under way that an answer keeps until it is sent.
+pub struct HeldSlot {
+    metrics: Metrics,
+    writing: bool,
+}
+
+impl Drop for HeldSlot {
+    fn drop(&mut self) {
+        self.metrics.gauge(self.writing).now.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 impl Drop for InFlightSlot<'_> {

@@ -20,9 +20,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::body::{Body, Lender, RequestBody};
 use crate::chain::{Api, Caller};
-use crate::connection::{Connection, Sending, UNREAD_BYTES, UNREAD_TIME, Wire};
+use crate::connection::{Connection, UNREAD_BYTES, UNREAD_TIME, Wire};
 use crate::malformed;
 use crate::respond::Answer;
+use crate::sending::Sending;
 use crate::shutdown::Shutdown;
 use crate::websocket::{self, Handover};
 

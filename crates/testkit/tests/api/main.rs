@@ -43,6 +43,7 @@ mod surface;
 
 mod sweep;
 mod text;
+mod unfetched;
 mod updates;
 mod upstream_quirks;
 mod warnings;

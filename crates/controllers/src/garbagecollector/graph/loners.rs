@@ -25,6 +25,8 @@ impl Loners {
         self.0[kind].replace(Alone(obj));
     }
 
+    // What an object is found by, its uid, never changes.
+    #[allow(clippy::mutable_key_type)]
     pub fn take(&mut self, kind: KindId, uid: &str) -> Option<Arc<Obj>> {
         let set = self.0.get_mut(usize::from(kind))?;
         let taken = set.take(uid);
