@@ -59,7 +59,9 @@ impl Rest {
         // No use in reading the start of what is known to be too long.
         while self.0.size_hint().lower() <= (most - read) as u64 {
             let frame = std::future::poll_fn(|cx| Pin::new(&mut self.0).poll_frame(cx)).await;
-            let Some(Ok(frame)) = frame else { return true };
+            let Some(frame) = frame else { return true };
+            // What is no body has no end either.
+            let Ok(frame) = frame else { return false };
             read += frame.data_ref().map_or(0, Bytes::len);
             if read > most {
                 return false;

@@ -4,6 +4,7 @@ mod approval;
 mod conversion;
 mod field_path;
 mod schema;
+mod shown;
 mod structural;
 mod validation;
 

@@ -81,13 +81,8 @@ fn children(schema: &Value) -> Vec<&Value> {
 /// The root of a schema whose resource has a status of its own.
 pub(super) fn check_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
     for (name, value) in schema.as_map().into_iter().flat_map(|m| m.iter()) {
-        let zero = match value {
-            Value::Null | Value::Bool(false) => true,
-            Value::Str(text) => text.is_empty(),
-            Value::List(list) => list.is_empty(),
-            _ => false,
-        };
-        if zero {
+        // What Go holds by value is not there when it is zero; an empty list or a pointer is no zero.
+        if value.is_null() {
             continue;
         }
         if &**name == "type" {
@@ -103,7 +98,7 @@ pub(super) fn check_root(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
                 "only [{}] fields are allowed at the root of the schema if the status subresource is enabled",
                 fields.join(" ")
             );
-            return errors.invalid(&at.child("openAPIV3Schema"), schema, detail);
+            return errors.invalid(&at.child("openAPIV3Schema"), Raw(&super::shown::schema(schema)), detail);
         }
     }
 }

@@ -290,3 +290,31 @@ async fn what_may_change_within_the_immutable_is_told_apart() {
     assert_eq!(generation(after), 2);
     cluster.shutdown().await;
 }
+
+/// The root of a schema whose resource has a status may hold little, and an empty list is not nothing.
+#[tokio::test(start_paused = true)]
+async fn an_empty_list_at_the_root_of_a_schema_is_refused_beside_a_status() {
+    let cluster = TestCluster::simulated(738).await;
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let versions = |schema: Value| {
+        json!([{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+            "schema": {"openAPIV3Schema": schema}}])
+    };
+    let names = json!({"plural": "as", "singular": "a", "kind": "A", "listKind": "AList"});
+    let definition = json!({"metadata": {"name": "as.example.com"}, "spec": {"group": "example.com",
+        "scope": "Namespaced", "names": names, "versions": versions(json!({"type": "object"}))}});
+    cluster.post(definitions, definition).await.ok(201);
+    let with = json!({"type": "object", "enum": [], "properties": {"a": {"type": "string"}}});
+    let path = format!("{definitions}/as.example.com");
+    let refused = cluster.merge(path, json!({"spec": {"versions": versions(with)}})).await.ok(422);
+    let message = refused["details"]["causes"][0]["message"].as_str().unwrap();
+    for part in [
+        "Invalid value: {\"ID\":\"\",\"Schema\":\"\",\"Ref\":null,\"Description\":\"\",\"Type\":\"object\",\"Nullable\":false,",
+        "\"MultipleOf\":null,\"Enum\":[],\"MaxProperties\":null,",
+        "\"Properties\":{\"a\":{\"ID\":\"\",\"Schema\":\"\",\"Ref\":null,\"Description\":\"\",\"Type\":\"string\",",
+        "\"XMapType\":null,\"XValidations\":null}: only [Description Type Format ",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    cluster.shutdown().await;
+}
