@@ -7,11 +7,7 @@ const BLOCK: usize = 1024;
 
 pub(crate) enum Rng {
     /// Nothing that was handed out tells what comes next: who has seen a uid cannot guess another's.
-    Machine {
-        system: SystemRandom,
-        block: Box<[u8; BLOCK]>,
-        used: usize,
-    },
+    Machine { system: SystemRandom, block: Box<[u8; BLOCK]>, used: usize },
     /// SplitMix64: small, fast, and the same everywhere. One number gives all the others away, so a world that
     /// others can reach never runs on it.
     Seeded(u64),
