@@ -78,3 +78,27 @@ pub fn print(matches: &ArgMatches) -> Result<()> {
     print!("{text}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn what_lies_beside_a_kubeconfig_gets_neither_the_key_nor_a_say() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, victim) = (home.path().join("config"), home.path().join("victim"));
+        let beside = home.path().join(format!("config.{}.tmp", std::process::id()));
+        std::fs::write(&victim, "mine").unwrap();
+        symlink(&victim, &beside).unwrap();
+        write(&path, "key").unwrap();
+        assert_eq!(std::fs::read(&victim).unwrap(), b"mine");
+        std::fs::write(&beside, "left behind").unwrap();
+        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o666)).unwrap();
+        write(&path, "key").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{MARK}key"));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!beside.exists());
+    }
+}
