@@ -116,8 +116,7 @@ impl TableObjects {
     fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Arc<Obj>> {
         let id = self.storages[kind as usize]?;
         let storage = self.table.catalog().storage(id);
-        let separator = if storage.namespaced { "/" } else { "" };
-        self.table.get(id, &format!("{}{namespace}{separator}{name}", storage.prefix))
+        self.table.get(id, &storage.key(namespace, name))
     }
 }
 

@@ -28,8 +28,7 @@ impl NodeRelations {
     fn read(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
         let id = self.resource(group, plural)?.storage?;
         let storage = self.table.catalog().storage(id);
-        let separator = if storage.namespaced { "/" } else { "" };
-        let obj = self.table.get(id, &format!("{}{namespace}{separator}{name}", storage.prefix))?;
+        let obj = self.table.get(id, &storage.key(namespace, name))?;
         json::parse(obj.body(), None).ok()
     }
 

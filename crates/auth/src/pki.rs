@@ -323,7 +323,7 @@ impl Pair {
         }
         let key = certificate::generate_key(random)?;
         let pem = pem::encode(pem::PRIVATE_KEY, &key);
-        files::create_new(&self.key, pem.as_bytes(), KEY_MODE).map_err(file("write"))?;
+        files::create(&self.key, pem.as_bytes(), KEY_MODE).map_err(file("write"))?;
         Ok(key)
     }
 

@@ -78,17 +78,8 @@ impl ClientCa {
     }
 }
 
-/// The user behind the chain a client sent, its own certificate first.
+/// The user behind the chain a client sent, its own certificate first, and how long a connection may keep the answer.
 pub fn authenticate(
-    chain: &[CertificateDer<'_>],
-    ca: &ClientCa,
-    now_unix: u64,
-) -> Result<UserInfo, X509Error> {
-    authenticate_until(chain, ca, now_unix).map(|a| a.user)
-}
-
-/// As [`authenticate`], and how long a connection may keep the answer.
-pub fn authenticate_until(
     chain: &[CertificateDer<'_>],
     ca: &ClientCa,
     now_unix: u64,

@@ -3,6 +3,7 @@
 mod in_cluster;
 mod kubeconfig;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::credentials::{Credentials, Impersonate};
@@ -65,21 +66,31 @@ impl Config {
         in_cluster::read(&|name| std::env::var(name).ok(), Path::new(in_cluster::FILES))
     }
 
-    /// As kubectl looks for it: `KUBECONFIG`, else `~/.kube/config`, else the pod's own files.
+    /// As kubectl looks for it: the files of `KUBECONFIG` (with colons between them, merged), else `~/.kube/config`; where none of
+    /// them is there, the pod's own files.
     pub fn infer() -> Result<Config, ConfigError> {
-        if let Some(path) = std::env::var_os("KUBECONFIG").filter(|path| !path.is_empty()) {
-            return Config::from_kubeconfig(Path::new(&path));
-        }
+        let list = std::env::var_os("KUBECONFIG").filter(|list| !list.is_empty());
         let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-        let path = home.join(".kube/config");
-        if path.exists() {
-            return Config::from_kubeconfig(&path);
-        }
-        Config::in_cluster().map_err(|error| match error {
-            ConfigError::NotInCluster(not_in_cluster) => ConfigError::Nothing { path, not_in_cluster },
-            other => other,
-        })
+        let list = list.unwrap_or_else(|| home.join(".kube/config").into_os_string());
+        infer_from(&list, Config::in_cluster)
     }
+}
+
+/// `list` as in `KUBECONFIG`.
+fn infer_from(
+    list: &OsStr,
+    in_cluster: impl Fn() -> Result<Config, ConfigError>,
+) -> Result<Config, ConfigError> {
+    if let Some(config) = kubeconfig::load_list(list)? {
+        return Ok(config);
+    }
+    in_cluster().map_err(|error| match error {
+        ConfigError::NotInCluster(not_in_cluster) => {
+            let path = std::env::split_paths(list).find(|path| !path.as_os_str().is_empty());
+            ConfigError::Nothing { path: path.unwrap_or_default(), not_in_cluster }
+        }
+        other => other,
+    })
 }
 
 #[cfg(test)]

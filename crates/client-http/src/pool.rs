@@ -29,7 +29,7 @@ use crate::url::Url;
 const MAX_CALLS: usize = 256;
 /// Watches stay, so they have places of their own: they must not use up those of calls.
 const MAX_WATCHES: usize = 1024;
-/// Streams on one connection: kube-apiserver and we allow 100.
+/// Streams on one connection: kube-apiserver allows 100, and we more.
 const MAX_STREAMS: usize = 90;
 /// Idle HTTP/1.1 connections kept.
 const MAX_IDLE: usize = 32;

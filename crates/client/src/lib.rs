@@ -66,7 +66,6 @@ impl Gvr {
 
 impl<'a> Target<'a> {
     #[allow(clippy::should_implement_trait, reason = "short for subresource; nothing is subtracted")]
-    #[allow(clippy::should_implement_trait)] // It reads as it should, and nobody subtracts from a target.
     pub fn sub(self, subresource: &'a str) -> Target<'a> {
         Target { subresource, ..self }
     }

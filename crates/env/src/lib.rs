@@ -7,12 +7,17 @@
 //! Virtual time is tokio's paused clock: a world made by [`Env::simulated`] belongs on a current-thread
 //! runtime with `start_paused`; its wall clock is a fixed start plus the time that runtime has passed.
 
+pub mod file;
+mod rng;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
+
+use rng::Rng;
 
 /// Cheap to clone; all clones are the same world.
 #[derive(Clone)]
@@ -22,7 +27,7 @@ pub struct Env {
 
 struct World {
     clock: Clock,
-    /// Guards the state of the one random stream; held for a few instructions.
+    /// Guards the one random stream; held for a few instructions, and now and then while the operating system fills a block.
     rng: Mutex<Rng>,
     hostname: String,
 }
@@ -37,18 +42,10 @@ enum Clock {
 }
 
 impl Env {
-    /// The machine's clocks and a seed from the operating system.
+    /// The machine's clocks and the operating system's randomness.
     pub fn machine() -> Env {
-        let mut seed = [0u8; 8];
-        // A missing /dev/urandom would leave ids guessable: better not to start at all.
-        getrandom(&mut seed);
-        Env {
-            world: Arc::new(World {
-                clock: Clock::Machine,
-                rng: Mutex::new(Rng(u64::from_le_bytes(seed))),
-                hostname: machine_name(),
-            }),
-        }
+        let (clock, rng) = (Clock::Machine, Mutex::new(Rng::machine()));
+        Env { world: Arc::new(World { clock, rng, hostname: machine_name() }) }
     }
 
     /// A world under a seed. Call it inside the (paused) runtime whose time it shall follow.
@@ -57,7 +54,7 @@ impl Env {
         // 2026-01-01T00:00:00Z: any fixed instant does.
         let clock = Clock::Virtual { epoch_nanos: 1_767_225_600_000_000_000, start: Instant::now() };
         let hostname = "simulated".to_owned();
-        Env { world: Arc::new(World { clock, rng: Mutex::new(Rng(seed)), hostname }) }
+        Env { world: Arc::new(World { clock, rng: Mutex::new(Rng::seeded(seed)), hostname }) }
     }
 
     /// What the machine is called; the same in every simulated world.
@@ -152,32 +149,13 @@ impl Env {
     }
 }
 
-/// SplitMix64: small, fast, and the same everywhere. Names and jitter need no more; keys never come from here.
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-fn getrandom(into: &mut [u8]) {
-    use std::io::Read;
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut f| f.read_exact(into))
-        .expect("/dev/urandom exists on every machine we run on");
-}
-
 /// Asked once: a process does not change its name when the machine does.
 fn machine_name() -> String {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = kernel.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
     let name = name.trim();
-    if name.is_empty() { "localhost".to_owned() } else { name.to_owned() }
+    // The kernel's word for a machine that was given no name.
+    if name.is_empty() || name == "(none)" { "localhost".to_owned() } else { name.to_owned() }
 }
 
 #[cfg(test)]

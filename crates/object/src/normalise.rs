@@ -76,11 +76,6 @@ fn run(
     }
 }
 
-/// The canonical value of an absent `ty`: what Go encodes for a struct nobody filled in.
-pub fn zero_struct(schema: &Schema, ty: TypeId) -> Value {
-    structure::zero(schema, &Shape::Struct(ty), 0)
-}
-
 struct Pass<'s> {
     schema: &'s Schema,
     strict: &'s mut Strict,

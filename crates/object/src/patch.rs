@@ -61,6 +61,20 @@ pub fn go_text(patch: &Value) -> String {
     words::print(patch)
 }
 
+/// Nulls in maps mean "remove"; where there is nothing to remove they mean nothing.
+fn discard_nulls(value: &mut Value) {
+    match value {
+        Value::Map(map) => deep(|| {
+            map.retain(|_, value| {
+                discard_nulls(value);
+                !value.is_null()
+            })
+        }),
+        Value::List(list) => deep(|| list.iter_mut().for_each(discard_nulls)),
+        _ => {}
+    }
+}
+
 fn find_duplicates(value: &Value, path: &mut String, out: &mut Vec<String>) {
     let here = path.len();
     match value {

@@ -136,11 +136,6 @@ impl Status {
         )
         .with_empty_details()
     }
-    /// The verb is not one of the resource's.
-    pub fn verb_not_supported(about: About<'_>, verb: &str) -> Status {
-        let message = format!("{verb} is not supported on resources of kind \"{}\"", about.qualified());
-        Status { details: about.details(""), ..Status::new(405, "MethodNotAllowed", message) }
-    }
     pub fn not_acceptable(message: impl Into<String>) -> Status {
         Status::new(406, "NotAcceptable", message)
     }

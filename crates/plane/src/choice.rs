@@ -9,7 +9,10 @@ pub const SCHEDULER: &str = "scheduler";
 pub const SERVER_LOOPS: [&str; 3] =
     ["clusterrole-aggregation-controller", "resourcequota-controller", "service-cidr-controller"];
 
-/// `*` for all, `name` for one, `-name` for all but one; the first that names a loop counts.
+/// `*` turns all on, `name` one, `-name` turns one off; of several words for one loop the first counts, and what no word names is off.
+///
+/// So `-name` alone runs nothing: all but one is `*,-name`. `-*` stands for none, where no other word says more.
+// Differs from kube-controller-manager: that refuses `-*`, and has no other way to ask for none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice(Vec<String>);
 
@@ -43,12 +46,12 @@ impl Choice {
     }
 
     pub fn runs(&self, name: &str) -> bool {
-        let off = format!("-{name}");
-        if self.0.contains(&off) {
-            return false;
-        }
-        let all = self.0.iter().any(|word| word == "*") && !self.0.iter().any(|word| word == "-*");
-        all || self.0.iter().any(|word| word == name)
+        let said = self.0.iter().find_map(|word| match word.strip_prefix('-') {
+            Some(off) => (off == name).then_some(false),
+            None => (word == name).then_some(true),
+        });
+        let has = |wanted: &str| self.0.iter().any(|word| word == wanted);
+        said.unwrap_or_else(|| has("*") && !has("-*"))
     }
 }
 
@@ -71,6 +74,12 @@ mod tests {
         assert!(!choice(&["-*"]).runs(SCHEDULER));
         assert!(choice(&["-*", "scheduler"]).runs(SCHEDULER));
         assert!(choice(&["scheduler"]).runs(SCHEDULER));
+        let another = ROWS[0].name;
+        assert!(!choice(&["-scheduler"]).runs(another), "without * nothing runs by itself");
+        assert!(choice(&["*", "-scheduler"]).runs(another));
+        assert!(choice(&["scheduler", "-scheduler"]).runs(SCHEDULER), "the first word counts");
+        assert!(!choice(&["-scheduler", "scheduler"]).runs(SCHEDULER));
+        assert!(!choice(&["-scheduler", "*"]).runs(SCHEDULER), "wherever the * stands");
         assert!(!choice(&["scheduler"]).runs(ROWS[0].name));
         assert!(!choice(&["scheduler"]).runs("resourcequota-controller"));
         assert!(choice(&["scheduler", "resourcequota-controller"]).runs("resourcequota-controller"));

@@ -4,9 +4,9 @@
 //!  DATA-DIR/store + DATA-DIR/pki ── backup ──> FILE ── restore ──> RESTORING ─ pki ─ store ─ (RESTORING is deleted)
 //! ```
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -88,12 +88,12 @@ pub fn restore(matches: &ArgMatches) -> Result<()> {
     prepare(&dir)?;
     let marker = dir.join(RESTORING);
     let failed = |path: &Path| format!("cannot write {}", path.display());
-    write_new(&marker, b"", 0o600).and_then(|()| sync(&dir)).with_context(|| failed(&marker))?;
+    env::file::replace(&marker, b"", 0o600).with_context(|| failed(&marker))?;
     let pki = dir.join("pki");
     DirBuilder::new().mode(0o700).create(&pki).with_context(|| failed(&pki))?;
     for file in &backup.files {
         let path = dir.join(&file.name);
-        write_new(&path, &file.content, file.mode).with_context(|| failed(&path))?;
+        env::file::create(&path, &file.content, file.mode).with_context(|| failed(&path))?;
     }
     sync(&pki).and_then(|()| sync(&dir)).with_context(|| failed(&pki))?;
     let revision = backup.restore(&dir.join("store"))?;
@@ -206,12 +206,6 @@ fn prepare(dir: &Path) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
-    file.write_all(content)?;
-    file.sync_all()
 }
 
 fn sync_parent(dir: &Path) -> io::Result<()> {

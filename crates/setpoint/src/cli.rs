@@ -1,6 +1,6 @@
 //! The command line: one place for every flag, its default and its help.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -21,7 +21,7 @@ pub fn command() -> Command {
              controllers and the scheduler in one process.\n\nThere is no agent for real containers yet: give it nodes with \
              --simulated-nodes N. Then try `kubectl create deployment web --image=nginx --replicas=3`.",
         ))
-        .subcommand(server_command("server", "Run the control plane without a node"))
+        .subcommand(server_command("server", "Run the control plane: the same as `up`, as long as there is no agent for real containers"))
         .subcommand(
             Command::new("kubeconfig")
                 .about("Print the administrator's kubeconfig of a data directory")
@@ -152,11 +152,29 @@ pub fn data_dir_of(matches: &ArgMatches) -> PathBuf {
     if let Some(dir) = matches.get_one::<PathBuf>("data-dir") {
         return dir.clone();
     }
-    let home = std::env::var_os("HOME").map(PathBuf::from);
+    default_data_dir(rustix::process::geteuid().is_root(), std::env::var_os("HOME").map(PathBuf::from))
+}
+
+/// Root is known by its number: `HOME` may still be that of the user who became root.
+fn default_data_dir(root: bool, home: Option<PathBuf>) -> PathBuf {
     match home {
-        Some(home) if home.as_path() != Path::new("/root") && home.is_dir() => {
-            home.join(".local/share/setpoint")
-        }
+        Some(home) if !root && home.is_dir() => home.join(".local/share/setpoint"),
         _ => PathBuf::from("/var/lib/setpoint"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_keeps_its_data_with_the_machine_whatever_home_says() {
+        let home = std::env::temp_dir();
+        let own = home.join(".local/share/setpoint");
+        let shared = PathBuf::from("/var/lib/setpoint");
+        assert_eq!(default_data_dir(true, Some(home.clone())), shared);
+        assert_eq!(default_data_dir(false, Some(home)), own);
+        assert_eq!(default_data_dir(false, Some("/no/such/home".into())), shared);
+        assert_eq!(default_data_dir(false, None), shared);
     }
 }

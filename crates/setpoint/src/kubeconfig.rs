@@ -1,7 +1,5 @@
 //! The administrator's kubeconfig: written when the server is ready, printed on request.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -58,26 +56,11 @@ pub fn clear(path: &Path) -> Result<()> {
     }
 }
 
-/// All or nothing: a reader never sees half a file.
+/// All or nothing, and for its owner only: it holds the administrator's key.
 pub fn write(path: &Path, text: &str) -> Result<()> {
-    let context =
-        || format!("cannot write the kubeconfig {}; choose another file with --kubeconfig", path.display());
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = PathBuf::from(temporary);
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&temporary)
-        .with_context(context)?;
-    let written = file.write_all(MARK.as_bytes()).and_then(|()| file.write_all(text.as_bytes()));
-    let written = written.and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written.with_context(context)
+    env::file::replace(path, format!("{MARK}{text}").as_bytes(), 0o600).with_context(|| {
+        format!("cannot write the kubeconfig {}; choose another file with --kubeconfig", path.display())
+    })
 }
 
 pub fn print(matches: &ArgMatches) -> Result<()> {
@@ -94,4 +77,28 @@ pub fn print(matches: &ArgMatches) -> Result<()> {
     })?;
     print!("{text}");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn what_lies_beside_a_kubeconfig_gets_neither_the_key_nor_a_say() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, victim) = (home.path().join("config"), home.path().join("victim"));
+        let beside = home.path().join(format!("config.{}.tmp", std::process::id()));
+        std::fs::write(&victim, "mine").unwrap();
+        symlink(&victim, &beside).unwrap();
+        write(&path, "key").unwrap();
+        assert_eq!(std::fs::read(&victim).unwrap(), b"mine");
+        std::fs::write(&beside, "left behind").unwrap();
+        std::fs::set_permissions(&beside, std::fs::Permissions::from_mode(0o666)).unwrap();
+        write(&path, "key").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{MARK}key"));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!beside.exists());
+    }
 }

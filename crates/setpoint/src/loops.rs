@@ -19,7 +19,7 @@ pub fn flags() -> [Arg; 3] {
             .value_delimiter(',')
             .action(ArgAction::Append)
             .default_value("*")
-            .help("Loops to run: * for all, NAME for one, -NAME for all but one; the scheduler is called scheduler")
+            .help("Loops to run: * for all, NAME for one more, -NAME for one less, -* for none; *,-NAME runs all but one, and -NAME alone runs none. The scheduler is called scheduler")
             .allow_hyphen_values(true),
         Arg::new("simulated-nodes")
             .long("simulated-nodes")

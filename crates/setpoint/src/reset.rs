@@ -10,7 +10,7 @@ use crate::{backup, cli, store_choice};
 /// What setpoint keeps in a data directory; anything else in it is not ours to delete.
 const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", store_choice::ETCD_MARK, backup::RESTORING];
 
-/// Also what a crash left of one that was being written: `etcd-revision.tmp`, `admin.kubeconfig.PID.tmp`.
+/// Also what a crash left of one that was being written: `etcd-revision.PID.tmp`.
 fn is_ours(name: &str) -> bool {
     let of = |ours: &str| name.strip_prefix(ours).is_some_and(|rest| rest.starts_with('.'));
     OURS.contains(&name) || (name.ends_with(".tmp") && OURS.iter().any(|ours| of(ours)))

@@ -146,7 +146,7 @@ async fn serve(settings: Settings) -> Result<()> {
 
     let address: SocketAddr = settings.listen.parse().context("--listen")?;
     let advertised = settings.advertise.unwrap_or_else(|| advertise::default_for(address.ip()));
-    let mut names = certificate_names(address.ip());
+    let mut names = certificate_names(address.ip(), env.hostname());
     names.extend([advertised.to_string(), settings.services.first_address().to_string()]);
     let pki_dir = settings.data_dir.join("pki");
     let pki = Pki::open_or_create(&pki_dir, env.now_seconds(), &names)?;
@@ -180,7 +180,10 @@ async fn serve(settings: Settings) -> Result<()> {
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     let bound = server.address().context("the listening socket has no address")?;
-    api.advertise(Advertised { address: SocketAddr::new(advertised, bound.port()), host: host_name() });
+    api.advertise(Advertised {
+        address: SocketAddr::new(advertised, bound.port()),
+        host: env.hostname().to_owned(),
+    });
     // Only now: a server that finds its port taken must leave the file of the one that runs there.
     kubeconfig::clear(&settings.kubeconfig)?;
     let copy = kubeconfig::copy_path(&settings.data_dir);
@@ -206,7 +209,7 @@ async fn serve(settings: Settings) -> Result<()> {
     kubeconfig::write(&copy, &pki.admin_kubeconfig(&url))?;
     kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
     let serving = env.spawn("server", server.run());
-    let plane = loops::start(&env, &api, &settings.loops, settings.store.is_shared(), &host_name());
+    let plane = loops::start(&env, &api, &settings.loops, settings.store.is_shared(), env.hostname());
     announce(&settings, &url);
 
     let path = settings.kubeconfig.clone();
@@ -248,23 +251,13 @@ async fn serve(settings: Settings) -> Result<()> {
 }
 
 /// What the serving certificate must be valid for, beside the usual names.
-fn certificate_names(listen: IpAddr) -> Vec<String> {
+fn certificate_names(listen: IpAddr, host: &str) -> Vec<String> {
     let mut names = Vec::new();
     if !listen.is_unspecified() {
         names.push(listen.to_string());
     }
-    let host = host_name();
-    if !host.is_empty() {
-        names.push(host);
-    }
+    names.push(host.to_owned());
     names
-}
-
-/// What the machine is called; empty when it has no name.
-fn host_name() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = host.trim();
-    if host == "(none)" { String::new() } else { host.to_owned() }
 }
 
 /// An address clients on this machine can use.

@@ -3,9 +3,7 @@
 //! It is written now and then and at the end, never ahead: etcd has certainly been there. So a healthy etcd is never
 //! refused, and what is not noticed is a step back by less than the last few seconds before a crash of ours.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -54,7 +52,7 @@ impl Mark {
         if *written == Some(served) {
             return;
         }
-        match replace(&self.path, encode(served).as_bytes()) {
+        match env::file::replace(&self.path, encode(served).as_bytes(), 0o600) {
             Ok(()) => *written = Some(served),
             Err(error) => {
                 tracing::warn!(path = %self.path.display(), %error, "the last revision could not be noted")
@@ -73,19 +71,6 @@ fn parse(text: &str) -> Option<Served> {
     let revision = lines.next()?.strip_prefix("revision ")?.parse().ok()?;
     let served = Served { cluster, revision };
     (encode(served) == text).then_some(served)
-}
-
-/// Afterwards it is there, whole and durable, or as it was.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    match path.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -362,16 +362,16 @@ const fn empty_segment_bytes() -> u64 {
 /// further error. So unless the last user closed the store properly, what was read is written once more, to
 /// a new file with an fsync of its own; that also cuts off a torn end (and unused space) without touching the original.
 fn rewrite(path: &Path, bytes: u64) -> io::Result<()> {
-    let (mut file, temporary) = directory::temporary(path)?;
-    let copied = io::copy(&mut io::Read::take(File::open(path)?, bytes), &mut file)?;
+    let mut new = directory::beside(path)?;
+    let copied = io::copy(&mut io::Read::take(File::open(path)?, bytes), new.file())?;
     if copied != bytes {
         return Err(io::Error::new(
             io::ErrorKind::UnexpectedEof,
             "the file became shorter while it was read",
         ));
     }
-    file.write_all(&frame::padding(bytes))?;
-    directory::replace(&file, &temporary, path)
+    new.file().write_all(&frame::padding(bytes))?;
+    new.replace()
 }
 
 impl read::Chain {

@@ -30,7 +30,7 @@ pub fn service_account_key(dir: &Path) -> Result<SigningKey, PkiError> {
         None => {
             let pkcs8 = SigningKey::generate_pkcs8().map_err(damaged)?;
             let text = pem::encode(pem::PRIVATE_KEY, &pkcs8);
-            files::create_new(&path, text.as_bytes(), KEY_MODE).map_err(file("write", &path))?;
+            files::create(&path, text.as_bytes(), KEY_MODE).map_err(file("write", &path))?;
             SigningKey::from_pkcs8(&pkcs8).map_err(damaged)?
         }
     };

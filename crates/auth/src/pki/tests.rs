@@ -125,7 +125,8 @@ fn a_lone_key_gets_its_certificate() {
     let second = open(dir.path(), NOW + 1).expect("signed again");
     assert_eq!(first.serving().key, second.serving().key);
     // The same authority key: what it signed before is still good.
-    let user = crate::x509::authenticate(&first.admin().chain(), &second.client_ca(), NOW + 1).expect("good");
+    let user =
+        crate::x509::authenticate(&first.admin().chain(), &second.client_ca(), NOW + 1).expect("good").user;
     assert_eq!(user.groups, [groups::MASTERS]);
 }
 

@@ -26,7 +26,7 @@ fn all_groups_survive() {
     let (_dir, pki) = pki();
     let wanted = groups(&["z", "a", "gruppe ü", "a"]);
     let jane = pki.issue_client("jane", &wanted, DAY, NOW).expect("signed");
-    let found = authenticate_until(&jane.chain(), &pki.client_ca(), NOW).expect("good");
+    let found = authenticate(&jane.chain(), &pki.client_ca(), NOW).expect("good");
     assert_eq!(found.user.name, "jane");
     assert_eq!(found.user.groups, wanted);
     assert_eq!(found.not_after, NOW + DAY);
@@ -37,7 +37,7 @@ fn all_groups_survive() {
 fn bad_certificates_are_refused_for_what_they_are() {
     let ((_dir, pki), (_other_dir, other)) = (pki(), self::pki());
     let ca = pki.client_ca();
-    let ask = |identity: &Identity, now| authenticate(&identity.chain(), &ca, now).map(|u| u.name);
+    let ask = |identity: &Identity, now| authenticate(&identity.chain(), &ca, now).map(|a| a.user.name);
     let jane = pki.issue_client("jane", &[], DAY, NOW).expect("signed");
     assert_eq!(ask(&jane, NOW), Ok("jane".into()));
     assert_eq!(ask(&jane, NOW + DAY + 5), Err(X509Error::Expired(5)));
@@ -133,7 +133,7 @@ fn a_handshake_brings_the_certificate_to_us() {
     let jane = pki.issue_client("jane", &groups(&["devs", "ops"]), DAY, NOW).expect("signed");
     for tls12 in [false, true] {
         let chain = handshake(&pki, Some(&jane), tls12).expect("handshake").expect("a certificate");
-        let user = authenticate(&chain, &pki.client_ca(), NOW).expect("good");
+        let user = authenticate(&chain, &pki.client_ca(), NOW).expect("good").user;
         assert_eq!((user.name.as_str(), user.groups.len()), ("jane", 2));
         assert_eq!(handshake(&pki, None, tls12).expect("handshake"), None);
         // A stranger's certificate does not break the handshake; we answer 401 afterwards.

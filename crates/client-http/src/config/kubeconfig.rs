@@ -1,6 +1,7 @@
-//! Reads a kubeconfig (YAML or JSON): the server and the credentials of its current context.
+//! Reads a kubeconfig (YAML or JSON), or several that count as one: the server and the credentials of the current context.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,27 +19,76 @@ const MAX_BYTES: u64 = 4 << 20;
 type Problem = String;
 
 pub fn load(path: &Path) -> Result<Config, ConfigError> {
-    let read_error = |source| ConfigError::Read { path: path.to_path_buf(), source };
     let problem = |problem| ConfigError::Kubeconfig { path: path.to_path_buf(), problem };
-    if std::fs::metadata(path).map_err(read_error)?.len() > MAX_BYTES {
-        return Err(problem(format!("it is larger than {} MiB", MAX_BYTES >> 20)));
+    choose(&[File::open(path)?]).map_err(problem)
+}
+
+/// The files of a list such as `KUBECONFIG`, merged as kubectl does: the first that sets a value, or has an entry of a name, wins, and its entry counts
+/// whole. Those that are missing are left out; `None`: all are.
+pub fn load_list(list: &OsStr) -> Result<Option<Config>, ConfigError> {
+    let (mut files, mut paths) = (Vec::new(), Vec::new());
+    for path in std::env::split_paths(list) {
+        if path.as_os_str().is_empty() || paths.contains(&path) {
+            continue;
+        }
+        match File::open(&path) {
+            Ok(file) => files.push(file),
+            Err(ConfigError::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        paths.push(path);
     }
-    let text = std::fs::read(path).map_err(read_error)?;
-    read(&text, path.parent().unwrap_or(Path::new(""))).map_err(problem)
+    if files.is_empty() {
+        return Ok(None);
+    }
+    // They came out of such a list, so they go into one.
+    let together = || std::env::join_paths(&paths).map(PathBuf::from).unwrap_or_default();
+    choose(&files).map(Some).map_err(|problem| ConfigError::Kubeconfig { path: together(), problem })
 }
 
 /// `folder`: where files with relative names are.
 pub fn read(text: &[u8], folder: &Path) -> Result<Config, Problem> {
-    let root = codec::yaml::parse(text).map_err(|error| format!("it is neither YAML nor JSON: {error}"))?;
-    let context_name = text_of(&root, "current-context")
+    choose(&[File::parse(text, folder)?])
+}
+
+struct File {
+    root: Value,
+    /// Where the files it names are, unless they say more.
+    folder: PathBuf,
+}
+
+impl File {
+    fn open(path: &Path) -> Result<File, ConfigError> {
+        let read_error = |source| ConfigError::Read { path: path.to_path_buf(), source };
+        let problem = |problem| ConfigError::Kubeconfig { path: path.to_path_buf(), problem };
+        if std::fs::metadata(path).map_err(read_error)?.len() > MAX_BYTES {
+            return Err(problem(format!("it is larger than {} MiB", MAX_BYTES >> 20)));
+        }
+        let text = std::fs::read(path).map_err(read_error)?;
+        File::parse(&text, path.parent().unwrap_or(Path::new(""))).map_err(problem)
+    }
+
+    fn parse(text: &[u8], folder: &Path) -> Result<File, Problem> {
+        let root =
+            codec::yaml::parse(text).map_err(|error| format!("it is neither YAML nor JSON: {error}"))?;
+        Ok(File { root, folder: folder.to_owned() })
+    }
+}
+
+fn choose(files: &[File]) -> Result<Config, Problem> {
+    let context_name = files
+        .iter()
+        .find_map(|file| text_of(&file.root, "current-context"))
         .ok_or("it has no current-context; set one with `kubectl config use-context NAME`")?;
-    let context = named(&root, "contexts", context_name, "context")?;
+    let (context, _) = named(files, "contexts", context_name, "context")?;
     let cluster_name = text_of(context, "cluster").ok_or("its current context names no cluster")?;
-    let cluster = named(&root, "clusters", cluster_name, "cluster")?;
+    let (cluster, cluster_folder) = named(files, "clusters", cluster_name, "cluster")?;
     let nobody = Value::map();
-    let user = match text_of(context, "user") {
-        Some(name) => named(&root, "users", name, "user")?,
-        None => &nobody,
+    let (user, folder) = match text_of(context, "user") {
+        Some(name) => named(files, "users", name, "user")?,
+        None => (&nobody, cluster_folder),
     };
     if let Some(provider) = user.get("auth-provider").filter(|provider| !provider.is_null()) {
         let name = text_of(provider, "name").unwrap_or("");
@@ -53,7 +103,7 @@ pub fn read(text: &[u8], folder: &Path) -> Result<Config, Problem> {
         ));
     }
     let proxy = text_of(cluster, "proxy-url").map(Proxy::parse).transpose()?;
-    let authority_pem = pem(cluster, "certificate-authority", folder)?;
+    let authority_pem = pem(cluster, "certificate-authority", cluster_folder)?;
     let skip_verify = cluster.get("insecure-skip-tls-verify").and_then(Value::as_bool).unwrap_or(false);
     if skip_verify && authority_pem.is_some() {
         return Err("its cluster has a certificate-authority and insecure-skip-tls-verify; use one of them"
@@ -153,13 +203,21 @@ fn pem(value: &Value, key: &str, folder: &Path) -> Result<Option<Vec<u8>>, Probl
     std::fs::read(&path).map(Some).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// `list: [{name: NAME, FIELD: ...}]`: what stands in the field of the entry of that name.
-fn named<'a>(root: &'a Value, list: &str, name: &str, field: &str) -> Result<&'a Value, Problem> {
-    let entries =
-        root.get(list).and_then(Value::as_list).ok_or_else(|| format!("it has no list of {list}"))?;
-    entries
-        .iter()
-        .find(|entry| entry.str_at(&["name"]) == Some(name))
-        .and_then(|entry| entry.get(field))
+/// `list: [{name: NAME, FIELD: ...}]`: what stands in the field of the first entry of that name, and the folder of its file.
+fn named<'a>(
+    files: &'a [File],
+    list: &str,
+    name: &str,
+    field: &str,
+) -> Result<(&'a Value, &'a Path), Problem> {
+    let lists = files.iter().filter_map(|file| Some((file.root.get(list)?.as_list()?, &*file.folder)));
+    let mut lists = lists.peekable();
+    if lists.peek().is_none() {
+        return Err(format!("it has no list of {list}"));
+    }
+    lists
+        .flat_map(|(entries, folder)| entries.iter().map(move |entry| (entry, folder)))
+        .find(|(entry, _)| entry.str_at(&["name"]) == Some(name))
+        .and_then(|(entry, folder)| Some((entry.get(field)?, folder)))
         .ok_or_else(|| format!("it names the {field} {name:?}, but has none of that name under {list}"))
 }

@@ -49,6 +49,64 @@ fn files_are_looked_for_beside_the_kubeconfig() {
     assert_eq!(config.credentials, Credentials::TokenFile(folder.path().join("token")));
 }
 
+/// `KUBECONFIG` of files in a folder, and what is made of them.
+fn infer(folder: &Path, names: &[&str]) -> Result<Config, String> {
+    let list = std::env::join_paths(names.iter().map(|name| folder.join(name))).unwrap();
+    let nowhere = || Err(ConfigError::NotInCluster("no pod".to_owned()));
+    infer_from(&list, nowhere).map_err(|error| error.to_string())
+}
+
+#[test]
+fn several_kubeconfigs_count_as_one_and_the_first_to_say_something_wins() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path();
+    for (name, text) in [
+        ("empty", ""),
+        // No cluster of its own, and a user of whom nothing is taken from later files.
+        (
+            "one",
+            "current-context: here\ncontexts:\n- name: here\n  context: {cluster: c, user: u, namespace: first}\n\
+             users:\n- name: u\n  user: {tokenFile: token}\n",
+        ),
+        (
+            "two/config",
+            &text("{server: 'https://second', certificate-authority: ca.pem}", "{token: second, as: jane}"),
+        ),
+        ("three", &text("{server: 'https://third'}", "{token: third}")),
+    ] {
+        let path = folder.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    std::fs::write(folder.join("token"), "t").unwrap();
+    std::fs::write(folder.join("two/ca.pem"), "authority").unwrap();
+    let config = infer(folder, &["missing", "empty", "one", "two/config", "one", "three"]).unwrap();
+    assert_eq!((config.server.as_str(), config.namespace.as_str()), ("https://second", "first"));
+    // Each file's relative names are beside it.
+    assert_eq!(config.authority_pem.as_deref(), Some(&b"authority"[..]));
+    assert_eq!(config.credentials, Credentials::TokenFile(folder.join("token")));
+    assert!(config.impersonate.is_none(), "an entry counts whole");
+    assert_eq!(infer(folder, &["three", "two/config"]).unwrap().server, "https://third");
+}
+
+#[test]
+fn kubeconfigs_that_do_not_do_are_named_and_missing_ones_leave_the_pod() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path();
+    std::fs::write(folder.join("one"), "current-context: here\n").unwrap();
+    std::fs::write(folder.join("two"), "contexts: []\n").unwrap();
+    std::fs::write(folder.join("broken"), "a: [").unwrap();
+    let error = infer(folder, &["one", "two"]).err().unwrap();
+    assert!(error.contains("/one:") && error.contains("/two does not do: it names the context"), "{error}");
+    let error = infer(folder, &["one", "broken"]).err().unwrap();
+    assert!(error.contains("/broken does not do: it is neither YAML nor JSON"), "{error}");
+    let error = infer(folder, &["missing", "other"]).err().unwrap();
+    assert!(error.contains("/missing, or run in a pod (") && error.contains("no pod"), "{error}");
+    let list = folder.join("missing").into_os_string();
+    let pod = || Ok(Config { server: "https://pod".to_owned(), ..Config::default() });
+    assert_eq!(infer_from(&list, pod).unwrap().server, "https://pod");
+}
+
 #[test]
 fn a_plugin_with_a_path_is_looked_for_beside_the_kubeconfig_and_one_without_is_not() {
     let read = |exec: &str| {

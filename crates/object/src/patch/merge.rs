@@ -1,5 +1,6 @@
 //! JSON merge patch (RFC 7386): maps merge, null removes, everything else is replaced.
 
+use super::discard_nulls;
 use super::entries::Entries;
 use crate::{Map, Status, Value, deep, discard};
 
@@ -21,7 +22,7 @@ pub fn apply(doc: &mut Value, patch: Value) -> Result<(), Status> {
         Value::Map(doc) => merge_maps(doc, patch),
         other => {
             let mut patch = Value::Map(patch);
-            prune_nulls(&mut patch);
+            discard_nulls(&mut patch);
             *other = patch;
         }
     }
@@ -40,7 +41,7 @@ fn merge_maps(doc: &mut Map, patch: Map) {
             (Some(Value::Map(old)), Value::Map(new)) => deep(|| merge_maps(old, new)),
             (Some(slot @ Value::Map(_)), new) => *slot = new,
             (_, mut new) => {
-                prune_nulls(&mut new);
+                discard_nulls(&mut new);
                 entries.set(name, new);
             }
         }
@@ -48,19 +49,6 @@ fn merge_maps(doc: &mut Map, patch: Map) {
     *doc = entries.close();
     // Go writes the merged map by name; refusals show it so, and name unknown fields in that order.
     doc.entries_mut().sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
-}
-
-fn prune_nulls(value: &mut Value) {
-    match value {
-        Value::Map(map) => deep(|| {
-            map.retain(|_, value| {
-                prune_nulls(value);
-                !value.is_null()
-            })
-        }),
-        Value::List(list) => deep(|| list.iter_mut().for_each(prune_nulls)),
-        _ => {}
-    }
 }
 
 #[cfg(test)]

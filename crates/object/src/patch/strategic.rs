@@ -17,6 +17,7 @@ mod tests;
 
 use catalog::{Field, Name, PatchRule, Schema, Shape, StructType, TypeId};
 
+use super::discard_nulls;
 use super::entries::Entries;
 use super::words::{print, print_as_text, type_name};
 use crate::{Map, Status, Value, deep, discard, quote};
@@ -210,20 +211,6 @@ fn retain_keys(original: &mut Entries, mut patch: Entries) -> Result<Map, Status
 fn target<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     let (before, after) = name.split_once('/')?;
     (before == prefix).then_some(after)
-}
-
-/// Nulls in maps mean "remove"; where there is nothing to remove they mean nothing.
-fn discard_nulls(value: &mut Value) {
-    match value {
-        Value::Map(map) => deep(|| {
-            map.retain(|_, value| {
-                discard_nulls(value);
-                !value.is_null()
-            })
-        }),
-        Value::List(list) => deep(|| list.iter_mut().for_each(discard_nulls)),
-        _ => {}
-    }
 }
 
 /// The value without maps that carry `$patch`; `None` when it is one itself.

@@ -174,7 +174,7 @@ async fn a_note_that_cannot_be_written_does_not_end_a_store_that_loads_anew() {
     write(&engine, 50).await;
     engine.close().await;
     // What the note says is of the first etcd, and stays so.
-    std::fs::create_dir(home.path().join("mark.tmp")).unwrap();
+    std::fs::create_dir(home.path().join(format!("mark.{}.tmp", std::process::id()))).unwrap();
     let proxy = Proxy::to(other.port()).await;
     let (engine, state) = open(proxy.endpoint(), &mark).await.unwrap();
     write(&engine, 1).await;

@@ -5,7 +5,6 @@
 //! ```
 //! Frames are those of a snapshot, so a flipped byte anywhere refuses the whole of it.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -91,14 +90,7 @@ fn unsaved(error: OpenError) -> OpenError {
 impl Backup {
     /// Puts it into a file that only its owner may read; it is there whole and durable, or not at all. Its size.
     pub fn write(&self, path: &Path) -> Result<u64, OpenError> {
-        // So that it has a parent, whose names can be made durable.
-        let path = std::path::absolute(path).map_err(|e| OpenError::io(path, e))?;
-        // An interrupted one may lie there with anybody's rights.
-        match std::fs::remove_file(directory::temporary_name(&path)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(OpenError::io(&path, error)),
-            _ => {}
-        }
-        let mut out = Out::create(&path).map_err(|e| OpenError::io(&path, e))?;
+        let mut out = Out::create(path).map_err(|e| OpenError::io(path, e))?;
         record::encode_start(&mut out.buffer, MAGIC, self.revision);
         for file in &self.files {
             record::encode_file(&mut out.buffer, file);

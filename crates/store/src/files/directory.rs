@@ -1,9 +1,11 @@
 //! The data directory: made, locked, and of a known format. Files appear in it whole or not at all.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use env::file::New;
 
 use super::{FORMAT, OpenError};
 use crate::contract::Revision;
@@ -11,6 +13,8 @@ use crate::contract::Revision;
 pub(super) const FORMAT_FILE: &str = "FORMAT";
 pub(super) const LOCK_FILE: &str = "LOCK";
 const CLOSED: &str = "closed";
+/// What is stored may be secret.
+const MODE: u32 = 0o600;
 
 /// What a file of the directory is, by its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,31 +93,14 @@ fn classify(name: &str) -> Name {
     name.strip_prefix("snapshot-").and_then(revision).map_or(Name::Other, Name::Snapshot)
 }
 
-/// A new, empty file beside `path`, to be filled and then put in its place with [`replace`].
-pub(super) fn temporary(path: &Path) -> io::Result<(File, PathBuf)> {
-    let temporary = temporary_name(path);
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    Ok((file, temporary))
-}
-
-pub(super) fn temporary_name(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    PathBuf::from(name)
-}
-
-/// Makes a temporary file durable, then gives it its name, durably.
-pub(super) fn replace(file: &File, temporary: &Path, path: &Path) -> io::Result<()> {
-    file.sync_all()?;
-    std::fs::rename(temporary, path)?;
-    sync(path.parent().expect("all our files are in the data directory"))
+/// A new, empty file beside `path` for its owner only, to be filled and put in its place.
+pub(super) fn beside(path: &Path) -> io::Result<New> {
+    New::beside(path, MODE)
 }
 
 /// Writes a small file: afterwards it is there, whole and durable, or as it was.
 pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
-    let (mut file, temporary) = temporary(path)?;
-    file.write_all(content)?;
-    replace(&file, &temporary, path)
+    env::file::replace(path, content, MODE)
 }
 
 /// The file, also under a name that nothing reads or deletes.
@@ -124,10 +111,10 @@ pub(super) fn keep_damaged(path: &Path) -> Result<PathBuf, OpenError> {
         // A repair that was interrupted kept it.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         // A file system without links.
-        Err(_) => temporary(&kept)
-            .and_then(|(mut file, temporary)| {
-                io::copy(&mut File::open(path)?, &mut file)?;
-                replace(&file, &temporary, &kept)
+        Err(_) => beside(&kept)
+            .and_then(|mut new| {
+                io::copy(&mut File::open(path)?, new.file())?;
+                new.replace()
             })
             .map_err(|e| OpenError::io(&kept, e))?,
     }
@@ -167,7 +154,7 @@ impl Lock {
             .write(true)
             .create(true)
             .truncate(false)
-            .mode(0o600)
+            .mode(MODE)
             .open(&path)
             .map_err(|e| OpenError::io(&path, e))?;
         let locked = file.try_lock();

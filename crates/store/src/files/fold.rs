@@ -62,11 +62,10 @@ impl Fold {
     pub(super) fn run(self) {
         match self.fold() {
             Ok(entries) => tracing::info!(revision = self.target.0, entries, "snapshot written"),
-            Err(FoldError::Cancelled) => self.discard(),
+            Err(FoldError::Cancelled) => {}
             // The log has room left, so the store goes on; the next attempt comes when the log has grown again.
             Err(FoldError::Open(error @ OpenError::Full { .. })) => {
                 tracing::error!(%error, "no snapshot could be written");
-                self.discard();
             }
             Err(FoldError::Open(error)) => {
                 let why = format!("a snapshot could not be written: {error}");
@@ -170,12 +169,6 @@ impl Fold {
 
     fn check_cancelled(&self) -> Result<(), FoldError> {
         if self.cancelled.load(Ordering::Relaxed) { Err(FoldError::Cancelled) } else { Ok(()) }
-    }
-
-    fn discard(&self) {
-        let path = directory::temporary_name(&directory::snapshot(&self.dir, self.target));
-        // Whatever stays behind is deleted at the next start.
-        let _ = std::fs::remove_file(path);
     }
 }
 

@@ -1,8 +1,9 @@
 //! A snapshot (or a backup) being written: in pieces, beside its place, and put there when it is whole and durable.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+use env::file::New;
 
 use super::{OpenError, directory, record};
 use crate::contract::Revision;
@@ -14,8 +15,7 @@ const CHUNK: usize = 1 << 20;
 const SYNC_EVERY: usize = 4 << 20;
 
 pub(super) struct Out {
-    file: File,
-    temporary: PathBuf,
+    new: New,
     path: PathBuf,
     /// What is encoded here is written with the next piece.
     pub buffer: Vec<u8>,
@@ -27,9 +27,9 @@ pub(super) struct Out {
 
 impl Out {
     pub(super) fn create(path: &Path) -> io::Result<Out> {
-        let (file, temporary) = directory::temporary(path)?;
+        let new = directory::beside(path)?;
         let buffer = Vec::with_capacity(CHUNK + (64 << 10));
-        Ok(Out { file, temporary, path: path.to_owned(), buffer, unsynced: 0, bytes: 0, count: 0 })
+        Ok(Out { new, path: path.to_owned(), buffer, unsynced: 0, bytes: 0, count: 0 })
     }
 
     pub(super) fn put(
@@ -45,15 +45,15 @@ impl Out {
     }
 
     fn flush(&mut self) -> Result<(), OpenError> {
-        let written = self.file.write_all(&self.buffer).and_then(|()| {
+        let written = self.new.file().write_all(&self.buffer).and_then(|()| {
             self.unsynced += self.buffer.len();
             if self.unsynced < SYNC_EVERY {
                 return Ok(());
             }
             self.unsynced = 0;
-            self.file.sync_data()
+            self.new.file().sync_data()
         });
-        written.map_err(|e| OpenError::io(&self.temporary, e))?;
+        written.map_err(|e| OpenError::io(self.new.temporary(), e))?;
         self.bytes += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
@@ -63,8 +63,7 @@ impl Out {
     pub(super) fn finish(mut self) -> Result<u64, OpenError> {
         record::encode_last(&mut self.buffer, self.count);
         self.flush()?;
-        directory::replace(&self.file, &self.temporary, &self.path)
-            .map_err(|e| OpenError::io(&self.path, e))?;
+        self.new.replace().map_err(|e| OpenError::io(&self.path, e))?;
         Ok(self.bytes)
     }
 }

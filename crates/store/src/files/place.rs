@@ -40,10 +40,7 @@ impl Place {
         match write(&path, "") {
             Ok(()) => {}
             // The old one still holds, and a full disk must not keep a store from being read.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && !self.copied => {
-                let _ = std::fs::remove_file(directory::temporary_name(&path));
-                return Ok(());
-            }
+            Err(error) if error.kind() == io::ErrorKind::StorageFull && !self.copied => return Ok(()),
             Err(error) => return Err(OpenError::io(&path, error)),
         }
         for old in &self.found {
@@ -55,10 +52,10 @@ impl Place {
 
 /// A file that says `head` and where it lies.
 pub(super) fn write(path: &Path, head: &str) -> io::Result<()> {
-    let (mut file, temporary) = directory::temporary(path)?;
-    let (inode, born) = identity(&file.metadata()?);
-    file.write_all(checked(format!("{head}inode {inode}\nborn {born}\n")).as_bytes())?;
-    directory::replace(&file, &temporary, path)
+    let mut new = directory::beside(path)?;
+    let (inode, born) = identity(&new.file().metadata()?);
+    new.file().write_all(checked(format!("{head}inode {inode}\nborn {born}\n")).as_bytes())?;
+    new.replace()
 }
 
 /// One that cannot be read is as good as a copy: moving on is always safe.

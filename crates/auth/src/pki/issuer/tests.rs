@@ -45,7 +45,7 @@ fn what_is_issued_proves_who_the_request_named() {
         let request = parse(pem);
         let issued = issuer.issue(&request, &["digital signature", "client auth"], DAY, NOW).expect("signed");
         let chain = certificates_from_pem(issued.as_bytes()).expect("PEM");
-        let user = authenticate(&chain, &issuer.client_ca(), NOW).expect("good");
+        let user = authenticate(&chain, &issuer.client_ca(), NOW).expect("good").user;
         assert_eq!(
             (user.name.as_str(), &user.groups[..request.organizations().len()]),
             ("jane", &request.organizations().iter().map(|o| (*o).to_owned()).collect::<Vec<_>>()[..])

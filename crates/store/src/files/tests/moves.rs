@@ -205,7 +205,7 @@ fn an_interrupted_move_is_finished() {
     let stages: [Stage<'_>; 5] = [
         ("announced", &|_| {}),
         ("half a snapshot", &|dir| {
-            std::fs::write(directory::temporary_name(&directory::snapshot(dir, goal)), "half").unwrap()
+            std::fs::write(directory::snapshot(dir, goal).with_extension("7.tmp"), "half").unwrap()
         }),
         ("a snapshot", &|dir| {
             let manifest = Manifest::read(dir).unwrap();

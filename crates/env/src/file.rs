@@ -1,0 +1,172 @@
+//! Files that are there whole, durable and with the right mode, or as they were: made beside their place, then put there.
+//!
+//! ```text
+//! New::beside(path, mode) ── PATH.PID.tmp ── write ── fsync ── rename ── fsync of the folder ── path
+//! ```
+//! What is written may be secret. So the temporary file is always a new one: whatever lies under its name, such as a link somebody
+//! laid there or a leftover that others may read, is removed, never opened.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Replaces a file: after a crash the old content is there, or the new one.
+pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut new = New::beside(path, mode)?;
+    new.file().write_all(content)?;
+    new.replace()
+}
+
+/// Writes a file that must not exist yet: of two programs that start at the same time one is told `AlreadyExists`. Its name
+/// is durable once the folder is ([`sync_folder_of`], or a [`replace`] beside it), so that several new files share that fsync.
+pub fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let mut new = New::beside(path, mode)?;
+    new.file().write_all(content)?;
+    new.create()
+}
+
+/// A file on its way to its place. Dropped before it is there, it is deleted.
+///
+/// One process writes a path in one place at a time; two processes never share a temporary file.
+#[must_use = "it gets its name with `replace`"]
+pub struct New {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl New {
+    /// An empty file beside `path`, with that mode (less what the process's mask takes).
+    pub fn beside(path: &Path, mode: u32) -> io::Result<New> {
+        let temporary = temporary(path);
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                let what = format!("{} is in the way and cannot be removed: {error}", temporary.display());
+                return Err(io::Error::new(error.kind(), what));
+            }
+            _ => {}
+        }
+        let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
+        Ok(New { file, temporary, path: path.to_owned() })
+    }
+
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Where it is until it gets its name.
+    pub fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Durable, and in its place, durably; what was there is gone.
+    pub fn replace(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        fs::rename(&self.temporary, &self.path)?;
+        sync_folder_of(&self.path)
+    }
+
+    /// Durable, and in its place if nothing is there.
+    fn create(self) -> io::Result<()> {
+        self.file.sync_all()?;
+        match fs::hard_link(&self.temporary, &self.path) {
+            // File systems without links: nearly as good.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !self.path.exists() => {
+                fs::rename(&self.temporary, &self.path)
+            }
+            linked => linked,
+        }
+    }
+}
+
+impl Drop for New {
+    fn drop(&mut self) {
+        // In its place it has no such name any more, or one too many. What cannot be removed now is when the path is next written.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+/// Names in a folder are only durable once the folder is.
+pub fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+/// Ends in `.tmp`, by which leftovers are known.
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = entries.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_link_laid_under_the_temporary_name_is_not_followed() {
+        let home = tempfile::tempdir().unwrap();
+        let (path, victim) = (home.path().join("secret"), home.path().join("victim"));
+        fs::write(&victim, "mine").unwrap();
+        symlink(&victim, temporary(&path)).unwrap();
+        replace(&path, b"key", 0o600).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"mine");
+        assert_eq!(fs::read(&path).unwrap(), b"key");
+        assert!(fs::symlink_metadata(&path).unwrap().is_file());
+        assert_eq!(names(home.path()), ["secret", "victim"]);
+    }
+
+    #[test]
+    fn a_leftover_that_others_may_read_lends_nobody_its_mode() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("secret");
+        for old in [&path, &temporary(&path)] {
+            fs::write(old, "longer than what follows").unwrap();
+            fs::set_permissions(old, fs::Permissions::from_mode(0o666)).unwrap();
+        }
+        replace(&path, b"key", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"key");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn what_is_given_up_leaves_everything_as_it_was() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("file");
+        replace(&path, b"old", 0o600).unwrap();
+        let mut new = New::beside(&path, 0o600).unwrap();
+        new.file().write_all(b"half").unwrap();
+        drop(new);
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(names(home.path()), ["file"]);
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_created_again() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("key");
+        create(&path, b"one", 0o600).unwrap();
+        assert_eq!(create(&path, b"other", 0o600).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(names(home.path()), ["key"]);
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("key");
+        fs::create_dir(temporary(&path)).unwrap();
+        let error = replace(&path, b"", 0o600).unwrap_err().to_string();
+        assert!(error.contains("is in the way") && error.contains(".tmp"), "{error}");
+    }
+}
