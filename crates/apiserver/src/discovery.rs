@@ -291,6 +291,7 @@ fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) 
     map.set("metadata", Value::map());
     map.set("items", items);
     let bytes = Bytes::from(views::encode_value(catalog, &Value::Map(map), encoding));
+    let bytes = if encoding == Encoding::Json { respond::line(bytes) } else { bytes };
     let digest = ring::digest::digest(&ring::digest::SHA256, &bytes);
     let tag: String = digest.as_ref().iter().map(|b| format!("{b:02X}")).collect();
     let tag = format!("\"{tag}\"");

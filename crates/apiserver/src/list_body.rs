@@ -25,7 +25,7 @@ pub struct ListFormat {
 }
 
 impl ListFormat {
-    pub const JSON: ListFormat = ListFormat { separator: b",", tail: b"]}" };
+    pub const JSON: ListFormat = ListFormat { separator: b",", tail: b"]}\n" };
     /// Each item carries its own tag and length.
     pub const PROTOBUF: ListFormat = ListFormat { separator: b"", tail: protobuf::LIST_TAIL };
 }

@@ -1,6 +1,6 @@
 //! The one place where results become HTTP answers.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use catalog::Catalog;
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
@@ -48,16 +48,30 @@ pub fn page_not_found() -> Answer {
 
 /// A tree in the encoding the client wants.
 pub fn value(catalog: &Catalog, code: u16, value: &Value, wanted: Wanted) -> Answer {
-    answer(code, wanted.content_type(), views::encode_value(catalog, value, wanted.encoding).into())
+    let mut bytes = views::encode_value(catalog, value, wanted.encoding);
+    if wanted.encoding == Encoding::Json {
+        bytes.push(b'\n');
+    }
+    answer(code, wanted.content_type(), bytes.into())
 }
 
 /// Encoded JSON in the encoding the client wants; JSON itself is passed on without a copy.
 pub fn encoded(catalog: &Catalog, code: u16, bytes: Bytes, wanted: Wanted) -> Answer {
     let body = match wanted.encoding {
-        Encoding::Json => bytes.into(),
+        Encoding::Json => line(bytes).into(),
         other => views::encode(catalog, &bytes, other).into(),
     };
     answer(code, wanted.content_type(), body)
+}
+
+/// JSON in one line ends with a newline, as Go's encoder writes it.
+pub fn line(bytes: Bytes) -> Bytes {
+    if bytes.ends_with(b"\n") {
+        return bytes;
+    }
+    let mut bytes = BytesMut::from(bytes);
+    bytes.extend_from_slice(b"\n");
+    bytes.freeze()
 }
 
 pub fn answer(code: u16, content_type: &'static str, body: Body) -> Answer {

@@ -45,9 +45,9 @@ pub fn served_body<'o>(catalog: &Catalog, resource: &Resource, obj: &'o Obj) -> 
     }
 }
 
-/// The object's body as the resource serves it, to hand over without a copy.
+/// The object's body as the resource serves it, to hand over without a copy. It ends with a newline, unless it had to be converted.
 pub fn shared_body(catalog: &Catalog, resource: &Resource, obj: &Arc<Obj>) -> Bytes {
-    converted(catalog, resource, obj).unwrap_or_else(|| obj.shared_body())
+    converted(catalog, resource, obj).unwrap_or_else(|| obj.shared_line())
 }
 
 /// The object as protobuf in its envelope, as the resource serves it: made once per revision, when somebody asks.

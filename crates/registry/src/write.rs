@@ -159,7 +159,7 @@ impl Registry {
         let storage = self.storage_of(request.resource)?;
         let (mut new, mut warnings) =
             decode::object(self.catalog(), request.resource, body, options.field_validation)?;
-        decode::check_place(request, &mut new)?;
+        decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         self.insert(request, storage, new, warnings, options).await
     }
@@ -172,11 +172,14 @@ impl Registry {
     ) -> Result<Written, Status> {
         let (mut new, mut warnings) =
             decode::object(self.catalog(), request.resource, body, options.field_validation)?;
-        decode::check_place(request, &mut new)?;
+        decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         let rules =
             ChangeRules { needs_version: true, names_uid: true, may_create: request.subresource.is_none() };
-        self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await
+        let written =
+            self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await;
+        // Whatever it was refused for, this was said before.
+        written.map_err(|status| status.after_warnings(warnings))
     }
 
     pub async fn patch(
@@ -198,7 +201,8 @@ impl Registry {
         self.change(request, rules, options, &mut |old| {
             let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
             kinds::defaults::apply(resource, &mut new);
-            decode::check_place(request, &mut new)?;
+            decode::check_place(request, &mut new)
+                .map_err(|status| status.after_warnings(messages.clone()))?;
             // Upstream says so as if an admission plugin had done it.
             messages.extend(kinds::dedup_owner_references(&mut new, true));
             Ok((new, messages))
@@ -375,7 +379,7 @@ impl Registry {
             if options.dry_run {
                 self.freshen().await?;
                 if !matches!(self.table().read(storage.id, &key), Ok(None)) {
-                    return Err(taken(&name));
+                    return Err(self.taken(storage, &key, taken(&name)).await.after_warnings(warnings));
                 }
                 // What is not stored gets no version; one the client sent stays, whatever it says.
                 let encoded = if named_version.is_empty() {
@@ -393,7 +397,8 @@ impl Registry {
                 && digits
                 && named_version.parse().is_ok_and(|version: u64| version > 0)
             {
-                return Err(Status::unknown("resourceVersion should not be set on objects to be created"));
+                let status = Status::unknown("resourceVersion should not be set on objects to be created");
+                return Err(status.after_warnings(warnings));
             }
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
             let value = bytes::Bytes::from(encoded);
@@ -409,7 +414,7 @@ impl Registry {
                 Err(CommitError::Conflict { key: lost }) if lost == key => {
                     names_tried += 1;
                     if !generated || names_tried >= GENERATED_NAME_TRIES {
-                        return Err(taken(&name));
+                        return Err(self.taken(storage, &key, taken(&name)).await.after_warnings(warnings));
                     }
                 }
                 // Something the object depends on changed meanwhile: look at it again, in turn.
@@ -451,6 +456,18 @@ impl Registry {
         effects.warnings.extend(kinds::warnings::of(storage, new, None, &context));
         self.admission.validate(&attempt, Some(new), effects)?;
         Ok(encoded)
+    }
+
+    /// The refusal of a name that is taken; it may be free soon, and then it says so.
+    async fn taken(&self, storage: &Storage, key: &str, status: Status) -> Status {
+        // The store may know what took it before the table does.
+        let _ = self.freshen().await;
+        match self.table().get(storage.id, key) {
+            Some(there) if there.deleting() => {
+                Status { message: format!("object is being deleted: {}", status.message), ..status }
+            }
+            _ => status,
+        }
     }
 
     /// Replaces the object the request names by what `verb` makes of it.
@@ -597,8 +614,7 @@ impl Registry {
         Ok(encoded)
     }
 
-    /// What `verb` makes of `old`, in the storage version, with the identity and version checks of an update;
-    /// and the old tree.
+    /// What `verb` makes of `old`, in the storage version; and the old tree.
     fn changed(
         &self,
         request: &Request<'_>,
@@ -616,7 +632,23 @@ impl Registry {
             verb(&served)?
         };
         old_tree.map_at(&["metadata"]).remove("resourceVersion");
-        convert::to_storage(request.resource, storage, &mut new)?;
+        match self.identified(request, storage, rules, old, &old_tree, &mut new) {
+            Ok(()) => Ok((new, old_tree, warnings)),
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
+    }
+
+    /// The checks of identity and version of an update, and what the server owns of the metadata.
+    fn identified(
+        &self,
+        request: &Request<'_>,
+        storage: &Storage,
+        rules: ChangeRules,
+        old: &Obj,
+        old_tree: &Value,
+        new: &mut Value,
+    ) -> Result<(), Status> {
+        convert::to_storage(request.resource, storage, new)?;
         let metadata = new.map_at(&["metadata"]);
         let version = match metadata.remove("resourceVersion") {
             Some(Value::Str(text)) => text,
@@ -661,7 +693,7 @@ impl Registry {
                 metadata.remove("generation");
             }
         }
-        Ok((new, old_tree, warnings))
+        Ok(())
     }
 
     /// Canonical form, validation, encoding.

@@ -23,7 +23,7 @@ use crate::scan::{Places, Span, scan};
 /// There is one per stored object, so every byte of the header counts (with its two counters it fills 64): what few
 /// objects have is in `extra`, and places that follow from others are not kept.
 pub struct Obj {
-    /// The body, and behind it the key: one allocation, and the table is ordered by what its objects hold.
+    /// The body, a newline, and behind it the key: one allocation, and the table is ordered by what its objects hold.
     text: Box<[u8]>,
     revision: Revision,
     /// Made with the object, or when first needed.
@@ -83,11 +83,11 @@ enum FieldText {
 }
 
 /// Keeps an object while its body is on its way to a client.
-struct SharedBody(Arc<Obj>);
+struct SharedLine(Arc<Obj>);
 
-impl AsRef<[u8]> for SharedBody {
+impl AsRef<[u8]> for SharedLine {
     fn as_ref(&self) -> &[u8] {
-        self.0.body()
+        &self.0.text[..self.0.body_len() + 1]
     }
 }
 
@@ -124,9 +124,9 @@ impl Obj {
         }
         let places = scan(value, &wanted).ok_or(NotAnObject)?;
         let (mut body, splice) = match revision {
-            Some(revision) => splice(value, &places, revision, key.len()),
+            Some(revision) => splice(value, &places, revision, 1 + key.len()),
             None => {
-                let mut body = Vec::with_capacity(value.len() + key.len());
+                let mut body = Vec::with_capacity(value.len() + 1 + key.len());
                 body.extend_from_slice(value);
                 (body, Span { start: value.len() as u32, len: 0 })
             }
@@ -171,6 +171,7 @@ impl Obj {
         if metadata_name != METADATA_NAME || places.type_meta.end() > u32::from(u16::MAX) {
             return Err(NotAnObject);
         }
+        body.push(b'\n');
         body.extend_from_slice(key.as_bytes());
         Ok(Obj {
             revision: revision.unwrap_or_default(),
@@ -202,11 +203,11 @@ impl Obj {
         &self.text[..self.body_len()]
     }
     fn body_len(&self) -> usize {
-        self.text.len() - usize::from(self.key_len)
+        self.text.len() - usize::from(self.key_len) - 1
     }
-    /// The body as a shared buffer, for an answer; nothing is copied.
-    pub fn shared_body(self: &Arc<Obj>) -> Bytes {
-        Bytes::from_owner(SharedBody(self.clone()))
+    /// The body and its newline as a shared buffer, for an answer; nothing is copied.
+    pub fn shared_line(self: &Arc<Obj>) -> Bytes {
+        Bytes::from_owner(SharedLine(self.clone()))
     }
     /// The body behind `{"kind":..,"apiVersion":..,`: list items of built-in types carry no type.
     pub fn body_after_type(&self) -> &[u8] {
@@ -251,7 +252,7 @@ impl Obj {
     }
     /// What the table is ordered by.
     pub fn key_bytes(&self) -> &[u8] {
-        &self.text[self.body_len()..]
+        &self.text[self.body_len() + 1..]
     }
     pub fn revision(&self) -> Revision {
         self.revision

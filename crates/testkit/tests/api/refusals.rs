@@ -298,3 +298,121 @@ async fn a_patch_of_a_scale_is_refused_as_any_other() {
     );
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_name_that_will_be_free_soon_is_refused_with_a_word_of_it() {
+    let cluster = TestCluster::simulated(320).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
+    cluster.post(maps, held.clone()).await.ok(201);
+    let exists = "configmaps \"held\" already exists";
+    assert_eq!(cluster.post(maps, held.clone()).await.ok(409)["message"], json!(exists));
+    cluster.delete(format!("{maps}/held")).await.ok(200);
+    for path in [maps.to_owned(), format!("{maps}?dryRun=All")] {
+        let refused = cluster.post(path, held.clone()).await.ok(409);
+        assert_eq!(refused["message"], json!(format!("object is being deleted: {exists}")));
+        assert_eq!(refused["reason"], json!("AlreadyExists"));
+    }
+    let namespaces = "/api/v1/namespaces";
+    let full = json!({"metadata": {"name": "full"}});
+    cluster.post(namespaces, full.clone()).await.ok(201);
+    cluster.delete(format!("{namespaces}/full")).await.ok(200);
+    let refused = cluster.post(namespaces, full).await.ok(409);
+    assert_eq!(refused["message"], json!("object is being deleted: namespaces \"full\" already exists"));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_warned_of_is_told_with_every_later_refusal() {
+    let cluster = TestCluster::simulated(321).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let body = |name: &str, version: &str| json!({"metadata": {"name": name, "resourceVersion": version}, "datas": {}});
+    cluster.post(maps, json!({"metadata": {"name": "there"}})).await.ok(201);
+    let unknown = ["299 - \"unknown field \\\"datas\\\"\""];
+    let warn = "fieldValidation=Warn";
+    for (method, path, body, code) in [
+        ("POST", format!("{maps}?{warn}"), body("there", ""), 409),
+        ("POST", format!("{maps}?{warn}&dryRun=All"), body("there", ""), 409),
+        ("POST", format!("{maps}?{warn}"), body("new", "5"), 500),
+        (
+            "POST",
+            format!("{maps}?{warn}"),
+            json!({"metadata": {"name": "x", "namespace": "other"}, "datas": {}}),
+            400,
+        ),
+        ("PUT", format!("{maps}/missing?{warn}"), body("missing", "5"), 404),
+        ("PUT", format!("{maps}/there?{warn}"), body("there", "1"), 409),
+        ("PUT", format!("{maps}/there?{warn}"), body("another", ""), 400),
+        ("PUT", format!("{maps}/there?{warn}"), json!({"datas": {}}), 400),
+    ] {
+        let reply = cluster.request(method, &path).typed("application/json", body.to_string()).send().await;
+        assert_eq!(reply.status, code, "{method} {path} {body}");
+        assert_eq!(reply.warnings(), unknown, "{method} {path} {body}");
+    }
+    for media in [MERGE, STRATEGIC] {
+        for (body, code) in [
+            (json!({"metadata": {"resourceVersion": "1"}, "datas": {"a": "b"}}), 409),
+            (json!({"metadata": {"name": "another"}, "datas": {"a": "b"}}), 400),
+        ] {
+            let reply = patch(&cluster, &format!("{maps}/there?{warn}"), media, &body).await;
+            assert_eq!((reply.status, reply.warnings().len()), (code, 1), "{media} {body}");
+        }
+    }
+    // What the kind itself warns of, too.
+    let services = "/api/v1/namespaces/default/services";
+    let service = json!({"metadata": {"name": "s"}, "spec": {"externalName": "x.example.com", "ports": [{"port": 80}]}});
+    assert_eq!(cluster.post(services, service.clone()).await.warnings().len(), 1);
+    let again = cluster.post(services, service).await;
+    assert_eq!((again.status, again.warnings().len()), (409, 1));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn json_in_one_line_ends_with_a_newline() {
+    let cluster = TestCluster::simulated(322).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let large = json!({"metadata": {"name": "large"}, "data": {"k": "x".repeat(100_000)}});
+    let created = cluster.post(maps, large).await;
+    assert!(created.bytes.ends_with(b"}\n"));
+    let scaler = json!({"metadata": {"name": "h"}, "spec": {"maxReplicas": 2,
+        "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}}});
+    let scalers = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    cluster.post(scalers, scaler).await.ok(201);
+    let get = |path: String, accept: &'static str| {
+        let cluster = &cluster;
+        async move { cluster.request("GET", path).header("accept", accept).send().await }
+    };
+    let json = "application/json";
+    let views = [
+        json,
+        "application/json;as=Table;g=meta.k8s.io;v=v1",
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+    ];
+    let objects = [format!("{maps}/large"), format!("{scalers}/h")];
+    for (path, view) in objects.iter().flat_map(|path| views.map(|view| (path, view))) {
+        let reply = get(path.clone(), view).await;
+        assert!(reply.status == 200 && reply.bytes.ends_with(b"}\n"), "{path} as {view}");
+        let pretty = get(format!("{path}?pretty=true"), view).await;
+        assert!(pretty.bytes.ends_with(b"\n}"), "{path} as {view}");
+    }
+    let discovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    for (path, accept) in [
+        (maps, json),
+        ("/api/v1/namespaces/default/secrets", json),
+        (scalers, json),
+        (maps, views[1]),
+        ("/api/v1/nosuch", json),
+        ("/api", json),
+        ("/api/v1", json),
+        ("/apis", json),
+        ("/apis", discovery),
+    ] {
+        let reply = get(path.to_owned(), accept).await;
+        let ends = reply.bytes.ends_with(b"}\n") && !reply.bytes.ends_with(b"\n\n");
+        assert!(ends, "{path} as {accept}: {}", String::from_utf8_lossy(&reply.bytes));
+    }
+    for path in ["/version", "/"] {
+        assert!(get(path.to_owned(), json).await.bytes.ends_with(b"\n}"), "{path}");
+    }
+    cluster.shutdown().await;
+}
