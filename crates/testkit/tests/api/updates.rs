@@ -200,6 +200,11 @@ async fn parts_that_say_nothing_are_treated_as_upstream_holds_them() {
     let refused = cluster.merge(format!("{pod}/resize"), json!({"spec": {"resources": {}}})).await.ok(422);
     let words = "Pod \"x\" is invalid: spec: Forbidden: only cpu and memory resources are mutable";
     assert_eq!(refused["message"], words);
+    let claims =
+        json!([{"op": "add", "path": "/spec/containers/0/resources/claims", "value": [{"name": "c"}]}]);
+    let refused = patch(&cluster, &format!("{pod}/resize"), JSON_PATCH, claims).await.ok(422);
+    let fields = refused["details"]["causes"].as_array().unwrap().iter().map(|cause| &cause["field"]);
+    assert_eq!(fields.collect::<Vec<_>>(), ["spec.containers[0].resources.claims[0]"]);
     // Not even an empty list of finalizers goes into a template of claims.
     let request = json!({"name": "r", "exactly": {"deviceClassName": "c"}});
     let spec = json!({"metadata": {"finalizers": []}, "spec": {"devices": {"requests": [request]}}});

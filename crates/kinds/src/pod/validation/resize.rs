@@ -7,6 +7,7 @@ use super::SPEC;
 use super::annotations::MIRROR;
 use crate::check::{Errors, Path, entries, items, member, text};
 use crate::equal::{Spot, same};
+use crate::strategy::map_mut;
 
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
@@ -57,7 +58,8 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
         for (i, (now, before)) in items(new, list).iter().zip(items(old, list)).enumerate() {
             let at = SPEC.child(list);
             check_removed(now, before, &at.index(i).child("resources"), errors);
-            let other_change = !container.same(Some(&without_compute(now)), Some(&without_compute(before)));
+            let other_change =
+                !container.same(Some(&without_claims(without_compute(now))), Some(&without_compute(before)));
             if list == "containers" {
                 if other_change {
                     errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
@@ -93,6 +95,14 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, errors: &mut Er
     if !Spot::of(storage, &["spec"]).same(Some(&rest(new)), Some(&rest(old))) {
         errors.forbidden(&SPEC, "only cpu and memory resources are mutable");
     }
+}
+
+/// Upstream makes the new resources of requests and limits alone: claims that came are not seen here.
+fn without_claims(mut container: Value) -> Value {
+    if let Some(resources) = map_mut(&mut container, &["resources"]) {
+        resources.remove("claims");
+    }
+    container
 }
 
 fn check_pod_level(new: &Value, old: &Value, errors: &mut Errors) {
