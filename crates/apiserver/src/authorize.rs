@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use admission::{Attempt, Effects, Operation, Plugin, Refusal};
+use admission::{Attempt, Effects, Operation, Plugin, Refusal, whole};
 use auth::{Attributes, Decision, Policy, UserInfo, groups, node, rbac};
 use catalog::StorageId;
 use codec::json;
@@ -85,7 +85,10 @@ impl Authorizer {
                 Some(Ok(_)) => {}
                 // Not loaded yet, too far behind, or the table was loaded anew: start over with all of them.
                 None | Some(Err(_)) => {
-                    self.load_all(&mut cursors);
+                    if self.load_all(&mut cursors).is_err() {
+                        // The rules stay as they were, and the next question tries again.
+                        return;
+                    }
                     break;
                 }
             }
@@ -99,11 +102,13 @@ impl Authorizer {
     }
 
     /// Reads all roles and bindings, and the places in their logs where changes go on.
-    fn load_all(&self, cursors: &mut [Option<Cursor>]) {
+    fn load_all(&self, cursors: &mut [Option<Cursor>]) -> Result<(), Status> {
         let mut fresh = Policy::new();
         for (storage, cursor) in self.storages.iter().zip(cursors.iter_mut()) {
             let everything = Selection::everything(Scope::All);
-            let Ok(page) = self.table.list(*storage, &everything, None, None, 0) else { continue };
+            // None until it is read: a half-read policy must not be taken for the whole.
+            *cursor = None;
+            let page = whole(&self.table, *storage, &everything)?;
             let kind = &self.table.catalog().storage(*storage).kind;
             for obj in page.items {
                 apply(&mut fresh, kind, &WatchEvent { kind: EventKind::Added, obj });
@@ -111,6 +116,7 @@ impl Authorizer {
             *cursor = self.table.watch_from(*storage, everything, page.revision).ok();
         }
         *self.policy.write() = fresh;
+        Ok(())
     }
 }
 
