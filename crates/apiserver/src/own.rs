@@ -1,4 +1,4 @@
-//! How the loops of this crate read and write, and as whom (ADR 7).
+//! How the loops of this crate read and write, and as whom (ADR 9).
 //!
 //! ```text
 //! aggregation, quotas, certificates, ServiceCIDRs   Own::controller   the account and the role upstream's loop has

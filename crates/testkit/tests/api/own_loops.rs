@@ -232,8 +232,8 @@ async fn a_deletion_that_lost_over_a_side_object_waits_for_its_turn() {
     store.fail(&ports, vec![CommitError::Conflict { key: ports.as_str().into() }]);
     let path = format!("{SERVICES}/web");
     let turn = cluster.api().registry().turn(&ports).await;
-    let wait = cluster.env().timeout(Duration::from_secs(60), cluster.delete(&path)).await;
-    assert!(wait.is_err(), "it did not wait for those before it");
+    let reply = cluster.env().timeout(Duration::from_secs(5), cluster.delete(&path)).await;
+    assert!(reply.is_err(), "it did not wait for those before it: {}", reply.unwrap().text());
     assert_eq!(store.met(), 1);
     assert_eq!(cluster.get(&path).await.status, 200);
     drop(turn);
