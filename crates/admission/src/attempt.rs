@@ -9,6 +9,8 @@ use env::Env;
 use object::{About, Status, Value};
 use table::{Obj, Scope, Selection, Table};
 
+use crate::whole;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Create,
@@ -71,19 +73,15 @@ impl<'a> Attempt<'a> {
         self.table.get(storage.id, &storage.key(namespace, name))
     }
 
-    /// All objects of a resource, in one namespace or (empty) in all.
-    pub fn all(&self, group: &str, plural: &str, namespace: &str) -> Vec<Arc<Obj>> {
-        let Some(storage) = self.stored(group, plural) else { return Vec::new() };
+    /// All objects of a resource, in one namespace or (empty) in all; an error where they cannot be read now.
+    pub fn all(&self, group: &str, plural: &str, namespace: &str) -> Result<Vec<Arc<Obj>>, Status> {
+        let Some(storage) = self.stored(group, plural) else { return Ok(Vec::new()) };
         // Many clusters have none at all of what plugins ask for on every write.
         if self.table.count(storage.id) == 0 {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let scope = if namespace.is_empty() { Scope::All } else { Scope::Namespace(namespace.into()) };
-        // The newest revision is never below the history.
-        self.table
-            .list(storage.id, &Selection::everything(scope), None, None, 0)
-            .map(|page| page.items)
-            .unwrap_or_default()
+        Ok(whole(self.table, storage.id, &Selection::everything(scope))?.items)
     }
 
     /// An object of the table as a tree of its storage version.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use codec::json;
-use object::Value;
+use object::{Status, Value};
 use table::Obj;
 
 use crate::tree::{annotation, member};
@@ -47,7 +47,7 @@ impl Plugin for DefaultStorageClass {
     fn mutate(&self, attempt: &Attempt<'_>, new: &mut Value, _: &mut Effects) -> Result<(), Refusal> {
         if attempt.operation == Operation::Create && attempt.is("", "persistentvolumeclaims") {
             let default = || self.default.get(attempt, |all| newest(all, STORAGE_MARKS));
-            complete(new, OLD_STORAGE_CLASS, "storageClassName", default);
+            complete(new, OLD_STORAGE_CLASS, "storageClassName", default)?;
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ impl Plugin for DefaultIngressClass {
     fn mutate(&self, attempt: &Attempt<'_>, new: &mut Value, _: &mut Effects) -> Result<(), Refusal> {
         if attempt.operation == Operation::Create && attempt.is("networking.k8s.io", "ingresses") {
             let default = || self.default.get(attempt, |all| newest(all, INGRESS_MARKS));
-            complete(new, OLD_INGRESS_CLASS, "ingressClassName", default);
+            complete(new, OLD_INGRESS_CLASS, "ingressClassName", default)?;
         }
         Ok(())
     }
@@ -71,16 +71,17 @@ fn complete(
     new: &mut Value,
     old_name: &str,
     field: &'static str,
-    default: impl FnOnce() -> Option<Arc<Option<String>>>,
-) {
+    default: impl FnOnce() -> Result<Option<Arc<Option<String>>>, Status>,
+) -> Result<(), Status> {
     // An empty class is a choice too: none.
     let named = new.get("spec").and_then(|spec| member(spec, field)).is_some();
     if named || annotation(new, old_name).is_some() {
-        return;
+        return Ok(());
     }
-    if let Some(class) = default().as_deref().and_then(Option::as_deref) {
+    if let Some(class) = default()?.as_deref().and_then(Option::as_deref) {
         new.map_at(&["spec"]).set(field, class);
     }
+    Ok(())
 }
 
 /// The newest class with one of the marks; of equally new ones the first by name.

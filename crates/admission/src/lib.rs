@@ -37,11 +37,13 @@ pub mod service_addresses;
 mod storage_object_in_use_protection;
 mod taint_nodes_by_condition;
 mod tree;
+mod whole;
 
 pub use attempt::{Attempt, Operation};
 pub use chain::{Authorize, BadChoice, Chain, Choice};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
+pub use whole::whole;
 
 use object::{Status, Value};
 use store::{Commit, Guard, Key, Op};

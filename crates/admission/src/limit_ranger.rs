@@ -53,7 +53,7 @@ impl Plugin for LimitRanger {
         if !attempt.is_or_below("", "pods") || !concerns(attempt) {
             return Ok(());
         }
-        if let Some(all) = self.ranges.get(attempt, read) {
+        if let Some(all) = self.ranges.get(attempt, read)? {
             for range in all.get(attempt.namespace).into_iter().flatten() {
                 range.complete(new);
             }
@@ -63,7 +63,7 @@ impl Plugin for LimitRanger {
 
     fn validate(&self, attempt: &Attempt<'_>, new: Option<&Value>, _: &mut Effects) -> Result<(), Refusal> {
         let Some(new) = new.filter(|_| concerns(attempt)) else { return Ok(()) };
-        let Some(all) = self.ranges.get(attempt, read) else { return Ok(()) };
+        let Some(all) = self.ranges.get(attempt, read)? else { return Ok(()) };
         for range in all.get(attempt.namespace).into_iter().flatten() {
             let broken =
                 if attempt.is_or_below("", "pods") { range.check_pod(new) } else { range.check_claim(new) };

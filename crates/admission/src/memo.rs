@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use object::Status;
 use parking_lot::Mutex;
 use table::{Obj, Version};
 
@@ -20,17 +21,22 @@ impl<T> Memo<T> {
         Memo { group, plural, kept: Mutex::new(None) }
     }
 
-    pub fn get(&self, attempt: &Attempt<'_>, derive: impl FnOnce(Vec<Arc<Obj>>) -> T) -> Option<Arc<T>> {
-        let storage = attempt.stored(self.group, self.plural)?;
+    /// `Ok(None)`: there is no such resource. What cannot be read now is an error, and nothing is kept.
+    pub fn get(
+        &self,
+        attempt: &Attempt<'_>,
+        derive: impl FnOnce(Vec<Arc<Obj>>) -> T,
+    ) -> Result<Option<Arc<T>>, Status> {
+        let Some(storage) = attempt.stored(self.group, self.plural) else { return Ok(None) };
         // Before the objects are read: a change in between makes the next one derive again.
         let version = attempt.table.version(storage.id);
         if let Some((at, value)) = &*self.kept.lock()
             && *at == version
         {
-            return Some(value.clone());
+            return Ok(Some(value.clone()));
         }
-        let value = Arc::new(derive(attempt.all(self.group, self.plural, "")));
+        let value = Arc::new(derive(attempt.all(self.group, self.plural, "")?));
         *self.kept.lock() = Some((version, value.clone()));
-        Some(value)
+        Ok(Some(value))
     }
 }

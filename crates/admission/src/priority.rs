@@ -65,7 +65,7 @@ impl Plugin for Priority {
         if flag(class, "globalDefault") != Some(true) {
             return Ok(());
         }
-        let Some(classes) = self.classes.get(attempt, Classes::of) else { return Ok(()) };
+        let Some(classes) = self.classes.get(attempt, Classes::of)? else { return Ok(()) };
         match &classes.default {
             Some(default) if attempt.operation == Operation::Create || default != attempt.name => {
                 let why = format!(
@@ -80,7 +80,7 @@ impl Plugin for Priority {
 
 impl Priority {
     fn complete(&self, attempt: &Attempt<'_>, pod: &mut Value) -> Result<(), Refusal> {
-        let classes = self.classes.get(attempt, Classes::of);
+        let classes = self.classes.get(attempt, Classes::of)?;
         let spec = pod.map_at(&["spec"]);
         let wanted = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default();
         let by_name = |name: &str| classes.as_ref().and_then(|c| c.by_name.get(name));

@@ -63,7 +63,7 @@ impl Plugin for ResourceQuota {
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
         let Some(new) = new.filter(|_| !attempt.namespace.is_empty()) else { return Ok(()) };
-        let quotas = attempt.all("", "resourcequotas", attempt.namespace);
+        let quotas = attempt.all("", "resourcequotas", attempt.namespace)?;
         if quotas.is_empty() && self.limited.is_empty() {
             return Ok(());
         }
@@ -107,7 +107,7 @@ impl ResourceQuota {
                 let tree = |obj: &Obj| attempt.tree(obj);
                 quota.settle(attempt.table, &mut |evaluator, obj| {
                     Arc::new(evaluator.measure(&tree(obj), now))
-                });
+                })?;
             }
             let matched = quota.selectors.iter().filter(|s| s.matches(&measured.facts));
             covered.extend(matched.map(|s| s.scope.clone()));

@@ -114,7 +114,7 @@ impl Allotter for ServiceAddresses {
         Addresses::new(attempt, effects).update(&mut spec, old)?;
         // Most services have none, and need not look at who has which.
         if spec.may_have_node_ports() || old.is_some_and(Spec::may_have_node_ports) {
-            let mut ports = Ports::read(attempt, self.ranges.node_ports);
+            let mut ports = Ports::read(attempt, self.ranges.node_ports)?;
             ports.update(attempt, &mut spec, old)?;
             if !attempt.dry_run {
                 ports.write(attempt, effects);
@@ -127,8 +127,10 @@ impl Allotter for ServiceAddresses {
     fn released(&self, attempt: &Attempt<'_>, old: &Value, effects: &mut Effects) {
         let spec = Spec::of(old);
         Addresses::new(attempt, effects).release_all(&spec);
-        if spec.may_have_node_ports() {
-            let mut ports = Ports::read(attempt, self.ranges.node_ports);
+        // What cannot be read was never written down: who needs it next asks the services that are left.
+        if spec.may_have_node_ports()
+            && let Ok(mut ports) = Ports::read(attempt, self.ranges.node_ports)
+        {
             ports.release_all(&spec);
             ports.write(attempt, effects);
         }

@@ -9,9 +9,10 @@ use admission::service_addresses::{
     Family, IP_FAMILY_LABEL, MANAGED_BY, MANAGED_BY_LABEL, NODE_PORTS, NodePorts, address_object, parent_of,
     ranges_of,
 };
+use admission::whole;
 use codec::json;
 use object::{Status, Value, time};
-use table::{EventKind, Scope, Selection};
+use table::{EventKind, Obj, Scope, Selection};
 
 use crate::chain::Api;
 use crate::follow::Follow;
@@ -23,6 +24,8 @@ const SERVICE_CIDRS: Plural = ("networking.k8s.io", "servicecidrs");
 /// kube-apiservers on the same store create an address first and its service up to a minute later.
 const GRACE_SECONDS: i64 = 60;
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Nothing but changes should be needed; as every loop, this one does not stand on it.
+const RESYNC: Duration = Duration::from_secs(600);
 /// Upstream's interval for ports.
 const PORTS_EVERY: Duration = Duration::from_secs(180);
 
@@ -31,20 +34,29 @@ pub async fn run(api: Arc<Api>) {
     let own = Own::new(&api);
     let env = api.registry().env().clone();
     let mut follow = Follow::new(&api, &[SERVICES, ADDRESSES]);
-    let mut waiting: BTreeSet<String> = BTreeSet::new();
+    let mut again = Again::default();
     // The start has just done it.
     let mut ports_at = env.monotonic() + PORTS_EVERY;
+    let mut all_at = env.monotonic() + RESYNC;
     loop {
+        let due = ports_at.min(all_at).saturating_duration_since(env.monotonic());
+        let wait = if again.is_empty() { due } else { due.min(LOOK_AGAIN) };
+        let Some(events) = follow.changes(Some(wait)).await else { return };
         if env.monotonic() >= ports_at {
             ports_at = env.monotonic() + PORTS_EVERY;
             if let Err(status) = repair_ports(&api).await {
+                ports_at = env.monotonic() + LOOK_AGAIN;
                 tracing::warn!(error = status.message, "could not repair the node ports");
             }
         }
-        let wait = if waiting.is_empty() { PORTS_EVERY } else { LOOK_AGAIN };
-        let Some(events) = follow.changes(Some(wait)).await else { return };
-        let mut services: BTreeSet<(String, String)> = BTreeSet::new();
-        let mut addresses = std::mem::take(&mut waiting);
+        let Again { mut services, mut addresses } = std::mem::take(&mut again);
+        if env.monotonic() >= all_at {
+            all_at = env.monotonic() + RESYNC;
+            if let Err(status) = everything(&own, &mut services, &mut addresses) {
+                all_at = env.monotonic() + LOOK_AGAIN;
+                tracing::warn!(error = status.message, "could not look at all addresses");
+            }
+        }
         for event in events {
             let obj = &event.obj;
             if !obj.namespace().is_empty() {
@@ -60,24 +72,62 @@ pub async fn run(api: Arc<Api>) {
                 services.insert((namespace.to_owned(), name.to_owned()));
             }
         }
-        for (namespace, name) in services {
-            report(&name, sync_service(&own, &namespace, &name).await);
+        for (at, (namespace, name)) in services.into_iter().enumerate() {
+            let_others_in(at).await;
+            if let Err(status) = sync_service(&own, &namespace, &name).await {
+                report(&name, &status);
+                again.services.insert((namespace, name));
+            }
         }
-        for name in addresses {
+        for (at, name) in addresses.into_iter().enumerate() {
+            let_others_in(at).await;
             match sync_address(&own, &name).await {
+                Ok(false) => {}
                 Ok(true) => {
-                    waiting.insert(name);
+                    again.addresses.insert(name);
                 }
-                other => report(&name, other.map(|_| ())),
+                Err(status) => {
+                    report(&name, &status);
+                    again.addresses.insert(name);
+                }
             }
         }
     }
 }
 
-fn report(name: &str, done: Result<(), Status>) {
-    if let Err(status) = done
-        && !lost_a_race(&status)
-    {
+/// What the next round looks at whether it changes or not: what failed, and addresses that only want for time.
+#[derive(Default)]
+struct Again {
+    services: BTreeSet<(String, String)>,
+    addresses: BTreeSet<String>,
+}
+
+impl Again {
+    fn is_empty(&self) -> bool {
+        self.services.is_empty() && self.addresses.is_empty()
+    }
+}
+
+fn everything(
+    own: &Own<'_>,
+    services: &mut BTreeSet<(String, String)>,
+    addresses: &mut BTreeSet<String>,
+) -> Result<(), Status> {
+    let owned = |obj: &Arc<Obj>| (obj.namespace().to_owned(), obj.name().to_owned());
+    services.extend(own.objects(SERVICES)?.iter().map(owned));
+    addresses.extend(own.objects(ADDRESSES)?.iter().map(|obj| obj.name().to_owned()));
+    Ok(())
+}
+
+/// Looking at all of them waits for nothing by itself.
+async fn let_others_in(done: usize) {
+    if done % 64 == 63 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn report(name: &str, status: &Status) {
+    if !lost_a_race(status) {
         tracing::warn!(name, error = status.message, "could not repair an address");
     }
 }
@@ -88,7 +138,7 @@ async fn sync_service(own: &Own<'_>, namespace: &str, name: &str) -> Result<(), 
     for address in cluster_addresses(&service) {
         let text = address.to_string();
         let Some(existing) = own.get(ADDRESSES, "", &text) else {
-            let known = own.list(SERVICE_CIDRS).iter().flat_map(ranges_of).any(|r| r.contains(&address));
+            let known = own.list(SERVICE_CIDRS)?.iter().flat_map(ranges_of).any(|r| r.contains(&address));
             if !known {
                 tracing::warn!(namespace, name, address = text, "a service's address is in no ServiceCIDR");
                 continue;
@@ -163,12 +213,11 @@ pub(crate) async fn repair_ports(api: &Api) -> Result<(), Status> {
         return Err(Status::internal("the catalogue has no RangeAllocations"));
     };
     let range = api.cluster().services.node_ports();
-    let make = |_: Option<&table::Obj>| {
-        let everything = Selection::everything(Scope::All);
-        let page = table.list(services.id, &everything, None, None, 0);
-        let items = page.map(|page| page.items).unwrap_or_default();
-        let trees: Vec<Value> = items.iter().filter_map(|obj| json::parse(obj.body(), None).ok()).collect();
-        NodePorts::held_by(range, &trees).encode()
+    let make = |_: Option<&Obj>| {
+        let page = whole(table, services.id, &Selection::everything(Scope::All))?;
+        let trees: Vec<Value> =
+            page.items.iter().filter_map(|obj| json::parse(obj.body(), None).ok()).collect();
+        Ok(NodePorts::held_by(range, &trees).encode())
     };
     registry.keep(ranges, NODE_PORTS, make).await
 }

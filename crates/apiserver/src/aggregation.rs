@@ -1,49 +1,69 @@
 //! Keeps aggregated ClusterRoles in step: their rules are those of the roles their selectors choose.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use auth::rbac::{RoleForAggregation, aggregated_rules, selectors_of};
-use auth::{UserInfo, groups};
 use codec::json;
 use object::{Map, Status, Value};
-use registry::{Patch, Request, WriteOptions};
-use table::{Scope, Selection};
 
 use crate::chain::Api;
 use crate::follow::Follow;
+use crate::own::{Own, Plural};
 
-const IDENTITY: &str = "system:serviceaccount:kube-system:clusterrole-aggregation-controller";
+const IDENTITY: &str = "clusterrole-aggregation-controller";
+const CLUSTER_ROLES: Plural = ("rbac.authorization.k8s.io", "clusterroles");
+/// A write or a read that failed is made again after this.
+const RETRY: Duration = Duration::from_secs(5);
+/// Nothing but changes should be needed; as every loop, this one does not stand on it.
+const RESYNC: Duration = Duration::from_secs(600);
 
-/// Runs until shutdown: looks at all ClusterRoles whenever one of them changed.
+/// Runs until shutdown: looks at all ClusterRoles whenever one of them changed, and now and then.
 pub async fn run(api: Arc<Api>) {
-    const GROUP: &str = "rbac.authorization.k8s.io";
-    let Some(resource) = api.registry().catalog().find(GROUP, "v1", "clusterroles") else { return };
-    let Some(storage) = resource.storage else { return };
-    let mut follow = Follow::new(&api, &[(GROUP, "clusterroles")]);
-    while follow.changes(None).await.is_some() {
-        let everything = Selection::everything(Scope::All);
-        let Ok(page) = api.registry().table().list(storage, &everything, None, None, 0) else { continue };
-        let roles: Vec<(String, Value)> = page
-            .items
-            .iter()
-            .filter_map(|o| Some((o.name().to_owned(), json::parse(o.body(), None).ok()?)))
-            .collect();
-        for (name, role) in &roles {
-            if let Err(status) = reconcile(&api, resource, name, role, &roles).await {
-                tracing::warn!(role = name, error = status.message, "could not aggregate a cluster role");
-            }
-        }
+    let own = Own::controller(&api, IDENTITY);
+    let mut follow = Follow::new(&api, &[CLUSTER_ROLES]);
+    let mut wait = RESYNC;
+    while follow.changes(Some(wait)).await.is_some() {
+        // Every round looks at all of them, also at those that failed in the last one.
+        wait = match sync_all(&own).await {
+            Ok(()) => RESYNC,
+            Err(Failed) => RETRY,
+        };
     }
 }
 
-async fn reconcile(
-    api: &Arc<Api>,
-    resource: &catalog::Resource,
-    name: &str,
-    role: &Value,
-    roles: &[(String, Value)],
-) -> Result<(), Status> {
-    let Some(selectors) = selectors_of(role).map_err(Status::bad_request)? else { return Ok(()) };
+/// Something is left to do; it was logged.
+struct Failed;
+
+async fn sync_all(own: &Own<'_>) -> Result<(), Failed> {
+    let failed = |name: &str, status: Status| {
+        tracing::warn!(role = name, error = status.message, "could not aggregate a cluster role");
+        Failed
+    };
+    let objects = own.objects(CLUSTER_ROLES).map_err(|status| failed("", status))?;
+    let roles: Vec<(String, Value)> = objects
+        .iter()
+        .filter_map(|o| Some((o.name().to_owned(), json::parse(o.body(), None).ok()?)))
+        .collect();
+    let mut done = Ok(());
+    for (name, role) in &roles {
+        if let Err(status) = sync(own, name, role, &roles).await {
+            done = Err(failed(name, status));
+        }
+    }
+    done
+}
+
+async fn sync(own: &Own<'_>, name: &str, role: &Value, roles: &[(String, Value)]) -> Result<(), Status> {
+    let selectors = match selectors_of(role) {
+        Ok(Some(selectors)) => selectors,
+        Ok(None) => return Ok(()),
+        Err(why) => {
+            // Only a change of the role mends that, and wakes us.
+            tracing::warn!(role = name, error = why, "a cluster role selects nothing: its selector is wrong");
+            return Ok(());
+        }
+    };
     let all = roles.iter().map(|(name, object)| RoleForAggregation { name, object });
     let rules: Vec<Value> = aggregated_rules(name, all, &selectors).iter().map(|r| r.to_value()).collect();
     let rules = Value::List(rules);
@@ -51,9 +71,11 @@ async fn reconcile(
     {
         return Ok(());
     }
-    let user = UserInfo::new(IDENTITY, &[groups::MASTERS]);
     let mut patch = Map::default();
     patch.set("rules", rules);
-    let request = Request { user: &user, resource, subresource: None, namespace: "", name, term: None };
-    api.registry().patch(&request, Patch::Merge(Value::Map(patch)), WriteOptions::default()).await.map(|_| ())
+    match own.merge(CLUSTER_ROLES, name, Value::Map(patch)).await {
+        // It went meanwhile.
+        Err(status) if status.code == 404 => Ok(()),
+        other => other,
+    }
 }

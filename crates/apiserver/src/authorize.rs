@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use admission::{Attempt, Effects, Operation, Plugin, Refusal};
+use admission::{Attempt, Effects, Operation, Plugin, Refusal, whole};
 use auth::{Attributes, Decision, Policy, UserInfo, groups, node, rbac};
 use catalog::StorageId;
 use codec::json;
 use object::{Status, Value};
 use parking_lot::{Mutex, RwLock};
-use table::{Cursor, EventKind, ReadError, Scope, Selection, Table, WatchEvent};
+use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
 use crate::node_relations::NodeRelations;
 
@@ -84,11 +84,13 @@ impl Authorizer {
             match cursor.as_mut().map(|c| c.pull_all(&mut events)) {
                 Some(Ok(())) => {}
                 // Not loaded yet, too far behind, or the table was loaded anew: start over with all of them.
-                None | Some(Err(_)) => match self.load_all(&mut cursors) {
-                    Ok(()) => break,
-                    // Loaded anew once more meanwhile: what was known counts until the next request asks.
-                    Err(_) => return,
-                },
+                None | Some(Err(_)) => {
+                    if self.load_all(&mut cursors).is_err() {
+                        // The rules stay as they were, and the next question tries again.
+                        return;
+                    }
+                    break;
+                }
             }
             if !events.is_empty() {
                 let kind = &self.table.catalog().storage(*storage).kind;
@@ -100,11 +102,13 @@ impl Authorizer {
     }
 
     /// Reads all roles and bindings, and the places in their logs where changes go on.
-    fn load_all(&self, cursors: &mut [Option<Cursor>]) -> Result<(), ReadError> {
+    fn load_all(&self, cursors: &mut [Option<Cursor>]) -> Result<(), Status> {
         let mut fresh = Policy::new();
         for (storage, cursor) in self.storages.iter().zip(cursors.iter_mut()) {
             let everything = Selection::everything(Scope::All);
-            let page = self.table.list(*storage, &everything, None, None, 0)?;
+            // None until it is read: a half-read policy must not be taken for the whole.
+            *cursor = None;
+            let page = whole(&self.table, *storage, &everything)?;
             let kind = &self.table.catalog().storage(*storage).kind;
             for obj in page.items {
                 apply(&mut fresh, kind, &WatchEvent { kind: EventKind::Added, obj });

@@ -13,18 +13,17 @@ use auth::pki::{Issuer, SigningRequest, YEAR_SECONDS, not_after};
 use auth::{Attributes, UserInfo, groups};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use catalog::Resource;
-use codec::json;
 use object::{Map, Status, Value, time};
-use registry::{Request, WriteOptions};
-use table::{EventKind, Obj};
+use table::EventKind;
 
 use crate::chain::Api;
 use crate::follow::Follow;
+use crate::own::{Own, Plural, lost_a_race};
 
-const IDENTITY: &str = "system:serviceaccount:kube-system:certificate-controller";
+const IDENTITY: &str = "certificate-controller";
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
+const REQUESTS: Plural = (GROUP, PLURAL);
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 /// How often old requests are looked for, and how old they may get.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
@@ -37,20 +36,27 @@ const SHORTEST_SECONDS: u64 = 600;
 
 /// Runs until shutdown. Without an authority nothing is signed here; somebody else may.
 pub async fn run(api: Arc<Api>, issuer: Option<Issuer>) {
-    let Some(resource) = api.registry().catalog().find(GROUP, "v1", PLURAL) else { return };
-    let keeper =
-        Keeper { api: api.clone(), resource, user: UserInfo::new(IDENTITY, &[groups::MASTERS]), issuer };
-    let mut follow = Follow::new(&api, &[(GROUP, PLURAL)]);
+    let keeper = Keeper { own: Own::controller(&api, IDENTITY), issuer };
+    let mut follow = Follow::new(&api, &[REQUESTS]);
     let env = api.registry().env().clone();
-    let (mut cleaned, mut again) = (env.monotonic(), Vec::new());
+    let (mut clean_at, mut again) = (env.monotonic() + CLEAN_EVERY, Vec::new());
     loop {
-        let wait = if again.is_empty() { CLEAN_EVERY } else { RETRY };
+        let due = clean_at.saturating_duration_since(env.monotonic());
+        let wait = if again.is_empty() { due } else { due.min(RETRY) };
         let Some(events) = follow.changes(Some(wait)).await else { return };
-        if env.monotonic() >= cleaned + CLEAN_EVERY {
-            cleaned = env.monotonic();
-            keeper.clean().await;
-        }
         let mut names: Vec<String> = std::mem::take(&mut again);
+        if env.monotonic() >= clean_at {
+            match keeper.clean().await {
+                Ok(left) => {
+                    clean_at = env.monotonic() + CLEAN_EVERY;
+                    names.extend(left);
+                }
+                Err(status) => {
+                    clean_at = env.monotonic() + RETRY;
+                    tracing::warn!(error = status.message, "could not remove old certificate requests");
+                }
+            }
+        }
         let there = events.iter().filter(|event| event.kind != EventKind::Deleted);
         names.extend(there.map(|event| event.obj.name().to_owned()));
         names.sort();
@@ -79,22 +85,13 @@ enum Looked {
 }
 
 struct Keeper<'a> {
-    api: Arc<Api>,
-    resource: &'a Resource,
-    user: UserInfo,
+    own: Own<'a>,
     issuer: Option<Issuer>,
 }
 
 impl Keeper<'_> {
     async fn look_at(&self, name: &str) -> Result<Looked, Status> {
-        let registry = self.api.registry();
-        let Some(storage) = self.resource.storage.map(|id| registry.catalog().storage(id)) else {
-            return Ok(Looked::Done);
-        };
-        let Some(obj) = registry.table().get(storage.id, &storage.key("", name)) else {
-            return Ok(Looked::Done);
-        };
-        let csr = tree(&obj);
+        let Some(csr) = self.own.get(REQUESTS, "", name) else { return Ok(Looked::Done) };
         if issued(&csr) || has(&csr, "Failed") || has(&csr, "Denied") {
             return Ok(Looked::Done);
         }
@@ -117,7 +114,7 @@ impl Keeper<'_> {
             None => return Ok(Looked::Done),
             Some(Err(why)) => why,
             Some(Ok(())) => {
-                let now = registry.env().now_seconds();
+                let now = self.own.api().registry().env().now_seconds();
                 match issuer.issue(&request, &usages, lifetime(&csr), now) {
                     Ok(pem) => {
                         let mut csr = csr;
@@ -150,7 +147,7 @@ impl Keeper<'_> {
                 subresource,
                 ..Attributes::default()
             };
-            self.api.authorizer.authorize(&user, &wanted).allowed
+            self.own.api().authorizer.authorize(&user, &wanted).allowed
         };
         if user.name == request.common_name() && may("selfnodeclient") {
             return Some("Auto approving self kubelet client certificate after SubjectAccessReview.");
@@ -160,49 +157,33 @@ impl Keeper<'_> {
 
     /// The tree names the version it was read at: who comes second looks again.
     async fn write(&self, subresource: &str, csr: Value) -> Result<Looked, Status> {
-        let name = csr.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
-        let request = Request {
-            user: &self.user,
-            resource: self.resource,
-            subresource: Some(subresource),
-            namespace: "",
-            name: &name,
-            term: None,
-        };
-        match self.api.registry().update(&request, csr, WriteOptions::default()).await {
-            Ok(_) => Ok(Looked::Done),
+        match self.own.put(REQUESTS, subresource, csr).await {
+            Ok(()) => Ok(Looked::Done),
             // The change that came in between has its own event.
             Err(status) if matches!(status.code, 404 | 409) => Ok(Looked::Done),
             Err(status) => Err(status),
         }
     }
 
-    async fn clean(&self) {
-        let registry = self.api.registry();
-        let Some(storage) = self.resource.storage else { return };
-        let everything = table::Selection::everything(table::Scope::All);
-        let Ok(page) = registry.table().list(storage, &everything, None, None, 0) else { return };
-        let now = registry.env().now_seconds() as i64;
-        for obj in page.items.iter().filter(|obj| is_old(&tree(obj), now)) {
-            let request = Request {
-                user: &self.user,
-                resource: self.resource,
-                subresource: None,
-                namespace: "",
-                name: obj.name(),
-                term: None,
-            };
-            match registry.delete(&request, &kinds::DeleteOptions::default()).await {
-                Err(status) if status.code != 404 => {
-                    tracing::warn!(
-                        name = obj.name(),
-                        error = status.message,
-                        "could not remove an old request"
-                    );
+    /// Removes requests that are past their time, and tells which are left: those are looked at once more.
+    async fn clean(&self) -> Result<Vec<String>, Status> {
+        let now = self.own.api().registry().env().now_seconds() as i64;
+        let mut left = Ok(Vec::new());
+        for csr in self.own.list(REQUESTS)? {
+            if !is_old(&csr, now) {
+                let name = csr.str_at(&["metadata", "name"]).unwrap_or("");
+                if let Ok(left) = &mut left {
+                    left.push(name.to_owned());
                 }
+                continue;
+            }
+            match self.own.delete(REQUESTS, &csr).await {
+                // One that cannot be removed keeps the others no longer than it must.
+                Err(status) if !lost_a_race(&status) => left = Err(status),
                 _ => {}
             }
         }
+        left
     }
 }
 
@@ -356,8 +337,4 @@ fn issued(csr: &Value) -> bool {
 fn usages(csr: &Value) -> Vec<&str> {
     let list = csr.at(&["spec", "usages"]).and_then(Value::as_list).unwrap_or_default();
     list.iter().filter_map(Value::as_str).collect()
-}
-
-fn tree(obj: &Obj) -> Value {
-    json::parse(obj.body(), None).unwrap_or_else(|_| Value::map())
 }

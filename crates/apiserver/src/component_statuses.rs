@@ -19,7 +19,7 @@ use registry::Request;
 use crate::chain::Api;
 use crate::info::{Query, RequestInfo};
 use crate::negotiate::{Offer, View, negotiate};
-use crate::own::{Own, Plural};
+use crate::own::{Plural, stored};
 use crate::respond::{self, Answer};
 use crate::verbs::{include, list_options};
 use crate::views;
@@ -191,7 +191,7 @@ fn leader(api: &Api, name: &str) -> Result<(), String> {
     if let Some(here) = api.inspected().and_then(|loops| loops.leads(name)) {
         return here;
     }
-    let lease = Own::new(api).get(LEASES, LEASE_NAMESPACE, name);
+    let lease = stored(api, LEASES, LEASE_NAMESPACE, name);
     let lease = lease.ok_or_else(|| {
         format!("it is not run by this server, and there is no lease {LEASE_NAMESPACE}/{name} of another")
     })?;

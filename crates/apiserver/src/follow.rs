@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use admission::whole;
 use catalog::{Storage, StorageId};
 use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
 use crate::chain::Api;
 use crate::shutdown::Shutdown;
+
+/// What could not be read is tried again after this.
+const UNREAD: Duration = Duration::from_millis(100);
 
 /// Sees every object of some resources once, then their changes, until the server goes down.
 pub struct Follow {
@@ -60,7 +64,8 @@ impl Follow {
                         None => Selection::everything(Scope::All),
                         Some(name) => Selection::named(Scope::All, name),
                     };
-                    let Ok(page) = self.table.list(*storage, &everything, None, None, 0) else { continue };
+                    *cursor = None;
+                    let Ok(page) = whole(&self.table, *storage, &everything) else { continue };
                     let added = |obj| WatchEvent { kind: EventKind::Added, obj };
                     events.extend(page.items.into_iter().map(added));
                     // Right after what was read: changes made meanwhile wake us at once.
@@ -76,12 +81,15 @@ impl Follow {
                     places.iter().flat_map(|p| &p.cursor).any(|cursor| cursor.poll_changed(cx).is_ready());
                 if any { Poll::Ready(()) } else { Poll::Pending }
             });
+            // What could not be read has no cursor to wake us.
+            let unread = self.places.iter().any(|place| place.cursor.is_none());
             let wait = at_most.unwrap_or(Duration::from_secs(3600));
+            let wait = if unread { wait.min(UNREAD) } else { wait };
             tokio::select! {
                 biased;
                 () = self.shutdown.begun() => return None,
                 () = changed => {}
-                () = self.env.sleep(wait) => if at_most.is_some() { return Some(events) },
+                () = self.env.sleep(wait) => if at_most.is_some() && !unread { return Some(events) },
             }
         }
     }

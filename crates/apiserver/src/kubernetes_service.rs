@@ -83,7 +83,7 @@ pub async fn run(api: Arc<Api>) {
         let laps = async {
             identity.renew(&own, &me).await?;
             ensure_service(&own).await?;
-            let alive = watch.alive(&own, env.monotonic(), None).await;
+            let alive = watch.alive(&own, env.monotonic(), None).await?;
             reconcile(&own, &alive).await
         };
         tokio::select! {
@@ -101,7 +101,7 @@ pub async fn run(api: Arc<Api>) {
     }
     let leave = async {
         identity.leave(&own).await?;
-        let alive = watch.alive(&own, env.monotonic(), Some(&identity.name)).await;
+        let alive = watch.alive(&own, env.monotonic(), Some(&identity.name)).await?;
         reconcile(&own, &alive).await
     };
     if let Err(status) = leave.await {
@@ -163,11 +163,16 @@ struct LeaseWatch {
 
 impl LeaseWatch {
     /// The addresses of servers that live; leases that ended long ago are removed.
-    async fn alive(&mut self, own: &Own<'_>, now: Instant, without: Option<&str>) -> BTreeSet<SocketAddr> {
+    async fn alive(
+        &mut self,
+        own: &Own<'_>,
+        now: Instant,
+        without: Option<&str>,
+    ) -> Result<BTreeSet<SocketAddr>, Status> {
         let unix = own.api().registry().env().now_seconds() as i64;
         let mut alive = BTreeSet::new();
         let mut present = BTreeSet::new();
-        for lease in own.list(LEASES) {
+        for lease in own.list(LEASES)? {
             let text = |path: &[&str]| lease.str_at(path).unwrap_or("");
             let name = text(&["metadata", "name"]).to_owned();
             let ours = text(&["metadata", "namespace"]) == LEASE_NAMESPACE
@@ -197,7 +202,7 @@ impl LeaseWatch {
         self.seen.retain(|name, _| present.contains(name));
         // Nobody can use another machine's loopback, and validation would refuse it.
         alive.retain(|address| !address.ip().is_loopback() && !address.ip().is_unspecified());
-        alive
+        Ok(alive)
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use admission::whole;
 use auth::node::{Related, Relations, claims_of, is_mirror, refers, volume_secrets};
 use catalog::Resource;
 use codec::json;
@@ -39,7 +40,8 @@ impl NodeRelations {
             let bound = FieldSelector::of("spec.nodeName", node);
             let catalog = self.table.catalog();
             let selection = Selection::new(catalog, resource, scope, None, Some(&bound)).ok()?;
-            self.table.list(resource.storage?, &selection, None, None, 0).ok()
+            // What cannot be read allows nothing.
+            whole(&self.table, resource.storage?, &selection).ok()
         };
         found().map(|page| page.items).unwrap_or_default()
     }

@@ -1,104 +1,121 @@
-//! The server's own reads and writes: as `system:apiserver`, through the same chain as everyone's.
+//! How the loops of this crate read and write, and as whom (ADR 9).
+//!
+//! ```text
+//! aggregation, quotas, certificates, ServiceCIDRs   Own::controller   the account and the role upstream's loop has
+//! what kube-apiserver itself writes                 Own::new          system:apiserver, of system:masters
+//!      both: LocalClient ── authorize ── admit ── validate ── commit
+//! ```
+//! The second row is upstream's loopback client: the first objects of a cluster and what keeps them, the addresses of
+//! services and their repair, the `kubernetes` service and this server's lease. Without it nobody could write the roles
+//! everybody else needs. Beside it only evictions count in a budget as the server (`registry/src/evict.rs`): whoever
+//! may evict need not be allowed to write budgets.
 
+use std::sync::Arc;
+
+use admission::whole;
 use auth::{UserInfo, groups, names};
-use catalog::Resource;
+use client::{Client, DeleteOptions, Gvr, Patch};
 use codec::json;
-use kinds::{DeleteOptions, Preconditions};
 use object::{Status, Value};
-use registry::{Request, WriteOptions};
-use table::{Scope, Selection};
+use table::{Obj, Scope, Selection};
 
 use crate::chain::Api;
+use crate::local::LocalClient;
 
 /// A resource of version v1, by group and plural.
 pub(crate) type Plural = (&'static str, &'static str);
 
+/// The API as one of the server's own loops uses it: reads from the table, writes through the chain.
 pub(crate) struct Own<'a> {
-    api: &'a Api,
-    user: UserInfo,
+    api: &'a Arc<Api>,
+    client: LocalClient,
 }
 
 impl<'a> Own<'a> {
-    pub fn new(api: &'a Api) -> Own<'a> {
-        Own { api, user: UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]) }
+    /// The server itself.
+    pub fn new(api: &'a Arc<Api>) -> Own<'a> {
+        let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
+        Own { api, client: LocalClient::new(api.clone(), user) }
     }
 
-    pub fn api(&self) -> &'a Api {
+    /// A loop that upstream runs outside of kube-apiserver: it may what the role of its account says.
+    pub fn controller(api: &'a Arc<Api>, name: &str) -> Own<'a> {
+        let user = UserInfo::service_account("kube-system", name, "");
+        Own { api, client: LocalClient::new(api.clone(), user) }
+    }
+
+    pub fn api(&self) -> &'a Arc<Api> {
         self.api
-    }
-
-    fn resource(&self, (group, plural): Plural) -> Result<&'a Resource, Status> {
-        let found = self.api.registry().catalog().find(group, "v1", plural);
-        found.ok_or_else(|| Status::internal(format!("the catalogue has no {plural} of {group}/v1")))
     }
 
     /// What the table shows, resourceVersion included.
     pub fn get(&self, plural: Plural, namespace: &str, name: &str) -> Option<Value> {
-        let registry = self.api.registry();
-        let storage = registry.catalog().storage(self.resource(plural).ok()?.storage?);
-        let obj = registry.table().get(storage.id, &storage.key(namespace, name))?;
-        json::parse(obj.body(), None).ok()
+        stored(self.api, plural, namespace, name)
     }
 
     /// All objects of a resource, from the table, by name.
-    pub fn list(&self, plural: Plural) -> Vec<Value> {
-        let storage = self.resource(plural).ok().and_then(|resource| resource.storage);
-        let everything = Selection::everything(Scope::All);
-        let page =
-            storage.and_then(|id| self.api.registry().table().list(id, &everything, None, None, 0).ok());
-        let items = page.map(|page| page.items).unwrap_or_default();
-        items.iter().filter_map(|obj| json::parse(obj.body(), None).ok()).collect()
+    pub fn list(&self, plural: Plural) -> Result<Vec<Value>, Status> {
+        let objects = self.objects(plural)?;
+        Ok(objects.iter().filter_map(|obj| json::parse(obj.body(), None).ok()).collect())
+    }
+
+    pub fn objects(&self, (group, plural): Plural) -> Result<Vec<Arc<Obj>>, Status> {
+        let registry = self.api.registry();
+        let storage = registry.catalog().find(group, "v1", plural).and_then(|resource| resource.storage);
+        let storage = storage
+            .ok_or_else(|| Status::internal(format!("the catalogue has no {plural} of {group}/v1")))?;
+        Ok(whole(registry.table(), storage, &Selection::everything(Scope::All))?.items)
     }
 
     pub async fn create(&self, plural: Plural, namespace: &str, new: Value) -> Result<(), Status> {
-        let resource = self.resource(plural)?;
-        let request =
-            Request { user: &self.user, resource, subresource: None, namespace, name: "", term: None };
-        self.api.registry().create(&request, new, WriteOptions::default()).await.map(|_| ())
+        self.client.create(gvr(plural).within(namespace), new).await.map(|_| ())
     }
 
     /// Replaces an object, provided that it still is at the resourceVersion the tree carries.
     pub async fn update(&self, plural: Plural, new: Value) -> Result<(), Status> {
-        self.put(plural, None, new).await
+        self.put(plural, "", new).await
     }
 
     pub async fn update_status(&self, plural: Plural, new: Value) -> Result<(), Status> {
-        self.put(plural, Some("status"), new).await
+        self.put(plural, "status", new).await
     }
 
-    async fn put(&self, plural: Plural, subresource: Option<&str>, new: Value) -> Result<(), Status> {
-        let resource = self.resource(plural)?;
+    /// The same for any subresource; the object itself has none.
+    pub async fn put(&self, plural: Plural, subresource: &str, new: Value) -> Result<(), Status> {
         let text = |name: &str| new.str_at(&["metadata", name]).unwrap_or("").to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
-        let request = Request {
-            user: &self.user,
-            resource,
-            subresource,
-            namespace: &namespace,
-            name: &name,
-            term: None,
-        };
-        self.api.registry().update(&request, new, WriteOptions::default()).await.map(|_| ())
+        self.client.update(gvr(plural).at(&namespace, &name).sub(subresource), new).await.map(|_| ())
+    }
+
+    /// Merges into an object of no namespace, whatever its version.
+    pub async fn merge(&self, plural: Plural, name: &str, patch: Value) -> Result<(), Status> {
+        self.client.patch(gvr(plural).at("", name), Patch::Merge(patch)).await.map(|_| ())
     }
 
     /// Deletes the very object that was read; that it is gone already is no error.
     pub async fn delete(&self, plural: Plural, old: &Value) -> Result<(), Status> {
-        let resource = self.resource(plural)?;
         let text = |name: &str| old.str_at(&["metadata", name]).unwrap_or("");
-        let (namespace, name) = (text("namespace"), text("name"));
-        let request = Request { user: &self.user, resource, subresource: None, namespace, name, term: None };
-        let uid = Some(text("uid").to_owned());
-        let preconditions = Preconditions { uid, ..Preconditions::default() };
-        let options = DeleteOptions { preconditions, ..DeleteOptions::default() };
-        match self.api.registry().delete(&request, &options).await {
-            Ok(_) => Ok(()),
+        let options = DeleteOptions { uid: Some(text("uid").to_owned()), ..DeleteOptions::default() };
+        match self.client.delete(gvr(plural).at(text("namespace"), text("name")), options).await {
             Err(status) if status.code == 404 => Ok(()),
-            Err(status) => Err(status),
+            other => other,
         }
     }
+}
+
+/// One object as the table shows it.
+pub(crate) fn stored(api: &Api, (group, plural): Plural, namespace: &str, name: &str) -> Option<Value> {
+    let registry = api.registry();
+    let storage = registry.catalog().storage(registry.catalog().find(group, "v1", plural)?.storage?);
+    let obj = registry.table().get(storage.id, &storage.key(namespace, name))?;
+    json::parse(obj.body(), None).ok()
 }
 
 /// Did another server do the same thing first? Then the next look shows it.
 pub(crate) fn lost_a_race(status: &Status) -> bool {
     matches!(status.reason, "AlreadyExists" | "Conflict" | "NotFound")
+}
+
+fn gvr((group, plural): Plural) -> Gvr {
+    Gvr::new(group, "v1", plural)
 }

@@ -10,18 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use admission::resource_quota::{Evaluator, Measured, Quota, Selector, evaluators};
-use auth::{UserInfo, groups};
-use catalog::{Resource, StorageId};
+use catalog::StorageId;
 use codec::json;
 use object::{Status, Value};
-use registry::{Request, WriteOptions};
 use store::{Key, Revision};
 use table::{EventKind, Obj, WatchEvent};
 
 use crate::chain::Api;
 use crate::follow::Follow;
+use crate::own::{Own, Plural};
 
-const IDENTITY: &str = "system:serviceaccount:kube-system:resourcequota-controller";
+const IDENTITY: &str = "resourcequota-controller";
+const QUOTAS: Plural = ("", "resourcequotas");
 /// Upstream's resync: what only time changes (pods past their deletion) is seen then.
 const RESYNC: Duration = Duration::from_secs(300);
 /// A write that did not see a new quota yet may be committed right after it was first counted.
@@ -33,10 +33,9 @@ const TRIES: usize = 16;
 
 /// Runs until shutdown.
 pub async fn run(api: Arc<Api>) {
-    let Some(resource) = api.registry().catalog().find("", "v1", "resourcequotas") else { return };
-    let Some(storage) = resource.storage else { return };
-    let mut keeper =
-        Keeper { api: api.clone(), resource, storage, known: BTreeMap::new(), measured: BTreeMap::new() };
+    let Some(storage) = api.registry().catalog().find_storage(QUOTAS.0, QUOTAS.1) else { return };
+    let own = Own::controller(&api, IDENTITY);
+    let mut keeper = Keeper { own, storage: storage.id, known: BTreeMap::new(), measured: BTreeMap::new() };
     let mut watched: BTreeSet<StorageId> = BTreeSet::new();
     let mut follow = keeper.follow(&watched);
     let (mut due, mut again): (BTreeSet<Key>, BTreeSet<Key>) = Default::default();
@@ -87,8 +86,7 @@ pub async fn run(api: Arc<Api>) {
 }
 
 struct Keeper<'a> {
-    api: Arc<Api>,
-    resource: &'a Resource,
+    own: Own<'a>,
     storage: StorageId,
     /// The quotas, by key: what decides what they count.
     known: BTreeMap<Key, Known>,
@@ -105,11 +103,11 @@ struct Known {
 impl Keeper<'_> {
     /// Quotas, and the resources some quota counts.
     fn follow(&self, watched: &BTreeSet<StorageId>) -> Follow {
-        let catalog = self.api.registry().catalog();
+        let catalog = self.own.api().registry().catalog();
         let rows: Vec<_> = watched.iter().map(|id| catalog.storage(*id)).collect();
-        let mut names: Vec<(&str, &str)> = vec![("", "resourcequotas")];
+        let mut names: Vec<(&str, &str)> = vec![QUOTAS];
         names.extend(rows.iter().filter(|s| s.id != self.storage).map(|s| (&*s.group, &*s.plural)));
-        Follow::new(&self.api, &names)
+        Follow::new(self.own.api(), &names)
     }
 
     fn needed(&self) -> BTreeSet<StorageId> {
@@ -119,7 +117,9 @@ impl Keeper<'_> {
     /// Which quotas must be counted again after this change.
     fn note(&mut self, event: &WatchEvent, due: &mut BTreeSet<Key>) {
         let (obj, gone) = (&event.obj, event.kind == EventKind::Deleted);
-        let Some((storage, _)) = self.api.registry().catalog().storage_of_key(obj.key()) else { return };
+        let Some((storage, _)) = self.own.api().registry().catalog().storage_of_key(obj.key()) else {
+            return;
+        };
         if storage == self.storage {
             self.note_quota(obj, gone, due);
         }
@@ -138,7 +138,7 @@ impl Keeper<'_> {
             }
             // Most changes of a pod's status change nothing here.
             let before = self.measured.get(obj.key()).cloned();
-            let now = self.api.registry().env().now_seconds() as i64;
+            let now = self.own.api().registry().env().now_seconds() as i64;
             let measured = measure(&mut self.measured, now, evaluator, obj);
             // And what is new was charged when it was created.
             let new = before.is_none() && event.kind == EventKind::Added;
@@ -154,7 +154,7 @@ impl Keeper<'_> {
             self.known.remove(obj.key());
             let kept: BTreeSet<&str> = self.known.values().map(|known| known.namespace.as_str()).collect();
             if !kept.contains(obj.namespace()) {
-                let catalog = self.api.registry().catalog();
+                let catalog = self.own.api().registry().catalog();
                 let namespace = obj.namespace();
                 self.measured.retain(|key, _| {
                     let rest = catalog.storage_of_key(key).map_or("", |(_, rest)| rest);
@@ -164,7 +164,7 @@ impl Keeper<'_> {
             return;
         }
         let quota = Quota::of(tree(obj));
-        let catalog = self.api.registry().catalog();
+        let catalog = self.own.api().registry().catalog();
         let counted = evaluators(catalog, &quota.wanted);
         let same = self.known.get(obj.key()).is_some_and(|known| known.selectors == quota.selectors);
         // Our own writes, and charges, change nothing that was counted.
@@ -177,9 +177,7 @@ impl Keeper<'_> {
 
     /// Counts for one quota; true when it should be looked at again soon.
     async fn count(&mut self, key: &Key) -> Result<bool, Status> {
-        let api = self.api.clone();
-        let (registry, storage) = (api.registry(), self.storage);
-        let user = UserInfo::new(IDENTITY, &[groups::MASTERS]);
+        let (registry, storage) = (self.own.api().registry(), self.storage);
         let mut turn = None;
         for _ in 0..TRIES {
             let Some(obj) = registry.table().get(storage, key) else { return Ok(false) };
@@ -188,22 +186,13 @@ impl Keeper<'_> {
             let first = before.is_unsettled(registry.catalog());
             let mut quota = before.clone();
             let kept = &mut self.measured;
-            quota.settle(registry.table(), &mut |evaluator, obj| measure(kept, now, evaluator, obj));
+            quota.settle(registry.table(), &mut |evaluator, obj| measure(kept, now, evaluator, obj))?;
             if quota.hard == before.hard && quota.used == before.used {
                 return Ok(false);
             }
-            let (namespace, name) = (quota.namespace().to_owned(), quota.name().to_owned());
-            let request = Request {
-                user: &user,
-                resource: self.resource,
-                subresource: Some("status"),
-                namespace: &namespace,
-                name: &name,
-                term: None,
-            };
             // The tree names the version it was read at: that is the guard.
-            match registry.update(&request, quota.into_tree(), WriteOptions::default()).await {
-                Ok(_) => return Ok(first),
+            match self.own.update_status(QUOTAS, quota.into_tree()).await {
+                Ok(()) => return Ok(first),
                 Err(status) if status.code == 404 => return Ok(false),
                 Err(status) if status.code == 409 => {
                     // Charges came in between. In line with them it is our turn sooner or later.

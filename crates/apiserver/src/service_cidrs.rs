@@ -11,6 +11,8 @@ use crate::follow::Follow;
 use crate::own::{Own, Plural, lost_a_race};
 use crate::trust::typed;
 
+/// Upstream runs this loop in kube-controller-manager; only the default range is the server's own ([`ensure_default`]).
+const IDENTITY: &str = "service-cidrs-controller";
 const SERVICE_CIDRS: Plural = ("networking.k8s.io", "servicecidrs");
 const ADDRESSES: Plural = ("networking.k8s.io", "ipaddresses");
 /// The one that the flags describe.
@@ -22,22 +24,31 @@ const BLOCKED: &str =
 /// Other servers may not have seen the deletion yet and still take addresses from the range.
 const GRACE_SECONDS: i64 = 10;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// Nothing but changes should be needed; as every loop, this one does not stand on it.
+const RESYNC: Duration = Duration::from_secs(600);
 
 /// Runs until shutdown.
 pub async fn run(api: Arc<Api>) {
-    let own = Own::new(&api);
+    let own = Own::controller(&api, IDENTITY);
     let mut follow = Follow::new(&api, &[SERVICE_CIDRS, ADDRESSES]);
-    let mut wait = None;
-    while follow.changes(wait).await.is_some() {
-        wait = None;
-        let all = own.list(SERVICE_CIDRS);
+    let mut wait = RESYNC;
+    while follow.changes(Some(wait)).await.is_some() {
+        wait = RESYNC;
+        let all = match own.list(SERVICE_CIDRS) {
+            Ok(all) => all,
+            Err(status) => {
+                tracing::warn!(error = status.message, "could not look at the ServiceCIDRs");
+                wait = LOOK_AGAIN;
+                continue;
+            }
+        };
         for cidr in &all {
             match sync(&own, cidr, &all).await {
                 Ok(done) if done => {}
-                Ok(_) => wait = Some(LOOK_AGAIN),
-                Err(status) if lost_a_race(&status) => wait = Some(LOOK_AGAIN),
+                Ok(_) => wait = LOOK_AGAIN,
+                Err(status) if lost_a_race(&status) => wait = LOOK_AGAIN,
                 Err(status) => {
-                    wait = Some(LOOK_AGAIN);
+                    wait = LOOK_AGAIN;
                     let name = cidr.str_at(&["metadata", "name"]).unwrap_or("");
                     tracing::warn!(name, error = status.message, "could not reconcile a ServiceCIDR");
                 }
@@ -102,7 +113,7 @@ async fn sync(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status
     if !protected {
         return Ok(true);
     }
-    if would_orphan(own, cidr, all) {
+    if would_orphan(own, cidr, all)? {
         return set_ready(own, cidr.clone(), "False", "Terminating", BLOCKED, now).await.map(|()| true);
     }
     let since = time::parse(deleted).map_or(now, |(seconds, _)| seconds);
@@ -116,7 +127,7 @@ async fn sync(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status
 }
 
 /// Would an address that services hold belong to no range any more?
-fn would_orphan(own: &Own<'_>, cidr: &Value, all: &[Value]) -> bool {
+fn would_orphan(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status> {
     let name = |c: &Value| c.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
     let own_name = name(cidr);
     // A range that goes away itself covers for nobody: two of them could let each other go.
@@ -124,13 +135,15 @@ fn would_orphan(own: &Own<'_>, cidr: &Value, all: &[Value]) -> bool {
     let others: Vec<Cidr> = all.iter().filter(stays).flat_map(ranges_of).collect();
     let mine = ranges_of(cidr);
     if mine.iter().all(|range| others.iter().any(|other| other.covers(range))) {
-        return false;
+        return Ok(false);
     }
-    own.list(ADDRESSES)
+    let addresses = own.list(ADDRESSES)?;
+    let orphaned = addresses
         .iter()
         .filter(|a| a.str_at(&["metadata", "labels", MANAGED_BY_LABEL]) == Some(MANAGED_BY))
         .filter_map(|a| a.str_at(&["metadata", "name"])?.parse().ok())
-        .any(|ip| mine.iter().any(|r| r.contains(&ip)) && !others.iter().any(|r| r.contains(&ip)))
+        .any(|ip| mine.iter().any(|r| r.contains(&ip)) && !others.iter().any(|r| r.contains(&ip)));
+    Ok(orphaned)
 }
 
 async fn set_ready(

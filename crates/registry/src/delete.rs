@@ -41,6 +41,7 @@ impl Registry {
         let mut fresh = false;
         // What we marked as going, until it is gone: a node agent that saw the mark may remove it before we do.
         let mut going: Option<Arc<Obj>> = None;
+        let mut turn = None;
         loop {
             if !fresh {
                 self.freshen().await?;
@@ -123,7 +124,15 @@ impl Registry {
                     let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
                     return Ok(Deleted { obj: Arc::new(obj), removed: false });
                 }
-                Err(CommitError::Conflict { key: lost }) => self.lost_to(&lost)?,
+                // What goes with the object (a service's ports) is others' too: look again, in turn with them. A conflict
+                // over the object itself means that somebody changed it, and that is seen.
+                Err(CommitError::Conflict { key: lost }) => {
+                    self.lost_to(&lost)?;
+                    if lost != key {
+                        drop(turn.take());
+                        turn = Some(self.lanes.turn(&lost).await);
+                    }
+                }
                 Err(error) => return Err(store_failed(error)),
             }
         }

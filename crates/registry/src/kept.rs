@@ -12,18 +12,18 @@ const ATTEMPTS: usize = 32;
 
 impl Registry {
     /// Writes what `make` makes of the object that stands there, again after each conflict. `make` must depend on
-    /// nothing that changes without the object changing too.
+    /// nothing that changes without the object changing too; where it fails, nothing is written.
     pub async fn keep(
         &self,
         storage: &Storage,
         name: &str,
-        make: impl Fn(Option<&Obj>) -> Vec<u8>,
+        make: impl Fn(Option<&Obj>) -> Result<Vec<u8>, Status>,
     ) -> Result<(), Status> {
         let key: Key = storage.key("", name).into();
         for _ in 0..ATTEMPTS {
             self.freshen().await?;
             let old = self.table().read(storage.id, &key).map_err(not_readable)?;
-            let value = make(old.as_deref());
+            let value = make(old.as_deref())?;
             let guard = match &old {
                 Some(old) if old.is_stored_as(&value) => return Ok(()),
                 Some(old) => Guard::At(old.revision()),

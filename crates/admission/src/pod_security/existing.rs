@@ -15,7 +15,9 @@ use crate::tree::{flag, items, text};
 const MAX_PODS: usize = 3000;
 
 pub fn warnings(attempt: &Attempt<'_>, enforce: LevelVersion) -> Vec<String> {
-    let pods = attempt.all("", "pods", attempt.name);
+    let Ok(pods) = attempt.all("", "pods", attempt.name) else {
+        return vec!["failed to list pods while checking new PodSecurity enforce level".to_owned()];
+    };
     let total = pods.len();
     let mut warnings = Vec::new();
     // By reason: the first pod's name, and how many there are.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Storage, StorageId};
 use codec::json;
-use object::Value;
 use object::normalise::{Strict, normalise};
+use object::{Status, Value};
 use table::{Obj, Scope, Selection, Table};
 
 use super::evaluator::{Evaluator, Measured};
 use super::list::{self, List};
 use super::scopes::{Facts, Selector};
+use crate::whole;
 
 /// One ResourceQuota.
 #[derive(Clone, Debug)]
@@ -54,16 +55,19 @@ impl Quota {
     }
 
     /// Counts everything again, as the table shows it now: `measure` is given each object that may count.
-    pub fn settle(&mut self, table: &Table, measure: &mut dyn FnMut(&Evaluator, &Arc<Obj>) -> Arc<Measured>) {
+    /// Where they cannot be read now nothing is counted.
+    pub fn settle(
+        &mut self,
+        table: &Table,
+        measure: &mut dyn FnMut(&Evaluator, &Arc<Obj>) -> Arc<Measured>,
+    ) -> Result<(), Status> {
         let mut counted = List::new();
         for (storage, evaluator) in evaluators(table.catalog(), &self.wanted) {
             for name in self.wanted.keys().filter(|name| evaluator.counts(name)) {
                 counted.entry(name.clone()).or_insert(list::count(0));
             }
             let namespace = Selection::everything(Scope::Namespace(self.namespace().into()));
-            // The newest revision is never below the history.
-            let objects = table.list(storage, &namespace, None, None, 0).map(|page| page.items);
-            for obj in objects.unwrap_or_default() {
+            for obj in whole(table, storage, &namespace)?.items {
                 let measured = measure(&evaluator, &obj);
                 if self.selectors.iter().all(|selector| selector.matches(&measured.facts)) {
                     for (name, sum) in &mut counted {
@@ -77,6 +81,7 @@ impl Quota {
         self.hard = self.wanted.clone();
         self.used.retain(|name, _| self.hard.contains_key(name));
         self.used.extend(counted);
+        Ok(())
     }
 
     /// The whole object with this status, in its storage version.

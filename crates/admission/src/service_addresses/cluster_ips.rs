@@ -153,7 +153,7 @@ impl<'a, 'e> Addresses<'a, 'e> {
         let address: IpAddr = wanted.parse().map_err(|_| {
             Refusal::from(Status::internal(format!("failed to parse service IP {}", object::quote(&wanted))))
         })?;
-        if !self.ready_ranges().iter().any(|range| range.contains(&address)) {
+        if !self.ready_ranges()?.iter().any(|range| range.contains(&address)) {
             return Err(refused(FOREIGN));
         }
         // Differs from kube-apiserver: a dry run is refused for a taken address too, as the real one would be.
@@ -167,7 +167,7 @@ impl<'a, 'e> Addresses<'a, 'e> {
     }
 
     fn next(&mut self, family: Family) -> Result<IpAddr, Refusal> {
-        let ranges = self.ready_ranges();
+        let ranges = self.ready_ranges()?;
         let ranges = || ranges.iter().filter(|range| range.family() == family);
         // As upstream: a dry run looks for no free address, it shows where one would come from.
         if self.attempt.dry_run
@@ -207,10 +207,10 @@ impl<'a, 'e> Addresses<'a, 'e> {
         self.attempt.find(NETWORKING, "ipaddresses", "", &address.to_string()).is_some()
     }
 
-    fn ready_ranges(&self) -> Vec<Cidr> {
-        let all = self.attempt.all(NETWORKING, "servicecidrs", "");
+    fn ready_ranges(&self) -> Result<Vec<Cidr>, Status> {
+        let all = self.attempt.all(NETWORKING, "servicecidrs", "")?;
         let trees = all.iter().map(|obj| self.attempt.tree(obj)).filter(is_ready);
-        trees.flat_map(|tree| ranges_of(&tree)).filter(|range| range.usable().is_ok()).collect()
+        Ok(trees.flat_map(|tree| ranges_of(&tree)).filter(|range| range.usable().is_ok()).collect())
     }
 
     fn take(&mut self, address: &IpAddr) -> Result<(), Refusal> {

@@ -161,15 +161,18 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    pub(super) fn read(attempt: &Attempt<'_>, range: PortRange) -> Ports {
+    pub(super) fn read(attempt: &Attempt<'_>, range: PortRange) -> Result<Ports, Status> {
         let stored = attempt.find("", "rangeallocations", "", NODE_PORTS);
         let before = stored.as_ref().and_then(|obj| NodePorts::decode(range, &attempt.tree(obj)));
         // Never written, or for another range: the services themselves say what is taken.
-        let now = before.clone().unwrap_or_else(|| {
-            let services = attempt.all("", "services", "");
-            NodePorts::held_by(range, &services.iter().map(|obj| attempt.tree(obj)).collect::<Vec<_>>())
-        });
-        Ports { stored, before, now, fresh: Vec::new(), leaving: Vec::new() }
+        let now = match &before {
+            Some(before) => before.clone(),
+            None => {
+                let services = attempt.all("", "services", "")?;
+                NodePorts::held_by(range, &services.iter().map(|obj| attempt.tree(obj)).collect::<Vec<_>>())
+            }
+        };
+        Ok(Ports { stored, before, now, fresh: Vec::new(), leaving: Vec::new() })
     }
 
     /// Adds the changes to the commit, if there are any.

@@ -27,6 +27,7 @@ mod namespace_objects;
 mod nodes;
 mod openapi;
 mod options;
+mod own_loops;
 mod pod_changes;
 mod pod_security;
 mod protobuf;
