@@ -549,7 +549,11 @@ impl Call<'_> {
 
     fn table_view(&self, wanted: Wanted) -> Result<TableView, Status> {
         let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
-        Ok(TableView::new(catalog, resource, include(self.query)?, wanted.meta))
+        let view = TableView::new(catalog, resource, include(self.query)?, wanted.meta);
+        Ok(match self.request.subresource {
+            None => view,
+            Some(name) => view.printed_by(columns::subresource_printer(resource, name)),
+        })
     }
 
     /// A scale in the shape the client wants.

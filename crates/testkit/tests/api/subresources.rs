@@ -433,3 +433,18 @@ fn none_of(scale: &Value) -> Value {
     none["spec"] = json!({});
     none
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_table_of_a_subresource_has_the_columns_upstream_gives_it() {
+    let cluster = TestCluster::simulated(340).await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    cluster.post("/api/v1/namespaces/default/pods", pod).await.ok(201);
+    for (subresource, columns) in [("", 9), ("/status", 9), ("/resize", 2), ("/ephemeralcontainers", 2)] {
+        let path = format!("/api/v1/namespaces/default/pods/p{subresource}");
+        let accept = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let table = cluster.request("GET", path).header("accept", accept).send().await.ok(200);
+        assert_eq!(table["columnDefinitions"].as_array().unwrap().len(), columns, "{subresource}");
+        assert_eq!(table["rows"][0]["cells"].as_array().unwrap().len(), columns, "{subresource}");
+    }
+    cluster.shutdown().await;
+}
