@@ -9,7 +9,7 @@ use env::Env;
 use object::{About, Status, Value};
 use table::{Obj, Scope, Selection, Table};
 
-use crate::whole;
+use crate::newest;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -81,7 +81,7 @@ impl<'a> Attempt<'a> {
             return Ok(Vec::new());
         }
         let scope = if namespace.is_empty() { Scope::All } else { Scope::Namespace(namespace.into()) };
-        Ok(whole(self.table, storage.id, &Selection::everything(scope))?.items)
+        Ok(newest(self.table, storage.id, &Selection::everything(scope))?.items)
     }
 
     /// An object of the table as a tree of its storage version.

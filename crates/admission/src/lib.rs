@@ -43,7 +43,7 @@ pub use attempt::{Attempt, Operation};
 pub use chain::{Authorize, BadChoice, Chain, Choice};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
-pub use whole::whole;
+pub use whole::{newest, whole};
 
 use object::{Status, Value};
 use store::{Commit, Guard, Key, Op};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use admission::{Attempt, Effects, Operation, Plugin, Refusal, whole};
+use admission::{Attempt, Effects, Operation, Plugin, Refusal, newest};
 use auth::{Attributes, Decision, Policy, UserInfo, groups, node, rbac};
 use catalog::StorageId;
 use codec::json;
@@ -108,7 +108,7 @@ impl Authorizer {
             let everything = Selection::everything(Scope::All);
             // None until it is read: a half-read policy must not be taken for the whole.
             *cursor = None;
-            let page = whole(&self.table, *storage, &everything)?;
+            let page = newest(&self.table, *storage, &everything)?;
             let kind = &self.table.catalog().storage(*storage).kind;
             for obj in page.items {
                 apply(&mut fresh, kind, &WatchEvent { kind: EventKind::Added, obj });

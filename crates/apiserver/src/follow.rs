@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use admission::whole;
+use admission::newest;
 use catalog::{Storage, StorageId};
 use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
@@ -65,7 +65,7 @@ impl Follow {
                         Some(name) => Selection::named(Scope::All, name),
                     };
                     *cursor = None;
-                    let Ok(page) = whole(&self.table, *storage, &everything) else { continue };
+                    let Ok(page) = newest(&self.table, *storage, &everything) else { continue };
                     let added = |obj| WatchEvent { kind: EventKind::Added, obj };
                     events.extend(page.items.into_iter().map(added));
                     // Right after what was read: changes made meanwhile wake us at once.

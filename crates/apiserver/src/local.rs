@@ -1,6 +1,7 @@
 //! The API for components of this process: the chain from *authorize* on, no socket, no encoding.
 //!
-//! A loop has its own identity and its own roles, like any other client; nothing here is an administrator.
+//! A loop has its own identity and its own roles, like any other client. Only what kube-apiserver itself writes is written as
+//! an administrator (`own.rs`, ADR 9).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use admission::whole;
+use admission::newest;
 use auth::node::{Related, Relations, claims_of, is_mirror, refers, volume_secrets};
 use catalog::Resource;
 use codec::json;
@@ -41,7 +41,7 @@ impl NodeRelations {
             let catalog = self.table.catalog();
             let selection = Selection::new(catalog, resource, scope, None, Some(&bound)).ok()?;
             // What cannot be read allows nothing.
-            whole(&self.table, resource.storage?, &selection).ok()
+            newest(&self.table, resource.storage?, &selection).ok()
         };
         found().map(|page| page.items).unwrap_or_default()
     }

@@ -7,7 +7,7 @@
 //! ```
 //! The second row is upstream's loopback client: the first objects of a cluster and what keeps them, the addresses of
 //! services and their repair, the `kubernetes` service and this server's lease. Without it nobody could write the roles
-//! everybody else needs. Beside it only evictions count in a budget as the server (`registry/src/evict.rs`): whoever
+//! everybody else needs. Past the chain go only the bitmap of node ports, which is no object (`Registry::keep`), and evictions, which count in a budget as the server (`registry/src/evict.rs`): whoever
 //! may evict need not be allowed to write budgets.
 
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! An answer on its way out, and what becomes of one that nobody fetches.
 //!
 //! A list keeps its objects and its place among the requests under way, a watch its cursor, until the client has taken all of
-//! it. A client that takes nothing for a minute has lost interest: what is left is let go, though its connection may go on.
+//! it. A client that does not take one piece (some 128 KB of a list) in a minute has lost interest: what is left is let go,
+//! though its connection may go on.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::body::Body;
 use crate::connection::UnderWay;
 
 /// How long the next piece of an answer may lie ready.
-const UNFETCHED: Duration = Duration::from_secs(60);
+pub(crate) const UNFETCHED: Duration = Duration::from_secs(60);
 /// Nothing lies ready: the connection waits for us.
 const NOTHING: u64 = u64::MAX;
 

@@ -275,6 +275,9 @@ async fn answer(
     mut request: Request<hyper::body::Incoming>,
 ) -> Answer {
     if let Some(refusal) = malformed::refusal(&request) {
+        if !request.body().is_end_stream() {
+            connection.leave_unread();
+        }
         return refusal;
     }
     let env = api.registry().env();

@@ -32,6 +32,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
 use crate::body::Body;
 use crate::respond::{self, Answer};
+use crate::sending::UNFETCHED;
 use crate::shutdown::Shutdown;
 use crate::watch_body::Framing;
 
@@ -190,8 +191,9 @@ impl Session {
         let (reader, mut writer) = tokio::io::split(io);
         let (pongs, whole_frames) = (Pongs::default(), AtomicBool::new(true));
         let status = tokio::select! {
+            biased;
             status = listen(reader, &pongs) => status,
-            () = send(&mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
+            () = send(env, &mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
             // Both of these end the events too, if only their client takes what is on its way.
             () = async { env.sleep_until(deadline + PARTING).await } => None,
             () = async { shutdown.begun().await; env.sleep(PARTING).await } => None,
@@ -229,8 +231,9 @@ enum Step {
     End,
 }
 
-/// Writes events and pongs until there are no more events, or nobody takes them.
+/// Writes events and pongs until there are no more events, or nobody takes them for a while.
 async fn send(
+    env: &Env,
     events: &mut Body,
     framing: Framing,
     writer: &mut (impl AsyncWrite + Unpin),
@@ -255,7 +258,11 @@ async fn send(
             Step::End => return,
         }
         whole_frames.store(false, Ordering::Release);
-        if writer.write_all(&frames).await.is_err() || writer.flush().await.is_err() {
+        let written = async {
+            writer.write_all(&frames).await?;
+            writer.flush().await
+        };
+        if !matches!(env.timeout(UNFETCHED, written).await, Ok(Ok(()))) {
             return;
         }
         whole_frames.store(true, Ordering::Release);

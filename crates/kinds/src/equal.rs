@@ -1,6 +1,6 @@
 //! Equality that does not see what encoding would not show: order of members, nulls, empty lists and maps.
 
-use catalog::{Schema, Shape, Storage, TypeId};
+use catalog::{Name, Schema, Shape, Storage, TypeId};
 use object::quantity::Quantity;
 use object::{Map, Value, deep};
 
@@ -103,15 +103,16 @@ impl Walk<'_> {
                     && deep(|| x.iter().zip(y).all(|(x, y)| self.values(of, false, Some(x), Some(y))))
             }
             Shape::Map(of) => {
-                let (x, y) = (members(a), members(b));
-                let found = |name: &str| y.and_then(|y| y.get(name));
-                !uneven
-                    && x.map_or(0, Map::len) == y.map_or(0, Map::len)
-                    && deep(|| {
-                        x.into_iter().flat_map(Map::iter).all(|(name, x)| {
-                            found(name).is_some_and(|y| self.values(of, false, Some(x), Some(y)))
-                        })
-                    })
+                let (mut x, mut y) = (by_place(a), by_place(b));
+                // Canonical trees have the same members in the same order: then one walk is enough.
+                if x.iter().zip(&y).any(|(x, y)| x.0 != y.0) {
+                    x.sort_by_key(|(name, _)| *name);
+                    y.sort_by_key(|(name, _)| *name);
+                }
+                let alike = |((n, x), (m, y)): (&Member<'_>, &Member<'_>)| {
+                    n == m && self.values(of, false, Some(x), Some(y))
+                };
+                !uneven && x.len() == y.len() && deep(|| x.iter().zip(&y).all(alike))
             }
             Shape::Quantity => match (a, b) {
                 (Some(a), Some(b)) => a == b || amount(a).is_some_and(|x| amount(b) == Some(x)),
@@ -150,6 +151,12 @@ fn list(value: Option<&Value>) -> &[Value] {
 
 fn members(value: Option<&Value>) -> Option<&Map> {
     value.and_then(Value::as_map)
+}
+
+type Member<'a> = (&'a Name, &'a Value);
+
+fn by_place(value: Option<&Value>) -> Vec<Member<'_>> {
+    members(value).into_iter().flat_map(Map::iter).collect()
 }
 
 fn amount(value: &Value) -> Option<Quantity> {

@@ -41,11 +41,11 @@ pub(crate) fn from_storage(catalog: &Catalog, resource: &Resource, storage: &Sto
 pub fn served_body<'o>(catalog: &Catalog, resource: &Resource, obj: &'o Obj) -> Cow<'o, [u8]> {
     match converted(catalog, resource, obj) {
         None => Cow::Borrowed(obj.body()),
-        Some(bytes) => Cow::Owned(bytes.to_vec()),
+        Some(line) => Cow::Owned(line[..line.len() - 1].to_vec()),
     }
 }
 
-/// The object's body as the resource serves it, to hand over without a copy. It ends with a newline, unless it had to be converted.
+/// The object's body as the resource serves it and a newline, to hand over without a copy.
 pub fn shared_body(catalog: &Catalog, resource: &Resource, obj: &Arc<Obj>) -> Bytes {
     converted(catalog, resource, obj).unwrap_or_else(|| obj.shared_line())
 }
@@ -74,13 +74,17 @@ pub fn protobuf_body(catalog: &Catalog, resource: &Resource, obj: &Obj) -> Bytes
 /// Tells the protobuf form of a resource from its JSON; there are far fewer resources.
 const PROTOBUF_FORM: u16 = 1 << 15;
 
-/// `None` where the resource serves what is stored; otherwise made once per revision.
+/// With its newline; `None` where the resource serves what is stored; otherwise made once per revision.
 fn converted(catalog: &Catalog, resource: &Resource, obj: &Obj) -> Option<Bytes> {
     let storage = catalog.storage(resource.storage?);
     if is_storage_version(resource, storage) {
         return None;
     }
-    Some(obj.form(resource.id.0, |obj| Bytes::from(json::to_vec(&body_in(catalog, resource, storage, obj)))))
+    Some(obj.form(resource.id.0, |obj| {
+        let mut line = json::to_vec(&body_in(catalog, resource, storage, obj));
+        line.push(b'\n');
+        Bytes::from(line)
+    }))
 }
 
 /// The object's tree as the resource serves it.

@@ -45,7 +45,7 @@ pub struct Feed {
     pub prefix: String,
     /// What was served before this process began.
     pub mark: Option<Arc<Mark>>,
-    /// Guards which broken keys the log knows of: each is told once. Held for a few instructions.
+    /// Guards which broken keys the log knows of: each is told once.
     pub broken: Mutex<BTreeSet<Key>>,
 }
 
@@ -85,6 +85,8 @@ impl Feed {
         self.check(&loaded)?;
         let keys = loaded.entries.len();
         self.state.reset(Revision(loaded.revision), loaded.entries);
+        // What was mended or deleted meanwhile is told again should it break again.
+        self.broken.lock().retain(|key| self.state.unreadable_at(key).is_some());
         match self.state.unreadable() {
             None => tracing::info!(revision = loaded.revision, keys, "loaded from etcd"),
             Some(why) if self.shared.seen() > 0 => {

@@ -28,6 +28,10 @@ struct Value {
 }
 
 impl Broken {
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
     pub fn mark(&mut self, key: Key, revision: Revision, protobuf: bool) {
         let fresh = Value { since: revision, changed: revision, protobuf };
         let value = self.keys.entry(key).or_insert(fresh);
@@ -57,10 +61,6 @@ impl Broken {
         prefix: &str,
         revision: Revision,
     ) -> Option<Unreadable> {
-        // Nearly always.
-        if self.keys.is_empty() {
-            return None;
-        }
         let may_match = |key: &str| match (selection.exact_key(storage), selection.exact_name()) {
             (Some(exact), _) => key == exact,
             (None, Some(name)) => key.rsplit('/').next() == Some(name),

@@ -215,6 +215,10 @@ impl Shard {
         selection: &Selection,
         revision: Revision,
     ) -> Option<Unreadable> {
+        // Nearly always, and asked by every watch at every event.
+        if self.broken.is_empty() {
+            return None;
+        }
         self.broken.selected(storage, selection, &prefix(storage, &selection.scope), revision)
     }
 

@@ -59,8 +59,7 @@ async fn strange_requests_get_the_right_status_and_harm_nobody() {
         (post("application/json", r#"{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"a"}}"#), 400),
         (post("application/json", r#"{"apiVersion":"v1","kind":"Broom","metadata":{"name":"a"}}"#), 400),
         (post("application/json", r#"{"metadata":{"name":"a/b"}}"#), 422),
-        // Differs from kube-apiserver, which says 505: the HTTP library answers what is no HTTP it knows.
-        ("GET / HTTP/9.9\r\n\r\n".into(), 400),
+        ("GET / HTTP/9.9\r\n\r\n".into(), 505),
         ("\r\n\r\nnonsense\r\n\r\n".into(), 400),
         (format!("GET {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n"), 400),
         (

@@ -152,7 +152,7 @@ async fn the_client_and_the_server_can_end_it() {
         cluster.delete(format!("{MAPS}/none")).await.ok(200);
     }
     ended.await.unwrap().unwrap();
-    assert!(cluster.env().monotonic() - begun < Duration::from_secs(1100));
+    assert!(cluster.env().monotonic() - begun < Duration::from_secs(300), "long before the watch would end");
     drop(stuck);
     // A shutdown.
     let (client, served) = open("").await;
