@@ -68,6 +68,8 @@ pub enum Offer {
     Document,
     /// One object, also as a Table or its metadata.
     Object,
+    /// One object by a subresource that has no columns: also its metadata, but no Table.
+    Part,
     /// A list, also as a Table or its metadata.
     List,
     /// Events; nothing is indented, and [`check_stream`] has the last word.
@@ -147,7 +149,7 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
     if !ranges.iter().any(|r| r.kind == "*/*" || offered.iter().any(|(media, _)| r.kind == *media)) {
         let streams = match offer {
             Offer::List | Offer::Events => format!(", {STREAM_TYPES}"),
-            Offer::Object | Offer::Document => String::new(),
+            Offer::Object | Offer::Part | Offer::Document => String::new(),
         };
         let message = format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}{streams}");
         return Err(Status::not_acceptable(message).with_empty_details());
@@ -202,12 +204,12 @@ fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View
         return None;
     }
     match (kind, offer) {
-        (_, Offer::Document) => None,
+        (_, Offer::Document) | ("Table", Offer::Part) => None,
         // A Table has no protobuf.
         ("Table", _) => (encoding != Encoding::Protobuf).then_some(View::Table),
-        ("PartialObjectMetadata", Offer::Object | Offer::Events) => Some(View::Metadata),
+        ("PartialObjectMetadata", Offer::Object | Offer::Part | Offer::Events) => Some(View::Metadata),
         ("PartialObjectMetadataList", Offer::List) => Some(View::Metadata),
-        ("PartialObjectMetadataList", Offer::Object | Offer::Events)
+        ("PartialObjectMetadataList", Offer::Object | Offer::Part | Offer::Events)
         | ("PartialObjectMetadata", Offer::List) => Some(View::Misfit),
         _ => None,
     }

@@ -187,6 +187,10 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
+        let offer = match (offer, self.request.subresource) {
+            (Offer::Object, Some(name)) if !matches!(name, "status" | "scale") => Offer::Part,
+            _ => offer,
+        };
         negotiate(&self.parts.headers, self.query, offer)
     }
 
@@ -549,11 +553,7 @@ impl Call<'_> {
 
     fn table_view(&self, wanted: Wanted) -> Result<TableView, Status> {
         let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
-        let view = TableView::new(catalog, resource, include(self.query)?, wanted.meta);
-        Ok(match self.request.subresource {
-            None => view,
-            Some(name) => view.printed_by(columns::subresource_printer(resource, name)),
-        })
+        Ok(TableView::new(catalog, resource, include(self.query)?, wanted.meta))
     }
 
     /// A scale in the shape the client wants.

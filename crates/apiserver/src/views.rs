@@ -46,10 +46,6 @@ impl TableView {
         TableView { printer, include, meta, catalog: catalog.clone(), resource: resource.id }
     }
 
-    pub fn printed_by(self, printer: &'static Printer) -> TableView {
-        TableView { printer, ..self }
-    }
-
     /// `{"kind":"Table",...,"columnDefinitions":[..],"rows":[`.
     pub fn head(&self, metadata: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(2048);

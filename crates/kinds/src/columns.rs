@@ -76,11 +76,6 @@ pub fn printer(resource: &Resource) -> &'static Printer {
     list::find(&resource.group, &resource.plural)
 }
 
-/// The printer of another subresource: status has its resource's, those that only change part of an object have none of their own.
-pub fn subresource_printer(resource: &Resource, subresource: &str) -> &'static Printer {
-    if subresource == "status" { printer(resource) } else { list::generic_printer() }
-}
-
 /// The printer of the `scale` subresource: a kind of its own that no resource serves.
 pub fn scale_printer() -> &'static Printer {
     &apps::SCALE

@@ -18,10 +18,6 @@ pub(super) fn find(group: &str, plural: &str) -> &'static Printer {
     row.map_or(&GENERIC, |(_, _, printer)| *printer)
 }
 
-pub(super) fn generic_printer() -> &'static Printer {
-    &GENERIC
-}
-
 /// (group, plural) of every row, for tests that sweep them.
 #[cfg(test)]
 pub(super) fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
