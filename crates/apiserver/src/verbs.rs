@@ -1,46 +1,38 @@
 //! The registry's verbs as HTTP: parameters in, answers out.
 
+mod delete;
 mod lists;
+mod patch;
 mod token;
+mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 
 use auth::UserInfo;
 use bytes::Bytes;
 use catalog::{Resource, Verbs};
-use codec::{json, yaml};
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
+use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
 use http::request::Parts;
 use http::{HeaderMap, Method};
-use kinds::{DeleteOptions, Operation, columns};
+use kinds::{Operation, columns};
 use object::normalise::{Strict, normalise};
-use object::patch::json::JsonPatch;
-use object::{Details, FieldError, Map, Status, Value, quote};
+use object::{Details, Map, Status, Value, quote};
 use registry::{
-    FieldValidation, ListOptions, Patch, Request, WriteOptions, Written, number_error, protobuf_body,
-    served_body, shared_body,
+    FieldValidation, ListOptions, Request, WriteOptions, Written, number_error, protobuf_body, shared_body,
 };
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
-use crate::chain::{Api, route};
+use crate::chain::Api;
 use crate::info::{Query, RequestInfo};
-use crate::negotiate::{
-    Encoding, Offer, View, Wanted, accepts_gzip, check_stream, negotiate, negotiate_error,
-};
+use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, negotiate_error};
 use crate::respond::{self, Answer};
 use crate::reviews;
 use crate::views::{self, Include, TableView};
-use crate::watch_body::{Framing, WatchBody, WatchSettings, WriteObject, error_event};
-use crate::{component_statuses, connect, websocket};
+use crate::{component_statuses, connect};
 
 /// Answers smaller than this are not worth compressing.
 const GZIP_FROM: usize = 128 * 1024;
-/// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
-/// back at once.
-const WATCH_SECONDS: u64 = 1800;
 
 pub async fn serve(
     api: &Arc<Api>,
@@ -200,116 +192,6 @@ impl Call<'_> {
         Ok(self.object(200, &obj, wanted, true))
     }
 
-    async fn watch(&self) -> Result<Answer, Status> {
-        let wanted = self.wanted(Offer::Events)?;
-        let protobuf = wanted.encoding == Encoding::Protobuf;
-        let framing = if protobuf { Framing::Protobuf } else { Framing::Lines };
-        let catalog = self.api.registry.catalog();
-        let mut options = list_options(self.query, self.info)?;
-        let mut request = self.request;
-        if !request.name.is_empty() {
-            // The old path of a watch on one object.
-            options.field_selector = format!("metadata.name={}", request.name);
-            request.name = "";
-        }
-        let env = self.api.registry.env().clone();
-        let seconds = match options.timeout_seconds {
-            Some(seconds) if seconds > 0 => seconds,
-            _ => WATCH_SECONDS + env.random_below(WATCH_SECONDS),
-        };
-        let watch = match self.api.registry.watch(&request, &options).await {
-            // A version below the history is told in the stream, where reflectors look for it; so is one that does not
-            // come.
-            Err(status) if !matches!(status.code, 410 | 504) => return Err(status),
-            watch => watch,
-        };
-        if wanted.view == View::Table {
-            include(self.query)?;
-        }
-        check_stream(wanted)?;
-        let watch = match watch {
-            Ok(watch) => watch,
-            Err(status) => {
-                let mut event = Vec::new();
-                error_event(catalog, framing, &status, &mut event);
-                return self.watching(framing, event.into());
-            }
-        };
-        let route = route(self.api, self.info, &self.parts.headers).ok_or_else(Status::method_not_allowed)?;
-        let begun = env.monotonic();
-        let settings = WatchSettings {
-            catalog: catalog.clone(),
-            framing,
-            bookmarks: options.allow_bookmarks,
-            unshowable: wanted.view == View::Misfit,
-            timeout: Duration::from_secs(seconds),
-            env,
-            shutdown: self.api.shutdown(),
-            gauge: self.api.metrics.long_running(self.request.resource, route, begun),
-        };
-        let resource = request.resource;
-        // A Table's columns come with the first event, whichever that is.
-        let first = Arc::new(AtomicBool::new(true));
-        let write_object: WriteObject = match wanted.view {
-            View::Metadata if protobuf => {
-                let (catalog, meta) = (catalog.clone(), wanted.meta);
-                Box::new(move |obj, out| views::metadata_protobuf(&catalog, meta, obj, out))
-            }
-            View::Object if protobuf => {
-                let (catalog, id) = (catalog.clone(), resource.id);
-                Box::new(move |obj, out| {
-                    out.extend_from_slice(&protobuf_body(&catalog, catalog.resource(id), obj))
-                })
-            }
-            // What does not fit its form is not shown in any.
-            View::Object | View::Misfit => {
-                let (catalog, id) = (catalog.clone(), resource.id);
-                Box::new(move |obj, out| {
-                    out.extend_from_slice(&served_body(&catalog, catalog.resource(id), obj))
-                })
-            }
-            View::Metadata => {
-                let meta = wanted.meta;
-                Box::new(move |obj, out| views::metadata_of(meta, obj, out))
-            }
-            View::Table => {
-                let (view, env) = (self.table_view(wanted)?, self.api.registry.env().clone());
-                let first = first.clone();
-                Box::new(move |obj, out| {
-                    view.one(obj, env.now_seconds(), first.swap(false, Relaxed), out);
-                })
-            }
-        };
-        let blank = match wanted.view {
-            View::Metadata => views::blank("PartialObjectMetadata", wanted.meta.api_version()),
-            _ => views::blank_object(catalog, resource),
-        };
-        let table = if wanted.view == View::Table { Some(self.table_view(wanted)?) } else { None };
-        let catalog = catalog.clone();
-        let write_bookmark = Box::new(move |revision: u64, end: bool, out: &mut Vec<u8>| {
-            let bookmark = views::bookmark(&blank, revision, end);
-            if let Some(table) = &table {
-                // Nothing in it has an age.
-                table.bookmark(&bookmark, 0, first.swap(false, Relaxed), out);
-                return;
-            }
-            match framing {
-                Framing::Lines => json::write(&bookmark, out),
-                Framing::Protobuf => views::value_protobuf(&catalog, &bookmark, out),
-            }
-        });
-        let body = WatchBody::new(watch, settings, write_object, write_bookmark);
-        self.watching(framing, Body::Watch(Box::new(body)))
-    }
-
-    /// Events in the way the client takes them: as the body of the answer, or over a WebSocket.
-    fn watching(&self, framing: Framing, events: Body) -> Result<Answer, Status> {
-        match websocket::open(self.parts, framing, events) {
-            Ok(opened) => Ok(opened),
-            Err(events) => Ok(respond::answer(200, framing.content_type(), events)),
-        }
-    }
-
     async fn create(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Create)?;
@@ -325,13 +207,6 @@ impl Call<'_> {
         let (value, warnings) = self.decoded(body, options.field_validation).await?;
         let mut written = self.api.registry.update(&self.request, value, options).await?;
         written.warnings.splice(0..0, warnings);
-        Ok(self.written(written, wanted))
-    }
-
-    async fn patch(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(Offer::Object)?;
-        let (patch, options) = self.read_patch(body).await?;
-        let written = self.api.registry.patch(&self.request, patch, options).await?;
         Ok(self.written(written, wanted))
     }
 
@@ -405,57 +280,6 @@ impl Call<'_> {
         let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
         Ok(answer)
-    }
-
-    async fn delete(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(Offer::Object)?;
-        let options = self.delete_options(body).await?;
-        let deleted = self.api.registry.delete(&self.request, &options).await;
-        let deleted = deleted.map_err(|status| status.after_warnings(self.delete_warnings(&options)))?;
-        let resource = self.request.resource;
-        if !deleted.removed || self.returns_deleted() {
-            let code = if !deleted.removed && options.orphan_dependents == Some(false) { 202 } else { 200 };
-            return Ok(self.deleting(self.object(code, &deleted.obj, wanted, false), &options));
-        }
-        let details = Details {
-            name: deleted.obj.name().into(),
-            group: resource.group.to_string(),
-            kind: resource.plural.to_string(),
-            uid: deleted.obj.uid().into(),
-            ..Details::default()
-        };
-        let mut success = status_document("Success");
-        success.set("details", details.to_value());
-        let answer = respond::value(self.api.registry.catalog(), 200, &Value::Map(success), wanted);
-        Ok(self.deleting(answer, &options))
-    }
-
-    /// The answer to a DELETE, with what its kind says about such a one.
-    fn deleting(&self, mut answer: Answer, options: &DeleteOptions) -> Answer {
-        respond::warn(&mut answer, &self.delete_warnings(options));
-        answer
-    }
-
-    /// Said before anything is looked at, and so with refusals too.
-    fn delete_warnings(&self, options: &DeleteOptions) -> Vec<String> {
-        let storage = self.request.resource.storage.map(|id| self.api.registry.catalog().storage(id));
-        let warning = storage.and_then(|storage| kinds::warnings::on_delete(storage, options));
-        warning.map(str::to_owned).into_iter().collect()
-    }
-
-    /// Some kinds answer a DELETE with the object that went away instead of a Status.
-    fn returns_deleted(&self) -> bool {
-        let catalog = self.api.registry.catalog();
-        self.request.resource.storage.is_some_and(|id| catalog.storage(id).returns_deleted)
-    }
-
-    async fn delete_collection(&self, body: RequestBody) -> Result<Answer, Status> {
-        let wanted = self.wanted(Offer::List)?;
-        let list = list_options(self.query, self.info)?;
-        let options = self.delete_options(body).await?;
-        let deleted = self.api.registry.delete_collection(&self.request, &options, &list).await;
-        let deleted = deleted.map_err(|status| status.after_warnings(self.delete_warnings(&options)))?;
-        Ok(self.deleting(self.list_answer(deleted, wanted).await, &options))
     }
 
     async fn decoded(
@@ -600,149 +424,6 @@ impl Call<'_> {
         };
         Ok(WriteOptions { dry_run: options.is_dry_run(), field_validation })
     }
-
-    async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {
-        let bytes = body.read().await?;
-        let catalog = self.api.registry.catalog();
-        let ty = catalog.schema().find("meta.v1.DeleteOptions");
-        let mut value = if bytes.is_empty() {
-            delete_query(self.query)?
-        } else {
-            let value =
-                decode(catalog, &self.parts.headers, &bytes, "DeleteOptions", ty).map_err(|mut status| {
-                    // Options are told without what stands around the same words for an object.
-                    let prefix = "the object provided is unrecognized (must be of type DeleteOptions): ";
-                    if let Some(why) = status.message.strip_prefix(prefix) {
-                        status.message = why.rsplit_once(" (").map_or(why, |(why, _)| why).to_owned();
-                    }
-                    status
-                });
-            let value = value?.value;
-            check_options_type(&value)?;
-            value
-        };
-        if let Some(ty) = ty {
-            normalise(catalog.schema(), ty, &mut value, &mut Strict::off())
-                .map_err(|e| Status::bad_request(e.to_string()))?;
-        }
-        DeleteOptions::from_value(&value)
-    }
-
-    /// The patch of a request, and its options. What is no patch is told only where there is something to be patched: upstream reads
-    /// it when it has the object at hand.
-    async fn read_patch(&self, body: RequestBody) -> Result<(Patch, WriteOptions), Status> {
-        let kind = self.patch_kind()?;
-        let bytes = body.read().await?;
-        let operation = if kind == PatchKind::Apply { Operation::Apply } else { Operation::Patch };
-        let options = self.write_options(operation)?;
-        match kind.read(&bytes, options.field_validation) {
-            Ok(patch) => Ok((patch, options)),
-            // An apply would create what is not there.
-            Err(status) if kind == PatchKind::Apply => Err(status),
-            Err(status) => {
-                self.api.registry.get(&self.request, "").await?;
-                Err(status)
-            }
-        }
-    }
-
-    fn patch_kind(&self) -> Result<PatchKind, Status> {
-        let content_type = self.parts.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-        match content_type.split(';').next().unwrap_or("").trim() {
-            "application/json-patch+json" => Ok(PatchKind::Json),
-            "application/merge-patch+json" => Ok(PatchKind::Merge),
-            "application/strategic-merge-patch+json" => Ok(PatchKind::Strategic),
-            "application/apply-patch+yaml" => Ok(PatchKind::Apply),
-            _ => Err(Status::unsupported_media_type("415: Unsupported Media Type").with_empty_details()),
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PatchKind {
-    Json,
-    Merge,
-    Strategic,
-    Apply,
-}
-
-impl PatchKind {
-    fn read(self, bytes: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
-        if self == PatchKind::Apply {
-            yaml::parse(bytes).map_err(|e| {
-                Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
-            })?;
-            return Err(Status::unsupported_media_type(
-                "server-side apply is not served by this version of setpoint yet; accepted patch types: \
-                 application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
-            ));
-        }
-        // Who wants no word about wrong fields gets the words of whoever applies the patch.
-        let unchecked = validation == FieldValidation::Ignore;
-        let value = json::parse(bytes, None).map_err(|e| match self {
-            PatchKind::Merge if unchecked => Status::bad_request(NO_MERGE_PATCH),
-            PatchKind::Json | PatchKind::Merge if !unchecked => {
-                Status::bad_request(format!("error decoding patch: {e}"))
-            }
-            _ => Status::bad_request(e.to_string()),
-        })?;
-        Ok(match self {
-            PatchKind::Json if unchecked => Patch::Json(JsonPatch::parse_unchecked(value)?),
-            PatchKind::Json => Patch::Json(JsonPatch::parse(value)?),
-            PatchKind::Merge if unchecked => Patch::Merge(merge_patch(value)?),
-            PatchKind::Merge => Patch::Merge(value),
-            PatchKind::Strategic | PatchKind::Apply => Patch::Strategic(value),
-        })
-    }
-}
-
-const NO_MERGE_PATCH: &str = "Invalid JSON Patch";
-
-/// A merge patch nobody looked at: a list takes the place of the object, which it cannot be.
-fn merge_patch(patch: Value) -> Result<Value, Status> {
-    match patch {
-        Value::Map(_) | Value::Null => Ok(patch),
-        Value::List(mut list) => {
-            list.retain(|item| !item.is_null());
-            let shown = json::to_vec(&Value::List(list));
-            let why = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { \
-                       APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-            let error = FieldError::invalid("patch", quote(&String::from_utf8_lossy(&shown)), why);
-            Err(Status::invalid("", "", "", vec![error]))
-        }
-        _ => Err(Status::bad_request(NO_MERGE_PATCH)),
-    }
-}
-
-/// Options may come without a type, or in the version of any group.
-fn check_options_type(value: &Value) -> Result<(), Status> {
-    let kind = value.str_at(&["kind"]).filter(|kind| !kind.is_empty()).unwrap_or("DeleteOptions");
-    if kind == "DeleteOptions" {
-        return Ok(());
-    }
-    let version = value.str_at(&["apiVersion"]).filter(|version| !version.is_empty()).unwrap_or("v1");
-    Err(Status::bad_request(format!(
-        "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/apis/meta/internalversion/scheme/register.go:27\""
-    )))
-}
-
-/// DeleteOptions from a query, as a body would say it.
-fn delete_query(query: &Query<'_>) -> Result<Value, Status> {
-    let mut map = Map::default();
-    if let Some(seconds) = query.find("gracePeriodSeconds") {
-        map.set("gracePeriodSeconds", parse_int(seconds)?);
-    }
-    if let Some(policy) = query.find("propagationPolicy") {
-        map.set("propagationPolicy", policy);
-    }
-    if query.find("orphanDependents").is_some() {
-        map.set("orphanDependents", query.flag("orphanDependents"));
-    }
-    let dry_run: Vec<Value> = query.all("dryRun").map(Value::from).collect();
-    if !dry_run.is_empty() {
-        map.set("dryRun", dry_run);
-    }
-    Ok(Value::Map(map))
 }
 
 fn parse_int(text: &str) -> Result<i64, Status> {

@@ -8,11 +8,13 @@
 
 mod bind;
 mod convert;
+mod create;
 mod decode;
 mod delete;
 mod evict;
 mod kept;
 mod lanes;
+mod patch;
 mod read;
 mod subresource;
 mod term;
@@ -36,10 +38,11 @@ use lanes::Lanes;
 pub use convert::{protobuf_body, served_body, shared_body};
 pub use decode::check_namespace;
 pub use delete::Deleted;
+pub use patch::Patch;
 pub use read::{List, ListOptions, Match, number_error, validate as check_list_options};
 pub use term::Term;
 pub use watch::{Watch, WatchStart};
-pub use write::{FieldValidation, Patch, WriteOptions, Written};
+pub use write::{FieldValidation, WriteOptions, Written};
 
 /// The verbs on one cluster.
 pub struct Registry {

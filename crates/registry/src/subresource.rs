@@ -3,7 +3,8 @@
 use codec::json;
 use object::{Status, Value};
 
-use crate::write::{ChangeRules, PatchedType, Verb};
+use crate::patch::PatchedType;
+use crate::write::{ChangeRules, Verb};
 use crate::{Patch, Registry, Request, WriteOptions, convert, decode};
 
 const KIND: &str = "Scale";

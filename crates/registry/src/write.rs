@@ -1,4 +1,4 @@
-//! create, update and patch: the one path every change of state takes.
+//! The one path every change of state takes; creates and patches come to it from their own files.
 //!
 //! ```text
 //! create   decode ─ place ─ to storage version ─ system fields ─┐
@@ -9,31 +9,19 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use admission::{Effects, Operation, Refusal};
-use catalog::{Schema, Storage, TypeId};
+use admission::{Effects, Operation};
+use catalog::Storage;
 use codec::json;
 use kinds::{Context, Labels, Requester};
-use object::normalise::{Strict, normalise, normalise_decoded, restore_error};
-use object::patch::{self, json::JsonPatch};
-use object::{FieldError, Status, Value, quote, time};
+use object::normalise::{Strict, normalise, normalise_decoded};
+use object::{FieldError, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
 use crate::read::parse_unsigned;
 use crate::{Registry, Request, convert, decode, not_readable, store_failed};
 
-/// Tries with a fresh random name before a collision is reported.
-const GENERATED_NAME_TRIES: usize = 8;
-/// generateName keeps this much of its base, so that the suffix always fits a label.
-const GENERATED_BASE: usize = 58;
-/// How often, and how far apart, a create looks again for what is about to come.
-const SOON_TRIES: u32 = 40;
-const SOON_PAUSE: Duration = Duration::from_millis(25);
-/// What a client cannot set on a new object.
-const OURS_ON_CREATE: [&str; 5] =
-    ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"];
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
 
@@ -49,47 +37,6 @@ pub enum FieldValidation {
 pub struct WriteOptions {
     pub dry_run: bool,
     pub field_validation: FieldValidation,
-}
-
-/// A patch as it came.
-pub enum Patch {
-    Json(JsonPatch),
-    Merge(Value),
-    Strategic(Value),
-}
-
-/// What a patch is applied to.
-#[derive(Clone, Copy)]
-pub(crate) struct PatchedType<'a> {
-    pub ty: TypeId,
-    pub kind: &'a str,
-    pub api_version: &'a str,
-    /// What the URL calls the object.
-    pub name: &'a str,
-}
-
-impl Patch {
-    /// Of members with one name the last is kept; what strict clients hear of the others, and of what an operation has no use for.
-    pub(crate) fn without_duplicates(&mut self) -> Vec<String> {
-        let p = match self {
-            Patch::Json(patch) => return patch.strict_errors().to_vec(),
-            Patch::Merge(p) | Patch::Strategic(p) => p,
-        };
-        let found = patch::duplicate_fields(p);
-        if !found.is_empty() {
-            patch::keep_last_fields(p);
-        }
-        found
-    }
-
-    /// Changes an object of that type; after a refusal the object is half changed and of no use.
-    pub(crate) fn apply(&self, schema: &Schema, ty: TypeId, object: &mut Value) -> Result<(), Status> {
-        match self {
-            Patch::Json(patch) => patch.apply(object),
-            Patch::Merge(patch) => patch::merge::apply(object, patch.clone()),
-            Patch::Strategic(patch) => patch::strategic::apply(schema, ty, object, patch.clone()),
-        }
-    }
 }
 
 /// What a write led to.
@@ -124,46 +71,7 @@ struct Step {
     effects: Effects,
 }
 
-/// A new object's name, and what plugins that complete the object call it: a generated one comes after them.
-#[derive(Clone, Copy)]
-struct Named<'a> {
-    name: &'a str,
-    known_as: &'a str,
-}
-
-/// Why a create does not go on.
-enum Halt {
-    Refused(Refusal),
-    Final(Status),
-}
-
-impl From<Refusal> for Halt {
-    fn from(refusal: Refusal) -> Halt {
-        Halt::Refused(refusal)
-    }
-}
-
-impl From<Status> for Halt {
-    fn from(status: Status) -> Halt {
-        Halt::Final(status)
-    }
-}
-
 impl Registry {
-    pub async fn create(
-        &self,
-        request: &Request<'_>,
-        body: Value,
-        options: WriteOptions,
-    ) -> Result<Written, Status> {
-        let storage = self.storage_of(request.resource)?;
-        let (mut new, mut warnings) =
-            decode::object(self.catalog(), request.resource, body, options.field_validation)?;
-        decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
-        warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        self.insert(request, storage, new, warnings, options).await
-    }
-
     pub async fn update(
         &self,
         request: &Request<'_>,
@@ -180,294 +88,6 @@ impl Registry {
             self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await;
         // Whatever it was refused for, this was said before.
         written.map_err(|status| status.after_warnings(warnings))
-    }
-
-    pub async fn patch(
-        &self,
-        request: &Request<'_>,
-        mut patch: Patch,
-        options: WriteOptions,
-    ) -> Result<Written, Status> {
-        let duplicates = patch.without_duplicates();
-        let rules = ChangeRules { needs_version: true, names_uid: false, may_create: false };
-        let resource = request.resource;
-        let api_version = resource.api_version();
-        let of = PatchedType {
-            ty: resource.ty,
-            kind: &resource.kind,
-            api_version: &api_version,
-            name: request.name,
-        };
-        self.change(request, rules, options, &mut |old| {
-            let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
-            kinds::defaults::apply(resource, &mut new);
-            decode::check_place(request, &mut new)
-                .map_err(|status| status.after_warnings(messages.clone()))?;
-            // Upstream says so as if an admission plugin had done it.
-            messages.extend(kinds::dedup_owner_references(&mut new, true));
-            Ok((new, messages))
-        })
-        .await
-    }
-
-    /// Applies a patch to an object of that type.
-    pub(crate) fn patched(
-        &self,
-        of: PatchedType<'_>,
-        patch: &Patch,
-        duplicates: &[String],
-        old: &Value,
-        options: WriteOptions,
-    ) -> Result<(Value, Vec<String>), Status> {
-        let mut new = old.clone();
-        patch.apply(self.catalog().schema(), of.ty, &mut new)?;
-        if matches!(patch, Patch::Strategic(_)) {
-            // It changes the object itself, whose type is no field of it. What is no text is refused below.
-            for name in ["kind", "apiVersion"] {
-                let kept = old
-                    .get(name)
-                    .filter(|_| new.get(name).is_none_or(|v| v.is_null() || v.as_str().is_some()));
-                if let Some(kept) = kept {
-                    new.make_map().set(name, kept.clone());
-                }
-            }
-        }
-        // A document is shown as it would have been decoded; a strategic patch is applied to the object itself.
-        let refused = |why: String| {
-            let mut shown = old.clone();
-            patch.apply(self.catalog().schema(), of.ty, &mut shown)?;
-            let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
-            Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)]))
-        };
-        if let (Patch::Json(_), Some(bracket)) = (patch, patch::too_deep(&new)) {
-            let why = "couldn't get version/kind; json parse error: invalid character";
-            return refused(format!("{why} '{bracket}' exceeded max depth"));
-        }
-        if let Err(status) = decode::check_type(self.catalog(), of.kind, of.api_version, &new) {
-            let why = status
-                .message
-                .split_once("cannot be handled as a ")
-                .and_then(|(_, why)| why.split_once(": "));
-            return match (patch, why) {
-                (Patch::Json(_) | Patch::Merge(_), Some((_, why))) => refused(why.to_owned()),
-                _ => Err(status),
-            };
-        }
-        // A document without a version is decoded by upstream into a type whose fields have no names in JSON: none of its
-        // members is known, and so the object has no name.
-        if !matches!(patch, Patch::Strategic(_)) && new.str_at(&["apiVersion"]).unwrap_or("").is_empty() {
-            let members = new.as_map().into_iter().flat_map(|m| m.iter().map(|(name, _)| &**name));
-            let mut unknown: Vec<String> = members
-                .filter(|name| !matches!(*name, "apiVersion" | "kind"))
-                .map(|name| format!("unknown field {}", quote(name)))
-                .collect();
-            unknown.sort();
-            if options.field_validation == FieldValidation::Strict {
-                return refused(format!("strict decoding error: {}", unknown.join(", ")));
-            }
-            let name = of.name;
-            let why = format!(
-                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-            );
-            let told = if options.field_validation == FieldValidation::Ignore { Vec::new() } else { unknown };
-            return Err(Status::bad_request(why).after_warnings(told));
-        }
-        let mut strict =
-            if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
-        if let Err(error) = normalise_decoded(self.catalog().schema(), of.ty, &mut new, &mut strict) {
-            // The pass left half a tree; the refusal shows the whole patched object.
-            return match patch {
-                Patch::Json(_) | Patch::Merge(_) => refused(error.to_string()),
-                Patch::Strategic(asked) => {
-                    let mut tree = old.clone();
-                    patch.apply(self.catalog().schema(), of.ty, &mut tree)?;
-                    let why = restore_error(self.catalog().schema(), of.ty, &tree);
-                    Err(strategic_refusal(asked, why.unwrap_or_else(|| error.to_string())))
-                }
-            };
-        }
-        let mut messages = strict.into_messages();
-        if matches!(patch, Patch::Strategic(_)) {
-            messages.sort();
-        }
-        if options.field_validation != FieldValidation::Ignore {
-            messages.splice(0..0, duplicates.iter().cloned());
-        }
-        if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
-            let why = format!("strict decoding error: {}", messages.join(", "));
-            return match patch {
-                Patch::Json(_) | Patch::Merge(_) => refused(why),
-                Patch::Strategic(asked) => Err(strategic_refusal(asked, why)),
-            };
-        }
-        Ok((new, messages))
-    }
-
-    /// Stores a new object of the request's version.
-    pub(crate) async fn insert(
-        &self,
-        request: &Request<'_>,
-        storage: &Storage,
-        mut new: Value,
-        mut warnings: Vec<String>,
-        options: WriteOptions,
-    ) -> Result<Written, Status> {
-        convert::to_storage(request.resource, storage, &mut new)?;
-        warnings.extend(kinds::warnings::before_create(storage, &new));
-        let now = self.env().now_seconds() as i64;
-        let metadata = new.map_at(&["metadata"]);
-        let named_version = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or("").to_owned();
-        for ours in OURS_ON_CREATE {
-            metadata.remove(ours);
-        }
-        metadata.set("uid", self.env().uuid());
-        metadata.set("creationTimestamp", time::format_seconds(now));
-        let named = metadata.get("name").and_then(Value::as_str).is_some_and(|n| !n.is_empty());
-        let asked = metadata.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
-        let suffixed = kinds::kind_of(storage).rules().name.takes_a_suffix();
-        let base = if suffixed { asked.chars().take(GENERATED_BASE).collect() } else { asked.clone() };
-        let generated = !named && !base.is_empty();
-        let taken = |name: &str| match asked.as_str() {
-            "" => Status::already_exists(request.about(), name),
-            _ => Status::no_unique_name(request.about(), name),
-        };
-        // Another try, be it with another name, another address or another default, begins where this one did.
-        let start = new.clone();
-
-        let (mut tried, mut names_tried, mut fresh, mut waited) = (false, 0, false, 0);
-        let mut turn = None;
-        loop {
-            if tried {
-                new = start.clone();
-            }
-            tried = true;
-            if generated {
-                let suffix = if suffixed { self.env().name_suffix() } else { String::new() };
-                new.map_at(&["metadata"]).set("name", format!("{base}{suffix}"));
-            }
-            let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
-            let named = Named { name: &name, known_as: if generated { &asked } else { &name } };
-            let mut effects = Effects::default();
-            let encoded = match self.fresh_step(request, storage, &mut new, named, options, now, &mut effects)
-            {
-                Ok(ready) => ready,
-                Err(Halt::Final(status)) => {
-                    warnings.append(&mut effects.warnings);
-                    return Err(status.after_warnings(warnings));
-                }
-                // Another server may just have created what is missing.
-                Err(Halt::Refused(_)) if !fresh => {
-                    self.freshen().await?;
-                    fresh = true;
-                    continue;
-                }
-                Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
-                    self.env().sleep(SOON_PAUSE).await;
-                    waited += 1;
-                    continue;
-                }
-                Err(Halt::Refused(refusal)) => {
-                    warnings.append(&mut effects.warnings);
-                    return Err(refusal.status.after_warnings(warnings));
-                }
-            };
-            // Some kinds name what came without a name.
-            let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
-            let key: Key = storage.key(request.namespace, &name).into();
-            let mut warnings = warnings.clone();
-            warnings.append(&mut effects.warnings);
-            if options.dry_run {
-                self.freshen().await?;
-                if !matches!(self.table().read(storage.id, &key), Ok(None)) {
-                    return Err(self.taken(storage, &key, taken(&name)).await.after_warnings(warnings));
-                }
-                // What is not stored gets no version; one the client sent stays, whatever it says.
-                let encoded = if named_version.is_empty() {
-                    encoded
-                } else {
-                    new.map_at(&["metadata"]).set("resourceVersion", named_version);
-                    json::to_vec(&new)
-                };
-                let obj = Obj::unpublished(storage, &key, &encoded).map_err(|_| not_encodable())?;
-                return Ok(Written { obj: Arc::new(obj), created: true, warnings });
-            }
-            // As upstream, whose store refuses it: last of all, and never in a dry run. It reads over what is no version.
-            let digits = named_version.bytes().all(|b| b.is_ascii_digit());
-            if request.name.is_empty()
-                && digits
-                && named_version.parse().is_ok_and(|version: u64| version > 0)
-            {
-                let status = Status::unknown("resourceVersion should not be set on objects to be created");
-                return Err(status.after_warnings(warnings));
-            }
-            let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
-            let value = bytes::Bytes::from(encoded);
-            let put = Op::Put { value: value.clone(), expires_at };
-            let mut commit = effects.join(&key, Guard::Absent, put);
-            self.guard_by_term(request, &mut commit)?;
-            match self.engine().commit(commit).await {
-                Ok(revision) => {
-                    self.writers.note(revision, request.user);
-                    let obj = self.committed(storage, &key, &value, revision, expires_at)?;
-                    return Ok(Written { obj, created: true, warnings });
-                }
-                Err(CommitError::Conflict { key: lost }) if lost == key => {
-                    names_tried += 1;
-                    if !generated || names_tried >= GENERATED_NAME_TRIES {
-                        return Err(self.taken(storage, &key, taken(&name)).await.after_warnings(warnings));
-                    }
-                }
-                // Something the object depends on changed meanwhile: look at it again, in turn.
-                Err(CommitError::Conflict { key: lost }) => {
-                    self.lost_to(&lost)?;
-                    drop(turn.take());
-                    turn = Some(self.lanes.turn(&lost).await);
-                }
-                Err(error) => return Err(store_failed(error)),
-            }
-        }
-    }
-
-    /// Everything between a new object and the bytes to commit. What was said before a refusal stands in `effects`.
-    #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
-    fn fresh_step(
-        &self,
-        request: &Request<'_>,
-        storage: &Storage,
-        new: &mut Value,
-        named: Named<'_>,
-        options: WriteOptions,
-        now: i64,
-        effects: &mut Effects,
-    ) -> Result<Vec<u8>, Halt> {
-        let kind = kinds::kind_of(storage);
-        let extra = extra_of(request);
-        let namespace = InNamespace { registry: self, name: request.namespace };
-        let context = context(request, storage, now, &extra, &namespace);
-        let mut attempt = self.attempt(request, storage, Operation::Create, named.known_as, options.dry_run);
-        self.admission.mutate(&attempt, new, effects)?;
-        attempt.name = named.name;
-        if let Some(allotter) = self.admission.allotter(storage) {
-            allotter.reserve(&attempt, new, effects)?;
-        }
-        kinds::drop_disabled(storage, new, None);
-        kinds::prepare_create(kind, new, &context);
-        let encoded = self.complete(storage, new, None, &context)?;
-        effects.warnings.extend(kinds::warnings::of(storage, new, None, &context));
-        self.admission.validate(&attempt, Some(new), effects)?;
-        Ok(encoded)
-    }
-
-    /// The refusal of a name that is taken; it may be free soon, and then it says so.
-    async fn taken(&self, storage: &Storage, key: &str, status: Status) -> Status {
-        // The store may know what took it before the table does.
-        let _ = self.freshen().await;
-        match self.table().get(storage.id, key) {
-            Some(there) if there.deleting() => {
-                Status { message: format!("object is being deleted: {}", status.message), ..status }
-            }
-            _ => status,
-        }
     }
 
     /// Replaces the object the request names by what `verb` makes of it.
@@ -697,7 +317,7 @@ impl Registry {
     }
 
     /// Canonical form, validation, encoding.
-    fn complete(
+    pub(crate) fn complete(
         &self,
         storage: &Storage,
         new: &mut Value,
@@ -756,7 +376,7 @@ impl Registry {
     }
 
     /// The object as committed at `revision`: the table's, or, when others wrote since, the same made again.
-    fn committed(
+    pub(crate) fn committed(
         &self,
         storage: &Storage,
         key: &Key,
@@ -774,7 +394,7 @@ impl Registry {
 }
 
 /// Who writes, and through which version, for the kinds that care.
-fn context<'a>(
+pub(crate) fn context<'a>(
     request: &Request<'a>,
     storage: &'a Storage,
     now: i64,
@@ -794,9 +414,9 @@ fn context<'a>(
 }
 
 /// The namespace a write goes to, which is looked up when its labels are asked for.
-struct InNamespace<'a> {
-    registry: &'a Registry,
-    name: &'a str,
+pub(crate) struct InNamespace<'a> {
+    pub registry: &'a Registry,
+    pub name: &'a str,
 }
 
 impl std::fmt::Debug for InNamespace<'_> {
@@ -813,15 +433,10 @@ impl Labels for InNamespace<'_> {
     }
 }
 
-fn extra_of(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
+pub(crate) fn extra_of(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
     request.user.extra.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
-fn not_encodable() -> Status {
+pub(crate) fn not_encodable() -> Status {
     Status::internal("the object was encoded in a form the table does not accept")
-}
-
-/// A strategic patch is shown itself, not the object it led to.
-fn strategic_refusal(patch: &Value, why: String) -> Status {
-    Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&patch::go_text(patch)), why)])
 }

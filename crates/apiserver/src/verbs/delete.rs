@@ -1,0 +1,122 @@
+//! Deletions as HTTP: options from the body or the query, and what a deleted object answers with.
+
+use kinds::DeleteOptions;
+use object::normalise::{Strict, normalise};
+use object::{Details, Map, Status, Value};
+
+use super::{Call, list_options, parse_int, status_document};
+use crate::body::{RequestBody, decode};
+use crate::info::Query;
+use crate::negotiate::Offer;
+use crate::respond::{self, Answer};
+
+impl Call<'_> {
+    pub(super) async fn delete(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(Offer::Object)?;
+        let options = self.delete_options(body).await?;
+        let deleted = self.api.registry.delete(&self.request, &options).await;
+        let deleted = deleted.map_err(|status| status.after_warnings(self.delete_warnings(&options)))?;
+        let resource = self.request.resource;
+        if !deleted.removed || self.returns_deleted() {
+            let code = if !deleted.removed && options.orphan_dependents == Some(false) { 202 } else { 200 };
+            return Ok(self.deleting(self.object(code, &deleted.obj, wanted, false), &options));
+        }
+        let details = Details {
+            name: deleted.obj.name().into(),
+            group: resource.group.to_string(),
+            kind: resource.plural.to_string(),
+            uid: deleted.obj.uid().into(),
+            ..Details::default()
+        };
+        let mut success = status_document("Success");
+        success.set("details", details.to_value());
+        let answer = respond::value(self.api.registry.catalog(), 200, &Value::Map(success), wanted);
+        Ok(self.deleting(answer, &options))
+    }
+
+    /// The answer to a DELETE, with what its kind says about such a one.
+    fn deleting(&self, mut answer: Answer, options: &DeleteOptions) -> Answer {
+        respond::warn(&mut answer, &self.delete_warnings(options));
+        answer
+    }
+
+    /// Said before anything is looked at, and so with refusals too.
+    fn delete_warnings(&self, options: &DeleteOptions) -> Vec<String> {
+        let storage = self.request.resource.storage.map(|id| self.api.registry.catalog().storage(id));
+        let warning = storage.and_then(|storage| kinds::warnings::on_delete(storage, options));
+        warning.map(str::to_owned).into_iter().collect()
+    }
+
+    /// Some kinds answer a DELETE with the object that went away instead of a Status.
+    fn returns_deleted(&self) -> bool {
+        let catalog = self.api.registry.catalog();
+        self.request.resource.storage.is_some_and(|id| catalog.storage(id).returns_deleted)
+    }
+
+    pub(super) async fn delete_collection(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(Offer::List)?;
+        let list = list_options(self.query, self.info)?;
+        let options = self.delete_options(body).await?;
+        let deleted = self.api.registry.delete_collection(&self.request, &options, &list).await;
+        let deleted = deleted.map_err(|status| status.after_warnings(self.delete_warnings(&options)))?;
+        Ok(self.deleting(self.list_answer(deleted, wanted).await, &options))
+    }
+
+    pub(super) async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {
+        let bytes = body.read().await?;
+        let catalog = self.api.registry.catalog();
+        let ty = catalog.schema().find("meta.v1.DeleteOptions");
+        let mut value = if bytes.is_empty() {
+            delete_query(self.query)?
+        } else {
+            let value =
+                decode(catalog, &self.parts.headers, &bytes, "DeleteOptions", ty).map_err(|mut status| {
+                    // Options are told without what stands around the same words for an object.
+                    let prefix = "the object provided is unrecognized (must be of type DeleteOptions): ";
+                    if let Some(why) = status.message.strip_prefix(prefix) {
+                        status.message = why.rsplit_once(" (").map_or(why, |(why, _)| why).to_owned();
+                    }
+                    status
+                });
+            let value = value?.value;
+            check_options_type(&value)?;
+            value
+        };
+        if let Some(ty) = ty {
+            normalise(catalog.schema(), ty, &mut value, &mut Strict::off())
+                .map_err(|e| Status::bad_request(e.to_string()))?;
+        }
+        DeleteOptions::from_value(&value)
+    }
+}
+
+/// Options may come without a type, or in the version of any group.
+fn check_options_type(value: &Value) -> Result<(), Status> {
+    let kind = value.str_at(&["kind"]).filter(|kind| !kind.is_empty()).unwrap_or("DeleteOptions");
+    if kind == "DeleteOptions" {
+        return Ok(());
+    }
+    let version = value.str_at(&["apiVersion"]).filter(|version| !version.is_empty()).unwrap_or("v1");
+    Err(Status::bad_request(format!(
+        "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/apis/meta/internalversion/scheme/register.go:27\""
+    )))
+}
+
+/// DeleteOptions from a query, as a body would say it.
+fn delete_query(query: &Query<'_>) -> Result<Value, Status> {
+    let mut map = Map::default();
+    if let Some(seconds) = query.find("gracePeriodSeconds") {
+        map.set("gracePeriodSeconds", parse_int(seconds)?);
+    }
+    if let Some(policy) = query.find("propagationPolicy") {
+        map.set("propagationPolicy", policy);
+    }
+    if query.find("orphanDependents").is_some() {
+        map.set("orphanDependents", query.flag("orphanDependents"));
+    }
+    let dry_run: Vec<Value> = query.all("dryRun").map(Value::from).collect();
+    if !dry_run.is_empty() {
+        map.set("dryRun", dry_run);
+    }
+    Ok(Value::Map(map))
+}

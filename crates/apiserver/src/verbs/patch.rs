@@ -1,0 +1,107 @@
+//! Patches as HTTP: which of the four forms a body has, and the refusals of what is none of them.
+
+use codec::{json, yaml};
+use http::header::CONTENT_TYPE;
+use kinds::Operation;
+use object::patch::json::JsonPatch;
+use object::{FieldError, Status, Value, quote};
+use registry::{FieldValidation, Patch, WriteOptions};
+
+use super::Call;
+use crate::body::RequestBody;
+use crate::negotiate::Offer;
+use crate::respond::Answer;
+
+impl Call<'_> {
+    pub(super) async fn patch(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = self.wanted(Offer::Object)?;
+        let (patch, options) = self.read_patch(body).await?;
+        let written = self.api.registry.patch(&self.request, patch, options).await?;
+        Ok(self.written(written, wanted))
+    }
+
+    /// The patch of a request, and its options. What is no patch is told only where there is something to be patched: upstream reads
+    /// it when it has the object at hand.
+    pub(super) async fn read_patch(&self, body: RequestBody) -> Result<(Patch, WriteOptions), Status> {
+        let kind = self.patch_kind()?;
+        let bytes = body.read().await?;
+        let operation = if kind == PatchKind::Apply { Operation::Apply } else { Operation::Patch };
+        let options = self.write_options(operation)?;
+        match kind.read(&bytes, options.field_validation) {
+            Ok(patch) => Ok((patch, options)),
+            // An apply would create what is not there.
+            Err(status) if kind == PatchKind::Apply => Err(status),
+            Err(status) => {
+                self.api.registry.get(&self.request, "").await?;
+                Err(status)
+            }
+        }
+    }
+
+    fn patch_kind(&self) -> Result<PatchKind, Status> {
+        let content_type = self.parts.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+        match content_type.split(';').next().unwrap_or("").trim() {
+            "application/json-patch+json" => Ok(PatchKind::Json),
+            "application/merge-patch+json" => Ok(PatchKind::Merge),
+            "application/strategic-merge-patch+json" => Ok(PatchKind::Strategic),
+            "application/apply-patch+yaml" => Ok(PatchKind::Apply),
+            _ => Err(Status::unsupported_media_type("415: Unsupported Media Type").with_empty_details()),
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl PatchKind {
+    fn read(self, bytes: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
+        if self == PatchKind::Apply {
+            yaml::parse(bytes).map_err(|e| {
+                Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
+            })?;
+            return Err(Status::unsupported_media_type(
+                "server-side apply is not served by this version of setpoint yet; accepted patch types: \
+                 application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
+            ));
+        }
+        // Who wants no word about wrong fields gets the words of whoever applies the patch.
+        let unchecked = validation == FieldValidation::Ignore;
+        let value = json::parse(bytes, None).map_err(|e| match self {
+            PatchKind::Merge if unchecked => Status::bad_request(NO_MERGE_PATCH),
+            PatchKind::Json | PatchKind::Merge if !unchecked => {
+                Status::bad_request(format!("error decoding patch: {e}"))
+            }
+            _ => Status::bad_request(e.to_string()),
+        })?;
+        Ok(match self {
+            PatchKind::Json if unchecked => Patch::Json(JsonPatch::parse_unchecked(value)?),
+            PatchKind::Json => Patch::Json(JsonPatch::parse(value)?),
+            PatchKind::Merge if unchecked => Patch::Merge(merge_patch(value)?),
+            PatchKind::Merge => Patch::Merge(value),
+            PatchKind::Strategic | PatchKind::Apply => Patch::Strategic(value),
+        })
+    }
+}
+
+const NO_MERGE_PATCH: &str = "Invalid JSON Patch";
+
+/// A merge patch nobody looked at: a list takes the place of the object, which it cannot be.
+fn merge_patch(patch: Value) -> Result<Value, Status> {
+    match patch {
+        Value::Map(_) | Value::Null => Ok(patch),
+        Value::List(mut list) => {
+            list.retain(|item| !item.is_null());
+            let shown = json::to_vec(&Value::List(list));
+            let why = "couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type struct { \
+                       APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+            let error = FieldError::invalid("patch", quote(&String::from_utf8_lossy(&shown)), why);
+            Err(Status::invalid("", "", "", vec![error]))
+        }
+        _ => Err(Status::bad_request(NO_MERGE_PATCH)),
+    }
+}

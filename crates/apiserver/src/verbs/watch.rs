@@ -1,0 +1,133 @@
+//! Watches as HTTP: what every event is written as, and over what it leaves.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use codec::json;
+use object::Status;
+use registry::{protobuf_body, served_body};
+
+use super::{Call, include, list_options};
+use crate::body::Body;
+use crate::chain::route;
+use crate::negotiate::{Encoding, Offer, View, check_stream};
+use crate::respond::{self, Answer};
+use crate::watch_body::{Framing, WatchBody, WatchSettings, WriteObject, error_event};
+use crate::{views, websocket};
+
+/// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
+/// back at once.
+const WATCH_SECONDS: u64 = 1800;
+
+impl Call<'_> {
+    pub(super) async fn watch(&self) -> Result<Answer, Status> {
+        let wanted = self.wanted(Offer::Events)?;
+        let protobuf = wanted.encoding == Encoding::Protobuf;
+        let framing = if protobuf { Framing::Protobuf } else { Framing::Lines };
+        let catalog = self.api.registry.catalog();
+        let mut options = list_options(self.query, self.info)?;
+        let mut request = self.request;
+        if !request.name.is_empty() {
+            // The old path of a watch on one object.
+            options.field_selector = format!("metadata.name={}", request.name);
+            request.name = "";
+        }
+        let env = self.api.registry.env().clone();
+        let seconds = match options.timeout_seconds {
+            Some(seconds) if seconds > 0 => seconds,
+            _ => WATCH_SECONDS + env.random_below(WATCH_SECONDS),
+        };
+        let watch = match self.api.registry.watch(&request, &options).await {
+            // A version below the history is told in the stream, where reflectors look for it; so is one that does not
+            // come.
+            Err(status) if !matches!(status.code, 410 | 504) => return Err(status),
+            watch => watch,
+        };
+        if wanted.view == View::Table {
+            include(self.query)?;
+        }
+        check_stream(wanted)?;
+        let watch = match watch {
+            Ok(watch) => watch,
+            Err(status) => {
+                let mut event = Vec::new();
+                error_event(catalog, framing, &status, &mut event);
+                return self.watching(framing, event.into());
+            }
+        };
+        let route = route(self.api, self.info, &self.parts.headers).ok_or_else(Status::method_not_allowed)?;
+        let begun = env.monotonic();
+        let settings = WatchSettings {
+            catalog: catalog.clone(),
+            framing,
+            bookmarks: options.allow_bookmarks,
+            unshowable: wanted.view == View::Misfit,
+            timeout: Duration::from_secs(seconds),
+            env,
+            shutdown: self.api.shutdown(),
+            gauge: self.api.metrics.long_running(self.request.resource, route, begun),
+        };
+        let resource = request.resource;
+        // A Table's columns come with the first event, whichever that is.
+        let first = Arc::new(AtomicBool::new(true));
+        let write_object: WriteObject = match wanted.view {
+            View::Metadata if protobuf => {
+                let (catalog, meta) = (catalog.clone(), wanted.meta);
+                Box::new(move |obj, out| views::metadata_protobuf(&catalog, meta, obj, out))
+            }
+            View::Object if protobuf => {
+                let (catalog, id) = (catalog.clone(), resource.id);
+                Box::new(move |obj, out| {
+                    out.extend_from_slice(&protobuf_body(&catalog, catalog.resource(id), obj))
+                })
+            }
+            // What does not fit its form is not shown in any.
+            View::Object | View::Misfit => {
+                let (catalog, id) = (catalog.clone(), resource.id);
+                Box::new(move |obj, out| {
+                    out.extend_from_slice(&served_body(&catalog, catalog.resource(id), obj))
+                })
+            }
+            View::Metadata => {
+                let meta = wanted.meta;
+                Box::new(move |obj, out| views::metadata_of(meta, obj, out))
+            }
+            View::Table => {
+                let (view, env) = (self.table_view(wanted)?, self.api.registry.env().clone());
+                let first = first.clone();
+                Box::new(move |obj, out| {
+                    view.one(obj, env.now_seconds(), first.swap(false, Relaxed), out);
+                })
+            }
+        };
+        let blank = match wanted.view {
+            View::Metadata => views::blank("PartialObjectMetadata", wanted.meta.api_version()),
+            _ => views::blank_object(catalog, resource),
+        };
+        let table = if wanted.view == View::Table { Some(self.table_view(wanted)?) } else { None };
+        let catalog = catalog.clone();
+        let write_bookmark = Box::new(move |revision: u64, end: bool, out: &mut Vec<u8>| {
+            let bookmark = views::bookmark(&blank, revision, end);
+            if let Some(table) = &table {
+                // Nothing in it has an age.
+                table.bookmark(&bookmark, 0, first.swap(false, Relaxed), out);
+                return;
+            }
+            match framing {
+                Framing::Lines => json::write(&bookmark, out),
+                Framing::Protobuf => views::value_protobuf(&catalog, &bookmark, out),
+            }
+        });
+        let body = WatchBody::new(watch, settings, write_object, write_bookmark);
+        self.watching(framing, Body::Watch(Box::new(body)))
+    }
+
+    /// Events in the way the client takes them: as the body of the answer, or over a WebSocket.
+    fn watching(&self, framing: Framing, events: Body) -> Result<Answer, Status> {
+        match websocket::open(self.parts, framing, events) {
+            Ok(opened) => Ok(opened),
+            Err(events) => Ok(respond::answer(200, framing.content_type(), events)),
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Patches: what one makes of the object that stands there, decoded and judged as strictly as the client wants.
+
+use catalog::{Schema, TypeId};
+use codec::json;
+use object::normalise::{Strict, normalise_decoded, restore_error};
+use object::patch::{self, json::JsonPatch};
+use object::{FieldError, Status, Value, quote};
+
+use crate::write::{ChangeRules, FieldValidation, WriteOptions, Written};
+use crate::{Registry, Request, decode};
+
+/// A patch as it came.
+pub enum Patch {
+    Json(JsonPatch),
+    Merge(Value),
+    Strategic(Value),
+}
+
+/// What a patch is applied to.
+#[derive(Clone, Copy)]
+pub(crate) struct PatchedType<'a> {
+    pub ty: TypeId,
+    pub kind: &'a str,
+    pub api_version: &'a str,
+    /// What the URL calls the object.
+    pub name: &'a str,
+}
+
+impl Patch {
+    /// Of members with one name the last is kept; what strict clients hear of the others, and of what an operation has no use for.
+    pub(crate) fn without_duplicates(&mut self) -> Vec<String> {
+        let p = match self {
+            Patch::Json(patch) => return patch.strict_errors().to_vec(),
+            Patch::Merge(p) | Patch::Strategic(p) => p,
+        };
+        let found = patch::duplicate_fields(p);
+        if !found.is_empty() {
+            patch::keep_last_fields(p);
+        }
+        found
+    }
+
+    /// Changes an object of that type; after a refusal the object is half changed and of no use.
+    pub(crate) fn apply(&self, schema: &Schema, ty: TypeId, object: &mut Value) -> Result<(), Status> {
+        match self {
+            Patch::Json(patch) => patch.apply(object),
+            Patch::Merge(patch) => patch::merge::apply(object, patch.clone()),
+            Patch::Strategic(patch) => patch::strategic::apply(schema, ty, object, patch.clone()),
+        }
+    }
+}
+
+impl Registry {
+    pub async fn patch(
+        &self,
+        request: &Request<'_>,
+        mut patch: Patch,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
+        let duplicates = patch.without_duplicates();
+        let rules = ChangeRules { needs_version: true, names_uid: false, may_create: false };
+        let resource = request.resource;
+        let api_version = resource.api_version();
+        let of = PatchedType {
+            ty: resource.ty,
+            kind: &resource.kind,
+            api_version: &api_version,
+            name: request.name,
+        };
+        self.change(request, rules, options, &mut |old| {
+            let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
+            kinds::defaults::apply(resource, &mut new);
+            decode::check_place(request, &mut new)
+                .map_err(|status| status.after_warnings(messages.clone()))?;
+            // Upstream says so as if an admission plugin had done it.
+            messages.extend(kinds::dedup_owner_references(&mut new, true));
+            Ok((new, messages))
+        })
+        .await
+    }
+
+    /// Applies a patch to an object of that type.
+    pub(crate) fn patched(
+        &self,
+        of: PatchedType<'_>,
+        patch: &Patch,
+        duplicates: &[String],
+        old: &Value,
+        options: WriteOptions,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let mut new = old.clone();
+        patch.apply(self.catalog().schema(), of.ty, &mut new)?;
+        if matches!(patch, Patch::Strategic(_)) {
+            // It changes the object itself, whose type is no field of it. What is no text is refused below.
+            for name in ["kind", "apiVersion"] {
+                let kept = old
+                    .get(name)
+                    .filter(|_| new.get(name).is_none_or(|v| v.is_null() || v.as_str().is_some()));
+                if let Some(kept) = kept {
+                    new.make_map().set(name, kept.clone());
+                }
+            }
+        }
+        // A document is shown as it would have been decoded; a strategic patch is applied to the object itself.
+        let refused = |why: String| {
+            let mut shown = old.clone();
+            patch.apply(self.catalog().schema(), of.ty, &mut shown)?;
+            let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
+            Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)]))
+        };
+        if let (Patch::Json(_), Some(bracket)) = (patch, patch::too_deep(&new)) {
+            let why = "couldn't get version/kind; json parse error: invalid character";
+            return refused(format!("{why} '{bracket}' exceeded max depth"));
+        }
+        if let Err(status) = decode::check_type(self.catalog(), of.kind, of.api_version, &new) {
+            let why = status
+                .message
+                .split_once("cannot be handled as a ")
+                .and_then(|(_, why)| why.split_once(": "));
+            return match (patch, why) {
+                (Patch::Json(_) | Patch::Merge(_), Some((_, why))) => refused(why.to_owned()),
+                _ => Err(status),
+            };
+        }
+        // A document without a version is decoded by upstream into a type whose fields have no names in JSON: none of its
+        // members is known, and so the object has no name.
+        if !matches!(patch, Patch::Strategic(_)) && new.str_at(&["apiVersion"]).unwrap_or("").is_empty() {
+            let members = new.as_map().into_iter().flat_map(|m| m.iter().map(|(name, _)| &**name));
+            let mut unknown: Vec<String> = members
+                .filter(|name| !matches!(*name, "apiVersion" | "kind"))
+                .map(|name| format!("unknown field {}", quote(name)))
+                .collect();
+            unknown.sort();
+            if options.field_validation == FieldValidation::Strict {
+                return refused(format!("strict decoding error: {}", unknown.join(", ")));
+            }
+            let name = of.name;
+            let why = format!(
+                "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            );
+            let told = if options.field_validation == FieldValidation::Ignore { Vec::new() } else { unknown };
+            return Err(Status::bad_request(why).after_warnings(told));
+        }
+        let mut strict =
+            if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
+        if let Err(error) = normalise_decoded(self.catalog().schema(), of.ty, &mut new, &mut strict) {
+            // The pass left half a tree; the refusal shows the whole patched object.
+            return match patch {
+                Patch::Json(_) | Patch::Merge(_) => refused(error.to_string()),
+                Patch::Strategic(asked) => {
+                    let mut tree = old.clone();
+                    patch.apply(self.catalog().schema(), of.ty, &mut tree)?;
+                    let why = restore_error(self.catalog().schema(), of.ty, &tree);
+                    Err(strategic_refusal(asked, why.unwrap_or_else(|| error.to_string())))
+                }
+            };
+        }
+        let mut messages = strict.into_messages();
+        if matches!(patch, Patch::Strategic(_)) {
+            messages.sort();
+        }
+        if options.field_validation != FieldValidation::Ignore {
+            messages.splice(0..0, duplicates.iter().cloned());
+        }
+        if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
+            let why = format!("strict decoding error: {}", messages.join(", "));
+            return match patch {
+                Patch::Json(_) | Patch::Merge(_) => refused(why),
+                Patch::Strategic(asked) => Err(strategic_refusal(asked, why)),
+            };
+        }
+        Ok((new, messages))
+    }
+}
+
+/// A strategic patch is shown itself, not the object it led to.
+fn strategic_refusal(patch: &Value, why: String) -> Status {
+    Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&patch::go_text(patch)), why)])
+}
