@@ -62,6 +62,12 @@ impl Gvr {
     pub fn everywhere(self) -> Target<'static> {
         self.at("", "")
     }
+    /// Where objects of the resource keep a selectable field ([`Obj::field`]), which is known without reading them.
+    pub fn field(self, catalog: &Catalog, name: &str) -> usize {
+        let storage = catalog.find_storage(self.group, self.plural);
+        let place = storage.and_then(|storage| storage.selectable_at(name));
+        place.unwrap_or_else(|| panic!("the catalogue lets nobody select {} by {name}", self.plural))
+    }
 }
 
 impl<'a> Target<'a> {

@@ -37,7 +37,7 @@ use runtime::{Board, Informers, Recorder, Stop};
 use table::Obj;
 use tokio::task::JoinHandle;
 
-pub use pods::pod_view;
+pub use pods::{PodFields, pod_view};
 
 /// What every loop is given.
 #[derive(Clone)]

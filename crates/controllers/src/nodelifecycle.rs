@@ -30,7 +30,7 @@ use self::monitor::{Monitor, look};
 use self::node::NodeFacts;
 use self::plan::Mend;
 use self::write::Writer;
-use crate::{Context, pod_view};
+use crate::{Context, PodFields, pod_view};
 
 pub const NAME: &str = "node-lifecycle-controller";
 /// Who it acts as.
@@ -52,11 +52,12 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let controller = Controller::new(env, NAME).workers(8).max_retries(None).owns_keys_of(&nodes);
     tasks.extend(controller.start(&context.board, Arc::new(conditions), context.stop.clone()));
 
+    let fields = PodFields::of(context);
     let not_ready = NotReady { writer: writer.clone(), nodes: nodes.clone(), pods: pods.clone() };
     let controller = Controller::new(env, "node-lifecycle-controller-pods")
         .workers(4)
         .reads(&nodes)
-        .watches(&pods, newly_bound);
+        .watches(&pods, move |notice| newly_bound(fields, notice));
     tasks.extend(controller.start(&context.board, Arc::new(not_ready), context.stop.clone()));
 
     let controller = Controller::new(env, "node-lifecycle-controller-health")
@@ -76,22 +77,24 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
 /// The informer of pods, with the index by node.
 pub fn pods_by_node(context: &Context) -> Arc<Informer> {
     let pods = context.informers.of(PODS);
-    pods.store().add_index(BY_NODE, |pod| {
-        let node = pod_view(pod).node.to_string();
-        if node.is_empty() { Vec::new() } else { vec![node] }
+    let fields = PodFields::of(context);
+    pods.store().add_index(BY_NODE, move |pod| match fields.node(pod) {
+        "" => Vec::new(),
+        node => vec![node.to_owned()],
     });
     pods
 }
 
 /// Only pods that say anything about readiness: a pod fresh from the scheduler does not.
-fn newly_bound(notice: &Notice<'_>) -> Vec<Key> {
-    let view = pod_view(notice.obj());
+fn newly_bound(fields: PodFields, notice: &Notice<'_>) -> Vec<Key> {
+    let node = fields.node(notice.obj());
     let bound = match notice {
-        Notice::Added { .. } => !view.node.is_empty(),
-        Notice::Updated { old, .. } => !view.node.is_empty() && view.node != pod_view(old).node,
+        Notice::Added { .. } => !node.is_empty(),
+        Notice::Updated { old, .. } => !node.is_empty() && node != fields.node(old),
         Notice::Deleted { .. } => false,
     };
-    if bound && plan::has_ready_condition(&view) { vec![Key::of(notice.obj())] } else { Vec::new() }
+    let asked = bound && plan::has_ready_condition(&pod_view(notice.obj()));
+    if asked { vec![Key::of(notice.obj())] } else { Vec::new() }
 }
 
 /// Taints a node as its conditions say, so that nobody is scheduled to it.

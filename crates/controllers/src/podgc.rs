@@ -19,7 +19,7 @@ use table::Obj;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::{Context, pod_view};
+use crate::{Context, PodFields, pod_view};
 use plan::{Node, Pod, Why};
 
 pub const NAME: &str = "pod-garbage-collector-controller";
@@ -32,6 +32,7 @@ struct PodGc {
     env: Env,
     client: Arc<dyn Client>,
     pods: Arc<Informer>,
+    fields: PodFields,
     nodes: Arc<Informer>,
     /// Guards the nodes that are missed, and until when they are waited for; never held while waiting.
     missed: Mutex<BTreeMap<String, Instant>>,
@@ -43,6 +44,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         env: context.env.clone(),
         client: context.clients.controller("pod-garbage-collector"),
         pods: context.informers.of(PODS),
+        fields: PodFields::of(context),
         nodes: context.informers.of(NODES),
         missed: Mutex::default(),
         stop: context.stop.clone(),
@@ -68,11 +70,15 @@ impl Reconcile for PodGc {
 
 impl PodGc {
     async fn collect(&self, turn: &Turn<'_>) {
-        let objects = self.pods.store().list();
+        let all = self.pods.store().list();
+        let (of, fields, nodes) = (all.len(), self.fields, self.nodes.store());
+        // Most pods are on nodes that are there, or wait for one: they are not read.
+        let lost = |node: &str| !node.is_empty() && nodes.get("", node).is_none();
+        let may_go = |pod: &Obj| fields.is_terminal(pod) || pod.deleting() || lost(fields.node(pod));
+        let objects: Vec<Arc<Obj>> = all.into_iter().filter(|pod| may_go(pod)).collect();
         let views: Vec<_> = objects.iter().map(|obj| pod_view(obj)).collect();
         let pods: Vec<Pod<'_>> =
             objects.iter().zip(&views).map(|(obj, view)| Pod { name: obj.name(), view }).collect();
-        let nodes = self.nodes.store();
         let node = |name: &str| nodes.get("", name).map(|node| Node::read(&runtime::tree(&node)));
         let gone = self.gone_nodes(&pods).await;
         let garbage = [
@@ -81,7 +87,7 @@ impl PodGc {
             (Why::Orphaned, plan::orphaned(&pods, &gone)),
             (Why::Unscheduled, plan::unscheduled_terminating(&pods)),
         ];
-        turn.plan(|| plan::describe(&garbage, pods.len()));
+        turn.plan(|| plan::describe(&garbage, of));
         for (why, which) in garbage {
             self.delete(&objects, which, why).await;
         }

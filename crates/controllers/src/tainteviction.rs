@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use self::plan::{Judgement, Phase, Sentence, Then, allowed, judge, no_execute, tolerations};
 use crate::nodelifecycle::node::{NodeFacts, Taint};
 use crate::nodelifecycle::{BY_NODE, IDENTITY, pods_by_node};
-use crate::{Context, pod_view};
+use crate::{Context, PodFields, pod_view};
 
 pub const NAME: &str = "taint-eviction-controller";
 
@@ -39,7 +39,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         Controller::new(&context.env, NAME).workers(8).max_retries(None).reads(&nodes).reads(&pods);
     let known = Arc::new(Mutex::new(State::default()));
     follow_nodes(&nodes, &pods, controller.queue(), known.clone());
-    follow_pods(&pods, controller.queue(), known.clone());
+    follow_pods(PodFields::of(context), &pods, controller.queue(), known.clone());
     let eviction = Eviction { env: context.env.clone(), client, recorder, nodes, pods, state: known };
     let mut tasks = vec![task];
     tasks.extend(controller.start(&context.board, Arc::new(eviction), context.stop.clone()));
@@ -88,15 +88,16 @@ fn follow_nodes(
 }
 
 /// Pods on tainted nodes, and those something was decided about.
-fn follow_pods(pods: &Informer, queue: Arc<WorkQueue<Key>>, state: Arc<Mutex<State>>) {
+fn follow_pods(fields: PodFields, pods: &Informer, queue: Arc<WorkQueue<Key>>, state: Arc<Mutex<State>>) {
     let handler = move |notice: &Notice<'_>| {
-        let key = Key::of(notice.obj());
+        let pod = notice.obj();
         let concerned = {
-            let state = state.lock();
-            state.pods.contains_key(&key) || state.tainted.contains_key(&*pod_view(notice.obj()).node)
+            let State { tainted, pods } = &*state.lock();
+            let judged = || !pods.is_empty() && pods.contains_key(&Key::of(pod));
+            tainted.contains_key(fields.node(pod)) || judged()
         };
         if concerned {
-            queue.add(key, runtime::queue::NORMAL, None);
+            queue.add(Key::of(pod), runtime::queue::NORMAL, None);
         }
     };
     pods.add_resyncing_handler(Box::new(handler));

@@ -53,10 +53,7 @@ pub fn start(
 ) -> Vec<JoinHandle<()>> {
     let pod_loop = Controller::new(env, "node-pods").workers(POD_WORKERS).max_retries(None);
     let node_loop = Controller::new(env, "node-status").workers(NODE_WORKERS).max_retries(None);
-    let node_field = catalog
-        .find_storage(PODS.group, PODS.plural)
-        .and_then(|pods| pods.selectable_at("spec.nodeName"))
-        .expect("the catalogue lets one select pods by node");
+    let node_field = PODS.field(catalog, "spec.nodeName");
     let by_name = agents.iter().enumerate().map(|(at, agent)| (agent.name().into(), at)).collect();
     let fleet = Arc::new(Fleet {
         env: env.clone(),

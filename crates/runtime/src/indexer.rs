@@ -13,7 +13,7 @@ use table::Obj;
 use crate::Key;
 
 /// The values an object is found under.
-pub type IndexBy = fn(&Obj) -> Vec<String>;
+pub type IndexBy = Box<dyn Fn(&Obj) -> Vec<String> + Send + Sync>;
 
 /// Objects in key order; holds references to the server's own objects in process, copies nothing.
 #[derive(Default)]
@@ -64,8 +64,11 @@ impl Indexer {
         if namespace.is_empty() {
             return self.list();
         }
-        let from = format!("{namespace}/");
         let inner = self.inner.read();
+        if inner.objects.is_empty() {
+            return Vec::new();
+        }
+        let from = format!("{namespace}/");
         let range = inner.objects.range::<[u8], _>((Bound::Included(from.as_bytes()), Bound::Unbounded));
         range.take_while(|held| held.0.path_bytes().starts_with(from.as_bytes())).map(Held::obj).collect()
     }
@@ -76,12 +79,12 @@ impl Indexer {
         index.entries.get(value).into_iter().flatten().map(Held::obj).collect()
     }
     /// Adds an index, once; what is there already is found in it at once.
-    pub fn add_index(&self, name: &'static str, by: IndexBy) {
+    pub fn add_index(&self, name: &'static str, by: impl Fn(&Obj) -> Vec<String> + Send + Sync + 'static) {
         let mut inner = self.inner.write();
         if inner.indexes.iter().any(|i| i.name == name) {
             return;
         }
-        let mut index = Index { name, by, entries: HashMap::new() };
+        let mut index = Index { name, by: Box::new(by), entries: HashMap::new() };
         for held in &inner.objects {
             index.insert(&held.0);
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use catalog::Catalog;
 use client::{Client, Gvr};
 use env::Env;
 use parking_lot::Mutex;
@@ -38,6 +39,11 @@ impl Informers {
     /// For tests: informers whose handlers do not hear of everything.
     pub fn losing(env: Env, client: Arc<dyn Client>, stop: Stop, loss: Loss) -> Arc<Informers> {
         Arc::new(Informers { env, client, stop, started: Mutex::default(), loss: Some(Arc::new(loss)) })
+    }
+
+    /// What is served, as those who read it know it.
+    pub fn catalog(&self) -> &Catalog {
+        self.client.catalog()
     }
 
     /// The informer of all objects of a resource, running.

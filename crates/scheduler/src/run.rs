@@ -360,8 +360,7 @@ struct PodPlaces {
 
 impl PodPlaces {
     fn find(catalog: &Catalog) -> PodPlaces {
-        let pods = catalog.find_storage(PODS.group, PODS.plural).expect("the catalogue has pods");
-        let at = |field| pods.selectable_at(field).expect("pods are selectable by node and scheduler");
+        let at = |field| PODS.field(catalog, field);
         PodPlaces { node: at("spec.nodeName"), scheduler: at("spec.schedulerName") }
     }
 

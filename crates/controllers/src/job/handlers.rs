@@ -12,7 +12,6 @@ use super::pods::is_tracked;
 use super::view::job_view;
 use super::{BATCH, Jobs};
 use crate::claim::matches;
-use crate::pod_view;
 
 type Queue = Arc<WorkQueue<Key>>;
 
@@ -70,7 +69,7 @@ impl Handlers {
     /// A Job is over or gone: pods that still have the finalizer are let go.
     fn orphaned(&self, job: &Obj) {
         for pod in self.state.pods.store().by_index(BY_CONTROLLER, job.uid()) {
-            if is_tracked(&pod_view(&pod)) {
+            if is_tracked(&pod) {
                 self.orphans.add(Key::of(&pod), NORMAL, Some(Cause::new(JOBS, job, "over")));
             }
         }
@@ -113,7 +112,7 @@ impl Handlers {
 
     /// Nobody controls the pod: its finalizer is of no use, and somebody may want to adopt it.
     fn pod_is_free(&self, pod: &Obj, adoptable: bool) {
-        if is_tracked(&pod_view(pod)) {
+        if is_tracked(pod) {
             self.orphans.add(Key::of(pod), NORMAL, Some(Cause::new(PODS, pod, "free")));
         }
         if !adoptable {
@@ -130,7 +129,7 @@ impl Handlers {
         let owner = controller_of(pod);
         let job = owner.and_then(|owner| resolve(&self.state.jobs, pod.namespace(), &owner));
         let Some(job) = job.filter(|job| !job_view(job).is_finished()) else {
-            if !gone && is_tracked(&pod_view(pod)) {
+            if !gone && is_tracked(pod) {
                 self.orphans.add(Key::of(pod), NORMAL, Some(Cause::new(PODS, pod, "orphaned")));
             }
             return;

@@ -11,7 +11,6 @@ use super::Jobs;
 use super::handlers::resolve;
 use super::pods::{FINALIZER, is_tracked};
 use super::view::job_view;
-use crate::pod_view;
 
 pub(super) struct OrphanPods {
     pub state: Arc<Jobs>,
@@ -22,7 +21,7 @@ impl Reconcile for OrphanPods {
         Box::pin(async move {
             let state = &self.state;
             let Some(pod) = state.pods.store().get_key(turn.key) else { return Ok(Next::Done) };
-            if !is_tracked(&pod_view(&pod)) {
+            if !is_tracked(&pod) {
                 return Ok(Next::Done);
             }
             if let Some(owner) = owners::controller_of(&pod) {

@@ -10,7 +10,7 @@ use table::Obj;
 use super::backoff;
 use super::policy::Verdict;
 use super::view::Spec;
-use crate::pod_view;
+use crate::pods::{mentions, pod_view};
 
 /// While a pod has this finalizer it was not counted.
 pub const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -44,7 +44,7 @@ pub struct End {
 impl Pod {
     pub fn read(obj: Arc<Obj>, spec: &Spec) -> Pod {
         let view = pod_view(&obj);
-        let tracked = is_tracked(&view);
+        let tracked = is_tracked(&obj);
         let succeeded = view.phase == Phase::Succeeded;
         // A pod that goes without an end is a failure too: of a lost node, it may never come to one.
         let given_up = !spec.replace_failed_only && view.deletion != 0 && !succeeded;
@@ -99,8 +99,9 @@ impl End {
     }
 }
 
-pub fn is_tracked(view: &PodView) -> bool {
-    view.finalizers.iter().any(|f| &**f == FINALIZER)
+/// Has the pod the finalizer that keeps it until it is counted?
+pub fn is_tracked(pod: &Obj) -> bool {
+    mentions(pod.metadata(), FINALIZER) && pod_view(pod).finalizers.iter().any(|f| &**f == FINALIZER)
 }
 
 /// Which of two active pods is the smaller loss.

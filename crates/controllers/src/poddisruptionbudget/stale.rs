@@ -12,12 +12,17 @@ use object::Value;
 use runtime::{Failure, Informer, Next, Reconcile, Turn};
 use table::Obj;
 
-use crate::pod_view;
+use crate::pods::{mentions, pod_view};
 
+/// The condition's type.
+const DISRUPTED: &str = "DisruptionTarget";
 const STALE_SECONDS: i64 = 120;
 
 /// Seconds until the pod's DisruptionTarget condition is stale; `None`: it has none that could be.
 pub fn clean_in(pod: &Obj, now: i64) -> Option<u64> {
+    if !mentions(pod.body(), DISRUPTED) {
+        return None;
+    }
     let view = pod_view(pod);
     if view.disrupted_since == 0 || pod.deleting() || view.is_terminal() {
         return None;
@@ -44,13 +49,8 @@ impl Reconcile for Cleaner {
             turn.plan(|| "say that it was not disrupted".to_owned());
             let mut tree = runtime::tree(&pod);
             let observed_generation = tree.at(&["metadata", "generation"]).and_then(Value::as_int);
-            let condition = Condition {
-                kind: "DisruptionTarget",
-                status: "False",
-                reason: "",
-                message: "",
-                observed_generation,
-            };
+            let condition =
+                Condition { kind: DISRUPTED, status: "False", reason: "", message: "", observed_generation };
             conditions::set(&mut tree, &condition, now);
             self.client.update(PODS.of(&pod).sub("status"), tree).await?;
             Ok(Next::Done)

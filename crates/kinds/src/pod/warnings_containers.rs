@@ -18,29 +18,11 @@ pub(super) fn containers(
     at_template_annotations: Option<&Path<'_>>,
     said: &mut Said,
 ) {
-    let annotations = template.at(&["metadata", "annotations"]);
-    let at_metadata = Path::Root("metadata");
-    let at_pod = at_metadata.child("annotations");
-    let at_annotations = at_template_annotations.unwrap_or(&at_pod);
     for (list, i, container) in containers_of(spec) {
         let at = at.child(list);
         let at = at.index(i);
-        let name = text(container, "name");
-        let profile = |field| container.at(&["securityContext", field]).filter(|profile| !profile.is_null());
-        let seccomp = format!("{SECCOMP_CONTAINER}{name}");
-        if profile("seccompProfile").is_none() && annotations.and_then(|a| a.get(&seccomp)).is_some() {
-            said.about(&at_annotations.key(&seccomp), NO_SECCOMP);
-        }
-        let key = apparmor::annotation_of(name);
-        let annotation = annotations.and_then(|a| a.get(&key)).and_then(Value::as_str);
-        if let Some(annotation) = annotation.filter(|_| at_template_annotations.is_some())
-            && profile("appArmorProfile").is_none()
-        {
-            let of_pod = spec.at(&["securityContext", "appArmorProfile"]).filter(|p| !p.is_null());
-            let same = |of_pod: &Value| apparmor::profile(annotation).as_ref() == Some(of_pod);
-            if !of_pod.is_some_and(same) {
-                said.about(&at_annotations.key(&key), apparmor::DEPRECATED);
-            }
+        if let Some(annotations) = template.at(&["metadata", "annotations"]) {
+            profiles(annotations, spec, container, at_template_annotations, said);
         }
         let at_resources = at.child("resources");
         for name in ["memory", "ephemeral-storage"] {
@@ -49,6 +31,36 @@ pub(super) fn containers(
             }
         }
         variables(container, &at.child("env"), said);
+    }
+}
+
+/// Profiles of a container that annotations still give.
+fn profiles(
+    annotations: &Value,
+    spec: &Value,
+    container: &Value,
+    at_template_annotations: Option<&Path<'_>>,
+    said: &mut Said,
+) {
+    let at_metadata = Path::Root("metadata");
+    let at_pod = at_metadata.child("annotations");
+    let at_annotations = at_template_annotations.unwrap_or(&at_pod);
+    let name = text(container, "name");
+    let profile = |field| container.at(&["securityContext", field]).filter(|profile| !profile.is_null());
+    let seccomp = format!("{SECCOMP_CONTAINER}{name}");
+    if profile("seccompProfile").is_none() && annotations.get(&seccomp).is_some() {
+        said.about(&at_annotations.key(&seccomp), NO_SECCOMP);
+    }
+    let key = apparmor::annotation_of(name);
+    let annotation = annotations.get(&key).and_then(Value::as_str);
+    if let Some(annotation) = annotation.filter(|_| at_template_annotations.is_some())
+        && profile("appArmorProfile").is_none()
+    {
+        let of_pod = spec.at(&["securityContext", "appArmorProfile"]).filter(|p| !p.is_null());
+        let same = |of_pod: &Value| apparmor::profile(annotation).as_ref() == Some(of_pod);
+        if !of_pod.is_some_and(same) {
+            said.about(&at_annotations.key(&key), apparmor::DEPRECATED);
+        }
     }
 }
 
@@ -71,37 +83,35 @@ fn variables(container: &Value, at: &Path<'_>, said: &mut Said) {
     }
 }
 
-/// A port and where it stands.
+/// A port and where it stands: the list of containers, which of them, which of its ports.
 struct Port<'a> {
     port: &'a Value,
-    at: String,
+    at: (&'static str, usize, usize),
 }
 
 pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
+    let place = |(list, i, j)| at.child(list).index(i).child("ports").index(j).to_string();
     let mut all: Vec<Port<'_>> = Vec::new();
     for (list, i, container) in containers_of(spec) {
-        let at = at.child(list);
-        let at = at.index(i);
-        let at = at.child("ports");
         for (j, port) in items(container, "ports").iter().enumerate() {
-            let at = at.index(j);
+            let at = (list, i, j);
             let (host_ip, host_port) = host_of(port);
             if !host_ip.is_empty() && host_port == 0 {
-                said.about(&at, format!("hostIP set without hostPort: {}", shown(port)));
+                said.say(format!("{}: hostIP set without hostPort: {}", place(at), shown(port)));
             }
             for other in all.iter().filter(|other| same_port(port, other.port)) {
                 if let Some(clash) = clash((host_ip, host_port), host_of(other.port)) {
-                    said.about(&at, format!("{clash} port definition with {}", other.at));
+                    said.say(format!("{}: {clash} port definition with {}", place(at), place(other.at)));
                 }
             }
-            all.push(Port { port, at: at.to_string() });
+            all.push(Port { port, at });
         }
     }
     for (i, Port { port, at }) in all.iter().enumerate() {
         let name = text(port, "name");
         let first = all[..i].iter().find(|other| !name.is_empty() && text(other.port, "name") == name);
         if let Some(first) = first {
-            let (first, name) = (&first.at, quote(name));
+            let (at, first, name) = (place(*at), place(first.at), quote(name));
             said.say(format!(
                 "{at}: duplicate port name {name} with {first}, services and probes that select ports by name will use {first}"
             ));
@@ -114,8 +124,8 @@ fn host_of(port: &Value) -> (&str, i64) {
 }
 
 fn same_port(a: &Value, b: &Value) -> bool {
-    let of = |port| (int(port, "containerPort").unwrap_or(0), text(port, "protocol").to_owned());
-    of(a) == of(b)
+    let number = |port| int(port, "containerPort").unwrap_or(0);
+    number(a) == number(b) && text(a, "protocol") == text(b, "protocol")
 }
 
 fn clash(a: (&str, i64), b: (&str, i64)) -> Option<&'static str> {

@@ -1,96 +1,122 @@
 //! Files of one volume that would stand in each other's way.
 
+use std::fmt;
+
 use object::{Value, quote};
 
 use super::Said;
 use crate::check::{items, member, text};
 
-/// A file's path in its volume, and the source it comes from where there are several.
-#[derive(PartialEq)]
-struct File {
-    path: String,
-    source: String,
+/// Where files come from, and by what name if it has one.
+#[derive(Clone, Copy)]
+struct Source<'a> {
+    kind: &'static str,
+    name: Option<&'a str>,
 }
 
-impl File {
-    fn shown(&self) -> String {
-        match self.source.as_str() {
-            "" => quote(&self.path),
-            source => format!("{} ({source})", quote(&self.path)),
-        }
+/// Nothing is written down before two files clash, which they seldom do.
+impl fmt::Display for Source<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind)?;
+        self.name.map_or(Ok(()), |name| write!(f, " {}", quote(name)))
     }
+}
+
+struct Volume<'a> {
+    name: &'a str,
+    source: Source<'a>,
+}
+
+impl fmt::Display for Volume<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "volume {} ({})", quote(self.name), self.source)
+    }
+}
+
+/// A file's path in its volume, and the source it comes from where there are several.
+#[derive(Clone, Copy)]
+struct File<'a> {
+    path: &'a str,
+    source: Option<Source<'a>>,
+}
+
+impl fmt::Display for File<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&quote(self.path))?;
+        self.source.map_or(Ok(()), |source| write!(f, " ({source})"))
+    }
+}
+
+impl File<'_> {
     /// One is the other, or a folder above it.
-    fn clashes(&self, other: &File) -> bool {
-        let within = |a: &str, b: &str| format!("{a}/").starts_with(&format!("{b}/"));
-        within(&self.path, &other.path) || within(&other.path, &self.path)
+    fn clashes(&self, other: &File<'_>) -> bool {
+        let rest = self.path.strip_prefix(other.path).or_else(|| other.path.strip_prefix(self.path));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 }
 
 pub(super) fn overlaps(volumes: &[Value], said: &mut Said) {
     for volume in volumes {
-        let name = quote(text(volume, "name"));
-        for (kind, words) in
-            [("configMap", "ConfigMap"), ("secret", "Secret"), ("downwardAPI", "DownwardAPI")]
-        {
-            let Some(source) = member(volume, kind) else { continue };
-            let described = match kind {
-                "configMap" => format!("{words} {}", quote(text(source, "name"))),
-                "secret" => format!("{words} {}", quote(text(source, "secretName"))),
-                _ => words.to_owned(),
-            };
-            let mut seen = Vec::new();
-            report(files(source, ""), &mut seen, &format!("volume {name} ({described})"), said);
+        let name = text(volume, "name");
+        for (member_name, kind, named_by) in [
+            ("configMap", "ConfigMap", Some("name")),
+            ("secret", "Secret", Some("secretName")),
+            ("downwardAPI", "DownwardAPI", None),
+        ] {
+            let Some(source) = member(volume, member_name) else { continue };
+            let described = Source { kind, name: named_by.map(|by| text(source, by)) };
+            report(files(source, None), &mut Vec::new(), &Volume { name, source: described }, said);
         }
         if let Some(projected) = member(volume, "projected") {
+            let volume = Volume { name, source: Source { kind: "Projected", name: None } };
             let mut seen = Vec::new();
             for source in items(projected, "sources") {
                 if source.as_map().is_none_or(|m| m.iter().all(|(_, v)| v.is_null())) {
-                    said.say(format!("volume {name} (Projected) has no sources provided"));
+                    said.say(format!("{volume} has no sources provided"));
                     continue;
                 }
-                report(projection(source), &mut seen, &format!("volume {name} (Projected)"), said);
+                report(projection(source), &mut seen, &volume, said);
             }
         }
     }
 }
 
-fn report(files: Vec<File>, seen: &mut Vec<File>, volume: &str, said: &mut Said) {
-    for mut file in files {
-        file.path = file.path.trim_end_matches('/').to_owned();
-        if !file.path.is_empty() {
-            for other in seen.iter().filter(|other| !other.path.is_empty() && file.clashes(other)) {
-                said.say(format!("{volume}: overlapping paths: {} with {}", file.shown(), other.shown()));
-            }
+fn report<'a>(files: Vec<File<'a>>, seen: &mut Vec<File<'a>>, volume: &Volume<'_>, said: &mut Said) {
+    for file in files {
+        let file = File { path: file.path.trim_end_matches('/'), ..file };
+        if file.path.is_empty() {
+            continue;
+        }
+        for other in seen.iter().filter(|other| file.clashes(other)) {
+            said.say(format!("{volume}: overlapping paths: {file} with {other}"));
         }
         seen.push(file);
     }
 }
 
 /// The files a source names one by one; without a list it takes all keys, and nothing is known.
-fn files(source: &Value, described: &str) -> Vec<File> {
-    let file = |item: &Value| File { path: text(item, "path").to_owned(), source: described.to_owned() };
-    items(source, "items").iter().map(file).collect()
+fn files<'a>(of: &'a Value, source: Option<Source<'a>>) -> Vec<File<'a>> {
+    items(of, "items").iter().map(|item| File { path: text(item, "path"), source }).collect()
 }
 
-fn projection(source: &Value) -> Vec<File> {
+fn projection(source: &Value) -> Vec<File<'_>> {
     let listed = |kind: &str| member(source, kind).filter(|s| member(s, "items").is_some());
-    let one = |path: &str, source: &str| File { path: path.to_owned(), source: source.to_owned() };
-    if let Some(map) = listed("configMap") {
-        return files(map, &format!("ConfigMap {}", quote(text(map, "name"))));
-    }
-    if let Some(secret) = listed("secret") {
-        return files(secret, &format!("Secret {}", quote(text(secret, "name"))));
+    let nameless = |kind| Some(Source { kind, name: None });
+    for (member_name, kind) in [("configMap", "ConfigMap"), ("secret", "Secret")] {
+        if let Some(named) = listed(member_name) {
+            return files(named, Some(Source { kind, name: Some(text(named, "name")) }));
+        }
     }
     if let Some(downward) = listed("downwardAPI") {
-        return files(downward, "DownwardAPI");
+        return files(downward, nameless("DownwardAPI"));
     }
     if let Some(token) = member(source, "serviceAccountToken") {
-        return vec![one(text(token, "path"), "ServiceAccountToken")];
+        return vec![File { path: text(token, "path"), source: nameless("ServiceAccountToken") }];
     }
     if let Some(bundle) = member(source, "clusterTrustBundle") {
         let name = member(bundle, "name").or_else(|| member(bundle, "signerName")).and_then(Value::as_str);
-        let described = format!("ClusterTrustBundle {}", quote(name.unwrap_or_default()));
-        return vec![one(text(bundle, "path"), &described)];
+        let described = Source { kind: "ClusterTrustBundle", name: Some(name.unwrap_or_default()) };
+        return vec![File { path: text(bundle, "path"), source: Some(described) }];
     }
     let Some(certificate) = member(source, "podCertificate") else { return Vec::new() };
     let parts = [
@@ -98,6 +124,6 @@ fn projection(source: &Value) -> Vec<File> {
         ("keyPath", "PodCertificate key"),
         ("credentialBundlePath", "PodCertificate credential bundle"),
     ];
-    let named = parts.into_iter().filter(|(member, _)| !text(certificate, member).is_empty());
-    named.map(|(member, described)| one(text(certificate, member), described)).collect()
+    let all = parts.map(|(name, kind)| File { path: text(certificate, name), source: nameless(kind) });
+    all.into_iter().filter(|file| !file.path.is_empty()).collect()
 }
