@@ -17,7 +17,7 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use name::NameMap;
 
 pub use name::Name;
 pub use parse::{CatalogError, Problem};
@@ -37,11 +37,11 @@ pub struct Catalog {
 /// Lookups by the last, most telling part of a name; what shares it (one to three entries) is compared in full.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    pub(crate) plurals: HashMap<Name, Vec<ResourceId>>,
-    pub(crate) kinds: HashMap<Name, Vec<ResourceId>>,
-    pub(crate) type_kinds: HashMap<Name, Vec<TypeId>>,
-    pub(crate) prefixes: HashMap<Name, StorageId>,
-    pub(crate) stored: HashMap<Name, Vec<StorageId>>,
+    pub(crate) plurals: NameMap<Vec<ResourceId>>,
+    pub(crate) kinds: NameMap<Vec<ResourceId>>,
+    pub(crate) type_kinds: NameMap<Vec<TypeId>>,
+    pub(crate) prefixes: NameMap<StorageId>,
+    pub(crate) stored: NameMap<Vec<StorageId>>,
 }
 
 impl Catalog {

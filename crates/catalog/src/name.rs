@@ -1,16 +1,18 @@
 //! A name shared by many objects: a field of the catalogue, a group, a kind.
 
 use std::borrow::Borrow;
+use std::collections::HashMap;
 use std::fmt;
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-/// An interned, immutable string. Names of the built-in catalogue are slices of its embedded text
-/// and cost nothing to clone; names that come later (custom resources, label keys) are shared.
+use smol_str::SmolStr;
+
+/// An immutable string that costs next to nothing to clone. Names of the built-in catalogue are slices of its embedded
+/// text; of names that come later (label keys, custom resources) short ones stand in it, and long ones are shared.
 #[derive(Clone)]
 pub enum Name {
     Static(&'static str),
-    Shared(Arc<str>),
+    Shared(SmolStr),
 }
 
 impl Name {
@@ -89,5 +91,27 @@ impl fmt::Debug for Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self)
+    }
+}
+
+/// By name. Nobody but the catalogue adds names, so none are chosen to collide, and several are looked up in every request.
+pub(crate) type NameMap<V> = HashMap<Name, V, BuildHasherDefault<NameHasher>>;
+
+#[derive(Default)]
+pub(crate) struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        // An odd number with its bits all over, as in many such hashes.
+        const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(MIX);
+        }
+    }
+    fn finish(&self) -> u64 {
+        // The map looks at the lowest bits and the highest; the lowest are the worst mixed.
+        self.0 ^ (self.0 >> 32)
     }
 }

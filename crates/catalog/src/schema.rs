@@ -3,10 +3,10 @@
 //! Catalogue types and, later, CRD schemas become the same `Schema`; decoding, normalising, patching,
 //! apply, protobuf and OpenAPI are written once over it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::Name;
+use crate::name::NameMap;
 
 /// Index of a struct type in its [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +16,7 @@ pub struct TypeId(pub u32);
 #[derive(Debug, Default)]
 pub struct Schema {
     pub(crate) types: Vec<StructType>,
-    pub(crate) by_name: HashMap<Name, TypeId>,
+    pub(crate) by_name: NameMap<TypeId>,
 }
 
 impl Schema {
@@ -74,7 +74,10 @@ pub struct StructType {
     pub atomic: bool,
     /// `x-kubernetes-unions` discriminators; kept for OpenAPI.
     pub union: Option<Name>,
-    pub(crate) index: HashMap<Name, u16>,
+    /// Positions of the fields that are written although nobody set them ([`Field::is_always_written`]): few, in most types
+    /// none, so that a pass over an object need not ask every field that is not there.
+    pub always_written: Vec<u16>,
+    pub(crate) index: NameMap<u16>,
 }
 
 impl StructType {
@@ -124,6 +127,17 @@ pub struct Field {
     pub default: Option<Name>,
 }
 
+impl Field {
+    /// Whether Go writes the field even if nobody set it.
+    pub fn is_always_written(&self) -> bool {
+        if self.pointer {
+            !self.omit_empty
+        } else {
+            !(self.omit_zero || self.omit_empty && self.shape.can_be_empty())
+        }
+    }
+}
+
 /// What a field or an element holds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
@@ -148,6 +162,18 @@ pub enum Shape {
     IntOrString,
     /// Any JSON value, kept as it came (RawExtension, JSON, FieldsV1, JSONSchemaPropsOrBool ...).
     Any,
+}
+
+impl Shape {
+    /// Go's omitempty knows these kinds only; structs are never empty to it.
+    pub fn can_be_empty(&self) -> bool {
+        match self {
+            Shape::List(_) | Shape::Map(_) | Shape::String | Shape::Bool => true,
+            Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::Bytes => true,
+            Shape::Struct(_) | Shape::Time | Shape::MicroTime | Shape::Duration => false,
+            Shape::Quantity | Shape::IntOrString | Shape::Any => false,
+        }
+    }
 }
 
 /// How apply and OpenAPI see a list.

@@ -132,14 +132,17 @@ impl Env {
         };
         let hi = (hi & !0xf000) | 0x4000;
         let lo = (lo & !(0b11 << 62)) | (0b10 << 62);
-        format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            hi >> 32,
-            (hi >> 16) & 0xffff,
-            hi & 0xffff,
-            lo >> 48,
-            lo & 0xffff_ffff_ffff
-        )
+        // By hand: every object gets one, and formatting takes ten times as long.
+        let digits = (u128::from(hi) << 64) | u128::from(lo);
+        let mut text = String::with_capacity(36);
+        for at in (0..32).rev() {
+            let digit = (digits >> (at * 4)) as usize & 0xf;
+            text.push(char::from(b"0123456789abcdef"[digit]));
+            if matches!(at, 24 | 20 | 16 | 12) {
+                text.push('-');
+            }
+        }
+        text
     }
 
     /// Characters upstream appends to a `generateName`: no vowels, no look-alikes.
@@ -176,6 +179,8 @@ mod tests {
     fn uuids_are_version_four() {
         let id = Env::machine().uuid();
         assert_eq!(id.len(), 36);
+        assert_eq!(id.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f' | b'-')));
         assert_eq!(&id[14..15], "4");
         assert!("89ab".contains(&id[19..20]));
     }

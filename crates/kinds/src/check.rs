@@ -11,7 +11,7 @@ mod webhook;
 use std::fmt;
 
 use object::quantity::{Format, Quantity};
-use object::{FieldError, FieldErrorKind, Value, quote};
+use object::{FieldError, FieldErrorKind, Map, Value, quote};
 
 use crate::metadata::shown;
 
@@ -218,6 +218,11 @@ impl Errors {
     fn push(&mut self, kind: FieldErrorKind, at: &Path<'_>, bad_value: String, detail: String) {
         self.add(|| FieldError { kind, field: at.to_string(), bad_value, detail });
     }
+}
+
+/// The entry of a map whose name is made of these two, which nobody need put together to look for it.
+pub(crate) fn joined<'v>(map: &'v Map, prefix: &str, name: &str) -> Option<&'v Value> {
+    map.iter().rev().find(|(key, _)| key.strip_prefix(prefix) == Some(name)).map(|(_, value)| value)
 }
 
 /// A member that is there and not null.

@@ -61,7 +61,7 @@ impl<'a> Context<'a> {
         self.subresource == Some("status")
     }
     pub fn timestamp(&self) -> Value {
-        Value::Str(object::time::format_seconds(self.now))
+        Value::from(object::time::format_seconds(self.now))
     }
 }
 

@@ -92,14 +92,16 @@ impl Registry {
             "" => Status::already_exists(request.about(), name),
             _ => Status::no_unique_name(request.about(), name),
         };
-        // Another try, be it with another name, another address or another default, begins where this one did.
-        let start = new.clone();
+        // Another try, be it with another name, another address or another default, begins where this one did. Few are needed,
+        // and to write the tree down costs half of what a second one does.
+        let start = json::to_vec(&new);
 
         let (mut tried, mut names_tried, mut fresh, mut waited) = (false, 0, false, 0);
         let mut turn = None;
         loop {
             if tried {
-                new = start.clone();
+                new = json::parse(&start, Some((self.catalog().schema(), storage.ty)))
+                    .map_err(|error| Status::internal(format!("what was written cannot be read: {error}")))?;
             }
             tried = true;
             if generated {

@@ -1,9 +1,8 @@
 //! `type` blocks: struct types and their fields.
 
-use std::collections::HashMap;
-
 use super::line::{Line, flag};
 use super::{CatalogError, Problem};
+use crate::name::NameMap;
 use crate::{AnyKind, Field, ListKind, MapKind, Name, PatchRule, Schema, Shape, StructType, TypeId};
 
 /// First pass: takes the type's name and what its opening line says.
@@ -23,7 +22,8 @@ pub(super) fn declare(schema: &mut Schema, line: &Line) -> Result<(), CatalogErr
         gvk: None,
         atomic: false,
         union: None,
-        index: HashMap::new(),
+        always_written: Vec::new(),
+        index: NameMap::default(),
     };
     for word in words {
         match flag(word) {
@@ -111,7 +111,7 @@ pub(super) fn field(schema: &mut Schema, id: TypeId, line: &Line) -> Result<(), 
             _ => return Err(line.unexpected(word, "a flag of a field")),
         }
     }
-    let fields = &mut schema.types[id.0 as usize].fields;
+    let StructType { fields, always_written, .. } = &mut schema.types[id.0 as usize];
     for other in fields.iter() {
         if other.name == f.name {
             return Err(line.duplicate("field", name));
@@ -122,6 +122,9 @@ pub(super) fn field(schema: &mut Schema, id: TypeId, line: &Line) -> Result<(), 
     }
     if fields.len() >= usize::from(u16::MAX) {
         return Err(line.error(Problem::TooMany));
+    }
+    if f.is_always_written() {
+        always_written.push(fields.len() as u16);
     }
     fields.push(f);
     Ok(())

@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
             None => Err(ended()),
             Some(b'"') => {
                 self.at += 1;
-                Ok(Value::Str(self.string()?.into_owned()))
+                Ok(Value::Str(self.string()?.into()))
             }
             Some(b'{') => self.object(hint),
             Some(b'[') => self.array(hint),
@@ -152,7 +152,12 @@ impl<'a> Reader<'a> {
             }
         }
         self.leave();
-        Ok(Value::Map(self.entries.split_off(start).into_iter().collect::<Map>()))
+        let read = self.entries.len() - start;
+        // Structs are going to be completed.
+        let more = if matches!(names, Names::Struct(..)) { read / 2 + 2 } else { 0 };
+        let mut map = Map::with_capacity(read + more);
+        map.entries_mut().extend(self.entries.drain(start..));
+        Ok(Value::Map(map))
     }
 
     fn array(&mut self, hint: Option<&Shape>) -> Result<Value, Bad> {

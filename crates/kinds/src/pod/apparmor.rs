@@ -2,12 +2,12 @@
 
 use object::{Map, Value};
 
-use crate::check::{member, text};
+use crate::check::{joined, member, text};
 use crate::pod::validation::containers_of;
 use crate::same;
 use crate::strategy::map_mut;
 
-const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+pub(crate) const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 const LONGEST_PROFILE: usize = 4095;
 pub(crate) const DEPRECATED: &str = r#"deprecated since v1.30; use the "appArmorProfile" field instead"#;
 
@@ -72,7 +72,9 @@ enum Wanted {
 
 fn wanted(pod: &Value) -> Vec<(&'static str, usize, &str, Wanted)> {
     let none = Value::Null;
-    let Some(annotations) = pod.at(&["metadata", "annotations"]) else { return Vec::new() };
+    let Some(annotations) = pod.at(&["metadata", "annotations"]).and_then(Value::as_map) else {
+        return Vec::new();
+    };
     let spec = pod.get("spec").unwrap_or(&none);
     if spec.str_at(&["os", "name"]) == Some("windows") {
         return Vec::new();
@@ -81,7 +83,7 @@ fn wanted(pod: &Value) -> Vec<(&'static str, usize, &str, Wanted)> {
     let mut found = Vec::new();
     for (list, i, container) in pod.get("spec").map(containers_of).into_iter().flatten() {
         let name = text(container, "name");
-        let Some(annotation) = annotations.get(&annotation_of(name)).and_then(Value::as_str) else {
+        let Some(annotation) = joined(annotations, PREFIX, name).and_then(Value::as_str) else {
             continue;
         };
         let context = member(container, "securityContext");

@@ -1,10 +1,10 @@
 //! Warnings about the containers of a pod: old annotations, fractions of bytes, variables and ports named twice.
 
-use object::{Value, quote};
+use object::{Map, Value, quote};
 
 use super::Said;
 use super::pod::NO_SECCOMP;
-use crate::check::{Path, int, items, member, text};
+use crate::check::{Path, int, items, joined, member, text};
 use crate::pod::apparmor;
 use crate::pod::validation::containers_of;
 
@@ -21,7 +21,7 @@ pub(super) fn containers(
     for (list, i, container) in containers_of(spec) {
         let at = at.child(list);
         let at = at.index(i);
-        if let Some(annotations) = template.at(&["metadata", "annotations"]) {
+        if let Some(annotations) = template.at(&["metadata", "annotations"]).and_then(Value::as_map) {
             profiles(annotations, spec, container, at_template_annotations, said);
         }
         let at_resources = at.child("resources");
@@ -36,7 +36,7 @@ pub(super) fn containers(
 
 /// Profiles of a container that annotations still give.
 fn profiles(
-    annotations: &Value,
+    annotations: &Map,
     spec: &Value,
     container: &Value,
     at_template_annotations: Option<&Path<'_>>,
@@ -47,19 +47,17 @@ fn profiles(
     let at_annotations = at_template_annotations.unwrap_or(&at_pod);
     let name = text(container, "name");
     let profile = |field| container.at(&["securityContext", field]).filter(|profile| !profile.is_null());
-    let seccomp = format!("{SECCOMP_CONTAINER}{name}");
-    if profile("seccompProfile").is_none() && annotations.get(&seccomp).is_some() {
-        said.about(&at_annotations.key(&seccomp), NO_SECCOMP);
+    if profile("seccompProfile").is_none() && joined(annotations, SECCOMP_CONTAINER, name).is_some() {
+        said.about(&at_annotations.key(&format!("{SECCOMP_CONTAINER}{name}")), NO_SECCOMP);
     }
-    let key = apparmor::annotation_of(name);
-    let annotation = annotations.get(&key).and_then(Value::as_str);
+    let annotation = joined(annotations, apparmor::PREFIX, name).and_then(Value::as_str);
     if let Some(annotation) = annotation.filter(|_| at_template_annotations.is_some())
         && profile("appArmorProfile").is_none()
     {
         let of_pod = spec.at(&["securityContext", "appArmorProfile"]).filter(|p| !p.is_null());
         let same = |of_pod: &Value| apparmor::profile(annotation).as_ref() == Some(of_pod);
         if !of_pod.is_some_and(same) {
-            said.about(&at_annotations.key(&key), apparmor::DEPRECATED);
+            said.about(&at_annotations.key(&apparmor::annotation_of(name)), apparmor::DEPRECATED);
         }
     }
 }

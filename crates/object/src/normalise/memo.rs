@@ -20,7 +20,7 @@ impl FieldMemo {
     #[inline]
     pub fn find<'s>(&mut self, ty: &'s StructType, next: usize, name: &str) -> Option<(usize, &'s Field)> {
         if let Some(field) = ty.fields.get(next)
-            && field.name == *name
+            && is(field, name)
         {
             return Some((next, field));
         }
@@ -31,7 +31,7 @@ impl FieldMemo {
             usize::from(*first) * 5 + usize::from(*last) * 23 + bytes.len() * 11 + ty.fields.len() * 3;
         let slot = &mut self.slots[mixed % SLOTS];
         if let Some(field) = ty.fields.get(usize::from(*slot))
-            && field.name == *name
+            && is(field, name)
         {
             return Some((usize::from(*slot), field));
         }
@@ -39,6 +39,13 @@ impl FieldMemo {
         *slot = found.0 as u16;
         Some(found)
     }
+}
+
+/// Names of a tree that was read with its type are the catalogue's own: there the place tells.
+#[inline]
+fn is(field: &Field, name: &str) -> bool {
+    let own = field.name.as_str();
+    own.len() == name.len() && (std::ptr::eq(own.as_ptr(), name.as_ptr()) || own == name)
 }
 
 impl Default for FieldMemo {

@@ -75,10 +75,13 @@ impl<'s> Pass<'s> {
     fn add_absent(&mut self, ty: &StructType, map: &mut Map, start: usize) {
         let mut present = start;
         let mut added = 0;
-        for (at, field) in ty.fields.iter().enumerate() {
-            if self.order.get(present).is_some_and(|p| usize::from(*p) == at) {
+        for at in &ty.always_written {
+            while self.order.get(present).is_some_and(|p| p < at) {
                 present += 1;
-            } else if let Some(zero) = when_absent(self.schema, field, 0) {
+            }
+            if self.order.get(present) != Some(at) {
+                let field = &ty.fields[usize::from(*at)];
+                let zero = when_absent(self.schema, field, 0);
                 map.entries_mut().insert(present - start + added, (field.name.clone(), zero));
                 added += 1;
             }
@@ -139,29 +142,13 @@ fn null_member(field: &Field, value: &mut Value) -> Result<Fate, TypeError> {
     Ok(if field.omit_zero { Fate::Omit } else { Fate::Keep })
 }
 
-/// The value Go writes for a field nobody set; `None` when it writes none.
-fn when_absent(schema: &Schema, field: &Field, depth: u32) -> Option<Value> {
-    if field.pointer {
-        return (!field.omit_empty).then_some(Value::Null);
-    }
-    if field.omit_zero || (field.omit_empty && can_be_empty(&field.shape)) {
-        return None;
-    }
-    Some(zero(schema, &field.shape, depth))
-}
-
-/// Go's omitempty knows these kinds only; structs are never empty to it.
-fn can_be_empty(shape: &Shape) -> bool {
-    match shape {
-        Shape::List(_) | Shape::Map(_) | Shape::String | Shape::Bool => true,
-        Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::Bytes => true,
-        Shape::Struct(_) | Shape::Time | Shape::MicroTime | Shape::Duration => false,
-        Shape::Quantity | Shape::IntOrString | Shape::Any => false,
-    }
+/// What Go writes for a field that is always written, and that nobody set.
+fn when_absent(schema: &Schema, field: &Field, depth: u32) -> Value {
+    if field.pointer { Value::Null } else { zero(schema, &field.shape, depth) }
 }
 
 fn is_empty(shape: &Shape, value: &Value) -> bool {
-    can_be_empty(shape)
+    shape.can_be_empty()
         && match value {
             Value::Bool(b) => !b,
             Value::Int(i) => *i == 0,
@@ -192,15 +179,16 @@ pub(super) fn zero(schema: &Schema, shape: &Shape, depth: u32) -> Value {
     const DEEPEST: u32 = 32;
     match shape {
         Shape::Struct(id) if depth < DEEPEST => {
-            let fields = schema.get(*id).fields.iter();
-            let member = |f: &Field| Some((f.name.clone(), when_absent(schema, f, depth + 1)?));
-            Value::Map(fields.filter_map(member).collect())
+            let ty = schema.get(*id);
+            let fields = ty.always_written.iter().map(|at| &ty.fields[usize::from(*at)]);
+            let member = |f: &Field| (f.name.clone(), when_absent(schema, f, depth + 1));
+            Value::Map(fields.map(member).collect())
         }
         Shape::Struct(_) => Value::map(),
         Shape::List(_) | Shape::Map(_) | Shape::Bytes | Shape::Any | Shape::Time | Shape::MicroTime => {
             Value::Null
         }
-        Shape::String => Value::Str(String::new()),
+        Shape::String => Value::from(""),
         Shape::Bool => Value::Bool(false),
         Shape::Int32 | Shape::Int64 | Shape::Float64 | Shape::IntOrString => Value::Int(0),
         Shape::Duration => Value::from("0s"),

@@ -4,7 +4,7 @@ use object::Value;
 
 use super::volume_sources::descending_path;
 use super::{METADATA, Options, containers_of, scheduling};
-use crate::check::{Errors, Path, member, text};
+use crate::check::{Errors, Path, joined, member, text};
 
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -118,20 +118,22 @@ pub(super) fn check_update(new: &Value, old: &Value, options: &Options, errors: 
 }
 
 /// Profiles named twice, by annotation and by field, must be the same. `at` is the spec's path.
-pub(super) fn check_profiles_match(
-    annotations: Option<&Value>,
+pub(super) fn check_profiles_match<'a>(
+    annotations: Option<&'a Value>,
     spec: &Value,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
     let Some(map) = annotations.and_then(Value::as_map).filter(|m| !m.is_empty()) else { return };
-    let get = |key: &str| map.get(key).map(|v| v.as_str().unwrap_or_default());
-    if let (Some(profile), Some(annotation)) = (profile_of(spec, "seccompProfile"), get(SECCOMP_POD)) {
+    let said = |annotation: Option<&'a Value>| annotation.map(|a| a.as_str().unwrap_or_default());
+    let of_container = |prefix, container| said(joined(map, prefix, text(container, "name")));
+    let of_pod = said(map.get(SECCOMP_POD));
+    if let (Some(profile), Some(annotation)) = (profile_of(spec, "seccompProfile"), of_pod) {
         let at = at.child("securityContext");
         check_match(annotation, profile, "seccomp", &at.child("seccompProfile"), errors);
     }
     for (list, i, container) in containers_of(spec) {
-        let annotation = get(&format!("{SECCOMP_CONTAINER}{}", text(container, "name")));
+        let annotation = of_container(SECCOMP_CONTAINER, container);
         if let (Some(profile), Some(annotation)) = (profile_of(container, "seccompProfile"), annotation) {
             let list = at.child(list);
             let at = list.index(i);
@@ -149,7 +151,7 @@ pub(super) fn check_profiles_match(
     }
     let of_pod = profile_of(spec, "appArmorProfile");
     for (list, i, container) in containers_of(spec) {
-        let annotation = get(&format!("{APP_ARMOR}{}", text(container, "name")));
+        let annotation = of_container(APP_ARMOR, container);
         let profile = profile_of(container, "appArmorProfile").or(of_pod);
         if let (Some(profile), Some(annotation)) = (profile, annotation) {
             let list = at.child(list);
