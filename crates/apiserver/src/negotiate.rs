@@ -62,7 +62,7 @@ impl Wanted {
 }
 
 /// What an endpoint can answer with.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Offer {
     /// The document alone: reviews, discovery, errors.
     Document,

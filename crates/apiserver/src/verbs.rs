@@ -179,10 +179,12 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
-        let offer = match (offer, self.request.subresource) {
-            (Offer::Object, Some(name)) if !matches!(name, "status" | "scale") => Offer::Part,
-            _ => offer,
+        let has_table = match self.request.subresource {
+            None | Some("scale") => true,
+            Some("status") => columns::status_has_table(self.request.resource),
+            Some(_) => false,
         };
+        let offer = if has_table || offer != Offer::Object { offer } else { Offer::Part };
         negotiate(&self.parts.headers, self.query, offer)
     }
 
