@@ -17,9 +17,7 @@ use http::{HeaderMap, Method};
 use kinds::{Operation, columns};
 use object::normalise::{Strict, normalise};
 use object::{Details, Map, Status, Value, quote};
-use registry::{
-    FieldValidation, ListOptions, Request, WriteOptions, Written, number_error, protobuf_body, shared_body,
-};
+use registry::{FieldValidation, ListOptions, Request, WriteOptions, Written, protobuf_body, shared_body};
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
@@ -429,10 +427,7 @@ impl Call<'_> {
 }
 
 fn parse_int(text: &str) -> Result<i64, Status> {
-    text.parse().map_err(|error| {
-        let why = number_error(&error);
-        Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
-    })
+    object::parse_int(text).map_err(Status::bad_request)
 }
 
 pub(crate) fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions, Status> {

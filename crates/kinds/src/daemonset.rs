@@ -22,6 +22,10 @@ impl Kind for DaemonSet {
         &RULES
     }
 
+    fn unconvertible(&self, sent: &Value) -> Option<String> {
+        object::parse_int(sent.str_at(&["metadata", "annotations", TEMPLATE_GENERATION])?).err()
+    }
+
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
         let generation = template_generation(new).max(1);
         set(new, generation);

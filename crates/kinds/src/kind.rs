@@ -137,6 +137,11 @@ pub trait Kind: Send + Sync {
         false
     }
 
+    /// Why upstream could not bring a well-formed object of this kind into its own form.
+    fn unconvertible(&self, _sent: &Value) -> Option<String> {
+        None
+    }
+
     /// From the version the client speaks to the stored one. Runs for the storage version too.
     fn to_storage(&self, _value: &mut Value, _from: &Resource) -> Result<(), Status> {
         Ok(())

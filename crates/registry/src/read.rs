@@ -1,12 +1,12 @@
 //! get and list, at the revision the client means.
 
-use std::num::{IntErrorKind, ParseIntError};
+use std::num::ParseIntError;
 use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::Storage;
 use object::selector::{FieldSelector, LabelSelector};
-use object::{FieldError, Status, quote};
+use object::{FieldError, Status, number_error, quote};
 use store::Revision;
 use table::{Obj, Page, ReadError, Scope, Selection};
 
@@ -254,14 +254,6 @@ pub(crate) fn parse_unsigned(text: &str) -> Result<u64, String> {
     parsed.map_err(|error: ParseIntError| {
         format!("strconv.ParseUint: parsing {}: {}", quote(text), number_error(&error))
     })
-}
-
-/// Go's words for why a text is no number.
-pub fn number_error(error: &ParseIntError) -> &'static str {
-    match error.kind() {
-        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
-        _ => "invalid syntax",
-    }
 }
 
 /// 410 for a revision below the history.
