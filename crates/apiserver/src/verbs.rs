@@ -9,7 +9,6 @@ mod watch;
 use std::sync::Arc;
 
 use auth::UserInfo;
-use bytes::Bytes;
 use catalog::{Resource, Verbs};
 use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
 use http::request::Parts;
@@ -27,7 +26,7 @@ use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, n
 use crate::respond::{self, Answer};
 use crate::reviews;
 use crate::views::{self, Include, TableView};
-use crate::{component_statuses, connect};
+use crate::{component_statuses, connect, gzip};
 
 /// Answers smaller than this are not worth compressing.
 const GZIP_FROM: usize = 128 * 1024;
@@ -487,17 +486,8 @@ pub(crate) fn packed(mut answer: Answer, from: usize, wanted: bool) -> Answer {
         && bytes.len() >= from
         && wanted
     {
-        *answer.body_mut() = gzip(bytes).into();
+        *answer.body_mut() = gzip::gzip(bytes).into();
         mark_gzip(&mut answer);
     }
     answer
-}
-
-fn gzip(bytes: &Bytes) -> Vec<u8> {
-    use std::io::Write;
-    let mut encoder =
-        flate2::write::GzEncoder::new(Vec::with_capacity(bytes.len() / 4), flate2::Compression::new(1));
-    // Writing into a Vec cannot fail.
-    let _ = encoder.write_all(bytes);
-    encoder.finish().unwrap_or_default()
 }
