@@ -2,10 +2,11 @@
 
 mod validation;
 
-use catalog::{Resource, Storage};
-use object::{FieldError, Status, Value};
+use catalog::Resource;
+use object::{Status, Value};
 
-use crate::checked::{Write, run};
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::scale::{ScalePaths, WORKLOAD};
@@ -17,7 +18,7 @@ pub(crate) static KIND: Deployment = Deployment;
 const RULES: Rules =
     Rules::PLAIN.with_generation(Generation::SpecOrAnnotations).with_status(StatusMeta::KeepLabels);
 /// A field of the spec in upstream's internal form, which only the versioned object shows as an annotation.
-const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 
 impl Kind for Deployment {
     fn rules(&self) -> &Rules {
@@ -60,14 +61,8 @@ impl Kind for Deployment {
         }
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
     }
 }
 
