@@ -133,7 +133,10 @@ async fn serve_resource(
         (Some("scale"), Verbs::PATCH) => call.patch_scale(body).await,
         (Some("binding"), Verbs::CREATE) => call.bind(body).await,
         (Some("eviction"), Verbs::CREATE) => call.evict(body).await,
-        (Some("log" | "exec" | "attach" | "portforward" | "proxy"), _) => {
+        (Some(name @ ("log" | "exec" | "attach" | "portforward" | "proxy")), _) => {
+            if name == "log" {
+                call.wanted(Offer::Log)?;
+            }
             connect::serve(api, user, query, &request).await
         }
         (Some(other), _) => Err(Status::unavailable(format!(
