@@ -239,7 +239,10 @@ pub fn decode(
         let into = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
         return Err(unrecognized(format!("{go} {} {into}", value.json_type())));
     }
-    Ok(Decoded { value, duplicates })
+    match registry::unreadable_type(&value) {
+        Some(why) => Err(unreadable(why)),
+        None => Ok(Decoded { value, duplicates }),
+    }
 }
 
 /// The type a protobuf body names. Options come in the version of the group they are sent to.

@@ -15,6 +15,7 @@ mod connect;
 mod connection;
 mod discovery;
 mod follow;
+mod gzip;
 mod health;
 mod identity;
 mod info;

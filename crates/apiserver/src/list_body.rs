@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use codec::protobuf;
-use flate2::Compression;
 use flate2::write::GzEncoder;
 use table::Obj;
 
+use crate::gzip;
 use crate::metrics::{HeldSlot, Sending};
 
 /// How much is handed to the connection at a time.
@@ -53,8 +53,7 @@ impl ListBody {
         format: ListFormat,
         gzip: bool,
     ) -> ListBody {
-        // Speed, not size: upstream uses level 1 too.
-        let gzip = gzip.then(|| GzEncoder::new(Vec::with_capacity(CHUNK), Compression::new(1)));
+        let gzip = gzip.then(|| gzip::encoder(CHUNK));
         ListBody {
             head,
             items: items.into_iter(),

@@ -62,7 +62,7 @@ impl Wanted {
 }
 
 /// What an endpoint can answer with.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Offer {
     /// The document alone: reviews, discovery, errors.
     Document,
@@ -70,6 +70,8 @@ pub enum Offer {
     Object,
     /// One object by a subresource that has no columns: also its metadata, but no Table.
     Part,
+    /// Text whatever is asked for; upstream wants the header to be one of a part all the same.
+    Log,
     /// A list, also as a Table or its metadata.
     List,
     /// Events; nothing is indented, and [`check_stream`] has the last word.
@@ -146,12 +148,18 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
     let offered =
         [("application/json", json), ("application/yaml", Encoding::Yaml), (PROTOBUF, Encoding::Protobuf)];
     // Upstream's router looks for a route first: it knows the types by name, and one wildcard.
-    if !ranges.iter().any(|r| r.kind == "*/*" || offered.iter().any(|(media, _)| r.kind == *media)) {
-        let streams = match offer {
-            Offer::List | Offer::Events => format!(", {STREAM_TYPES}"),
-            Offer::Object | Offer::Part | Offer::Document => String::new(),
-        };
-        let message = format!("406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES}{streams}");
+    let (first, last) = match offer {
+        Offer::List | Offer::Events => ("", format!(", {STREAM_TYPES}")),
+        Offer::Log => ("text/plain, ", String::new()),
+        Offer::Object | Offer::Part | Offer::Document => ("", String::new()),
+    };
+    let routed = |kind: &str| match kind {
+        "*/*" => true,
+        "text/plain" => offer == Offer::Log,
+        _ => offered.iter().any(|(media, _)| kind == *media),
+    };
+    if !ranges.iter().any(|range| routed(range.kind)) {
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {first}{MEDIA_TYPES}{last}");
         return Err(Status::not_acceptable(message).with_empty_details());
     }
     let found = ranges.iter().find_map(|range| {
@@ -204,12 +212,14 @@ fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View
         return None;
     }
     match (kind, offer) {
-        (_, Offer::Document) | ("Table", Offer::Part) => None,
+        (_, Offer::Document) | ("Table", Offer::Part | Offer::Log) => None,
         // A Table has no protobuf.
         ("Table", _) => (encoding != Encoding::Protobuf).then_some(View::Table),
-        ("PartialObjectMetadata", Offer::Object | Offer::Part | Offer::Events) => Some(View::Metadata),
+        ("PartialObjectMetadata", Offer::Object | Offer::Part | Offer::Log | Offer::Events) => {
+            Some(View::Metadata)
+        }
         ("PartialObjectMetadataList", Offer::List) => Some(View::Metadata),
-        ("PartialObjectMetadataList", Offer::Object | Offer::Part | Offer::Events)
+        ("PartialObjectMetadataList", Offer::Object | Offer::Part | Offer::Log | Offer::Events)
         | ("PartialObjectMetadata", Offer::List) => Some(View::Misfit),
         _ => None,
     }

@@ -9,7 +9,6 @@ mod watch;
 use std::sync::Arc;
 
 use auth::UserInfo;
-use bytes::Bytes;
 use catalog::{Resource, Verbs};
 use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
 use http::request::Parts;
@@ -17,9 +16,7 @@ use http::{HeaderMap, Method};
 use kinds::{Operation, columns};
 use object::normalise::{Strict, normalise};
 use object::{Details, Map, Status, Value, quote};
-use registry::{
-    FieldValidation, ListOptions, Request, WriteOptions, Written, number_error, protobuf_body, shared_body,
-};
+use registry::{FieldValidation, ListOptions, Request, WriteOptions, Written, protobuf_body, shared_body};
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
@@ -29,7 +26,7 @@ use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, n
 use crate::respond::{self, Answer};
 use crate::reviews;
 use crate::views::{self, Include, TableView};
-use crate::{component_statuses, connect};
+use crate::{component_statuses, connect, gzip};
 
 /// Answers smaller than this are not worth compressing.
 const GZIP_FROM: usize = 128 * 1024;
@@ -136,7 +133,10 @@ async fn serve_resource(
         (Some("scale"), Verbs::PATCH) => call.patch_scale(body).await,
         (Some("binding"), Verbs::CREATE) => call.bind(body).await,
         (Some("eviction"), Verbs::CREATE) => call.evict(body).await,
-        (Some("log" | "exec" | "attach" | "portforward" | "proxy"), _) => {
+        (Some(name @ ("log" | "exec" | "attach" | "portforward" | "proxy")), _) => {
+            if name == "log" {
+                call.wanted(Offer::Log)?;
+            }
             connect::serve(api, user, query, &request).await
         }
         (Some(other), _) => Err(Status::unavailable(format!(
@@ -179,10 +179,12 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
-        let offer = match (offer, self.request.subresource) {
-            (Offer::Object, Some(name)) if !matches!(name, "status" | "scale") => Offer::Part,
-            _ => offer,
+        let has_table = match self.request.subresource {
+            None | Some("scale") => true,
+            Some("status") => columns::status_has_table(self.request.resource),
+            Some(_) => false,
         };
+        let offer = if has_table || offer != Offer::Object { offer } else { Offer::Part };
         negotiate(&self.parts.headers, self.query, offer)
     }
 
@@ -427,10 +429,7 @@ impl Call<'_> {
 }
 
 fn parse_int(text: &str) -> Result<i64, Status> {
-    text.parse().map_err(|error| {
-        let why = number_error(&error);
-        Status::bad_request(format!("strconv.ParseInt: parsing {}: {why}", quote(text)))
-    })
+    object::parse_int(text).map_err(Status::bad_request)
 }
 
 pub(crate) fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<ListOptions, Status> {
@@ -490,17 +489,8 @@ pub(crate) fn packed(mut answer: Answer, from: usize, wanted: bool) -> Answer {
         && bytes.len() >= from
         && wanted
     {
-        *answer.body_mut() = gzip(bytes).into();
+        *answer.body_mut() = gzip::gzip(bytes).into();
         mark_gzip(&mut answer);
     }
     answer
-}
-
-fn gzip(bytes: &Bytes) -> Vec<u8> {
-    use std::io::Write;
-    let mut encoder =
-        flate2::write::GzEncoder::new(Vec::with_capacity(bytes.len() / 4), flate2::Compression::new(1));
-    // Writing into a Vec cannot fail.
-    let _ = encoder.write_all(bytes);
-    encoder.finish().unwrap_or_default()
 }

@@ -263,57 +263,5 @@ fn shown_path(attributes: &Value) -> String {
 
 /// JSON as Go writes it, for values inside messages.
 fn json(value: &Value) -> String {
-    let mut out = String::new();
-    write_json(value, &mut out);
-    out
-}
-
-fn write_json(value: &Value, out: &mut String) {
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-        Value::Int(i) => out.push_str(&i.to_string()),
-        Value::Float(f) => out.push_str(&f.to_string()),
-        Value::Str(text) => write_json_string(text, out),
-        Value::List(items) => {
-            out.push('[');
-            for (at, item) in items.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                object::deep(|| write_json(item, out));
-            }
-            out.push(']');
-        }
-        Value::Map(map) => {
-            out.push('{');
-            for (at, (name, item)) in map.iter().enumerate() {
-                if at > 0 {
-                    out.push(',');
-                }
-                write_json_string(name, out);
-                out.push(':');
-                object::deep(|| write_json(item, out));
-            }
-            out.push('}');
-        }
-    }
-}
-
-fn write_json_string(text: &str, out: &mut String) {
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' | '\0'..='\u{1f}' => {
-                out.push_str(&format!("\\u{:04x}", c as u32))
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+    String::from_utf8_lossy(&codec::json::to_vec(value)).into_owned()
 }

@@ -2,11 +2,10 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use catalog::Storage;
-use object::{FieldError, Map, Value, validate_text};
+use object::{Map, Value, validate_text};
 
 use crate::check::{Errors, flag, int, items, member, text};
-use crate::checked::{Write, run};
+use crate::checked::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Finalizers, NameRule, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
@@ -24,14 +23,8 @@ impl Kind for ApiService {
         &RULES
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        check(write, errors);
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

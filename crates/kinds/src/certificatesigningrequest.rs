@@ -3,10 +3,10 @@
 mod der;
 mod validation;
 
-use catalog::Storage;
-use object::{FieldError, Map, Value};
+use object::{Map, Value};
 
-use crate::checked::{Write, run};
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{NameRule, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
@@ -21,14 +21,8 @@ impl Kind for CertificateSigningRequest {
         &RULES
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
     }
 
     /// Whatever the body says of the requester is replaced by who it was.

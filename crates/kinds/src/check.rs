@@ -100,7 +100,7 @@ const MAX_PATH_BYTES: usize = 16 * 1024 * 1024;
 
 /// All broken rules so far, in the order they were found.
 #[derive(Default)]
-pub(crate) struct Errors {
+pub struct Errors {
     pub(crate) list: Vec<FieldError>,
     /// Of the paths of those that were added one by one.
     path_bytes: usize,

@@ -1,7 +1,7 @@
 //! A kind that is data and one function: its rules of writing as a row, its rules of content as code.
 
 use catalog::Storage;
-use object::{FieldError, Value};
+use object::Value;
 
 use crate::check::Errors;
 use crate::equal::Spot;
@@ -74,26 +74,13 @@ impl Kind for Checked {
             update(new, old);
         }
     }
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(self.check, &Write { rules: &self.rules, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        (self.check)(write, errors);
     }
 }
 
-/// All that a kind's function finds wrong.
-pub(crate) fn run(check: fn(&Write<'_>, &mut Errors), write: &Write<'_>) -> Vec<FieldError> {
-    let mut errors = Errors::default();
-    check(write, &mut errors);
-    errors.list
-}
-
 /// A write that is being judged.
-pub(crate) struct Write<'a> {
+pub struct Write<'a> {
     pub rules: &'a Rules,
     pub storage: &'a Storage,
     pub new: &'a Value,

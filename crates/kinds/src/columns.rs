@@ -76,6 +76,11 @@ pub fn printer(resource: &Resource) -> &'static Printer {
     list::find(&resource.group, &resource.plural)
 }
 
+/// Can the status of this resource be shown as a table? Upstream's storage of a few cannot.
+pub fn status_has_table(resource: &Resource) -> bool {
+    !list::WITHOUT_STATUS_TABLE.contains(&(&*resource.group, &*resource.plural))
+}
+
 /// The printer of the `scale` subresource: a kind of its own that no resource serves.
 pub fn scale_printer() -> &'static Printer {
     &apps::SCALE

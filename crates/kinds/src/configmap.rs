@@ -3,9 +3,10 @@
 use catalog::Storage;
 use object::{FieldError, Value, quote, validate_text};
 
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::equal::Spot;
-use crate::kind::{Context, Kind};
-use crate::metadata;
+use crate::kind::Kind;
 use crate::rules::Rules;
 
 pub(crate) struct ConfigMap;
@@ -19,37 +20,34 @@ impl Kind for ConfigMap {
         &Rules::PLAIN
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        _ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        if let Some(old) = old {
-            errors.extend(metadata::check_update(&Rules::PLAIN, new, old));
-            check_immutable(storage, new, old, &["data", "binaryData"], &mut errors);
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        let new = write.new;
+        if let Some(old) = write.old {
+            write.check_metadata(errors);
+            check_immutable(write.storage, new, old, &["data", "binaryData"], &mut errors.list);
         }
-        errors.extend(metadata::check(&Rules::PLAIN, storage, new));
+        write.check_whole_metadata(errors);
         let mut bytes = 0;
         for (key, value) in entries(new, "data") {
-            check_key("data", key, &mut errors);
+            check_key("data", key, &mut errors.list);
             if new.at(&["binaryData", key]).is_some() {
                 let field = format!("data[{key}]");
-                errors.push(FieldError::invalid(field, quote(key), "duplicate of key present in binaryData"));
+                errors.list.push(FieldError::invalid(
+                    field,
+                    quote(key),
+                    "duplicate of key present in binaryData",
+                ));
             }
             bytes += value.len();
         }
         for (key, value) in entries(new, "binaryData") {
-            check_key("binaryData", key, &mut errors);
+            check_key("binaryData", key, &mut errors.list);
             bytes += decoded_len(value);
         }
         if bytes > DATA_MAX_BYTES {
             // Upstream's path of "the whole object".
-            errors.push(FieldError::too_long("[]", DATA_MAX_BYTES));
+            errors.list.push(FieldError::too_long("[]", DATA_MAX_BYTES));
         }
-        errors
     }
 }
 

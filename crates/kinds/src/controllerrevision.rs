@@ -2,7 +2,7 @@
 
 use object::Value;
 
-use crate::check::{Errors, NEGATIVE, Path, int, member};
+use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, int, member};
 use crate::checked::{Checked, Write};
 use crate::rules::Rules;
 
@@ -19,7 +19,11 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
     }
     let at = Path::Root("data");
     match (write.old, member(revision, "data")) {
-        (Some(old), data) => errors.immutable(&at, data, old.get("data")),
+        // Upstream compares the text, so the order of members counts too.
+        (Some(old), data) if data != old.get("data").filter(|data| !data.is_null()) => {
+            errors.invalid(&at, data, IMMUTABLE);
+        }
+        (Some(_), _) => {}
         (None, None) => errors.required(&at, "data is mandatory"),
         (None, Some(Value::Map(_))) => {}
         (None, Some(_)) => errors.required(&at, "data must be a valid JSON object"),

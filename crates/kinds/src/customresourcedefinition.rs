@@ -8,10 +8,11 @@ mod shown;
 mod structural;
 mod validation;
 
-use catalog::{Resource, Storage};
-use object::{FieldError, Status, Value};
+use catalog::Resource;
+use object::{Status, Value};
 
-use crate::checked::{Write, run};
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
 
@@ -28,14 +29,8 @@ impl Kind for CustomResourceDefinition {
     fn rules(&self) -> &Rules {
         &RULES
     }
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
     }
     fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
         conversion::drop_empty_webhook(value);

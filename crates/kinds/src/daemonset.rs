@@ -2,10 +2,10 @@
 
 mod validation;
 
-use catalog::Storage;
-use object::{FieldError, Value};
+use object::Value;
 
-use crate::checked::{Write, run};
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::equal::Spot;
 use crate::kind::{Context, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
@@ -20,6 +20,10 @@ pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.gene
 impl Kind for DaemonSet {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn unconvertible(&self, sent: &Value) -> Option<String> {
+        object::parse_int(sent.str_at(&["metadata", "annotations", TEMPLATE_GENERATION])?).err()
     }
 
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
@@ -38,14 +42,8 @@ impl Kind for DaemonSet {
         set(blank, 0);
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
     }
 }
 

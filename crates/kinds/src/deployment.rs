@@ -1,15 +1,71 @@
-//! Deployments.
+//! Deployments: an annotation of the v1 API still carries the revision an old client wants to go back to.
 
 mod validation;
 
-use crate::checked::Checked;
+use catalog::Resource;
+use object::{Status, Value};
+
+use crate::check::Errors;
+use crate::checked::Write;
+use crate::kind::{Context, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
-use crate::scale::WORKLOAD;
+use crate::scale::{ScalePaths, WORKLOAD};
 use crate::workload;
 
-pub(crate) static KIND: Checked = Checked::new(
-    Rules::PLAIN.with_generation(Generation::SpecOrAnnotations).with_status(StatusMeta::KeepLabels),
-    validation::check,
-)
-.with_scale(&WORKLOAD)
-.with_blank(workload::without_replicas);
+pub(crate) struct Deployment;
+pub(crate) static KIND: Deployment = Deployment;
+
+const RULES: Rules =
+    Rules::PLAIN.with_generation(Generation::SpecOrAnnotations).with_status(StatusMeta::KeepLabels);
+/// A field of the spec in upstream's internal form, which only the versioned object shows as an annotation.
+pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
+
+impl Kind for Deployment {
+    fn rules(&self) -> &Rules {
+        &RULES
+    }
+
+    fn scale(&self) -> Option<&'static ScalePaths> {
+        Some(&WORKLOAD)
+    }
+
+    fn fill_blank(&self, blank: &mut Value) {
+        workload::without_replicas(blank);
+    }
+
+    fn unconvertible(&self, sent: &Value) -> Option<String> {
+        let revision = rollback_to(sent)?;
+        let why = object::parse_int(revision).err()?;
+        Some(format!("failed to parse annotation[{ROLLBACK_TO}]={revision} as int64: {why}"))
+    }
+
+    /// The number comes out of upstream's field as it prints numbers.
+    fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
+        if let Some(revision) = rollback_to(value).and_then(|text| object::parse_int(text).ok()) {
+            value.map_at(&["metadata", "annotations"]).set(ROLLBACK_TO, revision.to_string());
+        }
+        Ok(())
+    }
+
+    /// A status leaves the spec alone, and with it what the annotation stands for.
+    fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        if !ctx.is_status() {
+            return;
+        }
+        match rollback_to(old) {
+            Some(kept) => new.map_at(&["metadata", "annotations"]).set(ROLLBACK_TO, kept),
+            None if rollback_to(new).is_some() => {
+                new.map_at(&["metadata", "annotations"]).remove(ROLLBACK_TO);
+            }
+            None => {}
+        }
+    }
+
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
+    }
+}
+
+fn rollback_to(object: &Value) -> Option<&str> {
+    object.str_at(&["metadata", "annotations", ROLLBACK_TO])
+}

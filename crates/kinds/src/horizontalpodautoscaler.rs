@@ -13,11 +13,12 @@ mod validation;
 #[cfg(test)]
 mod tests;
 
-use catalog::{Resource, Storage};
-use object::{FieldError, Map, Status, Value};
+use catalog::Resource;
+use object::{Map, Status, Value};
 
-use crate::checked::{Write, run};
-use crate::kind::{Context, Kind};
+use crate::check::Errors;
+use crate::checked::Write;
+use crate::kind::Kind;
 use crate::rules::{Rules, StatusMeta};
 use crate::strategy::map_mut;
 
@@ -51,14 +52,8 @@ impl Kind for HorizontalPodAutoscaler {
         Ok(())
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
     }
 
     fn from_storage(&self, value: &mut Value, to: &Resource) {

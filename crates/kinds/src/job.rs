@@ -2,10 +2,10 @@
 
 mod validation;
 
-use catalog::Storage;
-use object::{FieldError, Map, Value};
+use object::{Map, Value};
 
-use crate::checked::{Write, run};
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::defaults::take_template_labels;
 use crate::kind::{Context, Kind};
 use crate::metadata::meta;
@@ -40,14 +40,8 @@ impl Kind for Job {
         take_template_labels(new.make_map());
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
     }
 }
 

@@ -3,9 +3,11 @@
 use catalog::{Resource, Storage};
 use object::{FieldError, Status, Value};
 
+use crate::DeleteOptions;
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
-use crate::{DeleteOptions, metadata};
 
 /// What surrounds a write.
 #[derive(Clone, Copy, Debug)]
@@ -88,18 +90,22 @@ pub trait Kind: Send + Sync {
     /// After status or spec were put back by the rules, before the generation moves.
     fn prepare_update(&self, _new: &mut Value, _old: &Value, _ctx: &Context<'_>) {}
 
-    /// All broken rules of the kind, with those of the metadata in the place upstream's strategy checks them.
+    /// The rules of the kind's content, with those of the metadata in the place upstream's strategy checks them.
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        write.check_metadata(errors);
+    }
+
+    /// All broken rules.
     fn validate(
         &self,
         storage: &Storage,
         new: &Value,
         old: Option<&Value>,
-        _ctx: &Context<'_>,
+        ctx: &Context<'_>,
     ) -> Vec<FieldError> {
-        match old {
-            None => metadata::check(self.rules(), storage, new),
-            Some(old) => metadata::check_update(self.rules(), new, old),
-        }
+        let mut errors = Errors::default();
+        self.check(&Write { rules: self.rules(), storage, new, old, ctx }, &mut errors);
+        errors.list
     }
 
     /// Whether defaults of this object are made of what admission plugins may have filled in after they were.
@@ -135,6 +141,11 @@ pub trait Kind: Send + Sync {
     /// Something beside `metadata.finalizers` keeps a deleted object.
     fn holds_deletion(&self, _object: &Value) -> bool {
         false
+    }
+
+    /// Why upstream could not bring a well-formed object of this kind into its own form.
+    fn unconvertible(&self, _sent: &Value) -> Option<String> {
+        None
     }
 
     /// From the version the client speaks to the stored one. Runs for the storage version too.

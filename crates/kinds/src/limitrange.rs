@@ -2,10 +2,10 @@
 
 mod validation;
 
-use catalog::Storage;
-use object::{FieldError, Value};
+use object::Value;
 
-use crate::checked::{Write, run};
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::kind::{Context, Kind};
 use crate::metadata::meta;
 use crate::rules::Rules;
@@ -27,13 +27,7 @@ impl Kind for LimitRange {
         }
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(validation::check, &Write { rules: &Rules::PLAIN, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
     }
 }

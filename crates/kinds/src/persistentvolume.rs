@@ -4,10 +4,10 @@ mod validation;
 
 pub(crate) use validation::check_spec as check_volume_spec;
 
-use catalog::Storage;
-use object::{FieldError, Value};
+use object::Value;
 
-use crate::checked::{Write, run};
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Rules, StatusMeta};
 
@@ -44,13 +44,7 @@ impl Kind for PersistentVolume {
         }
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
     }
 }

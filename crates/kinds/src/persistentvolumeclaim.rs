@@ -3,11 +3,10 @@
 mod data_source;
 mod validation;
 
-use catalog::Storage;
-use object::{FieldError, Value};
+use object::Value;
 
 use crate::check::{Errors, Path};
-use crate::checked::{Write, run};
+use crate::checked::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Rules, StatusMeta};
 
@@ -35,14 +34,8 @@ impl Kind for PersistentVolumeClaim {
         }
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        check(write, errors);
     }
 }
 

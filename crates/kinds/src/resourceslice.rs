@@ -2,10 +2,10 @@
 
 mod validation;
 
-use catalog::Storage;
-use object::{FieldError, Value};
+use object::Value;
 
-use crate::checked::{Write, run};
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Generation, Rules};
 use crate::strategy::map_mut;
@@ -19,14 +19,8 @@ impl Kind for ResourceSlice {
     fn rules(&self) -> &Rules {
         &RULES
     }
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        run(validation::check, &Write { rules: &RULES, storage, new, old, ctx })
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        validation::check(write, errors);
     }
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {
         date_taints(new, ctx);

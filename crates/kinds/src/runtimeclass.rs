@@ -2,7 +2,8 @@
 
 use object::Value;
 
-use crate::check::internal::{Field, NULL, TEXT, internal};
+use crate::check::internal::internal;
+use crate::check::internal::pod::TOLERATION;
 use crate::check::{Errors, Path, Raw, items, member, text};
 use crate::checked::{Checked, Write};
 use crate::pod::validation::{Options, overhead, tolerations};
@@ -11,13 +12,6 @@ use crate::rules::{Finalizers, Rules};
 pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
 
 const HANDLER: Path<'static> = Path::Root("handler");
-const TOLERATION: [Field; 5] = [
-    ("key", "Key", TEXT),
-    ("operator", "Operator", TEXT),
-    ("value", "Value", TEXT),
-    ("effect", "Effect", TEXT),
-    ("tolerationSeconds", "TolerationSeconds", NULL),
-];
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
@@ -44,7 +38,7 @@ fn check_scheduling(scheduling: &Value, errors: &mut Errors) {
     let key = |t: &Value| ["key", "operator", "value", "effect"].map(|name| text(t, name).to_owned());
     for (i, one) in all.iter().enumerate() {
         if all[..i].iter().any(|before| key(before) == key(one)) {
-            errors.duplicate(&at.index(i), Raw(&internal(Some(one), &TOLERATION)));
+            errors.duplicate(&at.index(i), Raw(&internal(Some(one), TOLERATION)));
         }
     }
 }

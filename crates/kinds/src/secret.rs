@@ -2,12 +2,13 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use catalog::{Resource, Storage};
+use catalog::Resource;
 use object::{FieldError, Status, Value, quote};
 
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::configmap::{DATA_MAX_BYTES, check_immutable, check_key, decoded_len, entries};
 use crate::kind::{Context, Kind};
-use crate::metadata;
 use crate::rules::Rules;
 use crate::same;
 use crate::strategy::restore;
@@ -39,33 +40,26 @@ impl Kind for Secret {
         }
     }
 
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        _ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        let mut errors = Vec::new();
-        if let Some(old) = old {
-            errors.extend(metadata::check_update(&Rules::PLAIN, new, old));
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        let new = write.new;
+        if let Some(old) = write.old {
+            write.check_metadata(errors);
             if !same(new.get("type"), old.get("type")) {
                 let shown = quote(new.str_at(&["type"]).unwrap_or_default());
-                errors.push(FieldError::invalid("type", shown, "field is immutable"));
+                errors.list.push(FieldError::invalid("type", shown, "field is immutable"));
             }
-            check_immutable(storage, new, old, &["data"], &mut errors);
+            check_immutable(write.storage, new, old, &["data"], &mut errors.list);
         }
-        errors.extend(metadata::check(&Rules::PLAIN, storage, new));
+        write.check_whole_metadata(errors);
         let mut bytes = 0;
         for (key, value) in entries(new, "data") {
-            check_key("data", key, &mut errors);
+            check_key("data", key, &mut errors.list);
             bytes += decoded_len(value);
         }
         if bytes > DATA_MAX_BYTES {
-            errors.push(FieldError::too_long("data", DATA_MAX_BYTES));
+            errors.list.push(FieldError::too_long("data", DATA_MAX_BYTES));
         }
-        check_type(new, &mut errors);
-        errors
+        check_type(new, &mut errors.list);
     }
 }
 

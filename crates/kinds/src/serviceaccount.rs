@@ -1,10 +1,10 @@
 //! Service accounts: references to secrets are names only.
 
-use catalog::Storage;
-use object::{FieldError, Value};
+use object::Value;
 
+use crate::check::Errors;
+use crate::checked::Write;
 use crate::kind::{Context, Kind};
-use crate::metadata;
 use crate::rules::Rules;
 use crate::strategy::map_mut;
 
@@ -16,16 +16,11 @@ impl Kind for ServiceAccount {
         &Rules::PLAIN
     }
     /// There is nothing but metadata to judge; an update is judged as a whole account too.
-    fn validate(
-        &self,
-        storage: &Storage,
-        new: &Value,
-        old: Option<&Value>,
-        _ctx: &Context<'_>,
-    ) -> Vec<FieldError> {
-        let mut errors = old.map(|old| metadata::check_update(&Rules::PLAIN, new, old)).unwrap_or_default();
-        errors.extend(metadata::check(&Rules::PLAIN, storage, new));
-        errors
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        if write.old.is_some() {
+            write.check_metadata(errors);
+        }
+        write.check_whole_metadata(errors);
     }
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {
         keep_names(new);

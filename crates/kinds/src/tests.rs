@@ -229,6 +229,7 @@ fn maps_are_compared_in_one_walk_whatever_their_order() {
         let (a, b) = (data(a), data(b));
         assert_eq!(spot.same(a.as_ref(), b.as_ref()), alike);
         assert_eq!(spot.identical(a.as_ref(), b.as_ref()), alike);
+        assert_eq!(same(a.as_ref(), b.as_ref()), alike);
     }
 }
 

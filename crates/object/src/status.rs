@@ -411,6 +411,20 @@ impl std::fmt::Display for FieldError {
     }
 }
 
+/// A number as Go reads one, or its words about what is none.
+pub fn parse_int(text: &str) -> Result<i64, String> {
+    let words = |error| format!("strconv.ParseInt: parsing {}: {}", quote(text), number_error(&error));
+    text.parse().map_err(words)
+}
+
+/// What Go says is wrong with a number.
+pub fn number_error(error: &std::num::ParseIntError) -> &'static str {
+    match error.kind() {
+        std::num::IntErrorKind::PosOverflow | std::num::IntErrorKind::NegOverflow => "value out of range",
+        _ => "invalid syntax",
+    }
+}
+
 /// A string the way Go's `%q` prints it.
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);

@@ -1,6 +1,6 @@
 //! From a body's raw tree to a canonical object of the request's version.
 
-use catalog::{Catalog, Resource, TypeId};
+use catalog::{Catalog, Resource, Storage, TypeId};
 use object::normalise::{Strict, normalise_decoded};
 use object::{Status, Value};
 
@@ -14,7 +14,12 @@ pub(crate) fn object(
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
     check_type(catalog, &resource.kind, &resource.api_version(), &body)?;
-    let warnings = canonical(catalog, resource.ty, &resource.kind, &resource.version, &mut body, validation)?;
+    let (kind, version) = (&*resource.kind, &*resource.version);
+    let messages = normalised(catalog, resource.ty, kind, version, &mut body, validation)?;
+    if let Some(why) = unconvertible(resource.storage.map(|id| catalog.storage(id)), &body) {
+        return Err(unfit(kind, version, &why));
+    }
+    let warnings = unless_strict(kind, version, messages, validation)?;
     kinds::defaults::apply(resource, &mut body);
     Ok((body, warnings))
 }
@@ -28,16 +33,54 @@ pub(crate) fn canonical(
     body: &mut Value,
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
+    let messages = normalised(catalog, ty, kind, version, body, validation)?;
+    unless_strict(kind, version, messages, validation)
+}
+
+/// Why upstream cannot bring an object into its own form; there is none of what is not stored.
+pub(crate) fn unconvertible(storage: Option<&Storage>, object: &Value) -> Option<String> {
+    kinds::kind_of(storage?).unconvertible(object)
+}
+
+fn normalised(
+    catalog: &Catalog,
+    ty: TypeId,
+    kind: &str,
+    version: &str,
+    body: &mut Value,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
     let mut strict = if validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
-    let refuse = |why: String| {
-        Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
-    };
-    normalise_decoded(catalog.schema(), ty, body, &mut strict).map_err(|e| refuse(e.to_string()))?;
-    let messages = strict.into_messages();
+    normalise_decoded(catalog.schema(), ty, body, &mut strict)
+        .map_err(|e| unfit(kind, version, &e.to_string()))?;
+    Ok(strict.into_messages())
+}
+
+/// What the client is warned of, unless it wants to be refused for it.
+fn unless_strict(
+    kind: &str,
+    version: &str,
+    messages: Vec<String>,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
     if validation == FieldValidation::Strict && !messages.is_empty() {
-        return Err(refuse(format!("strict decoding error: {}", messages.join(", "))));
+        return Err(unfit(kind, version, &format!("strict decoding error: {}", messages.join(", "))));
     }
     Ok(messages)
+}
+
+fn unfit(kind: &str, version: &str, why: &str) -> Status {
+    Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
+}
+
+/// The words of a refusal if a document's kind or apiVersion is no text. Upstream reads these two before everything else, and is
+/// not particular there about upper and lower case.
+pub fn unreadable_type(document: &Value) -> Option<String> {
+    let named = |name: &str| ["kind", "apiVersion"].into_iter().find(|n| n.eq_ignore_ascii_case(name));
+    let mut wrong = document.as_map()?.iter().filter(|(_, v)| !v.is_null() && v.as_str().is_none());
+    let (name, what) = wrong.find_map(|(name, value)| Some((named(name)?, value.json_type())))?;
+    let field = format!("Go struct field .{name} of type string");
+    Some(format!("couldn't get version/kind; json parse error: json: cannot unmarshal {what} into {field}"))
 }
 
 /// A body may leave out its type; if it names one, it must be the resource's.

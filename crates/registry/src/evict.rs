@@ -73,9 +73,8 @@ impl Registry {
                 };
             }
             // The budget speaks first, but nothing is taken from it for what is refused then.
-            let checked = wanted.check();
-            self.take_disruption(request, name, wanted.is_dry_run() || checked.is_err()).await?;
-            checked?;
+            let only_ask = wanted.is_dry_run() || wanted.check().is_err();
+            self.take_disruption(request, name, only_ask).await?;
             return self.mark_and_delete(request, &wanted).await.map(|()| warnings);
         }
     }

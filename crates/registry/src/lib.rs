@@ -36,10 +36,10 @@ use table::Table;
 use lanes::Lanes;
 
 pub use convert::{protobuf_body, served_body, shared_body};
-pub use decode::check_namespace;
+pub use decode::{check_namespace, unreadable_type};
 pub use delete::Deleted;
 pub use patch::Patch;
-pub use read::{List, ListOptions, Match, number_error, validate as check_list_options};
+pub use read::{List, ListOptions, Match, validate as check_list_options};
 pub use term::Term;
 pub use watch::{Watch, WatchStart};
 pub use write::{FieldValidation, WriteOptions, Written};

@@ -1,6 +1,6 @@
 //! Patches: what one makes of the object that stands there, decoded and judged as strictly as the client wants.
 
-use catalog::{Schema, TypeId};
+use catalog::{Schema, Storage, TypeId};
 use codec::json;
 use object::normalise::{Strict, normalise_decoded, restore_error};
 use object::patch::{self, json::JsonPatch};
@@ -24,6 +24,8 @@ pub(crate) struct PatchedType<'a> {
     pub api_version: &'a str,
     /// What the URL calls the object.
     pub name: &'a str,
+    /// `None` for what is not stored.
+    pub storage: Option<&'a Storage>,
 }
 
 impl Patch {
@@ -66,6 +68,7 @@ impl Registry {
             kind: &resource.kind,
             api_version: &api_version,
             name: request.name,
+            storage: resource.storage.map(|id| self.catalog().storage(id)),
         };
         self.change(request, rules, options, &mut |old| {
             let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
@@ -108,9 +111,20 @@ impl Registry {
             let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
             Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)]))
         };
+        // A strategic patch is shown itself, not the object it led to.
+        let strategic_refusal = |asked: &Value, why: String| {
+            let rest = patch::strategic::rest(self.catalog().schema(), of.ty, old, asked);
+            let shown = quote(&patch::go_text(&rest));
+            Status::invalid("", "", "", vec![FieldError::invalid("patch", shown, why)])
+        };
         if let (Patch::Json(_), Some(bracket)) = (patch, patch::too_deep(&new)) {
             let why = "couldn't get version/kind; json parse error: invalid character";
             return refused(format!("{why} '{bracket}' exceeded max depth"));
+        }
+        if !matches!(patch, Patch::Strategic(_))
+            && let Some(why) = decode::unreadable_type(&new)
+        {
+            return refused(why);
         }
         if let Err(status) = decode::check_type(self.catalog(), of.kind, of.api_version, &new) {
             let why = status
@@ -155,6 +169,10 @@ impl Registry {
                 }
             };
         }
+        let unconvertible = decode::unconvertible(of.storage, &new);
+        if let (Patch::Json(_) | Patch::Merge(_), Some(why)) = (patch, &unconvertible) {
+            return refused(why.clone());
+        }
         let mut messages = strict.into_messages();
         if matches!(patch, Patch::Strategic(_)) {
             messages.sort();
@@ -169,11 +187,9 @@ impl Registry {
                 Patch::Strategic(asked) => Err(strategic_refusal(asked, why)),
             };
         }
-        Ok((new, messages))
+        match unconvertible {
+            Some(why) => Err(Status::unknown(why).after_warnings(messages)),
+            None => Ok((new, messages)),
+        }
     }
-}
-
-/// A strategic patch is shown itself, not the object it led to.
-fn strategic_refusal(patch: &Value, why: String) -> Status {
-    Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&patch::go_text(patch)), why)])
 }

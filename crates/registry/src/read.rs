@@ -1,12 +1,11 @@
 //! get and list, at the revision the client means.
 
-use std::num::{IntErrorKind, ParseIntError};
+use std::num::ParseIntError;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catalog::Storage;
 use object::selector::{FieldSelector, LabelSelector};
-use object::{FieldError, Status, quote};
+use object::{FieldError, Status, number_error, quote};
 use store::Revision;
 use table::{Obj, Page, ReadError, Scope, Selection};
 
@@ -67,7 +66,7 @@ impl Registry {
         let storage = self.storage_of(request.resource)?;
         validate(options)?;
         let selection = self.selection(request, options)?;
-        let root = root_of(storage, &selection.scope);
+        let root = selection.scope.prefix(storage);
         // Upstream's cache hands out all it has to those who take any version; what is kept for a time only is in no
         // cache.
         let any_version = options.resource_version == "0" && storage.ttl_seconds.is_none();
@@ -86,7 +85,7 @@ impl Registry {
                 self.freshen().await?;
             }
             return match self.table().list(storage.id, &selection, at, Some(&after), limit) {
-                Ok(page) => Ok(finish(whole(page)?, &root)),
+                Ok(page) => Ok(finish(readable(page)?, &root)),
                 Err(ReadError::Expired { .. }) => Err(continue_expired(token)),
                 Err(ReadError::Future { current }) => {
                     Err(Status::too_large_resource_version(at.unwrap_or_default().0, current.0))
@@ -111,7 +110,7 @@ impl Registry {
             }
         };
         match self.table().list(storage.id, &selection, at, None, limit) {
-            Ok(page) => Ok(finish(whole(page)?, &root)),
+            Ok(page) => Ok(finish(readable(page)?, &root)),
             Err(ReadError::Expired { .. }) => {
                 Err(Status::expired("The resourceVersion for the provided list is too old."))
             }
@@ -172,7 +171,7 @@ impl Registry {
 }
 
 /// Nobody is shown a part of a list as if it were all.
-pub(crate) fn whole(page: Page) -> Result<Page, Status> {
+pub(crate) fn readable(page: Page) -> Result<Page, Status> {
     match page.unreadable {
         Some(unreadable) => Err(not_readable(unreadable)),
         None => Ok(page),
@@ -256,24 +255,9 @@ pub(crate) fn parse_unsigned(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Go's words for why a text is no number.
-pub fn number_error(error: &ParseIntError) -> &'static str {
-    match error.kind() {
-        IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
-        _ => "invalid syntax",
-    }
-}
-
 /// 410 for a revision below the history.
 pub(crate) fn too_old(wanted: Revision, floor: Revision) -> Status {
     Status::expired(format!("too old resource version: {wanted} ({floor})"))
-}
-
-fn root_of(storage: &Storage, scope: &Scope) -> String {
-    match scope {
-        Scope::All => storage.prefix.to_string(),
-        Scope::Namespace(namespace) => format!("{}{namespace}/", storage.prefix),
-    }
 }
 
 fn finish(page: Page, root: &str) -> List {

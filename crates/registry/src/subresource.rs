@@ -38,8 +38,13 @@ impl Registry {
         mut patch: Patch,
         options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        let of =
-            PatchedType { ty: self.scale_type()?, kind: KIND, api_version: API_VERSION, name: request.name };
+        let of = PatchedType {
+            ty: self.scale_type()?,
+            kind: KIND,
+            api_version: API_VERSION,
+            name: request.name,
+            storage: None,
+        };
         let duplicates = patch.without_duplicates();
         self.change_scale(request, options, false, &mut |old| {
             let (mut scale, warnings) = self.patched(of, &patch, &duplicates, old, options)?;

@@ -6,7 +6,7 @@ use object::Status;
 use store::Revision;
 use table::{Cursor, Obj, ReadError};
 
-use crate::read::{parse_version, told_by_cache, too_old, validate, whole};
+use crate::read::{parse_version, readable, told_by_cache, too_old, validate};
 use crate::{ListOptions, Registry, Request, not_readable};
 
 /// A watch about to stream.
@@ -54,7 +54,7 @@ impl Registry {
             Some(n) => self.wait_until(Revision(n)).await?,
         }
         let page = self.table().list(storage.id, &selection, None, None, 0).map_err(expired(Revision(0)))?;
-        let page = whole(page)?;
+        let page = readable(page)?;
         let cursor =
             self.table().watch_from(storage.id, selection, page.revision).map_err(expired(page.revision))?;
         let cursor = cursor.strict().map_err(not_readable)?;

@@ -84,10 +84,14 @@ impl Registry {
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         let rules =
             ChangeRules { needs_version: true, names_uid: true, may_create: request.subresource.is_none() };
-        let written =
-            self.change(request, rules, options, &mut |_| Ok((new.clone(), warnings.clone()))).await;
-        // Whatever it was refused for, this was said before.
-        written.map_err(|status| status.after_warnings(warnings))
+        // Whatever comes of it, this was said before.
+        match self.change(request, rules, options, &mut |_| Ok((new.clone(), Vec::new()))).await {
+            Ok(mut written) => {
+                written.warnings.splice(0..0, warnings);
+                Ok(written)
+            }
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
     }
 
     /// Replaces the object the request names by what `verb` makes of it.

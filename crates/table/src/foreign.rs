@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use catalog::Storage;
 
-use crate::scan::{Span, members};
+use crate::scan::{Names, Span, members};
 
 /// The value in our order; `None` if it is no object of this kind and version. Our own is found to be so at once.
 pub(crate) fn in_our_order<'a>(storage: &Storage, value: &'a [u8]) -> Option<Cow<'a, [u8]>> {
@@ -19,20 +19,17 @@ pub(crate) fn in_our_order<'a>(storage: &Storage, value: &'a [u8]) -> Option<Cow
     }
     let (mut kind, mut version, mut metadata) = (None, None, None);
     let mut rest: Vec<(Span, Span)> = Vec::new();
+    let mut seen = Names::default();
     for (name, text) in members(value)? {
-        let place = match name.of(value) {
-            b"kind" => &mut kind,
-            b"apiVersion" => &mut version,
-            b"metadata" => &mut metadata,
-            other if rest.iter().any(|(seen, _)| seen.of(value) == other) => return None,
-            _ => {
-                rest.push((name, text));
-                continue;
-            }
-        };
         // Twice the same name: nobody knows which is meant.
-        if place.replace(text).is_some() {
+        if !seen.insert(name.of(value)) {
             return None;
+        }
+        match name.of(value) {
+            b"kind" => kind = Some(text),
+            b"apiVersion" => version = Some(text),
+            b"metadata" => metadata = Some(text),
+            _ => rest.push((name, text)),
         }
     }
     let quoted = |text: Option<Span>| {

@@ -3,6 +3,8 @@
 //! Input is a stored value: canonical JSON written by us, or by another program on the same etcd. Anything
 //! that is no JSON object with metadata is reported, never guessed at: its bytes are what clients get.
 
+use std::collections::HashSet;
+
 use catalog::Name;
 use memchr::memchr2;
 
@@ -57,17 +59,18 @@ pub fn scan(body: &[u8], wanted: &[&[Name]]) -> Option<Places> {
     s.expect(b'{')?;
     let first = s.at;
     let mut metadata_seen = false;
+    let mut seen = Names::default();
     if s.peek()? == b'}' {
         return None;
     }
     loop {
         let member = s.at;
         let name = s.name()?;
+        // Twice: nobody knows which is meant.
+        if !seen.insert(name) {
+            return None;
+        }
         if name == b"metadata" {
-            // Twice: nobody knows which is meant.
-            if metadata_seen {
-                return None;
-            }
             out.type_meta = Span::new(first, member);
             let start = s.at;
             s.metadata(&mut out)?;
@@ -85,6 +88,31 @@ pub fn scan(body: &[u8], wanted: &[&[Name]]) -> Option<Places> {
         }
     }
     (metadata_seen && s.at == body.len()).then_some(out)
+}
+
+/// The names an object has had so far. Ours have a handful; what others write may have any number.
+#[derive(Default)]
+pub struct Names<'a> {
+    few: [&'a [u8]; 12],
+    len: usize,
+    more: HashSet<&'a [u8]>,
+}
+
+impl<'a> Names<'a> {
+    /// False if it was there already.
+    pub fn insert(&mut self, name: &'a [u8]) -> bool {
+        if self.few[..self.len].contains(&name) {
+            return false;
+        }
+        match self.few.get_mut(self.len) {
+            Some(place) => {
+                *place = name;
+                self.len += 1;
+                true
+            }
+            None => self.more.insert(name),
+        }
+    }
 }
 
 /// The members of an object: their names without quotes, and their values. `None` if it is none.

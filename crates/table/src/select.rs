@@ -12,6 +12,16 @@ pub enum Scope {
     Namespace(String),
 }
 
+impl Scope {
+    /// What all keys of the scope begin with.
+    pub fn prefix(&self, storage: &Storage) -> String {
+        match self {
+            Scope::All => storage.prefix.to_string(),
+            Scope::Namespace(namespace) => format!("{}{namespace}/", storage.prefix),
+        }
+    }
+}
+
 /// Scope, labels and fields: compiled once per request.
 pub struct Selection {
     pub scope: Scope,

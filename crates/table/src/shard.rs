@@ -219,7 +219,7 @@ impl Shard {
         if self.broken.is_empty() {
             return None;
         }
-        self.broken.selected(storage, selection, &prefix(storage, &selection.scope), revision)
+        self.broken.selected(storage, selection, &selection.scope.prefix(storage), revision)
     }
 
     /// A put. Returns what it superseded.
@@ -323,7 +323,7 @@ impl Shard {
         if !index.is_fixed() && index.len_of(value) > FEW {
             return None;
         }
-        let prefix = prefix(storage, &selection.scope);
+        let prefix = selection.scope.prefix(storage);
         let start = start(&prefix, after);
         let in_scope = |obj: &&Arc<Obj>| obj.key_bytes().starts_with(prefix.as_bytes());
         let changes =
@@ -435,7 +435,7 @@ impl Shard {
         scope: &Scope,
         after: Option<&str>,
     ) -> impl Iterator<Item = &'a Chain> + use<'a> {
-        let prefix = prefix(storage, scope);
+        let prefix = scope.prefix(storage);
         self.chains
             .range::<[u8], _>((start(&prefix, after), Bound::Unbounded))
             .take_while(move |chain| chain.key().starts_with(prefix.as_bytes()))
@@ -447,14 +447,6 @@ impl Shard {
 
     fn index_remove(&mut self, obj: &Arc<Obj>) {
         self.indexes.each().for_each(|index| index.remove(obj));
-    }
-}
-
-/// What all keys of a scope begin with.
-fn prefix(storage: &Storage, scope: &Scope) -> String {
-    match scope {
-        Scope::All => storage.prefix.to_string(),
-        Scope::Namespace(namespace) => format!("{}{namespace}/", storage.prefix),
     }
 }
 

@@ -304,7 +304,7 @@ impl Table {
         self.drop_idle_indexes();
     }
 
-    /// Forgets all history up to `upto`: what the store did, or a test of 410.
+    /// Forgets all history up to `upto` at once, for tests of 410: a server forgets by age and size, in [`Table::forget_old`].
     pub fn compact(&self, upto: Revision) {
         loop {
             let popped = self.history.lock().pop_upto(upto);

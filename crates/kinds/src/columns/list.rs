@@ -13,6 +13,13 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const RESOURCE: &str = "resource.k8s.io";
 const STORAGE: &str = "storage.k8s.io";
 
+/// (group, plural) of those whose status upstream shows as itself only.
+pub(super) const WITHOUT_STATUS_TABLE: [(&str, &str); 3] = [
+    ("apiextensions.k8s.io", "customresourcedefinitions"),
+    ("apiregistration.k8s.io", "apiservices"),
+    (RESOURCE, "resourceclaims"),
+];
+
 pub(super) fn find(group: &str, plural: &str) -> &'static Printer {
     let row = PRINTERS.iter().find(|(g, p, _)| *p == plural && *g == group);
     row.map_or(&GENERIC, |(_, _, printer)| *printer)

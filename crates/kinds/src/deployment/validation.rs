@@ -23,6 +23,11 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     check_strategy(spec.get("strategy").unwrap_or(&none), &SPEC.child("strategy"), errors);
     errors.nonnegative(&SPEC, spec, "minReadySeconds");
     errors.nonnegative(&SPEC, spec, "revisionHistoryLimit");
+    let rollback = super::rollback_to(write.new).and_then(|text| object::parse_int(text).ok());
+    if let Some(revision) = rollback.filter(|revision| *revision < 0) {
+        let at = SPEC.child("rollback");
+        errors.invalid(&at.child("version"), revision, "must be greater than or equal to 0");
+    }
     if let Some(deadline) = int(spec, "progressDeadlineSeconds") {
         errors.nonnegative(&SPEC, spec, "progressDeadlineSeconds");
         if deadline <= int(spec, "minReadySeconds").unwrap_or(0) {

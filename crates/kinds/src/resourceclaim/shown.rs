@@ -2,6 +2,7 @@
 
 use object::Value;
 
+use crate::check::internal::pod::TOLERATION;
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::metadata;
 
@@ -48,7 +49,7 @@ const EXACTLY: [Field; 7] = [
     ("allocationMode", "AllocationMode", TEXT),
     ("count", "Count", Go::Leaf("0")),
     ("adminAccess", "AdminAccess", NULL),
-    ("tolerations", "Tolerations", Go::List(&TOLERATION)),
+    ("tolerations", "Tolerations", Go::List(TOLERATION)),
     ("capacity", "Capacity", Go::Pointer(&CAPACITY)),
 ];
 const ALTERNATIVE: [Field; 7] = [
@@ -57,7 +58,7 @@ const ALTERNATIVE: [Field; 7] = [
     ("selectors", "Selectors", Go::List(&SELECTOR)),
     ("allocationMode", "AllocationMode", TEXT),
     ("count", "Count", Go::Leaf("0")),
-    ("tolerations", "Tolerations", Go::List(&TOLERATION)),
+    ("tolerations", "Tolerations", Go::List(TOLERATION)),
     ("capacity", "Capacity", Go::Pointer(&CAPACITY)),
 ];
 const CAPACITY: [Field; 1] = [("requests", "Requests", NULL)];
@@ -70,13 +71,6 @@ const CONSTRAINT: [Field; 3] = [
 ];
 const CONFIG: [Field; 2] = [("requests", "Requests", NULL), ("opaque", "Opaque", Go::Pointer(&OPAQUE))];
 const OPAQUE: [Field; 2] = [("driver", "Driver", TEXT), ("parameters", "Parameters", NULL)];
-const TOLERATION: [Field; 5] = [
-    ("key", "Key", TEXT),
-    ("operator", "Operator", TEXT),
-    ("value", "Value", TEXT),
-    ("effect", "Effect", TEXT),
-    ("tolerationSeconds", "TolerationSeconds", NULL),
-];
 const ALLOCATION: [Field; 3] = [
     ("devices", "Devices", Go::Struct(&DEVICES)),
     ("nodeSelector", "NodeSelector", Go::Pointer(&NODES)),
@@ -90,7 +84,7 @@ const RESULT: [Field; 10] = [
     ("pool", "Pool", TEXT),
     ("device", "Device", TEXT),
     ("adminAccess", "AdminAccess", NULL),
-    ("tolerations", "Tolerations", Go::List(&TOLERATION)),
+    ("tolerations", "Tolerations", Go::List(TOLERATION)),
     ("bindingConditions", "BindingConditions", NULL),
     ("bindingFailureConditions", "BindingFailureConditions", NULL),
     ("shareID", "ShareID", NULL),

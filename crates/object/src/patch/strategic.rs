@@ -12,6 +12,7 @@
 
 mod lists;
 mod order;
+mod rest;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +44,16 @@ pub fn apply(schema: &Schema, ty: TypeId, doc: &mut Value, patch: Value) -> Resu
     let merged = merge_maps(Level::Struct(schema, schema.get(ty)), original, patch)?;
     *doc = Value::Map(merged);
     Ok(())
+}
+
+/// What upstream shows of a patch in a refusal after it was applied to `doc`, an object of type `ty`: without the directives it
+/// has followed.
+pub fn rest(schema: &Schema, ty: TypeId, doc: &Value, patch: &Value) -> Value {
+    let mut patch = patch.clone();
+    if let (Value::Map(doc), Value::Map(patch)) = (doc, &mut patch) {
+        rest::of_map(Level::Struct(schema, schema.get(ty)), doc, patch);
+    }
+    patch
 }
 
 /// What is known about the map at hand.

@@ -28,6 +28,7 @@ mod nodes;
 mod openapi;
 mod options;
 mod own_loops;
+mod patch_words;
 mod pod_changes;
 mod pod_security;
 mod protobuf;

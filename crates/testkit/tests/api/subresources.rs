@@ -456,3 +456,44 @@ async fn subresources_that_change_part_of_an_object_have_no_table() {
     }
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_a_few_kinds_has_no_table() {
+    let cluster = TestCluster::simulated(353).await;
+    let table = "application/json;as=Table;g=meta.k8s.io;v=v1";
+    let ask = |method: &'static str, path: &str| {
+        let ask = cluster.request(method, format!("{path}/status")).header("accept", table);
+        if method == "GET" { ask } else { ask.typed("application/json", "{}".to_owned()) }
+    };
+    for path in [
+        "/apis/apiregistration.k8s.io/v1/apiservices/none",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/none",
+        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/none",
+    ] {
+        for method in ["GET", "PUT"] {
+            ask(method, path).send().await.ok(406);
+        }
+        cluster.request("GET", path).header("accept", table).send().await.ok(404);
+    }
+    ask("GET", "/apis/batch/v1/namespaces/default/jobs/none").send().await.ok(404);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_is_negotiated_as_an_object_would_be() {
+    let cluster = TestCluster::simulated(356).await;
+    let ask = |accept: &str| {
+        cluster.request("GET", "/api/v1/namespaces/default/pods/none/log").header("accept", accept).send()
+    };
+    for accept in ["*/*", "application/json, */*", "application/yaml", "text/plain, */*"] {
+        ask(accept).await.ok(404);
+    }
+    let known = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+    for accept in ["text/plain", "application/json;as=Table;g=meta.k8s.io;v=v1"] {
+        let words = format!("only the following media types are accepted: {known}");
+        assert_eq!(ask(accept).await.ok(406)["message"], words, "{accept}");
+    }
+    let words = format!("406: Not Acceptable\n\nAvailable representations: text/plain, {known}");
+    assert_eq!(ask("image/png").await.ok(406)["message"], words);
+    cluster.shutdown().await;
+}

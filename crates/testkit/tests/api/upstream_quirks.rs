@@ -443,3 +443,47 @@ async fn a_job_gets_no_policy_later_not_even_an_empty_one() {
     }
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn uncounted_pods_of_a_finished_job_are_shown_as_go_holds_them() {
+    let cluster = TestCluster::simulated(354).await;
+    let containers = json!([{"name": "c", "image": "i"}]);
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": containers}});
+    let job = json!({"metadata": {"name": "j"}, "spec": {"suspend": true, "template": template}});
+    cluster.post(JOBS, job).await.ok(201);
+    for (pods, shown) in [
+        (json!({"succeeded": ["a", "b"], "failed": []}), r#"{"Succeeded":["a","b"],"Failed":[]}"#),
+        (json!({"failed": ["x"]}), r#"{"Succeeded":null,"Failed":["x"]}"#),
+    ] {
+        let condition = |name: &str| json!({"type": name, "status": "True"});
+        let status = json!({"status": {
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+            "startTime": "2024-01-01T00:00:00Z", "completionTime": "2024-01-01T00:00:01Z",
+            "uncountedTerminatedPods": pods}});
+        let ask = cluster.request("PATCH", format!("{JOBS}/j/status"));
+        let refused = ask.typed("application/merge-patch+json", status.to_string()).send().await.ok(422);
+        let start = "Job.batch \"j\" is invalid: status.uncountedTerminatedPods: Invalid value: ";
+        assert_eq!(refused["message"], format!("{start}{shown}: must be empty for finished job"));
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_data_of_a_revision_keeps_the_order_of_its_members() {
+    let cluster = TestCluster::simulated(355).await;
+    let path = "/apis/apps/v1/namespaces/default/controllerrevisions";
+    let body = |data: &str, revision: u8| {
+        format!(r#"{{"metadata":{{"name":"r"}},"revision":{revision},"data":{data}}}"#)
+    };
+    let send = |method: &str, path: String, body: String| {
+        cluster.request(method, path).typed("application/json", body).send()
+    };
+    send("POST", path.to_owned(), body(r#"{"b":1,"a":{}}"#, 1)).await.ok(201);
+    let one = format!("{path}/r");
+    let words =
+        r#"ControllerRevision.apps "r" is invalid: data: Invalid value: {"a":{},"b":1}: field is immutable"#;
+    let refused = send("PUT", one.clone(), body(r#"{"a":{},"b":1}"#, 2)).await.ok(422);
+    assert_eq!(refused["message"], words);
+    send("PUT", one, body(r#"{"b":1,"a":{}}"#, 2)).await.ok(200);
+    cluster.shutdown().await;
+}

@@ -281,7 +281,7 @@ const AFFINITY: &[Field] = &[
     ("podAntiAffinity", "PodAntiAffinity", Pointer(POD_ANTI_AFFINITY)),
 ];
 #[rustfmt::skip]
-const TOLERATION: &[Field] = &[
+pub(crate) const TOLERATION: &[Field] = &[
     ("key", "Key", TEXT), ("operator", "Operator", TEXT), ("value", "Value", TEXT), ("effect", "Effect", TEXT),
     ("tolerationSeconds", "TolerationSeconds", NULL),
 ];

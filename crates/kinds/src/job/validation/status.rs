@@ -3,6 +3,7 @@
 use object::Value;
 
 use super::{indexes, is_indexed};
+use crate::check::internal::{NULL, internal};
 use crate::check::{Errors, Path, Raw, flag, int, items, member, text};
 use crate::same;
 
@@ -132,7 +133,8 @@ fn check_finished(spec: &Value, now: &Value, was: &Value, errors: &mut Errors) {
         && ["failed", "succeeded"].iter().any(|list| !items(pods, list).is_empty())
     {
         let at = STATUS.child("uncountedTerminatedPods");
-        errors.invalid(&at, pods, "must be empty for finished job");
+        let shown = internal(Some(pods), &[("succeeded", "Succeeded", NULL), ("failed", "Failed", NULL)]);
+        errors.invalid(&at, Raw(&shown), "must be empty for finished job");
     }
 }
 
