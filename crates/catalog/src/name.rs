@@ -4,15 +4,14 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::Arc;
 
-use smol_str::SmolStr;
-
-/// An immutable string that costs next to nothing to clone. Names of the built-in catalogue are slices of its embedded
-/// text; of names that come later (label keys, custom resources) short ones stand in it, and long ones are shared.
+/// An interned, immutable string. Names of the built-in catalogue are slices of its embedded text
+/// and cost nothing to clone; names that come later (custom resources, label keys) are shared.
 #[derive(Clone)]
 pub enum Name {
     Static(&'static str),
-    Shared(SmolStr),
+    Shared(Arc<str>),
 }
 
 impl Name {

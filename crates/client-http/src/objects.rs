@@ -9,7 +9,7 @@
 
 use catalog::{Catalog, Name, Resource, Storage};
 use client::Target;
-use object::{Map, Status, Text, Value};
+use object::{Map, Status, Value};
 use store::Revision;
 use table::Obj;
 
@@ -52,7 +52,7 @@ impl<'a> Rows<'a> {
         };
         let text = |metadata: &Map, name: &str| match metadata.get(name) {
             Some(Value::Str(text)) => text.clone(),
-            _ => Text::default(),
+            _ => String::new(),
         };
         let (namespace, name) = (text(&metadata, "namespace"), text(&metadata, "name"));
         if namespace.contains('/') || name.contains('/') {
@@ -62,7 +62,7 @@ impl<'a> Rows<'a> {
         let mut out = Map::with_capacity(root.len() + 3);
         let own = |said: Option<Value>, own: &dyn Fn() -> String| match said {
             Some(Value::Str(text)) if !text.is_empty() => Value::Str(text),
-            _ => Value::from(own()),
+            _ => Value::Str(own()),
         };
         out.push(Name::Static("kind"), own(root.remove("kind"), &|| self.resource.kind.to_string()));
         out.push(Name::Static("apiVersion"), own(root.remove("apiVersion"), &|| self.resource.api_version()));

@@ -210,7 +210,7 @@ fn is_right(there: &Value, service: &ServiceView, subsets: &[Subset]) -> bool {
 }
 
 fn fill(body: &mut Value, service: &ServiceView, subsets: &[Subset], over: bool, changed_at: Option<i64>) {
-    let labels: Map = plan::labels(service).into_iter().map(|(k, v)| (k.into(), Value::from(v))).collect();
+    let labels: Map = plan::labels(service).into_iter().map(|(k, v)| (k.into(), Value::Str(v))).collect();
     body.map_at(&["metadata"]).set("labels", Value::Map(labels));
     set_changed_at(body, changed_at);
     let annotations = body.map_at(&["metadata", "annotations"]);

@@ -221,7 +221,7 @@ fn new_slice(service: &Obj, view: &ServiceView, draft: Draft, changed_at: Option
 }
 
 fn fill(body: &mut Value, draft: Draft, changed_at: Option<i64>) {
-    let labels: Map = draft.labels.into_iter().map(|(k, v)| (k.into(), Value::from(v))).collect();
+    let labels: Map = draft.labels.into_iter().map(|(k, v)| (k.into(), Value::Str(v))).collect();
     body.map_at(&["metadata"]).set("labels", Value::Map(labels));
     set_changed_at(body, changed_at);
     let root = body.make_map();

@@ -159,7 +159,7 @@ fn port(port: &Value) -> ServicePort {
         name: port.str_at(&["name"]).unwrap_or("").to_owned(),
         protocol: port.str_at(&["protocol"]).unwrap_or("TCP").to_owned(),
         target: match port.get("targetPort") {
-            Some(Value::Str(name)) => TargetPort::Name(name.to_string()),
+            Some(Value::Str(name)) => TargetPort::Name(name.clone()),
             Some(Value::Int(number)) => TargetPort::Number(*number),
             _ => TargetPort::Number(number()),
         },

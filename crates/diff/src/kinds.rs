@@ -99,7 +99,7 @@ fn marked(text: &str, word: &str) -> String {
 
 fn replaced(value: &Value, word: &str) -> Value {
     match value {
-        Value::Str(text) => Value::from(marked(text, word)),
+        Value::Str(text) => Value::Str(marked(text, word)),
         Value::List(items) => Value::List(items.iter().map(|v| replaced(v, word)).collect()),
         Value::Map(map) => {
             Value::Map(map.iter().map(|(name, v)| (name.clone(), replaced(v, word))).collect())

@@ -46,7 +46,7 @@ impl<'a> Normaliser<'a> {
 
     pub fn value(&self, value: Value) -> Value {
         match value {
-            Value::Str(text) => Value::from(self.text(&text)),
+            Value::Str(text) => Value::Str(self.text(&text)),
             Value::List(items) => Value::List(items.into_iter().map(|v| self.value(v)).collect()),
             Value::Map(map) => self.map(map),
             other => other,
@@ -73,11 +73,11 @@ impl<'a> Normaliser<'a> {
                 ("token", Value::Str(text)) if text.starts_with("eyJ") => "TOKEN".into(),
                 ("serverAddress", Value::Str(_)) => "ADDRESS".into(),
                 ("buildDate", Value::Str(_)) => continue,
-                ("clusterIP", Value::Str(text)) => self.address(text.to_string()),
+                ("clusterIP", Value::Str(text)) => self.address(text),
                 ("clusterIPs", Value::List(items)) => items
                     .into_iter()
                     .map(|item| match item {
-                        Value::Str(text) => self.address(text.to_string()),
+                        Value::Str(text) => self.address(text),
                         other => other,
                     })
                     .collect::<Vec<_>>()
@@ -98,7 +98,7 @@ impl<'a> Normaliser<'a> {
 
     fn address(&self, text: String) -> Value {
         let in_range = text.starts_with("10.96.") || text.starts_with("192.0.2.");
-        if in_range && !self.sent(&text) { "ALLOTTED".into() } else { Value::from(text) }
+        if in_range && !self.sent(&text) { "ALLOTTED".into() } else { Value::Str(text) }
     }
 
     /// `80:31217/TCP,81:30001/TCP`: node ports are any free port.

@@ -151,7 +151,7 @@ impl<'a> Player<'a> {
         let text = String::from_utf8_lossy(&answer.body);
         let yaml =
             || codec::yaml::parse(&answer.body).ok().filter(|_| answer.content_type.ends_with("/yaml"));
-        let body = parse(&text).or_else(yaml).unwrap_or_else(|| Value::from(text.into_owned()));
+        let body = parse(&text).or_else(yaml).unwrap_or_else(|| Value::Str(text.into_owned()));
         // Lists have no uid, and what a dry run answers is not what the object is.
         let uid = body.str_at(&["metadata", "uid"]).filter(|_| !request.path.contains("dryRun"));
         let version = body.str_at(&["metadata", "resourceVersion"]).filter(|version| !version.is_empty());

@@ -10,4 +10,4 @@ pub mod validate_text;
 mod value;
 pub use deep::{LEVELS_AT_ONCE, MAX_DEPTH, deep};
 pub use status::*;
-pub use value::{Map, Text, Value, discard};
+pub use value::{Map, Value, discard};

@@ -8,16 +8,13 @@ use catalog::Name;
 
 use crate::deep::{deep, has_room};
 
-/// A text of a tree. Short ones, which nearly all are, stand in it and are not allocated; long ones are shared by clones.
-pub type Text = smol_str::SmolStr;
-
 /// A JSON value. Integers and floats are apart, because `1` and `1.0` are different to Kubernetes.
 pub enum Value {
     Null,
     Bool(bool),
     Int(i64),
     Float(f64),
-    Str(Text),
+    Str(String),
     List(Vec<Value>),
     Map(Map),
 }
@@ -207,12 +204,12 @@ pub fn discard(value: Value) {
 
 impl From<&str> for Value {
     fn from(s: &str) -> Self {
-        Value::Str(s.into())
+        Value::Str(s.to_owned())
     }
 }
 impl From<String> for Value {
     fn from(s: String) -> Self {
-        Value::Str(s.into())
+        Value::Str(s)
     }
 }
 impl From<i64> for Value {

@@ -15,7 +15,7 @@ use catalog::Storage;
 use codec::json;
 use kinds::{Context, Labels, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
-use object::{FieldError, Status, Text, Value};
+use object::{FieldError, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
@@ -276,7 +276,7 @@ impl Registry {
         let metadata = new.map_at(&["metadata"]);
         let version = match metadata.remove("resourceVersion") {
             Some(Value::Str(text)) => text,
-            _ => Text::default(),
+            _ => String::new(),
         };
         let uid = metadata.get("uid").and_then(Value::as_str).unwrap_or("");
         if rules.names_uid && !uid.is_empty() && uid != old.uid() {

@@ -100,7 +100,7 @@ fn patch(obj: &Obj, names: Vec<String>) -> Value {
     let metadata = patch.map_at(&["metadata"]);
     metadata.set("uid", obj.uid());
     metadata.set("resourceVersion", obj.revision().to_string());
-    let names = names.into_iter().map(Value::from).collect();
+    let names = names.into_iter().map(Value::Str).collect();
     metadata.set("finalizers", Value::List(names));
     patch
 }

@@ -106,7 +106,7 @@ impl Shown {
 
 fn waiter(waiter: &Waiter, now: Duration) -> Value {
     let Waiter { pod, attempts, cause, rejected_by, until } = waiter;
-    let strings = |all: Vec<String>| Value::List(all.into_iter().map(Value::from).collect());
+    let strings = |all: Vec<String>| Value::List(all.into_iter().map(Value::Str).collect());
     let mut shown = Map::default();
     shown.set("pod", pod.key());
     shown.set("priority", Value::Int(i64::from(pod.priority)));

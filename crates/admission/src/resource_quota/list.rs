@@ -20,7 +20,7 @@ pub fn read(tree: &Value, path: &[&str]) -> List {
 }
 
 pub fn to_value(list: &List) -> Value {
-    let entry = |(name, amount): (&String, &Quantity)| (name.clone().into(), Value::from(amount.to_string()));
+    let entry = |(name, amount): (&String, &Quantity)| (name.clone().into(), Value::Str(amount.to_string()));
     Value::Map(list.iter().map(entry).collect::<Map>())
 }
 

@@ -45,12 +45,12 @@ impl Claims {
     pub fn parse(payload: &Value) -> Result<Claims, String> {
         let text = |name: &str| match payload.get(name) {
             None | Some(Value::Null) => Ok(String::new()),
-            Some(Value::Str(text)) => Ok(text.to_string()),
+            Some(Value::Str(text)) => Ok(text.clone()),
             Some(_) => Err(format!("the claim {name} is no string")),
         };
         let audiences = match payload.get("aud") {
             None | Some(Value::Null) => Vec::new(),
-            Some(Value::Str(one)) => vec![one.to_string()],
+            Some(Value::Str(one)) => vec![one.clone()],
             Some(Value::List(many)) => many
                 .iter()
                 .map(|v| v.as_str().map(str::to_owned))

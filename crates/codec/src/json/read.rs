@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
             None => Err(ended()),
             Some(b'"') => {
                 self.at += 1;
-                Ok(Value::Str(self.string()?.into()))
+                Ok(Value::Str(self.string()?.into_owned()))
             }
             Some(b'{') => self.object(hint),
             Some(b'[') => self.array(hint),

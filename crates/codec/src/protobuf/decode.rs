@@ -209,8 +209,8 @@ impl<'s> Decoder<'s> {
         }
         let bytes = reader.bytes()?;
         Ok(match shape {
-            Shape::String => Value::from(text(bytes)),
-            Shape::Bytes => Value::from(STANDARD.encode(bytes)),
+            Shape::String => Value::Str(text(bytes)),
+            Shape::Bytes => Value::Str(STANDARD.encode(bytes)),
             Shape::Any => self.any(field.any, &field.name, bytes)?,
             Shape::List(inner) => self.list_message(inner, field, bytes)?,
             _ => special::leaf(shape, bytes)?,

@@ -89,7 +89,7 @@ impl Scalar {
                 return Err(YamlError::NotANumber(if f > 0.0 { "+Inf" } else { "-Inf" }));
             }
             Scalar::Float(f) => whole(f).map_or(Value::Float(f), Value::Int),
-            Scalar::Timestamp | Scalar::Text => Value::from(text),
+            Scalar::Timestamp | Scalar::Text => Value::Str(text.to_owned()),
         })
     }
 }

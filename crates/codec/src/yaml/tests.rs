@@ -582,7 +582,7 @@ impl Seeded {
                 let scale = [1e-9, 1e-4, 1.0, 1e5, 1e25][self.below(5)];
                 Value::Float((self.below(1 << 20) as f64 / 3.0 + 0.1) * scale)
             }
-            5..8 => Value::from(self.text()),
+            5..8 => Value::Str(self.text()),
             8 | 9 => Value::List((0..self.below(4)).map(|_| self.value(depth - 1)).collect()),
             _ => {
                 let mut map = Map::default();

@@ -84,7 +84,7 @@ fn value(schema: &Schema, shape: &Shape, mess: Mess, depth: usize, rng: &mut Rng
             shuffle(map.entries_mut(), rng);
             Value::Map(map)
         }
-        Shape::String => Value::from(text(rng)),
+        Shape::String => Value::Str(text(rng)),
         Shape::Bool => Value::Bool(rng.chance(50)),
         Shape::Int32 => Value::Int(i64::from(rng.next() as i32 >> rng.below(32))),
         Shape::Int64 => Value::Int(rng.next() as i64 >> rng.below(64)),
@@ -105,7 +105,7 @@ fn value(schema: &Schema, shape: &Shape, mess: Mess, depth: usize, rng: &mut Rng
         ])),
         Shape::Duration => Value::from(*rng.pick(&["0s", "1h", "90m", "1.5s", "100us"])),
         Shape::Quantity if rng.chance(20) => Value::Int(rng.next() as i64 >> rng.below(64)),
-        Shape::Quantity => Value::from(quantity(rng)),
+        Shape::Quantity => Value::Str(quantity(rng)),
         Shape::IntOrString if rng.chance(50) => Value::Int(i64::from(rng.next() as u16)),
         Shape::IntOrString => Value::from(*rng.pick(&["50%", "http", "", "8080"])),
         Shape::Any => anything(3, rng),
@@ -193,7 +193,7 @@ pub fn anything(depth: usize, rng: &mut Rng) -> Value {
         1 => Value::Bool(rng.chance(50)),
         2 => Value::Int(rng.next() as i64 >> rng.below(64)),
         3 => Value::Float(float(rng)),
-        4 => Value::from(text(rng)),
+        4 => Value::Str(text(rng)),
         5 => Value::List((0..rng.below(3)).map(|_| anything(depth - 1, rng)).collect()),
         _ => Value::Map(
             (0..rng.below(3))

@@ -201,5 +201,5 @@ impl Port {
 }
 
 fn texts(list: &[String]) -> Value {
-    Value::List(list.iter().map(|text| Value::from(text.clone())).collect())
+    Value::List(list.iter().map(|text| Value::Str(text.clone())).collect())
 }

@@ -213,6 +213,6 @@ fn pairs(tree: &Value, field: &str) -> BTreeMap<String, String> {
 }
 
 pub fn texts(pairs: BTreeMap<String, String>) -> Value {
-    let map: Map = pairs.into_iter().map(|(name, text)| (name.into(), Value::from(text))).collect();
+    let map: Map = pairs.into_iter().map(|(name, text)| (name.into(), Value::Str(text))).collect();
     Value::Map(map)
 }

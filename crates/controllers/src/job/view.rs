@@ -197,7 +197,7 @@ impl Status {
         };
         let conditions: Vec<Value> = self.conditions.iter().map(Condition::write).collect();
         put("conditions", (!conditions.is_empty()).then_some(Value::List(conditions)));
-        let moment = |at: Option<i64>| at.map(|at| Value::from(time::format_seconds(at)));
+        let moment = |at: Option<i64>| at.map(|at| Value::Str(time::format_seconds(at)));
         put("startTime", moment(self.start_time));
         put("completionTime", moment(self.completion_time));
         let counted = |count: i64| (count != 0).then_some(Value::Int(count));
@@ -207,13 +207,13 @@ impl Status {
         put("terminating", self.terminating.map(Value::Int));
         put(
             "completedIndexes",
-            Some(self.completed_indexes.clone()).filter(|s| !s.is_empty()).map(Value::from),
+            Some(self.completed_indexes.clone()).filter(|s| !s.is_empty()).map(Value::Str),
         );
-        put("failedIndexes", self.failed_indexes.clone().map(Value::from));
+        put("failedIndexes", self.failed_indexes.clone().map(Value::Str));
         let mut uncounted = Map::default();
         for (name, uids) in [("succeeded", &self.uncounted_succeeded), ("failed", &self.uncounted_failed)] {
             if !uids.is_empty() {
-                uncounted.set(name, Value::List(uids.iter().cloned().map(Value::from).collect()));
+                uncounted.set(name, Value::List(uids.iter().cloned().map(Value::Str).collect()));
             }
         }
         put("uncountedTerminatedPods", Some(Value::Map(uncounted)));

@@ -61,7 +61,7 @@ impl Writer {
 
     pub async fn set_labels(&self, node: &Obj, labels: Vec<(&'static str, String)>) -> Result<(), Status> {
         let mut patch = guarded(node);
-        let map: Map = labels.into_iter().map(|(name, value)| (name.into(), Value::from(value))).collect();
+        let map: Map = labels.into_iter().map(|(name, value)| (name.into(), Value::Str(value))).collect();
         patch.map_at(&["metadata"]).set("labels", Value::Map(map));
         self.client.patch(NODES.of(node), Patch::Merge(patch)).await.map(|_| ())
     }

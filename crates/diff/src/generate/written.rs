@@ -39,7 +39,7 @@ pub fn read(text: &str) -> Result<Vec<Scenario>, DiffError> {
         let method =
             METHODS.iter().find(|m| **m == method).ok_or_else(|| problem("its method is unknown"))?;
         let body = row.get("body").map(|body| match body {
-            Value::Str(text) => text.to_string(),
+            Value::Str(text) => text.clone(),
             body => text_of(body),
         });
         scenario.steps.push(Step {

@@ -106,7 +106,7 @@ pub(super) fn seconds_of(value: Option<&Value>) -> Option<i64> {
 /// A number or a text (quantities, `maxUnavailable`) as it is shown.
 pub(super) fn scalar(value: &Value) -> String {
     match value {
-        Value::Str(text) => text.to_string(),
+        Value::Str(text) => text.clone(),
         Value::Int(number) => number.to_string(),
         Value::Float(number) => number.to_string(),
         _ => String::new(),

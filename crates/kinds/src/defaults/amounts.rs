@@ -12,7 +12,7 @@ pub(crate) fn round(map: &mut Map, name: &str) {
         if let Value::Str(text) = value
             && let Some(rounded) = rounded(text)
         {
-            *text = rounded.into();
+            *text = rounded;
         }
     }
 }

@@ -55,7 +55,7 @@ pub fn set(status: &mut Map, view: &View<'_>, shown: &[Shown], phase: &str) {
         condition.set("lastProbeTime", Value::Null);
         let since =
             there.filter(|c| c.str_at(&["status"]) == Some(said)).and_then(|c| c.get("lastTransitionTime"));
-        let since = since.cloned().unwrap_or_else(|| Value::from(time::format_seconds(view.now / 1000)));
+        let since = since.cloned().unwrap_or_else(|| Value::Str(time::format_seconds(view.now / 1000)));
         condition.set("lastTransitionTime", since);
         if !word.reason.is_empty() {
             condition.set("reason", word.reason);

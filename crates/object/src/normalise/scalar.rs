@@ -39,7 +39,7 @@ impl<'s> Pass<'s> {
             (Shape::Bytes, Value::Str(text)) => {
                 match base64::canonical(text) {
                     Ok(Cow::Borrowed(_)) => {}
-                    Ok(Cow::Owned(clean)) => *text = clean.into(),
+                    Ok(Cow::Owned(clean)) => *text = clean,
                     Err(at) if self.first_mismatch.is_none() => {
                         self.first_mismatch = Some(TypeError::Base64(at))
                     }
@@ -49,7 +49,7 @@ impl<'s> Pass<'s> {
             }
             (Shape::Bytes, Value::List(items)) => {
                 match base64::from_numbers(items) {
-                    Some(text) => *value = Value::from(text),
+                    Some(text) => *value = Value::Str(text),
                     None => self.mismatch(shape, value, here),
                 }
                 Ok(())
@@ -59,7 +59,7 @@ impl<'s> Pass<'s> {
             (Shape::Duration, Value::Str(text)) => {
                 let clean = time::format_duration(time::parse_duration(text)?);
                 if clean != *text {
-                    *text = clean.into();
+                    *text = clean;
                 }
                 Ok(())
             }
@@ -107,8 +107,8 @@ fn rewrite_time(value: &mut Value, layout: Layout, here: &Place<'_>) -> Result<(
     };
     if !clean {
         *text = match layout {
-            Layout::Seconds => time::format_seconds(seconds).into(),
-            Layout::Micros => time::format_micros(seconds, nanos).into(),
+            Layout::Seconds => time::format_seconds(seconds),
+            Layout::Micros => time::format_micros(seconds, nanos),
         };
     }
     Ok(())
@@ -120,11 +120,11 @@ fn rewrite_quantity(value: &mut Value) -> Result<(), TypeError> {
             let trimmed = text.trim();
             let clean = quantity::canonical(trimmed)?;
             if *clean != **text {
-                *text = clean.into_owned().into();
+                *text = clean.into_owned();
             }
         }
-        Value::Int(i) => *value = Value::from(quantity::canonical(&i.to_string())?.into_owned()),
-        Value::Float(f) => *value = Value::from(quantity::canonical(&format_float(*f))?.into_owned()),
+        Value::Int(i) => *value = Value::Str(quantity::canonical(&i.to_string())?.into_owned()),
+        Value::Float(f) => *value = Value::Str(quantity::canonical(&format_float(*f))?.into_owned()),
         _ => return Err(quantity::QuantityError::Format.into()),
     }
     Ok(())

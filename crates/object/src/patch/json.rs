@@ -168,7 +168,7 @@ impl Operation {
                     out.value = value;
                     continue;
                 }
-                ("op" | "path" | "from", Value::Str(text)) => Some(text.to_string()),
+                ("op" | "path" | "from", Value::Str(text)) => Some(text),
                 ("op" | "path" | "from", Value::Null) => None,
                 ("op" | "path" | "from", other) => {
                     return Err(cannot_decode(

@@ -59,7 +59,7 @@ impl Reader<'_> {
                 while !self.eat(b'}') {
                     let Value::Str(name) = self.value() else { panic!("a name is text") };
                     assert!(self.eat(b':'), "colon at {}", self.at);
-                    map.push(Name::Shared(name), self.value());
+                    map.push(Name::from(name), self.value());
                     self.eat(b',');
                 }
                 Value::Map(map)
@@ -80,7 +80,7 @@ impl Reader<'_> {
                     self.at += 1;
                 }
                 self.at += 1;
-                Value::from(String::from_utf8(self.bytes[start..self.at - 1].to_vec()).unwrap())
+                Value::Str(String::from_utf8(self.bytes[start..self.at - 1].to_vec()).unwrap())
             }
             _ => {
                 let start = self.at;

@@ -12,7 +12,7 @@ pub(super) fn print(value: &Value) -> String {
 /// `%s`, which for anything but a string names the type too.
 pub(super) fn print_as_text(value: &Value) -> String {
     match value {
-        Value::Str(text) => text.to_string(),
+        Value::Str(text) => text.clone(),
         Value::Null => "%!s(<nil>)".to_owned(),
         other => format!("%!s({}={})", type_name(other), print(other)),
     }

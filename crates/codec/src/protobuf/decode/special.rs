@@ -44,13 +44,13 @@ pub(super) fn leaf(shape: &Shape, bytes: &[u8]) -> Result<Value> {
     Ok(match shape {
         // Nothing on the wire is the zero time, which is null in JSON.
         Shape::Time | Shape::MicroTime if bytes.is_empty() => Value::Null,
-        Shape::Time => Value::from(time::format_seconds(first)),
+        Shape::Time => Value::Str(time::format_seconds(first)),
         Shape::MicroTime => {
             let nanos = i64::from(second as i32) / 1_000 * 1_000;
             let seconds = first.saturating_add(nanos.div_euclid(1_000_000_000));
-            Value::from(time::format_micros(seconds, nanos.rem_euclid(1_000_000_000) as u32))
+            Value::Str(time::format_micros(seconds, nanos.rem_euclid(1_000_000_000) as u32))
         }
-        Shape::Duration => Value::from(time::format_duration(first)),
+        Shape::Duration => Value::Str(time::format_duration(first)),
         Shape::Quantity if bytes.is_empty() => Value::from("0"),
         Shape::Quantity => Value::from(string),
         // Its type, then the number, then the string: the type says which of them counts.
@@ -108,7 +108,7 @@ impl Decoder<'_> {
                 (2, Wire::Length) if kind == AnyKind::SchemaOrArray => {
                     items.extend(self.json_schema(reader.bytes()?)?);
                 }
-                (2, Wire::Length) => items.push(Value::from(text(reader.bytes()?))),
+                (2, Wire::Length) => items.push(Value::Str(text(reader.bytes()?))),
                 (1 | 2, wire) => return Err(wrong_wire(wire, name).into()),
                 (_, wire) => reader.skip(wire)?,
             }

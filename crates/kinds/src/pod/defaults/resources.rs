@@ -83,7 +83,7 @@ fn sum(spec: &Map, list: &str) -> Vec<(Name, Value)> {
         .into_iter()
         .map(|(name, amount)| {
             let text = amount.text.map_or_else(|| amount.quantity.to_string(), str::to_owned);
-            (name.clone(), Value::from(text))
+            (name.clone(), Value::Str(text))
         })
         .collect()
 }

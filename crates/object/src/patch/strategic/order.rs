@@ -9,7 +9,7 @@ use super::{
     DIRECTIVE, Level, SET_ORDER, lists, no_merge_key, not_a_list, not_a_map, print, target,
     without_directives,
 };
-use crate::{Map, Status, Text, Value};
+use crate::{Map, Status, Value};
 
 /// A scalar to compare by. Maps and lists are equal to nothing, so each is a key of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -18,7 +18,7 @@ pub(super) enum Key {
     Bool(bool),
     Int(i64),
     Float(u64),
-    Str(Text),
+    Str(String),
     Other(String),
 }
 
