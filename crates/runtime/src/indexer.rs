@@ -68,7 +68,7 @@ impl Indexer {
         if inner.objects.is_empty() {
             return Vec::new();
         }
-        let from = format!("{namespace}/");
+        let from = [namespace, "/"].concat();
         let range = inner.objects.range::<[u8], _>((Bound::Included(from.as_bytes()), Bound::Unbounded));
         range.take_while(|held| held.0.path_bytes().starts_with(from.as_bytes())).map(Held::obj).collect()
     }

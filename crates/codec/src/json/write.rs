@@ -52,7 +52,8 @@ fn with_room(value: &Value, out: &mut Vec<u8>) {
 }
 
 pub fn to_vec(value: &Value) -> Vec<u8> {
-    let mut out = Vec::with_capacity(1024);
+    // Most objects fit, so that what was written need not move.
+    let mut out = Vec::with_capacity(4096);
     write(value, &mut out);
     out
 }
