@@ -58,13 +58,18 @@ impl PartialEq for Name {
 }
 impl Eq for Name {}
 impl PartialEq<str> for Name {
+    /// Members are looked up by going through their names, and nearly all comparisons fail: at the length, or at the first
+    /// letter, without a call.
+    #[inline]
     fn eq(&self, other: &str) -> bool {
-        self.as_str() == other
+        let own = self.as_str();
+        own.len() == other.len() && own.as_bytes().first() == other.as_bytes().first() && own == other
     }
 }
 impl PartialEq<&str> for Name {
+    #[inline]
     fn eq(&self, other: &&str) -> bool {
-        self.as_str() == *other
+        *self == **other
     }
 }
 impl PartialOrd for Name {

@@ -146,7 +146,11 @@ struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     fn space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\t' | b'\r') = self.body.get(self.at) {
+        // One comparison where there is none, as in all that we wrote.
+        while let Some(&c) = self.body.get(self.at)
+            && c <= b' '
+            && matches!(c, b' ' | b'\n' | b'\t' | b'\r')
+        {
             self.at += 1;
         }
     }
