@@ -318,7 +318,11 @@ impl Call<'_> {
                     kind = of.kind,
                 )))
             }
-            (Some(duplicates), FieldValidation::Warn) => Ok((decoded.value, vec![duplicates])),
+            (Some(duplicates), FieldValidation::Warn) => {
+                // A warning each, without the line they stand under.
+                let lines = duplicates.lines().filter(|line| *line != "yaml: unmarshal errors:");
+                Ok((decoded.value, lines.map(|line| line.trim().to_owned()).collect()))
+            }
             _ => Ok((decoded.value, Vec::new())),
         }
     }

@@ -225,7 +225,7 @@ async fn a_version_that_is_known_but_not_served_cannot_be_converted() {
             MAPS,
             "ConfigMap",
             "a/b/c",
-            "the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({\"apiVersion\":\"a/b/c\",\"kind\": ...)",
+            "the object provided is unrecognized (must be of type ConfigMap): unexpected GroupVersion string: a/b/c ({\"apiVersion\":\"a/b/c\",\"kind\":\" ...)",
         ),
     ] {
         let body = json!({"kind": kind, "apiVersion": version});
