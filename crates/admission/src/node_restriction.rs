@@ -142,7 +142,7 @@ fn eviction(attempt: &Attempt<'_>, node: &str, new: Option<&Value>) -> Result<()
         return Err(attempt.forbidden("could not determine pod from request data"));
     }
     let Some(pod) = attempt.find("", "pods", attempt.namespace, name) else {
-        return Err(Status::not_found(About { group: "", resource: "pods" }, name));
+        return Err(Status::not_found(About { group: "", resource: "pod" }, name));
     };
     if attempt.tree(&pod).str_at(&["spec", "nodeName"]).unwrap_or("") != node {
         return Err(

@@ -6,12 +6,13 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use catalog::{Catalog, TypeId};
+use codec::protobuf::ProtobufError;
 use codec::yaml::YamlError;
 use codec::{json, protobuf, yaml};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body::{Body as _, Frame, SizeHint};
-use object::{Status, Value};
+use object::{Map, Status, Value};
 use parking_lot::Mutex;
 
 use crate::list_body::ListBody;
@@ -220,10 +221,24 @@ pub fn decode(
         }
         "application/vnd.kubernetes.protobuf" => {
             let find = |api_version: &str, kind: &str| find_type(catalog, api_version, kind);
-            protobuf::decode(catalog.schema(), body, &find, ty).map_err(|e| {
-                let what = format!("the object provided is unrecognized (must be of type {kind})");
-                Status::bad_request(format!("{what}: couldn't get version/kind; {e}"))
-            })?
+            match protobuf::decode(catalog.schema(), body, &find, ty) {
+                // Its name is all that is known of it, and all that is needed to refuse it.
+                Err(ProtobufError::UnknownKind { api_version, kind }) => {
+                    let mut named = Map::default();
+                    named.set("kind", kind);
+                    named.set("apiVersion", api_version);
+                    Value::Map(named)
+                }
+                Err(why) => {
+                    return Err(match protobuf_name(catalog, body, ty) {
+                        Some((named, version)) => Status::bad_request(format!(
+                            "{named} in version \"{version}\" cannot be handled as a {kind}: {why}"
+                        )),
+                        None => unreadable(why.to_string()),
+                    });
+                }
+                Ok(value) => value,
+            }
         }
         _ => {
             return Err(Status::unsupported_media_type(
@@ -251,6 +266,15 @@ fn find_type(catalog: &Catalog, api_version: &str, kind: &str) -> Option<TypeId>
     let shared =
         || kind.ends_with("Options").then(|| catalog.schema().find(&format!("meta.v1.{kind}"))).flatten();
     catalog.find_type(group, version, kind).or_else(shared)
+}
+
+/// Kind and version of a protobuf body whose envelope can be read; `ty` is what it is if it does not say.
+fn protobuf_name(catalog: &Catalog, body: &[u8], ty: Option<TypeId>) -> Option<(String, String)> {
+    let sealed = protobuf::open(body).ok()?;
+    let (_, usual, kind) = catalog.schema().get(ty?).gvk.as_ref()?;
+    let said = |text: &str, usual: &str| if text.is_empty() { usual.to_owned() } else { text.to_owned() };
+    let version = sealed.api_version.rsplit('/').next().unwrap_or("");
+    Some((said(sealed.kind, kind), said(version, usual)))
 }
 
 /// The start of a body that is none, as upstream shows it: by its first character, text or numbers.

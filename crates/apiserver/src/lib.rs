@@ -32,7 +32,6 @@ mod own;
 mod quotas;
 mod renewal;
 mod respond;
-mod reviews;
 mod sending;
 mod server;
 mod service_cidrs;

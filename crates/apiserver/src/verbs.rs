@@ -3,6 +3,7 @@
 mod delete;
 mod lists;
 mod patch;
+mod review;
 mod token;
 mod watch;
 
@@ -16,7 +17,9 @@ use http::{HeaderMap, Method};
 use kinds::{Operation, columns};
 use object::normalise::{Strict, normalise};
 use object::{Details, Map, Status, Value, quote};
-use registry::{FieldValidation, ListOptions, Request, WriteOptions, Written, protobuf_body, shared_body};
+use registry::{
+    BodyType, FieldValidation, ListOptions, Request, WriteOptions, Written, protobuf_body, shared_body,
+};
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
@@ -24,7 +27,6 @@ use crate::chain::Api;
 use crate::info::{Query, RequestInfo};
 use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, negotiate_error};
 use crate::respond::{self, Answer};
-use crate::reviews;
 use crate::views::{self, Include, TableView};
 use crate::{component_statuses, connect, gzip};
 
@@ -69,6 +71,11 @@ async fn serve_resource(
     info: &RequestInfo<'_>,
     resource: &Resource,
 ) -> Result<Answer, Status> {
+    let aside = !info.name.is_empty() || info.old_watch || resource.namespaced && !info.inside;
+    if resource.verbs == Verbs::CREATE && aside {
+        // What is only ever asked has no items and no list across namespaces: one path leads to it.
+        return Err(Status::no_such_resource());
+    }
     let verb = info.verb_bit().ok_or_else(Status::method_not_allowed)?;
     check_name(&info.name)?;
     let sub = match &*info.subresource {
@@ -109,8 +116,7 @@ async fn serve_resource(
         if resource.kind == "ComponentStatus" {
             return component_statuses::serve(api, parts, query, info, &request).await;
         }
-        call.write_options(Operation::Create)?;
-        return reviews::serve(api, user, parts, body, query, &request).await;
+        return call.review(body).await;
     }
     match (request.subresource, verb) {
         (None | Some("status"), Verbs::GET) => call.get().await,
@@ -197,7 +203,8 @@ impl Call<'_> {
     async fn create(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Create)?;
-        let (value, warnings) = self.decoded(body, options.field_validation).await?;
+        let of = BodyType::of(self.request.resource);
+        let (value, warnings) = self.decoded(body, of, options.field_validation).await?;
         let mut written = self.api.registry.create(&self.request, value, options).await?;
         written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
@@ -206,7 +213,8 @@ impl Call<'_> {
     async fn update(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Update)?;
-        let (value, warnings) = self.decoded(body, options.field_validation).await?;
+        let of = BodyType::of(self.request.resource);
+        let (value, warnings) = self.decoded(body, of, options.field_validation).await?;
         let mut written = self.api.registry.update(&self.request, value, options).await?;
         written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
@@ -287,17 +295,17 @@ impl Call<'_> {
     async fn decoded(
         &self,
         body: RequestBody,
+        of: BodyType<'_>,
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
         let bytes = body.read().await?;
-        let resource = self.request.resource;
         let catalog = self.api.registry.catalog();
-        let decoded = decode(catalog, &self.parts.headers, &bytes, &resource.kind, Some(resource.ty))?;
+        let decoded = decode(catalog, &self.parts.headers, &bytes, of.kind, Some(of.ty))?;
         match (decoded.duplicates, validation) {
             (Some(duplicates), FieldValidation::Strict) => {
                 let mut strict = Strict::on();
                 let mut tree = decoded.value.clone();
-                if normalise(catalog.schema(), resource.ty, &mut tree, &mut strict).is_err() {
+                if normalise(catalog.schema(), of.ty, &mut tree, &mut strict).is_err() {
                     // What does not fit its type at all is told before anything of this.
                     return Ok((decoded.value, Vec::new()));
                 }
@@ -305,14 +313,34 @@ impl Call<'_> {
                 all.extend(strict.into_messages());
                 Err(Status::bad_request(format!(
                     "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {}",
-                    resource.version,
+                    of.version,
                     all.join(", "),
-                    kind = resource.kind,
+                    kind = of.kind,
                 )))
             }
-            (Some(duplicates), FieldValidation::Warn) => Ok((decoded.value, vec![duplicates])),
+            (Some(duplicates), FieldValidation::Warn) => {
+                // A warning each, without the line they stand under.
+                let lines = duplicates.lines().filter(|line| *line != "yaml: unmarshal errors:");
+                Ok((decoded.value, lines.map(|line| line.trim().to_owned()).collect()))
+            }
             _ => Ok((decoded.value, Vec::new())),
         }
+    }
+
+    /// The answer to a question, in the shape the client wants. It was made for this one client: there is no Table of it.
+    fn answered(&self, of: BodyType<'_>, mut answer: Value, wanted: Wanted, warnings: &[String]) -> Answer {
+        let catalog = self.api.registry.catalog();
+        // In canonical order; ours always fits its type.
+        let _ = normalise(catalog.schema(), of.ty, &mut answer, &mut Strict::off());
+        let mut out = match wanted.view {
+            View::Object | View::Table => respond::value(catalog, 201, &answer, wanted),
+            View::Metadata => {
+                respond::value(catalog, 201, &views::metadata_of_value(&answer, wanted.meta), wanted)
+            }
+            View::Misfit => self.refusal(&misfit_of_object(of.group, of.kind)),
+        };
+        respond::warn(&mut out, warnings);
+        out
     }
 
     /// An object in the shape the client wants.
@@ -352,23 +380,13 @@ impl Call<'_> {
     fn misfit(&self, list: bool) -> Answer {
         let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
         let group = resource.storage.map_or(&resource.group, |id| &catalog.storage(id).group);
-        let package = match group.split('.').next().unwrap_or("") {
-            "" => "core",
-            "internal" => "apiserverinternal",
-            package => package,
-        };
-        let message = if list {
-            let kind = &resource.list_kind;
-            format!(
-                "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{kind})"
-            )
-        } else {
-            let kind = &resource.kind;
-            format!(
-                "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
-            )
-        };
-        self.refusal(&Status::not_acceptable(message))
+        if !list {
+            return self.refusal(&misfit_of_object(group, &resource.kind));
+        }
+        let (package, kind) = (package(group), &resource.list_kind);
+        self.refusal(&Status::not_acceptable(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{kind})"
+        )))
     }
 
     /// What was asked for is done, and cannot be shown.
@@ -425,6 +443,22 @@ impl Call<'_> {
             _ => FieldValidation::Warn,
         };
         Ok(WriteOptions { dry_run: options.is_dry_run(), field_validation })
+    }
+}
+
+fn misfit_of_object(group: &str, kind: &str) -> Status {
+    let package = package(group);
+    Status::not_acceptable(format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
+    ))
+}
+
+/// Upstream's own types of a group stand in a package of this name.
+fn package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or("") {
+        "" => "core",
+        "internal" => "apiserverinternal",
+        package => package,
     }
 }
 

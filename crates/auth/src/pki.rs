@@ -30,8 +30,11 @@ use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use rustls_pki_types::CertificateDer;
 
 pub use certificate::CryptoError;
-pub(crate) use certificate::{COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, name_parts};
+pub(crate) use certificate::{
+    ANY_PURPOSE, CLIENT_AUTH, COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, Signed, name_parts,
+};
 use certificate::{Request, Signer, Usage};
+pub(crate) use der::sequence;
 pub use identity::{Identity, ServingCertificate, kubeconfig, kubeconfig_with_token};
 pub use issuer::{IssueError, Issuer, not_after};
 pub use pem::{certificates as certificates_from_pem, private_key as private_key_from_pem};

@@ -138,7 +138,7 @@ impl ServiceAccounts {
         let claims = &verified.claims;
         // Tokens of old name no audience: they are for this API only.
         let meant = if claims.audiences.is_empty() { &self.settings.audiences } else { &claims.audiences };
-        let audiences: Vec<String> = meant.iter().filter(|a| wanted_audiences.contains(a)).cloned().collect();
+        let audiences: Vec<String> = wanted_audiences.iter().filter(|a| meant.contains(a)).cloned().collect();
         if audiences.is_empty() {
             return Err(refuse(format!(
                 "token audiences {} is invalid for the target audiences {}",
@@ -213,6 +213,9 @@ fn bound_token_holds(claims: &Claims, now_nanos: u128, objects: &dyn Objects) ->
     let Private::Bound { namespace, account, pod, secret, node, .. } = &claims.private else {
         return Ok(());
     };
+    if account.name.is_empty() {
+        return Err(refuse("resource name may not be empty"));
+    }
     let gone = |found: &Found| found.deleted_at.is_some_and(|t| at(t) < now - leeway);
     let found = objects
         .find(Kind::ServiceAccount, namespace, &account.name)

@@ -15,10 +15,15 @@ use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
-use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
-use webpki::{EndEntityCert, KeyUsage};
+use rustls_pki_types::{CertificateDer, SubjectPublicKeyInfoDer, TrustAnchor, UnixTime};
+use webpki::{
+    EndEntityCert, ExtendedKeyUsageValidator, KeyPurposeId, KeyPurposeIdIter, KeyUsage, RawPublicKeyEntity,
+    RequiredEkuNotFoundContext,
+};
 
-use crate::pki::{COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, name_parts};
+use crate::pki::{
+    ANY_PURPOSE, CLIENT_AUTH, COMMON_NAME, KUBERNETES_UID, ORGANIZATION, Parsed, Signed, name_parts,
+};
 use crate::{UserInfo, names};
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +78,7 @@ impl ClientCa {
 
     /// Whether one of these authorities signed the certificate, of whatever usage.
     pub(crate) fn has_issued(&self, certificate: &CertificateDer<'_>, at_unix: u64) -> bool {
-        let verify = |usage| verify(certificate, &[], &self.anchors, at_unix, usage).is_ok();
+        let verify = |usage: KeyUsage| verify(certificate, &[], &self.anchors, at_unix, usage).is_ok();
         verify(KeyUsage::client_auth()) || verify(KeyUsage::server_auth())
     }
 }
@@ -86,23 +91,23 @@ pub fn authenticate(
 ) -> Result<Authenticated, X509Error> {
     let (leaf, intermediates) = chain.split_first().ok_or(X509Error::NoCertificate)?;
     let parsed = Parsed::parse(leaf).ok_or(X509Error::Malformed)?;
-    verify(leaf, intermediates, &ca.anchors, now_unix, KeyUsage::client_auth()).map_err(
-        |error| match error {
-            webpki::Error::CertExpired { .. } => {
-                X509Error::Expired(now_unix.saturating_sub(parsed.not_after))
-            }
-            webpki::Error::CertNotValidYet { .. } => {
-                X509Error::NotYetValid(parsed.not_before.saturating_sub(now_unix))
-            }
-            // Another cluster's authority often has the same name as ours, but never the same key.
-            webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
-                X509Error::UnknownAuthority
-            }
-            webpki::Error::RequiredEkuNotFoundContext(_) => X509Error::NotForClients,
-            webpki::Error::BadDer => X509Error::Malformed,
-            other => X509Error::Refused(format!("{other:?}")),
-        },
-    )?;
+    let verified = match verify(leaf, intermediates, &ca.anchors, now_unix, ForClients) {
+        Err(webpki::Error::CaUsedAsEndEntity) => verify_authority(leaf, &parsed, &ca.anchors, now_unix),
+        verified => verified,
+    };
+    verified.map_err(|error| match error {
+        webpki::Error::CertExpired { .. } => X509Error::Expired(now_unix.saturating_sub(parsed.not_after)),
+        webpki::Error::CertNotValidYet { .. } => {
+            X509Error::NotYetValid(parsed.not_before.saturating_sub(now_unix))
+        }
+        // Another cluster's authority often has the same name as ours, but never the same key.
+        webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
+            X509Error::UnknownAuthority
+        }
+        webpki::Error::RequiredEkuNotFoundContext(_) => X509Error::NotForClients,
+        webpki::Error::BadDer => X509Error::Malformed,
+        other => X509Error::Refused(format!("{other:?}")),
+    })?;
     let user = user_of(leaf, parsed.subject)?;
     Ok(Authenticated { user, not_after: parsed.not_after })
 }
@@ -143,7 +148,19 @@ impl ClientCertVerifier for AcceptAnyClientCert {
         leaf: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls12_signature(message, leaf, signature, &self.algorithms)
+        match unreadable_key(leaf)? {
+            None => rustls::crypto::verify_tls12_signature(message, leaf, signature, &self.algorithms),
+            Some(key) => {
+                let of_scheme =
+                    self.algorithms.mapping.iter().filter(|(scheme, _)| *scheme == signature.scheme);
+                let mut algorithms = of_scheme.flat_map(|(_, algorithms)| *algorithms);
+                let refused = rustls::Error::InvalidCertificate(rustls::CertificateError::BadSignature);
+                let key = RawPublicKeyEntity::try_from(&key).map_err(|_| refused.clone())?;
+                let proves =
+                    algorithms.any(|a| key.verify_signature(*a, message, signature.signature()).is_ok());
+                proves.then(HandshakeSignatureValid::assertion).ok_or(refused)
+            }
+        }
     }
     fn verify_tls13_signature(
         &self,
@@ -151,11 +168,92 @@ impl ClientCertVerifier for AcceptAnyClientCert {
         leaf: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        rustls::crypto::verify_tls13_signature(message, leaf, signature, &self.algorithms)
+        use rustls::crypto::{verify_tls13_signature, verify_tls13_signature_with_raw_key};
+        match unreadable_key(leaf)? {
+            None => verify_tls13_signature(message, leaf, signature, &self.algorithms),
+            Some(key) => verify_tls13_signature_with_raw_key(message, &key, signature, &self.algorithms),
+        }
     }
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
+}
+
+/// The key of a certificate that webpki does not read (it may have a critical extension nobody knows), so that even such a one
+/// comes to its 401. Nobody is believed by it: [`authenticate`] reads with webpki first.
+fn unreadable_key(
+    leaf: &CertificateDer<'_>,
+) -> Result<Option<SubjectPublicKeyInfoDer<'static>>, rustls::Error> {
+    if EndEntityCert::try_from(leaf).is_ok() {
+        return Ok(None);
+    }
+    let bad = rustls::Error::InvalidCertificate(rustls::CertificateError::BadEncoding);
+    let parsed = Parsed::parse(leaf).ok_or(bad)?;
+    Ok(Some(SubjectPublicKeyInfoDer::from(parsed.key_info.to_vec())))
+}
+
+/// For clients, or for any purpose, which Go takes for the same; or silent about it.
+struct ForClients;
+
+impl ExtendedKeyUsageValidator for ForClients {
+    fn validate(&self, purposes: KeyPurposeIdIter<'_, '_>) -> Result<(), webpki::Error> {
+        let mut silent = true;
+        for purpose in purposes {
+            let purpose = purpose?;
+            silent = false;
+            if [CLIENT_AUTH, ANY_PURPOSE].iter().any(|good| KeyPurposeId::new(good) == purpose) {
+                return Ok(());
+            }
+        }
+        if silent { Ok(()) } else { Err(not_for_clients()) }
+    }
+}
+
+fn not_for_clients() -> webpki::Error {
+    let context = RequiredEkuNotFoundContext { required: KeyUsage::client_auth(), present: Vec::new() };
+    webpki::Error::RequiredEkuNotFoundContext(context)
+}
+
+/// A client's certificate that could sign others. webpki refuses it for that, Go does not mind; so here is the shortest path there
+/// is: an anchor's own signature on it, and nothing between or around them.
+fn verify_authority(
+    leaf: &CertificateDer<'_>,
+    parsed: &Parsed<'_>,
+    anchors: &[TrustAnchor<'_>],
+    at_unix: u64,
+) -> Result<(), webpki::Error> {
+    // Its form and its extensions are webpki's to judge.
+    let certificate = EndEntityCert::try_from(leaf)?;
+    let signed = Signed::parse(leaf).ok_or(webpki::Error::BadDer)?;
+    let time = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+    if at_unix < parsed.not_before {
+        let (time, not_before) = (time(at_unix), time(parsed.not_before));
+        return Err(webpki::Error::CertNotValidYet { time, not_before });
+    }
+    if at_unix > parsed.not_after {
+        let (time, not_after) = (time(at_unix), time(parsed.not_after));
+        return Err(webpki::Error::CertExpired { time, not_after });
+    }
+    let good = |purpose: &&[u8]| [CLIENT_AUTH, ANY_PURPOSE].contains(purpose);
+    if !parsed.purposes.is_empty() && !parsed.purposes.iter().any(good) {
+        return Err(not_for_clients());
+    }
+    for anchor in anchors {
+        if anchor.subject.as_ref() != certificate.issuer() || anchor.name_constraints.is_some() {
+            continue;
+        }
+        let key = crate::pki::sequence(&anchor.subject_public_key_info);
+        let key = SubjectPublicKeyInfoDer::from(key.as_slice());
+        let Ok(key) = RawPublicKeyEntity::try_from(&key) else { continue };
+        let named = |a: &&&dyn rustls_pki_types::SignatureVerificationAlgorithm| {
+            a.signature_alg_id().as_ref() == signed.algorithm
+        };
+        let mut algorithms = webpki::ALL_VERIFICATION_ALGS.iter().filter(named);
+        if algorithms.any(|a| key.verify_signature(*a, signed.body, signed.signature).is_ok()) {
+            return Ok(());
+        }
+    }
+    Err(webpki::Error::UnknownIssuer)
 }
 
 fn verify(
@@ -163,7 +261,7 @@ fn verify(
     intermediates: &[CertificateDer<'_>],
     anchors: &[TrustAnchor<'_>],
     at_unix: u64,
-    usage: KeyUsage,
+    usage: impl ExtendedKeyUsageValidator,
 ) -> Result<(), webpki::Error> {
     let time = UnixTime::since_unix_epoch(Duration::from_secs(at_unix));
     let leaf = EndEntityCert::try_from(leaf)?;

@@ -33,6 +33,8 @@ pub enum ProtobufError {
     Empty,
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     NoMagic,
+    #[error("empty body")]
+    EmptyBody,
     #[error("Object 'Kind' is missing in the protobuf message; name it in its TypeMeta")]
     NoKind,
     #[error("no kind \"{kind}\" is registered for version \"{api_version}\"")]

@@ -11,7 +11,7 @@ use store::{CommitError, Guard, Key, Op};
 use table::Obj;
 
 use crate::write::{InNamespace, WriteOptions, Written, context, extra_of, not_encodable};
-use crate::{Registry, Request, convert, decode, store_failed};
+use crate::{BodyType, Registry, Request, convert, decode, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
 const GENERATED_NAME_TRIES: usize = 8;
@@ -58,7 +58,7 @@ impl Registry {
     ) -> Result<Written, Status> {
         let storage = self.storage_of(request.resource)?;
         let (mut new, mut warnings) =
-            decode::object(self.catalog(), request.resource, body, options.field_validation)?;
+            decode::object(self.catalog(), BodyType::of(request.resource), body, options.field_validation)?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         self.insert(request, storage, new, warnings, options).await

@@ -1,27 +1,77 @@
 //! From a body's raw tree to a canonical object of the request's version.
 
-use catalog::{Catalog, Resource, Storage, TypeId};
+use std::borrow::Cow;
+
+use catalog::{Catalog, Resource, Storage, StorageId, Subresource, TypeId};
 use object::normalise::{Strict, normalise_decoded};
 use object::{Status, Value};
 
-use crate::{FieldValidation, Request};
+use crate::{FieldValidation, Registry, Request, scheme};
+
+/// What a body is read as: the resource's own type, or that of a subresource.
+#[derive(Clone, Copy)]
+pub struct BodyType<'a> {
+    pub group: &'a str,
+    pub version: &'a str,
+    pub kind: &'a str,
+    pub ty: TypeId,
+    /// For the kind's own words about what cannot be brought into its stored form.
+    storage: Option<StorageId>,
+}
+
+impl<'a> BodyType<'a> {
+    pub fn of(resource: &'a Resource) -> BodyType<'a> {
+        let Resource { group, version, kind, .. } = resource;
+        BodyType { group, version, kind, ty: resource.ty, storage: resource.storage }
+    }
+
+    /// `None` where a subresource takes no body.
+    pub fn of_subresource(subresource: &'a Subresource) -> Option<BodyType<'a>> {
+        let Subresource { group, version, kind, .. } = subresource;
+        Some(BodyType { group, version, kind, ty: subresource.ty?, storage: None })
+    }
+
+    fn api_version(&self) -> Cow<'a, str> {
+        match self.group {
+            "" => Cow::Borrowed(self.version),
+            group => Cow::Owned(format!("{group}/{}", self.version)),
+        }
+    }
+}
 
 /// Checks kind and apiVersion, prunes, reports what strict clients want to hear, and fills in the defaults.
 pub(crate) fn object(
     catalog: &Catalog,
-    resource: &Resource,
+    of: BodyType<'_>,
     mut body: Value,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
-    check_type(catalog, &resource.kind, &resource.api_version(), &body)?;
-    let (kind, version) = (&*resource.kind, &*resource.version);
-    let messages = normalised(catalog, resource.ty, kind, version, &mut body, validation)?;
-    if let Some(why) = unconvertible(resource.storage.map(|id| catalog.storage(id)), &body) {
+    let BodyType { group, version, kind, ty, storage } = of;
+    check_type(catalog, kind, &of.api_version(), &body)?;
+    let messages = normalised(catalog, ty, kind, version, &mut body, validation)?;
+    if let Some(why) = unconvertible(storage.map(|id| catalog.storage(id)), &body) {
         return Err(unfit(kind, version, &why));
     }
     let warnings = unless_strict(kind, version, messages, validation)?;
-    kinds::defaults::apply(resource, &mut body);
+    kinds::defaults::apply_kind(group, version, kind, &mut body);
     Ok((body, warnings))
+}
+
+impl Registry {
+    /// As the body of a create is read, for what is answered and never stored: the object, and what its sender is warned of.
+    pub fn read_answered(
+        &self,
+        request: &Request<'_>,
+        of: BodyType<'_>,
+        body: Value,
+        validation: FieldValidation,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let (mut body, warnings) = object(self.catalog(), of, body, validation)?;
+        match check_namespace(request, &mut body) {
+            Ok(()) => Ok((body, warnings)),
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
+    }
 }
 
 /// Normalises a body of any type, with the empty lists and maps in it; `kind` and `version` are for the words of a refusal.
@@ -73,12 +123,15 @@ fn unfit(kind: &str, version: &str, why: &str) -> Status {
     Status::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"))
 }
 
-/// The words of a refusal if a document's kind or apiVersion is no text. Upstream reads these two before everything else, and is
+/// The words of a refusal if a document's kind or apiVersion is no text, or no version. Upstream reads these two before everything else, and is
 /// not particular there about upper and lower case.
 pub fn unreadable_type(document: &Value) -> Option<String> {
     let named = |name: &str| ["kind", "apiVersion"].into_iter().find(|n| n.eq_ignore_ascii_case(name));
     let mut wrong = document.as_map()?.iter().filter(|(_, v)| !v.is_null() && v.as_str().is_none());
-    let (name, what) = wrong.find_map(|(name, value)| Some((named(name)?, value.json_type())))?;
+    let Some((name, what)) = wrong.find_map(|(name, value)| Some((named(name)?, value.json_type()))) else {
+        let version = document.str_at(&["apiVersion"]).filter(|v| v.matches('/').count() > 1)?;
+        return Some(format!("unexpected GroupVersion string: {version}"));
+    };
     let field = format!("Go struct field .{name} of type string");
     Some(format!("couldn't get version/kind; json parse error: json: cannot unmarshal {what} into {field}"))
 }
@@ -95,30 +148,30 @@ pub(crate) fn check_type(
     if body_kind == kind && body_version == api_version {
         return Ok(());
     }
-    let (group, version) = body_version.split_once('/').unwrap_or(("", body_version));
+    let version = body_version.rsplit('/').next().unwrap_or("");
     let refuse = |why: String| {
         Err(Status::bad_request(format!(
             "{body_kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
         )))
     };
-    let wanted_group = api_version.split_once('/').map_or("core", |(group, _)| group);
-    if catalog.find_kind(group, version, body_kind).is_none() {
-        let scheme = scheme_of(wanted_group);
+    let (wanted_group, wanted_version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let scheme = scheme::of_group(wanted_group);
+    if !scheme.knows(body_version, body_kind) {
         return refuse(format!(
-            "no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"{scheme}\""
+            "no kind \"{body_kind}\" is registered for version \"{body_version}\" in scheme \"{}\"",
+            scheme.name
         ));
     }
-    let internal = wanted_group.split('.').next().unwrap_or("");
-    refuse(format!("converting ({version}.{body_kind}) to ({internal}.{kind}): unknown conversion"))
-}
-
-/// Upstream's name of the types it knows beside those of a group: three servers in one, and each tells where its list is written.
-fn scheme_of(group: &str) -> &'static str {
-    match group {
-        "apiextensions.k8s.io" => "pkg/apiserver/apiserver.go:55",
-        "apiregistration.k8s.io" => "pkg/apiserver/scheme/scheme.go:28",
-        _ => "pkg/api/legacyscheme/scheme.go:30",
+    // The versions of a kind can all be brought into each other, also where it moved from one group to another.
+    if body_kind == kind {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({body_version}) does not match the expected API version ({api_version})"
+        )));
     }
+    let stored = catalog.find_kind(wanted_group, wanted_version, kind).and_then(|r| r.storage);
+    let group = stored.map_or(wanted_group, |id| &catalog.storage(id).group);
+    let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or("") };
+    refuse(format!("converting ({version}.{body_kind}) to ({package}.{kind}): unknown conversion"))
 }
 
 /// The object must be the one the URL names.
@@ -142,7 +195,7 @@ pub(crate) fn check_place(request: &Request<'_>, body: &mut Value) -> Result<(),
 }
 
 /// The object must be in the namespace the URL names.
-pub fn check_namespace(request: &Request<'_>, body: &mut Value) -> Result<(), Status> {
+pub(crate) fn check_namespace(request: &Request<'_>, body: &mut Value) -> Result<(), Status> {
     let metadata = body.map_at(&["metadata"]);
     let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or("");
     if request.resource.namespaced {

@@ -16,6 +16,7 @@ mod kept;
 mod lanes;
 mod patch;
 mod read;
+mod scheme;
 mod subresource;
 mod term;
 mod token;
@@ -36,7 +37,7 @@ use table::Table;
 use lanes::Lanes;
 
 pub use convert::{protobuf_body, served_body, shared_body};
-pub use decode::{check_namespace, unreadable_type};
+pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;
 pub use patch::Patch;
 pub use read::{List, ListOptions, Match, validate as check_list_options};

@@ -20,7 +20,7 @@ use store::{CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
 use crate::read::parse_unsigned;
-use crate::{Registry, Request, convert, decode, not_readable, store_failed};
+use crate::{BodyType, Registry, Request, convert, decode, not_readable, store_failed};
 
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
@@ -79,7 +79,7 @@ impl Registry {
         options: WriteOptions,
     ) -> Result<Written, Status> {
         let (mut new, mut warnings) =
-            decode::object(self.catalog(), request.resource, body, options.field_validation)?;
+            decode::object(self.catalog(), BodyType::of(request.resource), body, options.field_validation)?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         let rules =

@@ -37,7 +37,7 @@ pub fn check(attempt: &Attempt<'_>, node: &str, pod: &Value) -> Result<(), Statu
         return no(format!("node {node_text} must not set blockOwnerDeletion on an owner reference"));
     }
     let Some(obj) = attempt.find("", "nodes", "", node) else {
-        return Err(Status::not_found(About { group: "", resource: "nodes" }, node));
+        return Err(Status::not_found(About { group: "", resource: "node" }, node));
     };
     if obj.uid() != text("uid") {
         let (expected, got) = (text("uid"), obj.uid());

@@ -99,7 +99,7 @@ fn tokens_are_bound_to_a_pod_of_the_node_and_its_audiences() {
     let unbound = told(&table, "serviceaccounts", "token", "sa", r#"{"spec":{}}"#, "");
     assert_eq!(unbound, no("node requested token not bound to a pod"));
     assert_eq!(ask("p", "", ""), no("node requested token with a pod binding without a uid"));
-    assert_eq!(ask("gone", "u", ""), "pods \"gone\" not found");
+    assert_eq!(ask("gone", "u", ""), "pod \"gone\" not found");
     assert!(ask("p", "other", "").contains("the UID in the bound object reference (other) does not match"));
     assert_eq!(ask("far", "f", ""), no("node requested token bound to a pod scheduled on a different node"));
     assert_eq!(ask("p", "u", "\"a\",\"b\""), no("node may only request 0 or 1 audiences"));
@@ -124,7 +124,7 @@ fn evictions_are_of_pods_on_the_node() {
     let evict = |name: &str| told(&table, "pods", "eviction", name, "{}", "");
     assert_eq!(evict("p"), "allowed");
     assert!(evict("q").ends_with("node n can only evict pods with spec.nodeName set to itself"));
-    assert_eq!(evict("gone"), "pods \"gone\" not found");
+    assert_eq!(evict("gone"), "pod \"gone\" not found");
     assert!(evict("").ends_with("could not determine pod from request data"));
     let exec = told(&table, "pods", "binding", "p", "{}", "");
     assert!(

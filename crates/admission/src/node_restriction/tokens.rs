@@ -21,8 +21,9 @@ pub fn check(
     if bound("uid").is_empty() {
         return no("node requested token with a pod binding without a uid");
     }
+    // Upstream's plugin asks a lister, and those have names of their own for what they do not find.
     let Some(obj) = attempt.find("", "pods", attempt.namespace, bound("name")) else {
-        return Err(Status::not_found(About { group: "", resource: "pods" }, bound("name")));
+        return Err(Status::not_found(About { group: "", resource: "pod" }, bound("name")));
     };
     if obj.uid() != bound("uid") {
         return Err(attempt.forbidden(format!(

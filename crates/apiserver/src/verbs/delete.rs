@@ -73,8 +73,11 @@ impl Call<'_> {
                 decode(catalog, &self.parts.headers, &bytes, "DeleteOptions", ty).map_err(|mut status| {
                     // Options are told without what stands around the same words for an object.
                     let prefix = "the object provided is unrecognized (must be of type DeleteOptions): ";
+                    let named = "cannot be handled as a DeleteOptions: ";
                     if let Some(why) = status.message.strip_prefix(prefix) {
                         status.message = why.rsplit_once(" (").map_or(why, |(why, _)| why).to_owned();
+                    } else if let Some((_, why)) = status.message.split_once(named) {
+                        status.message = why.to_owned();
                     }
                     status
                 });

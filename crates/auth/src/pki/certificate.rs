@@ -102,6 +102,10 @@ pub struct Parsed<'a> {
     pub subject: &'a [u8],
     /// The key's bits, without the algorithm.
     pub public_key: &'a [u8],
+    /// The whole SubjectPublicKeyInfo, tag included.
+    pub key_info: &'a [u8],
+    /// What the certificate may be used for (extendedKeyUsage); empty when it says nothing.
+    pub purposes: Vec<&'a [u8]>,
     /// DNS names and addresses of the subjectAltName extension.
     pub names: Vec<String>,
 }
@@ -119,20 +123,47 @@ impl<'a> Parsed<'a> {
         let mut validity = body.inside(der::SEQUENCE)?;
         let (not_before, not_after) = (validity.time()?, validity.time()?);
         let (tag, _, subject) = body.next()?;
-        let mut key = body.inside(der::SEQUENCE)?;
+        let (key_tag, key, key_info) = body.next()?;
+        let mut key = Reader::new(key);
         key.expect(der::SEQUENCE)?;
         let (&unused_bits, public_key) = key.expect(der::BIT_STRING)?.split_first()?;
-        if tag != der::SEQUENCE || unused_bits != 0 {
+        if tag != der::SEQUENCE || key_tag != der::SEQUENCE || unused_bits != 0 {
             return None;
         }
-        let mut names = Vec::new();
+        let (mut names, mut purposes) = (Vec::new(), Vec::new());
         while !body.is_empty() {
             let (tag, content, _) = body.next()?;
             if tag == 0xa3 {
-                names = alternative_names(Reader::new(content).inside(der::SEQUENCE)?)?;
+                let extensions = Reader::new(content).inside(der::SEQUENCE)?;
+                names = alternative_names(extensions)?;
+                for (tag, content) in inside_extension(extensions, EXTENDED_KEY_USAGE)? {
+                    purposes.push(content);
+                    if tag != der::OID {
+                        return None;
+                    }
+                }
             }
         }
-        Some(Parsed { not_before, not_after, subject, public_key, names })
+        Some(Parsed { not_before, not_after, subject, public_key, key_info, purposes, names })
+    }
+}
+
+/// The three parts of a certificate, as a signature is judged by them.
+pub struct Signed<'a> {
+    /// What was signed, tag included.
+    pub body: &'a [u8],
+    /// What is inside the AlgorithmIdentifier.
+    pub algorithm: &'a [u8],
+    pub signature: &'a [u8],
+}
+
+impl<'a> Signed<'a> {
+    pub fn parse(bytes: &'a [u8]) -> Option<Signed<'a>> {
+        let mut certificate = Reader::new(bytes).inside(der::SEQUENCE)?;
+        let (_, _, body) = certificate.next()?;
+        let algorithm = certificate.expect(der::SEQUENCE)?;
+        let (&unused_bits, signature) = certificate.expect(der::BIT_STRING)?.split_first()?;
+        (unused_bits == 0).then_some(Signed { body, algorithm, signature })
     }
 }
 
@@ -173,7 +204,8 @@ pub const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 19];
 pub const AUTHORITY_KEY_ID: &[u8] = &[0x55, 0x1d, 35];
 pub const EXTENDED_KEY_USAGE: &[u8] = &[0x55, 0x1d, 37];
 const SERVER_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 1];
-const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+pub const CLIENT_AUTH: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 2];
+pub const ANY_PURPOSE: &[u8] = &[0x55, 0x1d, 37, 0];
 pub const DNS_NAME: u8 = 0x82;
 pub const IP_ADDRESS: u8 = 0x87;
 
@@ -240,11 +272,16 @@ pub fn address(ip: IpAddr) -> Vec<u8> {
 }
 
 /// Tag and content of each name that is said beside the subject.
-pub fn general_names(mut extensions: Reader<'_>) -> Option<Vec<(u8, &[u8])>> {
+pub fn general_names(extensions: Reader<'_>) -> Option<Vec<(u8, &[u8])>> {
+    inside_extension(extensions, SUBJECT_ALT_NAME)
+}
+
+/// Tag and content of each value in the sequence that is the extension of this kind.
+fn inside_extension<'a>(mut extensions: Reader<'a>, kind: &[u8]) -> Option<Vec<(u8, &'a [u8])>> {
     let mut out = Vec::new();
     while !extensions.is_empty() {
         let mut extension = extensions.inside(der::SEQUENCE)?;
-        if extension.expect(der::OID)? != SUBJECT_ALT_NAME {
+        if extension.expect(der::OID)? != kind {
             continue;
         }
         if extension.peek() == Some(der::BOOLEAN) {

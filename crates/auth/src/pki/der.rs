@@ -33,6 +33,11 @@ pub fn nest(tag: u8, parts: &[Vec<u8>]) -> Vec<u8> {
     value(tag, &parts.concat())
 }
 
+/// A sequence around what is inside it.
+pub fn sequence(content: &[u8]) -> Vec<u8> {
+    value(SEQUENCE, content)
+}
+
 /// A positive integer from big-endian bytes.
 pub fn integer(bytes: &[u8]) -> Vec<u8> {
     let start = bytes.iter().position(|b| *b != 0).unwrap_or(bytes.len());

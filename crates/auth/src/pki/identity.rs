@@ -45,6 +45,10 @@ impl Identity {
 
 #[cfg(test)]
 impl Identity {
+    pub fn new(certificate: CertificateDer<'static>, key: Vec<u8>) -> Identity {
+        Identity { certificate, key }
+    }
+
     /// This certificate with another's key: a thief.
     pub fn with_key_of(&self, other: &Identity) -> Identity {
         Identity { certificate: self.certificate.clone(), key: other.key.clone() }

@@ -122,30 +122,43 @@ pub fn not_after(pem: &[u8]) -> Option<u64> {
 /// The attributes Go knows, in its order. Others are left out: what a subject may claim is a closed list.
 const SUBJECT: [&[u8]; 9] = [
     &[0x55, 4, 6],
-    &[0x55, 4, 10],
-    &[0x55, 4, 11],
-    &[0x55, 4, 7],
     &[0x55, 4, 8],
+    &[0x55, 4, 7],
     &[0x55, 4, 9],
     &[0x55, 4, 17],
+    certificate::ORGANIZATION,
+    &[0x55, 4, 11],
     certificate::COMMON_NAME,
-    &[0x55, 4, 5],
+    SERIAL_NUMBER,
 ];
+const SERIAL_NUMBER: &[u8] = &[0x55, 4, 5];
+const PRINTABLE_STRING: u8 = 0x13;
 
+/// All values of one attribute stand in one set, and DER sorts sets.
 fn subject(request: &SigningRequest) -> Vec<u8> {
     let part = |kind: &[u8], text: &str| {
-        let text = value(der::UTF8_STRING, text.as_bytes());
-        nest(der::SET, &[nest(der::SEQUENCE, &[value(der::OID, kind), text])])
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&b);
+        let tag = if text.bytes().all(plain) { PRINTABLE_STRING } else { der::UTF8_STRING };
+        nest(der::SEQUENCE, &[value(der::OID, kind), value(tag, text.as_bytes())])
     };
     let mut parts = Vec::new();
     for kind in SUBJECT {
         let mut of_kind =
             request.subject.iter().filter(|(oid, _)| oid == kind).map(|(_, text)| text.as_str());
-        // Of a common name there is one.
-        if kind == certificate::COMMON_NAME {
-            parts.extend(of_kind.next_back().filter(|text| !text.is_empty()).map(|text| part(kind, text)));
+        // Of a common name and a serial number there is one.
+        let mut set: Vec<Vec<u8>> = if kind == certificate::COMMON_NAME || kind == SERIAL_NUMBER {
+            of_kind
+                .next_back()
+                .filter(|text| !text.is_empty())
+                .map(|text| part(kind, text))
+                .into_iter()
+                .collect()
         } else {
-            parts.extend(of_kind.map(|text| part(kind, text)));
+            of_kind.map(|text| part(kind, text)).collect()
+        };
+        if !set.is_empty() {
+            set.sort();
+            parts.push(nest(der::SET, &set));
         }
     }
     nest(der::SEQUENCE, &parts)

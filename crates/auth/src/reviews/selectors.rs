@@ -1,6 +1,7 @@
 //! The selectors a review may carry: checked, but RBAC decides without them.
 
-use object::{FieldError, Value, quote};
+use object::selector::{FieldSelector, LabelSelector};
+use object::{FieldError, Value, quote, validate_text};
 
 use crate::rbac::strings;
 
@@ -40,6 +41,15 @@ pub fn ignored(review: &Value) -> Vec<String> {
     let mut out = Vec::new();
     for name in ["fieldSelector", "labelSelector"] {
         let Some(selector) = selector(review, name) else { continue };
+        let raw = selector.str_at(&["rawSelector"]).unwrap_or_default();
+        let readable = match name {
+            "labelSelector" => LabelSelector::parse(raw).is_ok(),
+            _ => FieldSelector::parse(raw).is_ok(),
+        };
+        if !readable {
+            out.push(format!("spec.resourceAttributes.{name} ignored due to parse error"));
+            continue;
+        }
         let requirements = selector.get("requirements").and_then(Value::as_list).unwrap_or_default();
         let good = requirements.iter().filter(|r| understood(r, name == "labelSelector")).count();
         if good < requirements.len() {
@@ -60,22 +70,28 @@ fn requirement_errors(requirement: &Value, path: &str, of_label: bool) -> Vec<Fi
     if key.is_empty() && !of_label {
         out.push(FieldError::required(format!("{path}.key"), "must be specified"));
     }
-    let values = !strings(requirement.get("values")).is_empty();
+    let values = strings(requirement.get("values"));
     match requirement.str_at(&["operator"]).unwrap_or_default() {
-        "In" | "NotIn" if !values => {
+        "In" | "NotIn" if values.is_empty() => {
             let why = "must be specified when `operator` is 'In' or 'NotIn'";
             out.push(FieldError::required(format!("{path}.values"), why));
         }
-        "Exists" | "DoesNotExist" if values => {
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
             let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
             out.push(FieldError::forbidden(format!("{path}.values"), why));
         }
         // Operators of newer clients are let through.
         _ => {}
     }
-    if key.is_empty() && of_label {
-        let name = "name part must be non-empty";
-        out.push(FieldError::invalid(format!("{path}.key"), quote(""), name));
+    if of_label {
+        let wrong = validate_text::qualified_name(key).into_iter();
+        out.extend(wrong.map(|why| FieldError::invalid(format!("{path}.key"), quote(key), why)));
+        for (at, value) in values.iter().enumerate() {
+            let wrong = validate_text::label_value(value).into_iter();
+            out.extend(
+                wrong.map(|why| FieldError::invalid(format!("{path}.values[{at}]"), quote(value), why)),
+            );
+        }
     }
     out
 }

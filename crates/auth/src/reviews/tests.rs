@@ -118,6 +118,65 @@ fn unknown_selector_operators_are_reported_but_not_refused() {
 }
 
 #[test]
+fn a_selector_that_cannot_be_read_is_left_out_and_that_is_told() {
+    let ask = |name: &'static str, raw: &str| {
+        let mut spec = review(&[("user", "jane".into())]);
+        let attributes = spec.map_at(&["spec", "resourceAttributes"]);
+        attributes.set("verb", "list");
+        let mut selector = object::Map::default();
+        selector.set("rawSelector", raw);
+        attributes.set(name, selector);
+        let answer = subject_access_review(spec, &|_, _| crate::Decision::default()).expect("valid");
+        answer.str_at(&["status", "evaluationError"]).map(str::to_owned)
+    };
+    let ignored = |name: &str| Some(format!("spec.resourceAttributes.{name} ignored due to parse error"));
+    for raw in ["!!", "a=b=c", "a in (", "a!", "a=\\x"] {
+        for name in ["fieldSelector", "labelSelector"] {
+            assert_eq!(ask(name, raw), ignored(name), "{raw}");
+        }
+    }
+    for raw in ["a", "  ", "!a", "a>1", "x in (a)"] {
+        assert_eq!(ask("fieldSelector", raw), ignored("fieldSelector"), "{raw}");
+        assert_eq!(ask("labelSelector", raw), None, "{raw}");
+    }
+    for raw in ["=", "a=b,", "-a=b", ",", "a=(b)"] {
+        assert_eq!(ask("labelSelector", raw), ignored("labelSelector"), "{raw}");
+        assert_eq!(ask("fieldSelector", raw), None, "{raw}");
+    }
+    for name in ["fieldSelector", "labelSelector"] {
+        assert_eq!(ask(name, "a!=b,c==d"), None);
+    }
+}
+
+#[test]
+fn keys_and_values_of_a_label_selector_are_labels() {
+    let ask = |requirement: &str| {
+        let mut spec = review(&[("user", "jane".into())]);
+        let attributes = spec.map_at(&["spec", "resourceAttributes"]);
+        let text = format!(r#"{{"requirements":[{requirement}]}}"#);
+        attributes.set("labelSelector", codec::json::parse(text.as_bytes(), None).expect("JSON"));
+        let refused = subject_access_review(spec, &|_, _| crate::Decision::default()).expect_err("invalid");
+        let causes = refused.details.expect("details").causes;
+        causes.into_iter().map(|c| format!("{}: {}", c.field, c.message)).collect::<Vec<_>>()
+    };
+    let at = "spec.resourceAttributes.labelSelector.requirements[0]";
+    let name = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric \
+                character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is \
+                '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+    assert_eq!(
+        ask(r#"{"key":"","operator":"In","values":["a"]}"#),
+        [
+            format!("{at}.key: Invalid value: \"\": name part must be non-empty"),
+            format!("{at}.key: Invalid value: \"\": {name}")
+        ]
+    );
+    let both = ask(r#"{"key":"-a","operator":"In","values":["b","-b"]}"#);
+    assert_eq!(both[0], format!("{at}.key: Invalid value: \"-a\": {name}"));
+    assert!(both[1].starts_with(&format!("{at}.values[1]: Invalid value: \"-b\": a valid label must be")));
+    assert_eq!(both.len(), 2);
+}
+
+#[test]
 fn rules_review_lists_rules_of_a_namespace() {
     let policy = policy();
     let jane = UserInfo::new("jane", &[]);

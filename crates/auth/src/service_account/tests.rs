@@ -254,6 +254,21 @@ fn audiences_must_meet() {
     let wanted = ["db".to_owned(), "x".to_owned()];
     let found = issuer.authenticate(&token, &wanted, NOW, &world).unwrap().unwrap();
     assert_eq!(found.audiences, ["db"]);
+    // Those that meet, as they were asked for.
+    let asked = ["db", "x", "vault"].map(str::to_owned);
+    let found = issuer.authenticate(&token, &asked, NOW, &world).unwrap().unwrap();
+    assert_eq!(found.audiences, ["db", "vault"]);
+}
+
+#[test]
+fn a_token_without_an_accounts_name_is_refused_before_anything_is_looked_up() {
+    let (issuer, world) = (issuer(), world());
+    let good = token(&issuer, &world, "{}");
+    let mut payload = Unverified::parse(&good).unwrap().payload;
+    payload.map_at(&["kubernetes.io", "serviceaccount"]).set("name", "");
+    payload.make_map().set("sub", "system:serviceaccount:ns:");
+    let nameless = sign(&issuer.signer, &payload).unwrap();
+    assert_eq!(check(&issuer, &world, &nameless, NOW), Err("resource name may not be empty".into()));
 }
 
 #[test]

@@ -154,6 +154,55 @@ fn a_certificate_without_its_key_breaks_the_handshake() {
     }
 }
 
+/// Certificates as openssl makes them, all for one key: those Go takes are good, and the others are refused behind the handshake.
+#[test]
+fn unusual_certificates_are_judged_as_go_does_and_break_no_handshake() {
+    let certificates = |pem: &str| certificates_from_pem(pem.as_bytes()).expect("PEM");
+    let key = crate::pki::private_key_from_pem(include_bytes!("certificates/key.pem")).expect("a key");
+    let ca = ClientCa::new(&certificates(include_str!("certificates/ca.pem")));
+    let (_dir, pki) = pki();
+    let now = 1_800_000_000;
+    for (name, pem, expected) in [
+        ("any", include_str!("certificates/any.pem"), Ok(())),
+        ("authority", include_str!("certificates/authority.pem"), Ok(())),
+        (
+            "authority-server",
+            include_str!("certificates/authority-server.pem"),
+            Err(X509Error::NotForClients),
+        ),
+        // Of an authority with the same name and another key.
+        (
+            "authority-forged",
+            include_str!("certificates/authority-forged.pem"),
+            Err(X509Error::UnknownAuthority),
+        ),
+        (
+            "critical",
+            include_str!("certificates/critical.pem"),
+            Err(X509Error::Refused("UnsupportedCriticalExtension".into())),
+        ),
+    ] {
+        let identity = Identity::new(certificates(pem).remove(0), key.clone());
+        for tls12 in [false, true] {
+            let chain = handshake(&pki, Some(&identity), tls12);
+            let chain = chain.unwrap_or_else(|e| panic!("{name}: {e}")).expect("a certificate");
+            let found = authenticate(&chain, &ca, now);
+            assert_eq!(found.clone().map(|_| ()), expected, "{name}");
+            if let Ok(found) = found {
+                assert_eq!((found.user.name.as_str(), found.user.groups), (name, groups(&["devs"])));
+                assert!(matches!(authenticate(&chain, &ca, 1_000), Err(X509Error::NotYetValid(_))));
+                let end = found.not_after;
+                assert_eq!(authenticate(&chain, &ca, end + 1), Err(X509Error::Expired(1)), "{name}");
+            }
+            // Without its key it is worth nothing, whoever can read it.
+            let thief = identity.with_key_of(pki.admin());
+            let refused = handshake(&pki, Some(&thief), tls12).expect_err("no proof of the key");
+            let expected = rustls::Error::InvalidCertificate(rustls::CertificateError::BadSignature);
+            assert_eq!(refused, expected, "{name}");
+        }
+    }
+}
+
 #[test]
 fn hints_are_the_authorities_names() {
     let (_dir, pki) = pki();

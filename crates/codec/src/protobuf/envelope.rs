@@ -20,6 +20,9 @@ pub fn open(body: &[u8]) -> Result<Sealed<'_>, ProtobufError> {
         return Err(ProtobufError::Empty);
     }
     let unknown = body.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?;
+    if unknown.is_empty() {
+        return Err(ProtobufError::EmptyBody);
+    }
     let mut sealed = Sealed::default();
     let mut reader = Reader::new(unknown);
     while let Some((number, wire)) = reader.tag()? {

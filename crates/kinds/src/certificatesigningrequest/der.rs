@@ -69,9 +69,10 @@ pub(super) fn request_problem(pem: &str) -> Option<String> {
     if block.label != "CERTIFICATE REQUEST" {
         return wrong();
     }
-    let Some((whole, rest)) = element(&block.bytes, SEQUENCE) else {
-        return Some("asn1: structure error: tags don't match".to_owned());
-    };
+    if let Some(why) = outer_problem(&block.bytes) {
+        return Some(why);
+    }
+    let (whole, rest) = element(&block.bytes, SEQUENCE)?;
     if !rest.is_empty() {
         return Some("asn1: syntax error: trailing data".to_owned());
     }
@@ -79,6 +80,66 @@ pub(super) fn request_problem(pem: &str) -> Option<String> {
         Some(request) => request.signature_problem(),
         None => Some("asn1: structure error: no certificate request".to_owned()),
     }
+}
+
+/// Why bytes do not even begin with a sequence, in the words and the order of Go's reader.
+fn outer_problem(der: &[u8]) -> Option<String> {
+    let syntax = |why: &str| Some(format!("asn1: syntax error: {why}"));
+    let structure = |why: &str| Some(format!("asn1: structure error: {why}"));
+    let Some((&first, after)) = der.split_first() else { return syntax("sequence truncated") };
+    let (class, compound, mut tag) = (first >> 6, first & 0x20 != 0, u64::from(first & 0x1f));
+    let mut rest = after;
+    if tag == 0x1f {
+        let length = rest.iter().take(4).position(|b| b & 0x80 == 0);
+        let Some(last) = length else {
+            return if rest.len() < 4 {
+                syntax("truncated base 128 integer")
+            } else {
+                structure("base 128 integer too large")
+            };
+        };
+        tag = rest[..=last].iter().fold(0, |sum, b| sum << 7 | u64::from(b & 0x7f));
+        rest = &rest[last + 1..];
+        if tag < 0x1f {
+            return syntax("non-minimal tag");
+        }
+    }
+    let Some((&short, mut rest)) = rest.split_first() else { return syntax("truncated tag or length") };
+    let mut length = usize::from(short);
+    if short == 0x80 {
+        return syntax("indefinite length found (not DER)");
+    }
+    if short > 0x80 {
+        length = 0;
+        for _ in 0..short & 0x7f {
+            let Some((&byte, after)) = rest.split_first() else { return syntax("truncated tag or length") };
+            if length >= 1 << 23 {
+                return structure("length too large");
+            }
+            length = length << 8 | usize::from(byte);
+            if length == 0 {
+                return structure("superfluous leading zeros in length");
+            }
+            rest = after;
+        }
+        if length < 0x80 {
+            return structure("non-minimal length");
+        }
+    }
+    if (class, compound, tag) != (0, true, 16) {
+        let found = format!("{{class:{class} tag:{tag} length:{length} isCompound:{compound}}}");
+        let nothing = "{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> stringType:0 \
+                       timeType:0 set:false omitEmpty:false}";
+        let at = der.len() - rest.len();
+        return structure(&format!("tags don't match (16 vs {found}) {nothing} certificateRequest @{at}"));
+    }
+    if length > rest.len() {
+        return syntax("data truncated");
+    }
+    if length == 0 {
+        return syntax("sequence truncated");
+    }
+    None
 }
 
 /// What is wrong with issued certificates.
@@ -235,3 +296,41 @@ impl Request<'_> {
 }
 
 const ECDSA_FAILURE: &str = "x509: ECDSA verification failure";
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    /// Recorded from Go's `x509.ParseCertificateRequest`.
+    #[test]
+    fn bytes_that_begin_no_request_are_refused_in_gos_words() {
+        let flags = "{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> stringType:0 \
+                     timeType:0 set:false omitEmpty:false} certificateRequest @2";
+        let tags = |found: &str| format!("asn1: structure error: tags don't match (16 vs {found}) {flags}");
+        let truncated = "asn1: syntax error: truncated tag or length".to_owned();
+        for (bytes, words) in [
+            (&[][..], "asn1: syntax error: sequence truncated".into()),
+            (b"a", truncated.clone()),
+            (&[0x30], truncated.clone()),
+            (&[0x30, 0x80], "asn1: syntax error: indefinite length found (not DER)".into()),
+            (&[0x30, 0x82, 1], truncated),
+            (&[0x30, 0x81, 0], "asn1: structure error: superfluous leading zeros in length".into()),
+            (&[0x30, 0x81, 5], "asn1: structure error: non-minimal length".into()),
+            (&[0x30, 0x85, 1, 1, 1, 1, 1], "asn1: structure error: length too large".into()),
+            (&[0x30, 0x84, 1, 0, 0, 0], "asn1: syntax error: data truncated".into()),
+            (&[0x30, 5], "asn1: syntax error: data truncated".into()),
+            (&[0x30, 0], "asn1: syntax error: sequence truncated".into()),
+            (&[0x1f], "asn1: syntax error: truncated base 128 integer".into()),
+            (&[0x5f, 0x81], "asn1: syntax error: truncated base 128 integer".into()),
+            (&[0x31, 0], tags("{class:0 tag:17 length:0 isCompound:true}")),
+            (b"abc", tags("{class:1 tag:1 length:98 isCompound:true}")),
+            (&[2, 1, 0], tags("{class:0 tag:2 length:1 isCompound:false}")),
+        ] {
+            let body = STANDARD.encode(bytes);
+            let pem =
+                format!("-----BEGIN CERTIFICATE REQUEST-----\n{body}\n-----END CERTIFICATE REQUEST-----\n");
+            assert_eq!(super::request_problem(&pem), Some(words), "{bytes:x?}");
+        }
+    }
+}

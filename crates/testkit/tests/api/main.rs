@@ -37,6 +37,7 @@ mod rbac;
 mod refusal_order;
 mod refusals;
 mod renewal;
+mod reviews;
 mod routes;
 mod services;
 mod signing_requests;

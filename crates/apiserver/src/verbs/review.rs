@@ -1,0 +1,101 @@
+//! Resources that are answered and never stored: access reviews and the like.
+
+use auth::{Attributes, UserInfo, reviews};
+use kinds::Operation;
+use object::{Map, Status, Value};
+use registry::BodyType;
+
+use super::Call;
+use crate::body::RequestBody;
+use crate::chain::Api;
+use crate::negotiate::{Offer, negotiate};
+use crate::respond::Answer;
+use crate::views;
+
+/// What a client cannot say of a question.
+const OURS: [&str; 5] =
+    ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
+
+impl Call<'_> {
+    pub(super) async fn review(&self, body: RequestBody) -> Result<Answer, Status> {
+        let wanted = negotiate(&self.parts.headers, self.query, Offer::Part)?;
+        let validation = self.write_options(Operation::Create)?.field_validation;
+        let of = BodyType::of(self.request.resource);
+        let (body, mut warnings) = self.decoded(body, of, validation).await?;
+        let (mut review, unknown) = self
+            .api
+            .registry
+            .read_answered(&self.request, of, body, validation)
+            .map_err(|status| status.after_warnings(warnings.clone()))?;
+        warnings.extend(unknown);
+        for ours in OURS {
+            review.map_at(&["metadata"]).remove(ours);
+        }
+        review.make_map().set("kind", of.kind);
+        review.make_map().set("apiVersion", self.request.resource.api_version());
+        match self.reviewed(review).await {
+            Ok(answer) => Ok(self.answered(of, answer, wanted, &warnings)),
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
+    }
+
+    async fn reviewed(&self, review: Value) -> Result<Value, Status> {
+        let (api, user) = (self.api, self.request.user);
+        let authorize = |user: &UserInfo, wanted: &Attributes<'_>| api.authorizer.authorize(user, wanted);
+        match self.request.resource.plural.as_str() {
+            "selfsubjectaccessreviews" => reviews::self_subject_access_review(review, user, &authorize),
+            "subjectaccessreviews" => reviews::subject_access_review(review, &authorize),
+            "localsubjectaccessreviews" => {
+                reviews::local_subject_access_review(review, self.request.namespace, &authorize)
+            }
+            "selfsubjectrulesreviews" => api.authorizer.with_policy(|policy| {
+                let rules_for = |user: &UserInfo, namespace: &str| policy.rules_for(user, namespace);
+                reviews::self_subject_rules_review(&review, user, &rules_for)
+            }),
+            "tokenreviews" => token_review(api, review).await,
+            "selfsubjectreviews" => {
+                let now = views::timestamp(api.registry.env().now_seconds());
+                Ok(reviews::self_subject_review(user, &now))
+            }
+            other => {
+                Err(Status::unavailable(format!("{other} are not served by this version of setpoint yet")))
+            }
+        }
+    }
+}
+
+/// Who would the bearer of this token be? The question is repeated in the answer, the token too.
+async fn token_review(api: &Api, mut review: Value) -> Result<Value, Status> {
+    let token = review.str_at(&["spec", "token"]).unwrap_or_default().to_owned();
+    if token.is_empty() {
+        return Err(Status::bad_request("token is required for TokenReview in authentication"));
+    }
+    let asked = review.at(&["spec", "audiences"]).and_then(Value::as_list).unwrap_or_default();
+    let mut audiences: Vec<String> = asked.iter().filter_map(Value::as_str).map(str::to_owned).collect();
+    if audiences.is_empty() {
+        audiences = api.identity.service_accounts().audiences().to_vec();
+    }
+    let mut status = Map::default();
+    // As in a header: what follows the first word is no part of it, and a blank at the start leaves no word at all.
+    let header = format!("Bearer {token}");
+    let word = header.trim().split(' ').nth(1).filter(|word| !word.is_empty());
+    let Some(token) = word else {
+        // Who shows nothing is nobody, and that is an answer.
+        status.set("authenticated", true);
+        status.set("user", reviews::user_to_value(&UserInfo::anonymous()));
+        status.set("audiences", audiences.into_iter().map(Value::from).collect::<Vec<_>>());
+        review.make_map().set("status", status);
+        return Ok(review);
+    };
+    match api.identity.authenticate(&api.registry, token, &audiences).await {
+        Ok(bearer) => {
+            status.set("authenticated", true);
+            status.set("user", reviews::user_to_value(&bearer.user));
+            let audiences = bearer.audiences.into_iter().map(Value::from);
+            status.set("audiences", audiences.collect::<Vec<_>>());
+        }
+        Err(why) => status.set("error", why),
+    }
+    review.make_map().set("status", status);
+    Ok(review)
+}
