@@ -13,13 +13,37 @@ impl Registry {
     pub async fn bind(
         &self,
         request: &Request<'_>,
+        body: Value,
+        options: WriteOptions,
+    ) -> Result<Vec<String>, Status> {
+        self.bind_as(request, body, options, true).await
+    }
+
+    /// The same for the old resource `bindings`. It is no subresource, so the uid in the body means nothing to it.
+    pub async fn bind_by_body(
+        &self,
+        request: &Request<'_>,
+        body: Value,
+        options: WriteOptions,
+    ) -> Result<Vec<String>, Status> {
+        self.bind_as(request, body, options, false).await
+    }
+
+    async fn bind_as(
+        &self,
+        request: &Request<'_>,
         mut body: Value,
         options: WriteOptions,
+        names_uid: bool,
     ) -> Result<Vec<String>, Status> {
         let storage = self.storage_of(request.resource)?;
         decode::check_type(self.catalog(), "Binding", "v1", &body)?;
         let warnings = self.canonical(&mut body, "core.v1.Binding", options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
+        if !names_uid {
+            body.map_at(&["metadata"]).remove("uid");
+        }
+        self.mutate_answered(request, &mut body, options.dry_run)?;
         let named = body.str_at(&["metadata", "name"]).unwrap_or("");
         if named != request.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -33,7 +57,6 @@ impl Registry {
                 many => format!("[{}]", many.join(", ")),
             }));
         }
-        self.mutate_answered(request, &mut body, options.dry_run)?;
         self.validate_answered(request, &body, options.dry_run)?;
         Status::check_key_name(request.name)?;
 

@@ -1,10 +1,11 @@
 //! Where a pod wants to run: node and pod affinity, node selectors, topology spread.
 
 use object::{Value, validate_text};
+use std::collections::BTreeMap;
 
 use super::Options;
 use super::options::bad_values;
-use crate::check::{Errors, Path, int, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -190,17 +191,21 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     if let Some(selector) = selector {
         let expressions = items(selector, "matchExpressions");
-        for (i, expression) in expressions.iter().enumerate() {
+        let mut seen = Seen::default();
+        let places: BTreeMap<&str, usize> =
+            keys.iter().enumerate().filter_map(|(i, key)| Some((key.as_str()?, i))).collect();
+        for expression in expressions {
             let key = text(expression, "key");
-            let Some(index) = keys.iter().rposition(|k| k.as_str() == Some(key)) else { continue };
-            let before = expressions[..i].iter().any(|e| text(e, "key") == key);
+            let Some(&index) = places.get(key) else { continue };
+            let before = seen.again(key);
             if before || selector.at(&["matchLabels", key]).is_some() {
                 errors.invalid(&at.index(index), key, "exists in both matchLabelKeys and labelSelector");
             }
         }
     }
+    let mismatched: Seen<&str> = texts(term, "mismatchLabelKeys").collect();
     for (i, key) in texts(term, "matchLabelKeys").enumerate() {
-        if texts(term, "mismatchLabelKeys").any(|k| k == key) {
+        if mismatched.has(&key) {
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.invalid(&at.child("matchLabelKeys").index(i), key, detail);
         }

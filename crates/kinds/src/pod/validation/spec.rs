@@ -4,7 +4,7 @@ use object::{Value, validate_text};
 
 use super::container::{self, Scope};
 use super::{Options, affinity, containers_of, os, resources, scheduling, security, volumes};
-use crate::check::{Errors, Path, flag, int, items, member, quantity, text, texts};
+use crate::check::{Errors, Path, Seen, flag, int, items, member, quantity, text, texts};
 
 const DNS_NAMESERVERS_MAX: usize = 3;
 const DNS_SEARCHES_MAX: usize = 32;
@@ -211,11 +211,12 @@ fn check_gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.qualified(&list.index(i).child("conditionType"), text(gate, "conditionType"));
     }
     let gates = items(spec, "schedulingGates");
+    let mut seen = Seen::default();
     for (i, gate) in gates.iter().enumerate() {
         let list = at.child("schedulingGates");
         let name = text(gate, "name");
         errors.qualified(&list.index(i), name);
-        if gates[..i].iter().any(|g| text(g, "name") == name) {
+        if seen.again(name) {
             errors.duplicate(&list.index(i), name);
         }
     }
