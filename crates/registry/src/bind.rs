@@ -63,10 +63,16 @@ impl Registry {
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
         let (uid, version) = (text("uid"), text("resourceVersion"));
         let now = self.env().now_seconds() as i64;
-        let rules = ChangeRules { needs_version: false, names_uid: false, may_create: false };
+        let rules = ChangeRules {
+            needs_version: false,
+            names_uid: false,
+            may_create: false,
+            dry_run: options.dry_run,
+        };
         self.change(request, rules, options, &mut |old| {
             let meets = |member: &str| old.str_at(&["metadata", member]).unwrap_or("").to_owned();
             let key = storage.key(request.namespace, request.name);
+            let key = crate::write::told_key(&key, options.dry_run);
             for (member, label, wanted) in [("uid", "UID", &uid), ("resourceVersion", "ResourceVersion", &version)] {
                 if let Some(wanted) = wanted
                     && *wanted != meets(member)

@@ -12,7 +12,8 @@ use crate::{ListOptions, Registry, Request, WriteOptions, convert, decode};
 
 /// How often an eviction that loses to other writers starts again.
 const TRIES: usize = 20;
-const RULES: ChangeRules = ChangeRules { needs_version: false, names_uid: false, may_create: false };
+const RULES: ChangeRules =
+    ChangeRules { needs_version: false, names_uid: false, may_create: false, dry_run: false };
 
 const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";

@@ -411,7 +411,12 @@ async fn a_lost_address_is_made_again_and_a_leaked_one_goes() {
 #[tokio::test(start_paused = true)]
 async fn a_service_cidr_is_ready_and_waits_for_its_addresses_to_go() {
     let cluster = TestCluster::simulated(29).await;
-    let default = cluster.get(format!("{CIDRS}/kubernetes")).await.ok(200);
+    let state = || async { cluster.get(format!("{CIDRS}/kubernetes")).await.ok(200) };
+    let looked_at = || async {
+        state().await["status"]["conditions"][0]["message"] == "Kubernetes Service CIDR is ready"
+    };
+    until(&cluster, "the loop has looked at the default range", looked_at).await;
+    let default = state().await;
     assert_eq!(default["spec"]["cidrs"], json!(["10.96.0.0/16"]));
     assert_eq!(default["status"]["conditions"][0]["type"], "Ready");
     assert_eq!(default["status"]["conditions"][0]["status"], "True");
@@ -435,6 +440,20 @@ async fn a_service_cidr_is_ready_and_waits_for_its_addresses_to_go() {
     cluster.get(path.as_str()).await.ok(200);
     cluster.delete(format!("{SERVICES}/a")).await.ok(200);
     until(&cluster, "the range is gone", || async { cluster.get(path.as_str()).await.status == 404 }).await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_its_loop_the_default_range_is_ready_and_has_no_finalizer() {
+    let cluster = TestCluster::with(Env::simulated(2901), |config| {
+        config.cluster.without = vec!["service-cidr-controller"];
+    })
+    .await;
+    let default = cluster.get(format!("{CIDRS}/kubernetes")).await.ok(200);
+    assert_eq!(default["metadata"].get("finalizers"), None);
+    let ready = &default["status"]["conditions"][0];
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("True"), &json!("")));
+    assert_eq!(ready["message"], "Kubernetes default Service CIDR is ready");
     cluster.shutdown().await;
 }
 
