@@ -54,9 +54,11 @@ pub struct Settings {
 impl Settings {
     pub fn from_matches(matches: &ArgMatches) -> Result<Settings> {
         let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+        // A flag without a value names nothing; an empty name among others is one, and wrong.
         let list = |name: &str| -> Vec<String> {
-            let values = matches.get_many::<String>(name).into_iter().flatten();
-            values.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).collect()
+            let flags = matches.get_occurrences::<String>(name).into_iter().flatten();
+            let flags = flags.map(|values| values.map(|v| v.trim().to_owned()).collect::<Vec<String>>());
+            flags.filter(|values| *values != [""]).flatten().collect()
         };
         let data_dir = cli::data_dir_of(matches);
         let listen = text("listen");
