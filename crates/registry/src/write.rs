@@ -297,7 +297,7 @@ impl Registry {
                 format!(
                     "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
                      Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    told_key(&old.key().to_string(), rules.dry_run),
+                    told_key(old.key(), rules.dry_run),
                     old.uid()
                 ),
             ));

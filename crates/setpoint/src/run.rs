@@ -308,3 +308,23 @@ fn announce(settings: &Settings, url: &str) {
     let absolute = std::path::absolute(&settings.kubeconfig).unwrap_or_else(|_| settings.kubeconfig.clone());
     println!("Next: export KUBECONFIG={} && kubectl {next}", absolute.display());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enabled(flags: &[&str]) -> Vec<String> {
+        let words = ["setpoint", "up", "--data-dir", "/nowhere"].iter().chain(flags);
+        let matches = cli::command().try_get_matches_from(words).unwrap();
+        let (_, matches) = matches.subcommand().unwrap();
+        Settings::from_matches(matches).unwrap().admission.enable
+    }
+
+    #[test]
+    fn an_empty_name_among_plugins_is_kept_to_be_refused() {
+        assert_eq!(enabled(&["--enable-admission-plugins=,Priority"]), ["", "Priority"]);
+        let twice = ["--enable-admission-plugins=", "--enable-admission-plugins=Priority,AlwaysAdmit"];
+        assert_eq!(enabled(&twice), ["Priority", "AlwaysAdmit"]);
+        assert!(enabled(&["--enable-admission-plugins="]).is_empty());
+    }
+}

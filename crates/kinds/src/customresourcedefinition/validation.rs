@@ -369,11 +369,11 @@ fn check_stored(spec: &Value, status: &Value, errors: &mut Errors) {
     }
     let versions = items(spec, "versions");
     let mut seen = Seen::default();
-    for version in versions.iter().filter(|v| flag(v, "storage")) {
+    for version in versions {
         let name = text(version, "name");
         // Each version counts once: another of the same name finds it taken.
         let taken = seen.again(name);
-        if taken || !stored.contains(&name) {
+        if flag(version, "storage") && (taken || !stored.contains(&name)) {
             errors.invalid(&at, shown, format!("must have the storage version {name}"));
         }
     }

@@ -5,7 +5,6 @@ mod random;
 use catalog::{Catalog, Resource};
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{Map, Value};
-use std::collections::BTreeSet;
 
 use super::{ROWS, apply, apply_kind, has_defaults};
 use crate::tests::{json, text};

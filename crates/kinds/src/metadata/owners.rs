@@ -1,7 +1,8 @@
 //! Owner references: complete, at most one controller, nothing twice.
 
-use object::{FieldError, Value, quote};
 use std::collections::BTreeMap;
+
+use object::{FieldError, Value, quote};
 
 use super::{meta, shown};
 

@@ -1,7 +1,8 @@
 //! Warnings about the containers of a pod: old annotations, fractions of bytes, variables and ports named twice.
 
-use object::{Map, Value, quote};
 use std::collections::BTreeMap;
+
+use object::{Map, Value, quote};
 
 use super::Said;
 use super::pod::NO_SECCOMP;

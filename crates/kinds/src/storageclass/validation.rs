@@ -1,7 +1,8 @@
 //! The rules of storage classes: a provisioner, its parameters, and that both stay.
 
-use object::Value;
 use std::collections::BTreeMap;
+
+use object::Value;
 
 use crate::check::{Errors, Path, Seen, entries, items, member, text, texts};
 use crate::checked::Write;

@@ -1,7 +1,8 @@
 //! Where a pod wants to run: node and pod affinity, node selectors, topology spread.
 
-use object::{Value, validate_text};
 use std::collections::BTreeMap;
+
+use object::{Value, validate_text};
 
 use super::Options;
 use super::options::bad_values;

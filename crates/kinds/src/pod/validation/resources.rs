@@ -1,8 +1,9 @@
 //! Requests, limits and claims: names of resources, amounts, and how they fit together.
 
 use object::quantity::Quantity;
-use object::{Value, validate_text};
 use std::collections::BTreeMap;
+
+use object::{Value, validate_text};
 
 use super::Options;
 use crate::check::internal::internal;

@@ -1,7 +1,8 @@
 //! Volumes: a name of their own and exactly one source.
 
-use object::{Value, validate_text};
 use std::collections::BTreeMap;
+
+use object::{Value, validate_text};
 
 use super::container::check_pull_policy;
 use super::volume_sources::{self, iscsi_name_too_long};
