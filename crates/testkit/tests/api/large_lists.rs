@@ -89,6 +89,16 @@ async fn lists_of_a_pod_are_walked_once() {
             422,
         ),
         (
+            "spread",
+            pod(
+                "p",
+                none(),
+                json!({"topologySpreadConstraints": many(10_000, |i| json!({"maxSkew": 1,
+                    "topologyKey": format!("k{i}"), "whenUnsatisfiable": "ScheduleAnyway"}))}),
+            ),
+            201,
+        ),
+        (
             "gates",
             pod("p", none(), json!({"schedulingGates": many(60_000, |i| json!({"name": format!("g{i}")}))})),
             201,
@@ -146,5 +156,36 @@ async fn lists_of_other_kinds_are_walked_once() {
         println!("{path}: {code}");
         assert!(code == status || code == 413, "{path}: {code}");
     }
+    cluster.shutdown().await;
+}
+
+/// As large as the store takes them, changed in every way there is.
+#[tokio::test(start_paused = true)]
+async fn large_objects_are_changed_member_by_member() {
+    let cluster = TestCluster::simulated(3103).await;
+    let maps = "/api/v1/namespaces/default/configmaps";
+    let map = |value: &str| {
+        let data: serde_json::Map<String, Value> =
+            (0..40_000).map(|i| (format!("key-{i}"), json!(value))).collect();
+        json!({"metadata": {"name": "m"}, "data": data})
+    };
+    let path = format!("{maps}/m");
+    let strategic = "application/strategic-merge-patch+json";
+    cluster.post(maps, map("a")).await.ok(201);
+    cluster.put(&path, map("b")).await.ok(200);
+    for (media, value) in [("application/merge-patch+json", "c"), (strategic, "d")] {
+        let patched = cluster.request("PATCH", &path).typed(media, map(value).to_string()).send().await;
+        assert_eq!(patched.ok(200)["data"]["key-39999"], value);
+    }
+    let template = |value: &str| {
+        let env = many(20_000, |i| json!({"name": format!("v{i}"), "value": value}));
+        let container = json!({"name": "c", "image": "i", "env": env});
+        json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}})
+    };
+    let deployments = "/apis/apps/v1/namespaces/default/deployments";
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template("x")});
+    cluster.post(deployments, json!({"metadata": {"name": "d"}, "spec": spec})).await.ok(201);
+    let patch = json!({"spec": {"template": template("y")}}).to_string();
+    cluster.request("PATCH", format!("{deployments}/d")).typed(strategic, patch).send().await.ok(200);
     cluster.shutdown().await;
 }

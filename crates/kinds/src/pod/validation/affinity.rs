@@ -6,7 +6,7 @@ use object::{Value, validate_text};
 
 use super::Options;
 use super::options::bad_values;
-use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, all_of, int, items, member, text, texts};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -136,6 +136,9 @@ fn check_field(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 pub(super) fn check_spread(spec: &Value, list: &Path<'_>, options: &Options, errors: &mut Errors) {
     let constraints = items(spec, "topologySpreadConstraints");
+    let last: BTreeMap<(&str, &str), usize> = (constraints.iter().enumerate())
+        .map(|(i, c)| ((text(c, "topologyKey"), text(c, "whenUnsatisfiable")), i))
+        .collect();
     for (i, constraint) in constraints.iter().enumerate() {
         let at = list.index(i);
         errors.positive(&at.child("maxSkew"), int(constraint, "maxSkew").unwrap_or(0));
@@ -144,8 +147,8 @@ pub(super) fn check_spread(spec: &Value, list: &Path<'_>, options: &Options, err
             errors.required(&at.child("topologyKey"), "can not be empty");
         }
         errors.one_of(&at.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"]);
-        let same = |c: &Value| text(c, "topologyKey") == key && text(c, "whenUnsatisfiable") == action;
-        if constraints[i + 1..].iter().any(same) {
+        // One that comes again is told of where it stands first.
+        if last.get(&(key, action)).is_some_and(|last| *last > i) {
             let shown = format!("{{{key}, {action}}}");
             errors.duplicate(&at.child("{topologyKey, whenUnsatisfiable}"), shown.as_str());
         }
@@ -222,12 +225,9 @@ fn legacy_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     if selector.is_none() {
         errors.forbidden(at, "must not be specified when labelSelector is not set");
     }
-    let selected = |key: &str| {
-        selector.is_some_and(|s| {
-            s.at(&["matchLabels", key]).is_some()
-                || items(s, "matchExpressions").iter().any(|e| text(e, "key") == key)
-        })
-    };
+    let expressions = all_of(selector.map(|s| items(s, "matchExpressions")).unwrap_or_default(), "key");
+    let selected =
+        |key: &str| selector.is_some_and(|s| s.at(&["matchLabels", key]).is_some()) || expressions.has(&key);
     for (i, key) in texts(constraint, "matchLabelKeys").enumerate() {
         errors.qualified(&at.index(i), key);
         if selected(key) {
