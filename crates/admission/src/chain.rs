@@ -46,6 +46,15 @@ impl Choice {
         EXTENSIONS.into_iter().filter(|name| named(name)).collect()
     }
 
+    /// What there is to say of names that are none.
+    fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Vec<String> {
+        let flags =
+            [("enable-admission-plugins", &self.enable), ("disable-admission-plugins", &self.disable)];
+        let all = flags.into_iter().flat_map(|(flag, names)| names.iter().map(move |name| (flag, name)));
+        let unknown = all.filter(|(_, name)| !is_known(name));
+        unknown.map(|(flag, name)| format!("{flag} plugin {} is unknown", object::quote(name))).collect()
+    }
+
     /// Names that stand in both flags, each once, sorted.
     fn overlap(&self) -> Vec<&str> {
         let mut both: Vec<&str> =
@@ -59,8 +68,9 @@ impl Choice {
 /// What the flags may not say.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum BadChoice {
-    #[error("there is no admission plugin {name}; there are: {known}")]
-    Unknown { name: String, known: String },
+    /// Upstream's words for each of them.
+    #[error("{unknown}; there are: {known}")]
+    Unknown { unknown: String, known: String },
     /// Upstream's words.
     #[error("[{names}] in enable-admission-plugins and disable-admission-plugins overlapped")]
     Overlapped { names: String },
@@ -159,12 +169,10 @@ impl Chain {
         always: Vec<Box<dyn Plugin>>,
     ) -> Result<Chain, BadChoice> {
         let rows = rows(authorize);
-        for name in choice.enable.iter().chain(&choice.disable) {
-            let known = || rows.iter().map(|row| row.plugin.name()).chain(EXTENSIONS);
-            if !known().chain(NOT_BUILT).any(|known| known == name) {
-                let known: Vec<&str> = known().collect();
-                return Err(BadChoice::Unknown { name: name.clone(), known: known.join(", ") });
-            }
+        let known: Vec<&str> = rows.iter().map(|row| row.plugin.name()).chain(EXTENSIONS).collect();
+        let unknown = choice.unknown(|name| known.contains(&name) || NOT_BUILT.contains(&name));
+        if !unknown.is_empty() {
+            return Err(BadChoice::Unknown { unknown: unknown.join(", "), known: known.join(", ") });
         }
         let both = choice.overlap();
         if !both.is_empty() {
@@ -304,8 +312,10 @@ mod tests {
     fn flags_add_and_remove() {
         let names = chain(&["OwnerReferencesPermissionEnforcement"], &["Priority"]).expect("known names");
         assert!(names.contains(&"OwnerReferencesPermissionEnforcement") && !names.contains(&"Priority"));
-        let error = chain(&["Nope"], &[]).expect_err("no such plugin").to_string();
-        assert!(error.starts_with("there is no admission plugin Nope; there are: AlwaysAdmit, "), "{error}");
+        let error = chain(&["Nope", "Priority", ""], &["No"]).expect_err("no such plugins").to_string();
+        let words = "enable-admission-plugins plugin \"Nope\" is unknown, enable-admission-plugins plugin \"\" is unknown, \
+                     disable-admission-plugins plugin \"No\" is unknown; there are: AlwaysAdmit, ";
+        assert!(error.starts_with(words), "{error}");
     }
 
     #[test]

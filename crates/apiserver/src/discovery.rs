@@ -4,7 +4,7 @@ use base64::Engine as _;
 use bytes::Bytes;
 use catalog::{Catalog, Resource, Subresource, Verbs};
 use codec::json;
-use http::header::{ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::request::Parts;
 use object::{Map, Status, Value};
 
@@ -303,16 +303,19 @@ fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) 
     };
     let headers = answer.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public"));
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         headers.insert(ETAG, tag);
     }
     answer
 }
 
-fn kind_map(group: &str, version: &str, kind: &str) -> Map {
+/// As upstream of its own kinds: group and version stand there only where they are not those of the resource.
+fn kind_map(resource: &Resource, group: &str, version: &str, kind: &str) -> Map {
+    let own = resource.group == *group && resource.version == *version;
     let mut map = Map::default();
-    map.set("group", group.to_owned());
-    map.set("version", version.to_owned());
+    map.set("group", if own { "" } else { group });
+    map.set("version", if own { "" } else { version });
     map.set("kind", kind.to_owned());
     map
 }
@@ -320,7 +323,7 @@ fn kind_map(group: &str, version: &str, kind: &str) -> Map {
 fn aggregated_resource(resource: &Resource) -> Value {
     let mut map = Map::default();
     map.set("resource", resource.plural.as_str());
-    map.set("responseKind", kind_map(&resource.group, &resource.version, &resource.kind));
+    map.set("responseKind", kind_map(resource, &resource.group, &resource.version, &resource.kind));
     map.set("scope", if resource.namespaced { "Namespaced" } else { "Cluster" });
     map.set("singularResource", resource.singular.as_str());
     map.set("verbs", verbs(resource.verbs));
@@ -334,7 +337,7 @@ fn aggregated_resource(resource: &Resource) -> Value {
         let subresource = |sub: &Subresource| {
             let mut map = Map::default();
             map.set("subresource", sub.name.as_str());
-            map.set("responseKind", kind_map(&sub.group, &sub.version, &sub.kind));
+            map.set("responseKind", kind_map(resource, &sub.group, &sub.version, &sub.kind));
             map.set("verbs", verbs(sub.verbs));
             Value::Map(map)
         };

@@ -68,10 +68,17 @@ pub fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>) -> O
         _ => {
             let name = path.strip_prefix("/openapi/v3/")?;
             let index = index(api);
-            let Some(hash) = index.hashes.get(name) else { return Some(respond::page_not_found()) };
+            let Some(hash) = index.hashes.get(name) else { return Some(no_document()) };
             Some(group_answer(api, name, hash, headers, query))
         }
     }
+}
+
+/// Upstream says nothing at all of a document that it does not have.
+fn no_document() -> Answer {
+    let mut answer = respond::answer(404, TEXT, Body::empty());
+    answer.headers_mut().remove(CONTENT_TYPE);
+    answer
 }
 
 fn index(api: &Api) -> Arc<Index> {

@@ -19,6 +19,8 @@ const ADDRESSES: Plural = ("networking.k8s.io", "ipaddresses");
 const DEFAULT: &str = "kubernetes";
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 const READY: &str = "Kubernetes Service CIDR is ready";
+/// What the server itself says of its own, as long as the loop has not looked at it.
+const DEFAULT_READY: &str = "Kubernetes default Service CIDR is ready";
 const BLOCKED: &str =
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
 /// Other servers may not have seen the deletion yet and still take addresses from the range.
@@ -65,7 +67,6 @@ pub(crate) async fn ensure_default(own: &Own<'_>) -> Result<(), Status> {
         let mut new = Value::map();
         let metadata = new.map_at(&["metadata"]);
         metadata.set("name", DEFAULT);
-        metadata.set("finalizers", vec![Value::from(FINALIZER)]);
         new.map_at(&["spec"]).set("cidrs", as_value());
         match own.create(SERVICE_CIDRS, "", typed(new, "networking.k8s.io/v1", "ServiceCIDR")).await {
             Err(status) if !lost_a_race(&status) => return Err(status),
@@ -75,7 +76,7 @@ pub(crate) async fn ensure_default(own: &Own<'_>) -> Result<(), Status> {
     let Some(mut existing) = own.get(SERVICE_CIDRS, "", DEFAULT) else { return Ok(()) };
     let has: Vec<&str> = texts(&existing, &["spec", "cidrs"]);
     let written = if has == wanted {
-        sync(own, &existing, &[]).await.map(|_| ())
+        say_ready(own, existing).await
     } else if wanted.len() == 2 && has == wanted[..1] {
         existing.map_at(&["spec"]).set("cidrs", as_value());
         own.update(SERVICE_CIDRS, existing).await
@@ -91,6 +92,18 @@ pub(crate) async fn ensure_default(own: &Own<'_>) -> Result<(), Status> {
         Err(status) if lost_a_race(&status) => Ok(()),
         other => other,
     }
+}
+
+/// Judges the default range if nobody did before. The finalizer is the loop's to set.
+async fn say_ready(own: &Own<'_>, cidr: Value) -> Result<(), Status> {
+    let judged = list(&cidr, &["status", "conditions"])
+        .iter()
+        .any(|c| c.str_at(&["type"]) == Some("Ready") && c.str_at(&["status"]) != Some("Unknown"));
+    if judged || cidr.at(&["metadata", "deletionTimestamp"]).is_some() {
+        return Ok(());
+    }
+    let now = own.api().registry().env().now_seconds() as i64;
+    set_ready(own, cidr, "True", "", DEFAULT_READY, now).await
 }
 
 /// Brings one ServiceCIDR in step; false when only time is missing.

@@ -237,7 +237,7 @@ impl Call<'_> {
         let pods = catalog.find("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
         let name = value.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
         let request = Request { resource: pods, subresource: Some("binding"), name: &name, ..self.request };
-        let warnings = self.api.registry.bind(&request, value, options).await?;
+        let warnings = self.api.registry.bind_by_body(&request, value, options).await?;
         Ok(self.carried_out(wanted, &warnings))
     }
 

@@ -6,7 +6,7 @@ use object::{Value, validate_text};
 
 use crate::admissionrule::{FAILURE, REINVOCATION, check_conditions, check_match_resources, check_mutable};
 use crate::check::internal::{Field, Go, TEXT};
-use crate::check::{Errors, Path, Raw, items, member, text, texts};
+use crate::check::{Errors, Path, Raw, Seen, items, member, text, texts};
 use crate::checked::{Checked, Write};
 use crate::rules::{Finalizers, Generation, Rules, StatusMeta};
 use crate::same;
@@ -173,6 +173,7 @@ fn check_audit(spec: &Value, policy: &str, errors: &mut Errors) {
         let detail = format!("must not have more than {AUDIT_MAX} auditAnnotations");
         errors.invalid(&list, Raw(&shown), detail);
     }
+    let mut seen = Seen::default();
     for (i, annotation) in annotations.iter().enumerate() {
         let at = list.index(i);
         let key = text(annotation, "key");
@@ -188,7 +189,7 @@ fn check_audit(spec: &Value, policy: &str, errors: &mut Errors) {
             }
             _ => {}
         }
-        if annotations[..i].iter().any(|before| text(before, "key") == key) {
+        if seen.again(key) {
             errors.duplicate(&at.child("key"), key);
         }
     }
@@ -219,9 +220,10 @@ fn check_validating_binding(write: &Write<'_>, errors: &mut Errors) {
     check_binding(write, errors);
     let (spec, at) = (write.spec(), SPEC.child("validationActions"));
     let actions: Vec<&str> = texts(spec, "validationActions").collect();
+    let mut seen = Seen::default();
     for (i, action) in actions.iter().enumerate() {
         errors.one_of(&at.index(i), action, &["Audit", "Deny", "Warn"]);
-        if actions[..i].contains(action) {
+        if seen.again(action) {
             errors.duplicate(&at.index(i), *action);
         }
     }

@@ -2,7 +2,7 @@
 
 use object::{Value, validate_text};
 
-use crate::check::{Errors, Path, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, items, member, text, texts};
 
 pub(crate) const FAILURE: [&str; 2] = ["Fail", "Ignore"];
 pub(crate) const MATCH: [&str; 2] = ["Equivalent", "Exact"];
@@ -99,10 +99,11 @@ pub(crate) fn check_match_resources(matched: &Value, at: &Path<'_>, errors: &mut
         for (i, rule) in items(matched, name).iter().enumerate() {
             let at = list.index(i);
             let names: Vec<&str> = texts(rule, "resourceNames").collect();
+            let mut seen = Seen::default();
             for (j, name) in names.iter().enumerate() {
                 let at = at.child("resourceNames");
                 errors.each(&at.index(j), name, validate_text::path_segment_name(name));
-                if names[..j].contains(name) {
+                if seen.again(name) {
                     errors.duplicate(&at.index(j), *name);
                 }
             }
@@ -128,6 +129,7 @@ pub(crate) fn check_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     if conditions.len() > CONDITIONS_MAX {
         errors.too_many(&list, conditions.len(), CONDITIONS_MAX);
     }
+    let mut seen = Seen::default();
     for (i, condition) in conditions.iter().enumerate() {
         let at = list.index(i);
         if text(condition, "expression").trim().is_empty() {
@@ -138,7 +140,7 @@ pub(crate) fn check_conditions(of: &Value, at: &Path<'_>, errors: &mut Errors) {
             "" => errors.required(&at.child("name"), ""),
             _ => errors.qualified(&at.child("name"), name),
         }
-        if !name.is_empty() && conditions[..i].iter().any(|c| text(c, "name") == name) {
+        if !name.is_empty() && seen.again(name) {
             errors.duplicate(&at.child("name"), name);
         }
     }

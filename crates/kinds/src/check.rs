@@ -8,6 +8,7 @@ pub(crate) mod internal;
 pub(crate) mod text;
 mod webhook;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use object::quantity::{Format, Quantity};
@@ -96,19 +97,19 @@ impl Shown for Raw<'_> {
 }
 
 /// See [`Errors::add`].
-const MAX_PATH_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BYTES: usize = 16 * 1024 * 1024;
 
 /// All broken rules so far, in the order they were found.
 #[derive(Default)]
 pub struct Errors {
     pub(crate) list: Vec<FieldError>,
-    /// Of the paths of those that were added one by one.
-    path_bytes: usize,
+    /// Of the texts of those that were added one by one.
+    bytes: usize,
 }
 
 impl Errors {
     pub(crate) fn new(list: Vec<FieldError>) -> Errors {
-        Errors { list, path_bytes: 0 }
+        Errors { list, bytes: 0 }
     }
     pub(crate) fn len(&self) -> usize {
         self.list.len()
@@ -205,19 +206,54 @@ impl Errors {
         }
     }
 
-    /// A path has thousands of steps in schemas that go deep, and there may be many thousands of errors below: after some
-    /// megabytes of paths no more are told.
+    /// A path has thousands of steps in schemas that go deep, a detail may list all names there are, and there may be many
+    /// thousands of errors: after some megabytes no more are told.
     fn add(&mut self, error: impl FnOnce() -> FieldError) {
-        if self.path_bytes <= MAX_PATH_BYTES {
+        if !self.is_full() {
             let error = error();
-            self.path_bytes += error.field.len();
+            self.bytes += error.field.len() + error.bad_value.len() + error.detail.len();
             self.list.push(error);
         }
+    }
+    /// Nothing that is found from now on is told.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes > MAX_BYTES
     }
 
     fn push(&mut self, kind: FieldErrorKind, at: &Path<'_>, bad_value: String, detail: String) {
         self.add(|| FieldError { kind, field: at.to_string(), bad_value, detail });
     }
+}
+
+/// What a walk over a list met so far. A client may send a list of a hundred thousand: looking back one by one would take
+/// minutes.
+pub(crate) struct Seen<K>(BTreeSet<K>);
+
+impl<K> Default for Seen<K> {
+    fn default() -> Seen<K> {
+        Seen(BTreeSet::new())
+    }
+}
+
+impl<K: Ord> Seen<K> {
+    /// Whether it was met before; from now on it was.
+    pub(crate) fn again(&mut self, key: K) -> bool {
+        !self.0.insert(key)
+    }
+    pub(crate) fn has(&self, key: &K) -> bool {
+        self.0.contains(key)
+    }
+}
+
+impl<K: Ord> FromIterator<K> for Seen<K> {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Seen<K> {
+        Seen(keys.into_iter().collect())
+    }
+}
+
+/// The texts of a member of all entries, to look one up.
+pub(crate) fn all_of<'v>(list: &'v [Value], name: &str) -> Seen<&'v str> {
+    list.iter().map(|entry| text(entry, name)).collect()
 }
 
 /// The entry of a map whose name is made of these two, which nobody need put together to look for it.

@@ -2,7 +2,7 @@
 
 use object::Value;
 
-use crate::check::{Errors, Path, int, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
 use crate::checked::{Checked, Write};
 use crate::rules::{Generation, Rules};
 use crate::workload::SPEC;
@@ -57,10 +57,11 @@ fn check_spec(spec: &Value, errors: &mut Errors) {
 
 /// One token an audience, valid for a while but not for ever.
 fn check_tokens(requests: &[Value], list: &Path<'_>, errors: &mut Errors) {
+    let mut seen = Seen::default();
     for (i, request) in requests.iter().enumerate() {
         let at = list.index(i);
         let audience = text(request, "audience");
-        if requests[..i].iter().any(|before| text(before, "audience") == audience) {
+        if seen.again(audience) {
             errors.duplicate(&at.child("audience"), audience);
             continue;
         }

@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
-use crate::check::{Errors, IMMUTABLE, Path, Raw, int, items, member, text, texts};
+use crate::check::{Errors, IMMUTABLE, Path, Raw, Seen, int, items, member, text, texts};
 use crate::checked::{Checked, Write};
 use crate::equal::same_but;
 use crate::pod::validation::csi_driver_name;
@@ -25,8 +25,9 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     let list = SPEC.child("drivers");
     let drivers = items(write.spec(), "drivers");
+    let mut seen = Seen::default();
     for (i, driver) in drivers.iter().enumerate() {
-        check_driver(driver, &drivers[..i], &list.index(i), errors);
+        check_driver(driver, seen.again(text(driver, "name")), &list.index(i), errors);
     }
     for old in write.old_spec().map(|old| items(old, "drivers")).unwrap_or_default() {
         for new in drivers.iter().filter(|new| text(new, "name") == text(old, "name")) {
@@ -37,7 +38,7 @@ fn check(write: &Write<'_>, errors: &mut Errors) {
     }
 }
 
-fn check_driver(driver: &Value, before: &[Value], at: &Path<'_>, errors: &mut Errors) {
+fn check_driver(driver: &Value, again: bool, at: &Path<'_>, errors: &mut Errors) {
     let (name, id) = (text(driver, "name"), text(driver, "nodeID"));
     csi_driver_name(name, &at.child("name"), errors);
     if id.is_empty() {
@@ -49,15 +50,16 @@ fn check_driver(driver: &Value, before: &[Value], at: &Path<'_>, errors: &mut Er
     if let Some(allocatable) = member(driver, "allocatable").filter(|a| int(a, "count").is_some()) {
         errors.nonnegative(&at.child("allocatable"), allocatable, "count");
     }
-    if before.iter().any(|b| text(b, "name") == name) {
+    if again {
         errors.duplicate(&at.child("name"), name);
     }
     let keys: Vec<&str> = texts(driver, "topologyKeys").collect();
-    for (i, key) in keys.iter().enumerate() {
+    let mut seen = Seen::default();
+    for key in &keys {
         if key.is_empty() {
             errors.required(at, "");
         }
-        if keys[..i].contains(key) {
+        if seen.again(key) {
             errors.duplicate(at, *key);
         }
         errors.qualified(at, key);

@@ -4,7 +4,7 @@
 
 use object::{Value, validate_text};
 
-use crate::check::{Errors, Path, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, items, member, text, texts};
 use crate::pod::validation::csi_driver_name;
 
 pub(crate) const REQUESTS_MAX: usize = 32;
@@ -47,8 +47,9 @@ pub(crate) fn set(
         return;
     }
     let keys: Vec<String> = list.iter().map(key).collect();
+    let mut seen = Seen::default();
     for (i, own) in keys.iter().enumerate() {
-        if keys[..i].contains(own) {
+        if seen.again(own) {
             errors.duplicate(&at.index(i), crate::check::Raw(own));
         }
     }
@@ -207,9 +208,10 @@ pub(crate) fn binding(of: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     let [ready, failed]: [Vec<&str>; 2] = names.map(|name| texts(of, name).collect());
     for (list, name) in [(&ready, names[0]), (&failed, names[1])] {
+        let mut seen = Seen::default();
         for (i, condition) in list.iter().enumerate() {
             let at = at.child(name);
-            if list[..i].contains(condition) {
+            if seen.again(condition) {
                 errors.duplicate(&at.index(i), *condition);
             }
             if name == names[1] && ready.contains(condition) {

@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
-use crate::check::{Errors, Path, Raw, flag, int, items, member, text, texts};
+use crate::check::{Errors, Path, Raw, Seen, flag, int, items, member, text, texts};
 use crate::checked::{Checked, Write};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
@@ -77,10 +77,11 @@ pub(crate) fn is(spec: &Value, fixed: &str) -> bool {
 pub(crate) fn check_conditions(status: &Value, errors: &mut Errors) {
     let list = STATUS.child("conditions");
     let conditions = items(status, "conditions");
+    let mut seen = Seen::default();
     for (i, condition) in conditions.iter().enumerate() {
         let at = list.index(i);
         let kind = text(condition, "type");
-        if conditions[..i].iter().any(|before| text(before, "type") == kind) {
+        if seen.again(kind) {
             errors.duplicate(&at.child("type"), kind);
         }
         errors.need(&at, condition, "type");

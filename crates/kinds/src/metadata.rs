@@ -10,6 +10,7 @@ mod owners;
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use catalog::Storage;
 use object::{FieldError, Value, deep, quote, validate_text};
@@ -60,7 +61,7 @@ pub(crate) fn check_update(rules: &Rules, new: &Value, old: &Value) -> Vec<Field
 pub(crate) fn check_machinery_update(new: &Value, old: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if meta(old, "deletionTimestamp").is_some() {
-        let before = strings(old, "finalizers");
+        let before: BTreeSet<&str> = strings(old, "finalizers").into_iter().collect();
         let mut added: Vec<&str> =
             strings(new, "finalizers").into_iter().filter(|f| !before.contains(f)).collect();
         added.sort_unstable();
@@ -103,7 +104,8 @@ pub(crate) fn check_machinery_update(new: &Value, old: &Value) -> Vec<FieldError
 /// Those that stood there before are not judged again.
 pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
-    let before = old.map(|old| strings(old, "finalizers")).unwrap_or_default();
+    let before: BTreeSet<&str> =
+        old.map(|old| strings(old, "finalizers")).unwrap_or_default().into_iter().collect();
     let mut added = strings(new, "finalizers");
     added.retain(|f| !before.contains(f));
     added.sort_unstable();

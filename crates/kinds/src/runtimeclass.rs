@@ -4,7 +4,7 @@ use object::Value;
 
 use crate::check::internal::internal;
 use crate::check::internal::pod::TOLERATION;
-use crate::check::{Errors, Path, Raw, items, member, text};
+use crate::check::{Errors, Path, Raw, Seen, items, member, text};
 use crate::checked::{Checked, Write};
 use crate::pod::validation::{Options, overhead, tolerations};
 use crate::rules::{Finalizers, Rules};
@@ -36,8 +36,9 @@ fn check_scheduling(scheduling: &Value, errors: &mut Errors) {
     let all = items(scheduling, "tolerations");
     tolerations(all, &at, false, errors);
     let key = |t: &Value| ["key", "operator", "value", "effect"].map(|name| text(t, name).to_owned());
+    let mut seen = Seen::default();
     for (i, one) in all.iter().enumerate() {
-        if all[..i].iter().any(|before| key(before) == key(one)) {
+        if seen.again(key(one)) {
             errors.duplicate(&at.index(i), Raw(&internal(Some(one), TOLERATION)));
         }
     }

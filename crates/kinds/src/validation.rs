@@ -6,6 +6,7 @@ mod tests;
 use catalog::Storage;
 use object::{FieldError, Status, Value};
 
+use crate::check::Seen;
 use crate::kind::{Context, Kind};
 use crate::metadata;
 
@@ -36,12 +37,10 @@ pub fn validate_update(
 
 /// The refusal. Its message names an error once, its causes as often as it was found, as upstream's do.
 pub fn invalid(storage: &Storage, name: &str, errors: Vec<FieldError>) -> Status {
-    let mut distinct: Vec<FieldError> = Vec::with_capacity(errors.len());
-    for error in &errors {
-        if !distinct.contains(error) {
-            distinct.push(error.clone());
-        }
-    }
+    let mut seen = Seen::default();
+    let mut first =
+        |e: &&FieldError| !seen.again((e.kind as u8, e.field.clone(), e.bad_value.clone(), e.detail.clone()));
+    let distinct: Vec<FieldError> = errors.iter().filter(|error| first(error)).cloned().collect();
     let message = Status::invalid(&storage.group, &storage.kind, name, distinct).message;
     Status { message, ..Status::invalid(&storage.group, &storage.kind, name, errors) }
 }

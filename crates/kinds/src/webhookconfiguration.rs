@@ -3,7 +3,7 @@
 use object::{Value, validate_text};
 
 use crate::admissionrule::{FAILURE, MATCH, REINVOCATION, check_conditions, check_rule};
-use crate::check::{Errors, Path, int, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
 use crate::checked::{Checked, Write};
 use crate::rules::{Finalizers, Generation, Rules};
 use crate::same;
@@ -49,12 +49,13 @@ impl Lenience {
             !items(hook, "admissionReviewVersions").is_empty()
                 && !texts(hook, "admissionReviewVersions").any(|v| REVIEWS.contains(&v))
         };
+        let mut seen = Seen::default();
         let names: Vec<&str> = old.iter().map(|hook| text(hook, "name")).collect();
         Lenience {
             conditions: all_same(),
             effects: old.iter().any(|hook| !HARMLESS.contains(&text(hook, "sideEffects"))),
             reviews: old.iter().any(unread),
-            names: names.iter().enumerate().any(|(i, name)| names[..i].contains(name)),
+            names: names.iter().any(|name| seen.again(*name)),
             selectors: old.iter().any(has_bad_selector),
         }
     }
@@ -80,12 +81,13 @@ fn check(write: &Write<'_>, mutating: bool, errors: &mut Errors) {
     write.check_whole_metadata(errors);
     let hooks = items(write.new, "webhooks");
     let lenience = Lenience::of(hooks, write.old.map(|old| items(old, "webhooks")));
+    let mut seen = Seen::default();
     for (i, hook) in hooks.iter().enumerate() {
         let at = WEBHOOKS.index(i);
         check_hook(hook, mutating, &lenience, &at, errors);
         check_reviews(hook, lenience.reviews, &at.child("admissionReviewVersions"), errors);
         let name = text(hook, "name");
-        let twice = !name.is_empty() && hooks[..i].iter().any(|before| text(before, "name") == name);
+        let twice = !name.is_empty() && seen.again(name);
         if twice && !lenience.names {
             errors.duplicate(&at.child("name"), name);
         }
@@ -145,8 +147,9 @@ fn check_reviews(hook: &Value, lenient: bool, at: &Path<'_>, errors: &mut Errors
     if versions.is_empty() {
         return errors.required(at, &format!("must specify one of {}", REVIEWS.join(", ")));
     }
+    let mut seen = Seen::default();
     for (i, version) in versions.iter().enumerate() {
-        if versions[..i].contains(version) {
+        if seen.again(version) {
             errors.invalid(&at.index(i), *version, "duplicate version");
             continue;
         }

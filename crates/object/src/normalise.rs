@@ -23,7 +23,7 @@ mod tests;
 
 pub use error::TypeError;
 pub use memo::FieldMemo;
-pub use restore::restore_error;
+pub use restore::{restore_error, restore_numbers};
 pub use scalar::format_float;
 pub use strict::Strict;
 

@@ -7,7 +7,7 @@ use catalog::{Catalog, Resource, Subresource, Verbs};
 
 use crate::names;
 use crate::schemas::{Special, Target};
-pub(crate) use operation::{Answer, Body, Method, Operation, Produces, phrase};
+pub(crate) use operation::{Answer, Body, Method, Operation, Produces, in_order, phrase};
 use parameters::{DELETE, LIST, NAME, NAMESPACE, PATCH, PATH, PRETTY, WATCH, WRITE, of_options};
 pub(crate) use parameters::{Param, Place};
 
@@ -214,6 +214,8 @@ impl Draft<'_> {
             op.parameters = DELETE.to_vec();
             op.body = Some(Body::Options(self.options()));
             let returned = self.r.storage.is_some_and(|id| self.catalog.storage(id).returns_deleted);
+            // Upstream's document does not know that a kind with finalizers of its own answers with the object.
+            let returned = returned && !self.r.subresources.iter().any(|sub| sub.name == "finalize");
             let answer = if returned { Answer::Is(own) } else { target(self.catalog, "meta.v1.Status") };
             op.answers = vec![(200, answer), (202, answer)];
             ops.push((Method::Delete, op));

@@ -282,3 +282,34 @@ fn protobuf_of_v3_says_what_json_says_of_a_field() {
     let protocol = find(&named(&find(&port, 31), "protocol"), 1);
     assert_eq!(find(&find(&protocol, 33), 3), b"TCP");
 }
+
+#[test]
+fn media_types_stand_in_the_order_upstream_offers_them() {
+    let c = Catalog::builtin();
+    let doc = parse(&crate::v2(&c));
+    let types = |path: &str, method: &str, list: &str| {
+        let all = doc.get("paths").get(path).get(method).get(list);
+        all.list().iter().map(|ty| ty.text().to_owned()).collect::<Vec<_>>()
+    };
+    let objects = ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"];
+    assert_eq!(types("/api/v1/namespaces/{name}", "get", "produces"), objects);
+    assert_eq!(types("/api/", "get", "consumes"), objects);
+    assert_eq!(types("/api/v1/pods", "get", "produces")[..3], objects);
+    assert_eq!(types("/api/v1/namespaces/{name}", "patch", "consumes")[3], "application/apply-patch+yaml");
+    // In v3 they name members, which are sorted.
+    let doc = parse(&crate::v3_group(&c, "api/v1").unwrap());
+    let get = doc.get("paths").get("/api/v1/namespaces/{name}").get("get");
+    let content = get.get("responses").get("200").get("content");
+    let names: Vec<&str> = content.members().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"]);
+}
+
+#[test]
+fn a_document_that_needs_no_definitions_has_none() {
+    let c = Catalog::builtin();
+    for path in [".well-known/openid-configuration", "openid/v1/jwks"] {
+        let doc = parse(&crate::v3_group(&c, path).unwrap());
+        let parts: Vec<&str> = doc.get("components").members().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(parts, ["securitySchemes"], "{path}");
+    }
+}

@@ -1,5 +1,7 @@
 //! The Swagger 2.0 document as JSON.
 
+use std::collections::BTreeSet;
+
 use catalog::Catalog;
 
 use crate::document::{self, Version, Writer};
@@ -15,14 +17,56 @@ pub(crate) struct Parts {
     pub shared: Vec<Param>,
 }
 
+/// Versions of groups that upstream does not serve but has types of: options that go with requests are kinds of them too.
+const KNOWN: [(&str, &str); 38] = [
+    ("admission.k8s.io", "v1"),
+    ("admission.k8s.io", "v1beta1"),
+    ("admissionregistration.k8s.io", "v1alpha1"),
+    ("admissionregistration.k8s.io", "v1beta1"),
+    ("apiextensions.k8s.io", "v1beta1"),
+    ("apiregistration.k8s.io", "v1beta1"),
+    ("apps", "v1beta1"),
+    ("apps", "v1beta2"),
+    ("authentication.k8s.io", "v1alpha1"),
+    ("authentication.k8s.io", "v1beta1"),
+    ("authorization.k8s.io", "v1beta1"),
+    ("batch", "v1beta1"),
+    ("certificates.k8s.io", "v1alpha1"),
+    ("certificates.k8s.io", "v1beta1"),
+    ("coordination.k8s.io", "v1alpha2"),
+    ("coordination.k8s.io", "v1beta1"),
+    ("discovery.k8s.io", "v1beta1"),
+    ("events.k8s.io", "v1beta1"),
+    ("extensions", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta1"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta2"),
+    ("flowcontrol.apiserver.k8s.io", "v1beta3"),
+    ("imagepolicy.k8s.io", "v1alpha1"),
+    ("internal.apiserver.k8s.io", "v1alpha1"),
+    ("networking.k8s.io", "v1beta1"),
+    ("node.k8s.io", "v1alpha1"),
+    ("node.k8s.io", "v1beta1"),
+    ("policy", "v1beta1"),
+    ("rbac.authorization.k8s.io", "v1alpha1"),
+    ("rbac.authorization.k8s.io", "v1beta1"),
+    ("resource.k8s.io", "v1alpha3"),
+    ("resource.k8s.io", "v1beta1"),
+    ("resource.k8s.io", "v1beta2"),
+    ("scheduling.k8s.io", "v1alpha2"),
+    ("scheduling.k8s.io", "v1beta1"),
+    ("storage.k8s.io", "v1alpha1"),
+    ("storage.k8s.io", "v1beta1"),
+    ("storagemigration.k8s.io", "v1beta1"),
+];
+
 pub(crate) fn parts(catalog: &Catalog) -> Parts {
     let items = paths::all(catalog);
     let operations = || items.iter().flat_map(|i| &i.operations);
-    let groups: Vec<(String, String)> = catalog
-        .groups()
-        .iter()
-        .flat_map(|g| g.versions.iter().map(move |v| (g.name.to_string(), v.to_string())))
-        .collect();
+    let served = catalog.groups().iter();
+    let served = served.flat_map(|g| g.versions.iter().map(move |v| (g.name.to_string(), v.to_string())));
+    let known = KNOWN.iter().map(|(group, version)| ((*group).to_owned(), (*version).to_owned()));
+    let groups: BTreeSet<(String, String)> = served.chain(known).collect();
+    let groups: Vec<(String, String)> = groups.into_iter().collect();
     let definitions = schemas::reachable(catalog, &items, &groups);
     let mut shared: Vec<Param> = Vec::new();
     let lists = items.iter().map(|i| &i.parameters).chain(operations().map(|(_, op)| &op.parameters));

@@ -7,7 +7,7 @@ use catalog::Catalog;
 use crate::document::{self, Version, Writer};
 use crate::json::Json;
 use crate::names;
-use crate::paths::{self, Answer, Body, Operation, Param, PathItem, phrase};
+use crate::paths::{self, Answer, Body, Operation, Param, PathItem, in_order, phrase};
 use crate::schemas::{self, Node};
 
 /// What the documents are of: `api/v1`, `apis/apps`, `apis/apps/v1`, in alphabetical order.
@@ -62,7 +62,9 @@ pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
     let mut w = Json::new();
     w.object(|w| {
         w.key("components").object(|w| {
-            writer.definitions(w.key("schemas"), &definitions);
+            if !definitions.is_empty() {
+                writer.definitions(w.key("schemas"), &definitions);
+            }
             document::security(w.key("securitySchemes"));
         });
         document::info(w);
@@ -100,7 +102,7 @@ fn operation(w: &mut Json, writer: &Writer<'_>, op: &Operation) {
             for (code, answer) in &op.answers {
                 w.key(&code.to_string()).object(|w| {
                     w.key("content").object(|w| {
-                        for ty in op.produces.types() {
+                        for ty in in_order(op.produces.types()) {
                             w.key(ty).object(|w| content(w, writer, *answer));
                         }
                     });
@@ -116,7 +118,7 @@ fn operation(w: &mut Json, writer: &Writer<'_>, op: &Operation) {
 
 fn request_body(w: &mut Json, writer: &Writer<'_>, body: Body) {
     w.key("content").object(|w| {
-        for ty in body.consumes() {
+        for ty in in_order(body.consumes()) {
             w.key(ty).object(|w| w.key("schema").object(|w| writer.reference(w, body.target())));
         }
     });

@@ -6,7 +6,7 @@ use catalog::Catalog;
 
 use crate::document::{Version, reference};
 use crate::json::quoted;
-use crate::paths::{Answer, Body, Method, Operation, Param, PathItem, Place, phrase};
+use crate::paths::{Answer, Body, Method, Operation, Param, PathItem, Place, in_order, phrase};
 use crate::schemas::{Kind, Node, Target};
 use crate::v3;
 use crate::wire::message::Message;
@@ -27,7 +27,9 @@ pub(crate) fn document(catalog: &Catalog, path: &str) -> Option<Vec<u8>> {
         }
     });
     m.message(5, |components| {
-        components.message(1, |all| schemas(all, &parts.definitions, |m, node| writer.schema(m, node)));
+        if !parts.definitions.is_empty() {
+            components.message(1, |all| schemas(all, &parts.definitions, |m, node| writer.schema(m, node)));
+        }
         components.message(7, |all| {
             named(all, 1, "BearerToken", |value| {
                 value.message(1, |scheme| {
@@ -123,7 +125,7 @@ impl Writer<'_> {
                     one.message(1, |response| {
                         response.string(1, phrase(*code));
                         response.message(3, |content| {
-                            for ty in op.produces.types() {
+                            for ty in in_order(op.produces.types()) {
                                 named(content, 1, ty, |media| media.message(1, |s| self.answer(s, *answer)));
                             }
                         });
@@ -138,7 +140,7 @@ impl Writer<'_> {
     /// `RequestBody`.
     fn body(&self, m: &mut Message, body: Body) {
         m.message(2, |content| {
-            for ty in body.consumes() {
+            for ty in in_order(body.consumes()) {
                 named(content, 1, ty, |media| media.message(1, |s| self.reference(s, body.target())));
             }
         });

@@ -13,13 +13,37 @@ impl Registry {
     pub async fn bind(
         &self,
         request: &Request<'_>,
+        body: Value,
+        options: WriteOptions,
+    ) -> Result<Vec<String>, Status> {
+        self.bind_as(request, body, options, true).await
+    }
+
+    /// The same for the old resource `bindings`. It is no subresource, so the uid in the body means nothing to it.
+    pub async fn bind_by_body(
+        &self,
+        request: &Request<'_>,
+        body: Value,
+        options: WriteOptions,
+    ) -> Result<Vec<String>, Status> {
+        self.bind_as(request, body, options, false).await
+    }
+
+    async fn bind_as(
+        &self,
+        request: &Request<'_>,
         mut body: Value,
         options: WriteOptions,
+        names_uid: bool,
     ) -> Result<Vec<String>, Status> {
         let storage = self.storage_of(request.resource)?;
         decode::check_type(self.catalog(), "Binding", "v1", &body)?;
         let warnings = self.canonical(&mut body, "core.v1.Binding", options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
+        if !names_uid {
+            body.map_at(&["metadata"]).remove("uid");
+        }
+        self.mutate_answered(request, &mut body, options.dry_run)?;
         let named = body.str_at(&["metadata", "name"]).unwrap_or("");
         if named != request.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -33,17 +57,22 @@ impl Registry {
                 many => format!("[{}]", many.join(", ")),
             }));
         }
-        self.mutate_answered(request, &mut body, options.dry_run)?;
         self.validate_answered(request, &body, options.dry_run)?;
         Status::check_key_name(request.name)?;
 
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
         let (uid, version) = (text("uid"), text("resourceVersion"));
         let now = self.env().now_seconds() as i64;
-        let rules = ChangeRules { needs_version: false, names_uid: false, may_create: false };
+        let rules = ChangeRules {
+            needs_version: false,
+            names_uid: false,
+            may_create: false,
+            dry_run: options.dry_run,
+        };
         self.change(request, rules, options, &mut |old| {
             let meets = |member: &str| old.str_at(&["metadata", member]).unwrap_or("").to_owned();
             let key = storage.key(request.namespace, request.name);
+            let key = crate::write::told_key(&key, options.dry_run);
             for (member, label, wanted) in [("uid", "UID", &uid), ("resourceVersion", "ResourceVersion", &version)] {
                 if let Some(wanted) = wanted
                     && *wanted != meets(member)

@@ -12,7 +12,8 @@ use crate::{ListOptions, Registry, Request, WriteOptions, convert, decode};
 
 /// How often an eviction that loses to other writers starts again.
 const TRIES: usize = 20;
-const RULES: ChangeRules = ChangeRules { needs_version: false, names_uid: false, may_create: false };
+const RULES: ChangeRules =
+    ChangeRules { needs_version: false, names_uid: false, may_create: false, dry_run: false };
 
 const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
@@ -33,10 +34,11 @@ impl Registry {
         decode::check_type(self.catalog(), "Eviction", "policy/v1", &body)?;
         let warnings = self.canonical(&mut body, "policy.v1.Eviction", options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
+        // Whom admission does not let evict is not told what is wrong with the body.
+        self.mutate_answered(request, &mut body, options.dry_run)?;
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        self.mutate_answered(request, &mut body, options.dry_run)?;
         let wanted = self.delete_options(request, &body, options)?;
         self.validate_answered(request, &body, options.dry_run)?;
 
@@ -47,7 +49,7 @@ impl Registry {
             let (version, pod) = (pod.revision().to_string(), convert::tree(self.catalog(), storage, &pod));
             let named_version = wanted.preconditions.resource_version.is_some();
             let mut exact = wanted.clone();
-            exact.preconditions.resource_version.get_or_insert(version);
+            exact.preconditions.resource_version.get_or_insert_with(|| version.clone());
             if eviction::needs_no_budget(&pod) {
                 // A pod that may still become healthy must be the one that was looked at.
                 let options = if eviction::is_over(&pod) { &wanted } else { &exact };
@@ -65,6 +67,8 @@ impl Registry {
             }
             let name = budget.str_at(&["metadata", "name"]).unwrap_or("");
             if eviction::may_go_unhealthy(&pod, budget) {
+                // As upstream: the version that was found unhealthy takes the place of the one the client named.
+                exact.preconditions.resource_version = Some(version);
                 return match self.mark_and_delete(request, &exact).await {
                     Err(status) if status.code == 409 && !named_version => {
                         Err(eviction::still_processed(name))

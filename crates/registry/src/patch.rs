@@ -2,7 +2,7 @@
 
 use catalog::{Schema, Storage, TypeId};
 use codec::json;
-use object::normalise::{Strict, normalise_decoded, restore_error};
+use object::normalise::{Strict, normalise_decoded, restore_error, restore_numbers};
 use object::patch::{self, json::JsonPatch};
 use object::{FieldError, Status, Value, quote};
 
@@ -60,7 +60,12 @@ impl Registry {
         options: WriteOptions,
     ) -> Result<Written, Status> {
         let duplicates = patch.without_duplicates();
-        let rules = ChangeRules { needs_version: true, names_uid: false, may_create: false };
+        let rules = ChangeRules {
+            needs_version: true,
+            names_uid: false,
+            may_create: false,
+            dry_run: options.dry_run,
+        };
         let resource = request.resource;
         let api_version = resource.api_version();
         let of = PatchedType {
@@ -157,6 +162,9 @@ impl Registry {
         }
         let mut strict =
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
+        if matches!(patch, Patch::Strategic(_)) {
+            restore_numbers(self.catalog().schema(), of.ty, &mut new);
+        }
         if let Err(error) = normalise_decoded(self.catalog().schema(), of.ty, &mut new, &mut strict) {
             // The pass left half a tree; the refusal shows the whole patched object.
             return match patch {

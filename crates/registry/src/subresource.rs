@@ -24,12 +24,29 @@ impl Registry {
         mut body: Value,
         options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
+        // Types that upstream still reads but serves nowhere.
+        let version = body.str_at(&["apiVersion"]).unwrap_or("");
+        if matches!(version, "extensions/v1beta1" | "apps/v1beta1" | "apps/v1beta2")
+            && matches!(body.str_at(&["kind"]), Some(KIND))
+        {
+            return Err(Status::bad_request(format!(
+                "the API version in the data ({version}) does not match the expected API version ({API_VERSION})"
+            )));
+        }
         decode::check_type(self.catalog(), KIND, API_VERSION, &body)?;
         let ty = self.scale_type()?;
         let warnings =
             decode::canonical(self.catalog(), ty, KIND, "v1", &mut body, options.field_validation)?;
-        decode::check_place(request, &mut body)?;
-        self.change_scale(request, options, true, &mut |_| Ok((body.clone(), warnings.clone()))).await
+        decode::check_place(request, &mut body).map_err(|status| status.after_warnings(warnings.clone()))?;
+        let changed =
+            self.change_scale(request, options, true, &mut |_| Ok((body.clone(), Vec::new()))).await;
+        match changed {
+            Ok((scale, mut more)) => {
+                more.splice(0..0, warnings);
+                Ok((scale, more))
+            }
+            Err(status) => Err(status.after_warnings(warnings)),
+        }
     }
 
     pub async fn patch_scale(
@@ -67,7 +84,8 @@ impl Registry {
         let paths = kinds::kind_of(storage).scale().ok_or_else(Status::no_such_resource)?;
         // The parent is written as itself: a scale has no rules of its own beyond its number.
         let parent = Request { subresource: None, ..*request };
-        let rules = ChangeRules { needs_version: false, names_uid, may_create: false };
+        let rules =
+            ChangeRules { needs_version: false, names_uid, may_create: false, dry_run: options.dry_run };
         let written = self
             .change(&parent, rules, options, &mut |old| {
                 let (mut wanted, warnings) = make(&kinds::to_scale(paths, old)?)?;

@@ -60,6 +60,13 @@ pub(crate) struct ChangeRules {
     pub names_uid: bool,
     /// An absent object is created, where the kind allows it (PUT).
     pub may_create: bool,
+    /// Nothing is written, which a conflict tells by the key it names.
+    pub dry_run: bool,
+}
+
+/// A key as a conflict names it: upstream's dry run knows keys only as they are before the prefix of its store is set.
+pub(crate) fn told_key(key: &str, dry_run: bool) -> &str {
+    key.strip_prefix("/registry").filter(|_| dry_run).unwrap_or(key)
 }
 
 /// An update that may be committed.
@@ -82,8 +89,12 @@ impl Registry {
             decode::object(self.catalog(), BodyType::of(request.resource), body, options.field_validation)?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        let rules =
-            ChangeRules { needs_version: true, names_uid: true, may_create: request.subresource.is_none() };
+        let rules = ChangeRules {
+            needs_version: true,
+            names_uid: true,
+            may_create: request.subresource.is_none(),
+            dry_run: options.dry_run,
+        };
         // Whatever comes of it, this was said before.
         match self.change(request, rules, options, &mut |_| Ok((new.clone(), Vec::new()))).await {
             Ok(mut written) => {
@@ -286,7 +297,7 @@ impl Registry {
                 format!(
                     "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
                      Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    old.key(),
+                    told_key(old.key(), rules.dry_run),
                     old.uid()
                 ),
             ));

@@ -54,9 +54,11 @@ pub struct Settings {
 impl Settings {
     pub fn from_matches(matches: &ArgMatches) -> Result<Settings> {
         let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+        // A flag without a value names nothing; an empty name among others is one, and wrong.
         let list = |name: &str| -> Vec<String> {
-            let values = matches.get_many::<String>(name).into_iter().flatten();
-            values.map(|v| v.trim().to_owned()).filter(|v| !v.is_empty()).collect()
+            let flags = matches.get_occurrences::<String>(name).into_iter().flatten();
+            let flags = flags.map(|values| values.map(|v| v.trim().to_owned()).collect::<Vec<String>>());
+            flags.filter(|values| *values != [""]).flatten().collect()
         };
         let data_dir = cli::data_dir_of(matches);
         let listen = text("listen");
@@ -305,4 +307,24 @@ fn announce(settings: &Settings, url: &str) {
     // As it works in whatever folder it is pasted.
     let absolute = std::path::absolute(&settings.kubeconfig).unwrap_or_else(|_| settings.kubeconfig.clone());
     println!("Next: export KUBECONFIG={} && kubectl {next}", absolute.display());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enabled(flags: &[&str]) -> Vec<String> {
+        let words = ["setpoint", "up", "--data-dir", "/nowhere"].iter().chain(flags);
+        let matches = cli::command().try_get_matches_from(words).unwrap();
+        let (_, matches) = matches.subcommand().unwrap();
+        Settings::from_matches(matches).unwrap().admission.enable
+    }
+
+    #[test]
+    fn an_empty_name_among_plugins_is_kept_to_be_refused() {
+        assert_eq!(enabled(&["--enable-admission-plugins=,Priority"]), ["", "Priority"]);
+        let twice = ["--enable-admission-plugins=", "--enable-admission-plugins=Priority,AlwaysAdmit"];
+        assert_eq!(enabled(&twice), ["Priority", "AlwaysAdmit"]);
+        assert!(enabled(&["--enable-admission-plugins="]).is_empty());
+    }
 }

@@ -17,6 +17,7 @@ use crate::{Attempt, Effects, Refusal};
 const NETWORKING: &str = "networking.k8s.io";
 const TAKEN: &str = "provided IP is already allocated";
 const FOREIGN: &str = "the provided network does not match the current range";
+const NOT_READY: &str = "allocator not ready";
 const FULL: &str = "range is full";
 
 pub const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
@@ -153,10 +154,22 @@ impl<'a, 'e> Addresses<'a, 'e> {
         let address: IpAddr = wanted.parse().map_err(|_| {
             Refusal::from(Status::internal(format!("failed to parse service IP {}", object::quote(&wanted))))
         })?;
-        if !self.ready_ranges()?.iter().any(|range| range.contains(&address)) {
+        let ranges = self.ready_ranges()?;
+        let fits = ranges.iter().any(|range| range.contains(&address));
+        // As upstream: a dry run asks one range only, which does not say whose the address is, and speaks for that range.
+        if self.attempt.dry_run {
+            let range = ranges.iter().find(|range| range.family() == Family::of(&address));
+            return match range {
+                _ if fits => Ok(()),
+                Some(range) => Err(refused(&format!(
+                    "the provided IP ({address}) is not in the valid range. The range of valid IPs is {range}"
+                ))),
+                None => Err(refused(NOT_READY)),
+            };
+        }
+        if !fits {
             return Err(refused(FOREIGN));
         }
-        // Differs from kube-apiserver: a dry run is refused for a taken address too, as the real one would be.
         if let Some(why) = self.no_owner(&address) {
             return Err(refused(&why));
         }

@@ -3,7 +3,7 @@
 //! Kept as upstream keeps it: `/registry/ranges/servicenodeports`, a RangeAllocation whose `data` is one big-endian
 //! number; bit *n* is port *base + n*.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -226,25 +226,31 @@ impl Ports {
     /// One port in several protocols gets one node port, the one that any of them names.
     fn allot_new(&mut self, attempt: &Attempt<'_>, spec: &mut Spec) -> Result<(), Refusal> {
         let gets = spec.gets_node_ports();
-        let mut given: Vec<(i64, i64)> = Vec::new();
+        let mut given: BTreeMap<i64, i64> = BTreeMap::new();
+        // The first node port that any protocol of a port names.
+        let mut named: BTreeMap<i64, i64> = BTreeMap::new();
+        for port in spec.ports.iter().filter(|port| port.node_port != 0) {
+            named.entry(port.port).or_insert(port.node_port);
+        }
         for i in 0..spec.ports.len() {
             let Port { port, node_port, .. } = spec.ports[i];
             if node_port == 0 && !gets {
                 continue;
             }
-            match given.iter().find(|(p, _)| *p == port).map(|(_, node_port)| *node_port) {
+            match given.get(&port).copied() {
                 None => {
-                    let wanted = spec.ports.iter().find(|p| p.port == port && p.node_port != 0);
-                    let node_port = match wanted.map(|p| p.node_port) {
-                        Some(wanted) => self.take(wanted).map_err(|e| bad_port(attempt, i, wanted, &e))?,
+                    let node_port = match named.get(&port).copied() {
+                        Some(wanted) => {
+                            self.take(attempt, wanted).map_err(|e| bad_port(attempt, i, wanted, &e))?
+                        }
                         None => self.take_any(attempt)?,
                     };
                     spec.ports[i].node_port = node_port;
-                    given.push((port, node_port));
+                    given.insert(port, node_port);
                 }
                 Some(shared) if node_port == 0 => spec.ports[i].node_port = shared,
                 Some(shared) if node_port != shared => {
-                    self.take(node_port).map_err(|e| bad_port(attempt, i, node_port, &e))?;
+                    self.take(attempt, node_port).map_err(|e| bad_port(attempt, i, node_port, &e))?;
                 }
                 Some(_) => {}
             }
@@ -255,7 +261,7 @@ impl Ports {
     fn allot_changed(&mut self, attempt: &Attempt<'_>, spec: &mut Spec, old: &Spec) -> Result<(), Refusal> {
         let before: Vec<i64> = old.node_ports().collect();
         let gets = spec.gets_node_ports();
-        let mut seen: Vec<(String, i64)> = Vec::new();
+        let mut seen: BTreeSet<(String, i64)> = BTreeSet::new();
         for i in 0..spec.ports.len() {
             let wanted = spec.ports[i].node_port;
             if wanted == 0 && !gets {
@@ -264,13 +270,12 @@ impl Ports {
             if wanted == 0 {
                 spec.ports[i].node_port = self.take_any(attempt)?;
             } else if !before.contains(&wanted) && !self.fresh.contains(&wanted) {
-                self.take(wanted).map_err(|e| bad_port(attempt, i, wanted, &e))?;
+                self.take(attempt, wanted).map_err(|e| bad_port(attempt, i, wanted, &e))?;
             }
             let one = (spec.ports[i].protocol.clone(), spec.ports[i].node_port);
-            if seen.contains(&one) {
+            if !seen.insert(one.clone()) {
                 return Err(Status::unknown(format!("duplicate nodePort: {{{} {}}}", one.0, one.1)).into());
             }
-            seen.push(one);
         }
         let now: Vec<i64> = spec.node_ports().collect();
         self.leaving.extend(before.iter().filter(|port| !now.contains(port)));
@@ -284,15 +289,23 @@ impl Ports {
                 .any(attempt)
                 .ok_or_else(|| format!("failed to allocate a HealthCheck NodePort 0: {FULL}")),
             wanted => self
-                .take(wanted)
+                .take(attempt, wanted)
                 .map_err(|e| format!("failed to allocate requested HealthCheck NodePort {wanted}: {e}")),
         };
         spec.health_check = taken.map_err(Status::internal)?;
         Ok(())
     }
 
-    fn take(&mut self, port: i64) -> Result<i64, String> {
+    fn take(&mut self, attempt: &Attempt<'_>, port: i64) -> Result<i64, String> {
         let Some(offset) = self.now.range.offset(port) else {
+            // As upstream: a dry run only looks whose the port is, and nobody has one outside the range.
+            if attempt.dry_run && !self.fresh.contains(&port) {
+                self.fresh.push(port);
+                return Ok(port);
+            }
+            if attempt.dry_run {
+                return Err(TAKEN.to_owned());
+            }
             let range = self.now.range;
             return Err(format!(
                 "provided port is not in the valid range. The range of valid ports is {range}"

@@ -70,6 +70,27 @@ pub const IDENTITY: Bounds<15> = Bounds {
     per_unit: SECOND,
 };
 
+/// Of `apiserver_request_filter_duration_seconds`.
+pub const FILTER: Bounds<13> = Bounds {
+    values: [
+        MILLI / 10,
+        3 * MILLI / 10,
+        MILLI,
+        3 * MILLI,
+        10 * MILLI,
+        30 * MILLI,
+        100 * MILLI,
+        300 * MILLI,
+        SECOND,
+        5 * SECOND,
+        10 * SECOND,
+        15 * SECOND,
+        30 * SECOND,
+    ],
+    labels: ["0.0001", "0.0003", "0.001", "0.003", "0.01", "0.03", "0.1", "0.3", "1", "5", "10", "15", "30"],
+    per_unit: SECOND,
+};
+
 /// Of the admission families.
 pub const ADMISSION: Bounds<6> = Bounds {
     values: [5 * MILLI, 25 * MILLI, 100 * MILLI, 500 * MILLI, SECOND, 2500 * MILLI],

@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::histogram::{EXPIRATION, Histogram, IDENTITY};
+use super::histogram::{EXPIRATION, FILTER, Histogram, IDENTITY};
 use super::text::header;
 
 /// Nobody in particular is a success, too; what is brought and proves nothing is an error.
 const PROOFS: [&str; 2] = ["success", "error"];
 /// RBAC and the nodes' rules never deny: they have no opinion.
 const DECISIONS: [&str; 2] = ["allowed", "no-opinion"];
+/// The steps a request goes through that are timed here.
+const FILTERS: [&str; 2] = ["authentication", "authorization"];
 /// Upstream's few names, so that users do not become series.
 const USERS: [&str; 7] = [
     "admin",
@@ -28,11 +30,13 @@ pub struct Identities {
     decisions: [Histogram<15>; DECISIONS.len()],
     users: [AtomicU64; USERS.len()],
     certificates: Histogram<14>,
+    filters: [Histogram<13>; FILTERS.len()],
 }
 
 impl Identities {
     /// `user`: who it is, if that was proven.
     pub fn authenticated(&self, user: Option<&str>, took: Duration) {
+        self.filters[0].took(&FILTER, took);
         self.proofs[usize::from(user.is_none())].took(&IDENTITY, took);
         if let Some(name) = user {
             let known = USERS[..5].iter().position(|u| *u == name);
@@ -42,6 +46,7 @@ impl Identities {
     }
 
     pub fn authorized(&self, allowed: bool, took: Duration) {
+        self.filters[1].took(&FILTER, took);
         self.decisions[usize::from(!allowed)].took(&IDENTITY, took);
     }
 
@@ -67,6 +72,11 @@ impl Identities {
             &DECISIONS,
             &self.decisions,
         );
+        let name = "apiserver_request_filter_duration_seconds";
+        header(out, name, "histogram", "How long the steps before a request's own verb took.");
+        for (filter, took) in FILTERS.iter().zip(&self.filters).filter(|(_, took)| took.count() > 0) {
+            took.write(out, name, &format!("filter=\"{filter}\""), &FILTER, 0);
+        }
         let name = "apiserver_client_certificate_expiration_seconds";
         header(out, name, "histogram", "How long the certificates that requests came with are still good.");
         self.certificates.write(out, name, "", &EXPIRATION, 0);

@@ -142,12 +142,21 @@ struct Events {
     sizes: Histogram<8>,
 }
 
+/// Lists of one resource. All come from memory, which is what upstream calls its watch cache.
+#[derive(Default)]
+struct Lists {
+    count: AtomicU64,
+    returned: AtomicU64,
+}
+
 pub struct Routes {
     /// By resource: where its slots begin in `slots`, one for itself and one for each subresource.
     first: Box<[u32]>,
     slots: Box<[OnceLock<Box<Slots>>]>,
     /// By resource.
     events: Box<[OnceLock<Box<Events>>]>,
+    /// By resource.
+    lists: Box<[Lists]>,
 }
 
 impl Routes {
@@ -160,7 +169,8 @@ impl Routes {
         }
         let slots = (0..next as usize + PATHS.len()).map(|_| OnceLock::new()).collect();
         let events = first.iter().map(|_| OnceLock::new()).collect();
-        Routes { first: first.into(), slots, events }
+        let lists = first.iter().map(|_| Lists::default()).collect();
+        Routes { first: first.into(), slots, events, lists }
     }
 
     /// `subresource` is one the resource has, or empty.
@@ -221,7 +231,59 @@ impl Routes {
         self.events[resource.0 as usize].get_or_init(Box::default).sizes.observe(&EVENT, bytes);
     }
 
+    /// A list, and how many objects it had.
+    pub fn listed(&self, resource: catalog::ResourceId, objects: usize) {
+        let lists = &self.lists[resource.0 as usize];
+        lists.count.fetch_add(1, Ordering::Relaxed);
+        lists.returned.fetch_add(objects as u64, Ordering::Relaxed);
+    }
+
+    fn write_lists(&self, out: &mut String, catalog: &Catalog) {
+        // Versions of one resource are one to these families.
+        let mut all: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
+        for (resource, lists) in catalog.resources().iter().zip(&self.lists) {
+            let count = lists.count.load(Ordering::Relaxed);
+            if count > 0 {
+                let sum = all.entry((&resource.group, &resource.plural)).or_default();
+                *sum = (sum.0 + count, sum.1 + lists.returned.load(Ordering::Relaxed));
+            }
+        }
+        let name = "apiserver_cache_list_total";
+        header(out, name, "counter", "Lists answered from memory.");
+        for ((group, plural), (count, _)) in &all {
+            let _ = writeln!(out, "{name}{{group=\"{group}\",index=\"\",resource=\"{plural}\"}} {count}");
+        }
+        let name = "apiserver_cache_list_returned_objects_total";
+        header(out, name, "counter", "Objects in lists that were answered from memory.");
+        for ((group, plural), (_, returned)) in &all {
+            let _ = writeln!(out, "{name}{{group=\"{group}\",resource=\"{plural}\"}} {returned}");
+        }
+    }
+
+    /// Which of the APIs that are on their way out somebody used.
+    fn write_deprecated(&self, out: &mut String, catalog: &Catalog) {
+        let name = "apiserver_requested_deprecated_apis";
+        header(out, name, "gauge", "Deprecated APIs that have been asked for.");
+        for (resource, first) in catalog.resources().iter().zip(&self.first) {
+            if resource.deprecation.is_none() {
+                continue;
+            }
+            let subs = resource.subresources.iter().map(|s| s.name.as_str());
+            for (sub, at) in [""].into_iter().chain(subs).zip(*first as usize..) {
+                if self.slots[at].get().is_some() {
+                    let (group, plural, version) = (&resource.group, &resource.plural, &resource.version);
+                    let _ = writeln!(
+                        out,
+                        "{name}{{group=\"{group}\",removed_release=\"\",resource=\"{plural}\",subresource=\"{sub}\",version=\"{version}\"}} 1"
+                    );
+                }
+            }
+        }
+    }
+
     pub fn write(&self, out: &mut String, catalog: &Catalog) {
+        self.write_deprecated(out, catalog);
+        self.write_lists(out, catalog);
         let all = self.all(catalog);
         let dry_runs = |series: &'_ Series, each: &mut dyn FnMut(&str, &Answered)| {
             each("", &series.answered);

@@ -21,6 +21,7 @@ impl Call<'_> {
         let wanted = self.wanted(Offer::List)?;
         let options = list_options(self.query, self.info)?;
         let list = self.api.registry.list(&self.request, &options).await?;
+        self.api.metrics.routes().listed(self.request.resource.id, list.items.len());
         Ok(self.list_answer(list, wanted).await)
     }
 

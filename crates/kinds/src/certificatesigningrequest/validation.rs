@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use object::Value;
 
 use super::der::{certificates_problem, request_problem};
-use crate::check::{Errors, Path, int, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
 use crate::checked::Write;
 use crate::pod::validation::signer_name;
 use crate::workload::SPEC;
@@ -47,7 +47,8 @@ fn check_request(write: &Write<'_>, errors: &mut Errors) {
         }
     }
     if !old.is_some_and(|old| repeats(texts(old, "usages"))) {
-        for (i, usage) in usages.iter().enumerate().filter(|(i, usage)| usages[..*i].contains(usage)) {
+        let mut seen = Seen::default();
+        for (i, usage) in usages.iter().enumerate().filter(|(_, usage)| seen.again(**usage)) {
             errors.duplicate(&at.index(i), *usage);
         }
     }
@@ -68,8 +69,10 @@ fn check_request(write: &Write<'_>, errors: &mut Errors) {
 
 fn check_conditions(status: &Value, old: Option<&Value>, errors: &mut Errors) {
     let before: Vec<&str> = old.into_iter().flat_map(types).collect();
+    let torn_before = repeats(before.iter().copied());
     let stays_torn = before.contains(&"Approved") && before.contains(&"Denied");
     let conditions = items(status, "conditions");
+    let mut seen = Seen::default();
     for (i, condition) in conditions.iter().enumerate() {
         let at = CONDITIONS.index(i);
         let kind = text(condition, "type");
@@ -86,11 +89,10 @@ fn check_conditions(status: &Value, old: Option<&Value>, errors: &mut Errors) {
             "Denied" => "Approved",
             _ => "",
         };
-        let earlier = |wanted: &str| conditions[..i].iter().any(|c| text(c, "type") == wanted);
-        if !other.is_empty() && !stays_torn && earlier(other) {
+        if !other.is_empty() && !stays_torn && seen.has(&other) {
             errors.invalid(&CONDITIONS, kind, "Approved and Denied conditions are mutually exclusive");
         }
-        if earlier(kind) && !repeats(before.iter().copied()) {
+        if seen.again(kind) && !torn_before {
             errors.duplicate(&at.child("type"), kind);
         }
     }

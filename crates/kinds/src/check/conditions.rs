@@ -2,7 +2,7 @@
 
 use object::{Value, validate_text};
 
-use super::{Errors, Path, int, items, member, text};
+use super::{Errors, Path, Seen, int, items, member, text};
 
 const REASON_MAX_BYTES: usize = 1024;
 const MESSAGE_MAX_BYTES: usize = 32 * 1024;
@@ -12,10 +12,11 @@ impl Errors {
     /// `metav1.Condition`s, one of a type.
     pub(crate) fn conditions(&mut self, list: &Path<'_>, of: &Value) {
         let conditions = items(of, "conditions");
+        let mut seen = Seen::default();
         for (i, condition) in conditions.iter().enumerate() {
             let at = list.index(i);
             let kind = text(condition, "type");
-            if conditions[..i].iter().any(|before| text(before, "type") == kind) {
+            if seen.again(kind) {
                 self.duplicate(&at.child("type"), kind);
             }
             self.condition(condition, &at);

@@ -2,7 +2,7 @@
 
 use object::{Value, validate_text};
 
-use crate::check::{Errors, flag, items, member, text, texts};
+use crate::check::{Errors, Seen, flag, items, member, text, texts};
 use crate::strategy::map_mut;
 use crate::workload::SPEC;
 
@@ -55,8 +55,9 @@ pub(super) fn check(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     if versions.is_empty() {
         return errors.required(&versions_at, "");
     }
+    let mut seen = Seen::default();
     for (i, version) in versions.iter().enumerate() {
-        if versions[..i].contains(version) {
+        if seen.again(version) {
             errors.invalid(&versions_at.index(i), *version, "duplicate version");
             continue;
         }

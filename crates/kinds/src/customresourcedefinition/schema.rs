@@ -2,7 +2,7 @@
 
 use object::{Value, deep};
 
-use crate::check::{Errors, Path, Raw, entries, flag, items, member, text, texts};
+use crate::check::{Errors, Path, Raw, Seen, entries, flag, items, member, text, texts};
 use crate::metadata::shown;
 
 const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -278,7 +278,8 @@ fn check_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         let detail = "must be object if parent array's x-kubernetes-list-type is map";
         return errors.invalid(&items_at.child("type"), text(entry, "type"), detail);
     }
-    for (i, key) in keys.iter().enumerate() {
+    let mut seen = Seen::default();
+    for key in &keys {
         match entries(entry, "properties").find(|(name, _)| name == key) {
             None => {
                 let detail = "entries must all be names of item properties";
@@ -291,7 +292,7 @@ fn check_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
             }
             Some(_) => {}
         }
-        if keys[..i].contains(key) {
+        if seen.again(key) {
             errors.invalid(&keys_at, schema.get(LIST_KEYS), "must not contain duplicate entries");
         }
     }

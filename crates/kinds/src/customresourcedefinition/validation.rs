@@ -9,7 +9,7 @@ use object::{Value, validate_text};
 use super::schema::{self, Lenience};
 use super::{approval, conversion, structural};
 use crate::check::internal::{Field, Go, NULL, TEXT};
-use crate::check::{Errors, Path, Raw, flag, items, member, text, texts};
+use crate::check::{Errors, Path, Raw, Seen, flag, items, member, text, texts};
 use crate::checked::Write;
 use crate::same;
 use crate::workload::{SPEC, STATUS};
@@ -116,7 +116,8 @@ fn check_spec(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
     let shown = member(spec, "versions").map(|_| Value::List(hoisted.versions.clone()));
     let shown = VERSIONS.show(shown.as_ref());
     let names: Vec<&str> = items(spec, "versions").iter().map(|v| text(v, "name")).collect();
-    if names.iter().enumerate().any(|(i, name)| names[..i].contains(name)) {
+    let mut seen = Seen::default();
+    if names.iter().any(|name| seen.again(*name)) {
         errors.invalid(&list, Raw(&shown), "must contain unique version names");
     }
     if hoisted.versions.iter().filter(|v| flag(v, "storage")).count() != 1 {
@@ -367,11 +368,12 @@ fn check_stored(spec: &Value, status: &Value, errors: &mut Errors) {
         return errors.invalid(&at, shown, "must have at least one stored version");
     }
     let versions = items(spec, "versions");
-    for (i, version) in versions.iter().enumerate().filter(|(_, v)| flag(v, "storage")) {
+    let mut seen = Seen::default();
+    for version in versions {
         let name = text(version, "name");
         // Each version counts once: another of the same name finds it taken.
-        let taken = versions[..i].iter().any(|v| text(v, "name") == name);
-        if taken || !stored.contains(&name) {
+        let taken = seen.again(name);
+        if flag(version, "storage") && (taken || !stored.contains(&name)) {
             errors.invalid(&at, shown, format!("must have the storage version {name}"));
         }
     }

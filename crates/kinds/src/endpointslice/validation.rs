@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use object::{Value, validate_text};
 
 use crate::check::text::{Ip, parse_ip};
-use crate::check::{Errors, Path, entries, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, entries, items, member, text, texts};
 use crate::checked::Write;
 use crate::same;
 use crate::service::endpoint_ip;
@@ -143,11 +143,12 @@ fn check_hints(hints: &Value, at: &Path<'_>, errors: &mut Errors) {
         if targets.len() > HINTS_MAX {
             return errors.too_many(&at, targets.len(), HINTS_MAX);
         }
+        let mut seen = Seen::default();
         for (i, target) in targets.iter().enumerate() {
             let at = at.index(i);
             let at = at.child("name");
             let name = text(target, "name");
-            if targets[..i].iter().any(|t| text(t, "name") == name) {
+            if seen.again(name) {
                 errors.duplicate(&at, name);
             }
             match list {

@@ -3,7 +3,7 @@
 use object::quantity::{Format, Quantity};
 use object::{Value, validate_text};
 
-use crate::check::{Errors, Path, entries, items, quantity, quantity_text, text};
+use crate::check::{Errors, Path, Seen, entries, items, quantity, quantity_text, text};
 use crate::checked::Write;
 use crate::pod::validation::{container_resource_name, may_overcommit, resource_name};
 
@@ -13,12 +13,13 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     // Upstream checks the whole object on updates too, and not what updates may not do.
     write.check_whole_metadata(errors);
     let limits = items(write.spec(), "limits");
+    let mut seen = Seen::default();
     for (i, limit) in limits.iter().enumerate() {
         let list = Path::Root("spec.limits");
         let at = list.index(i);
         let kind = text(limit, "type");
         check_type(kind, &at.child("type"), errors);
-        if limits[..i].iter().any(|l| text(l, "type") == kind) {
+        if seen.again(kind) {
             errors.duplicate(&at.child("type"), kind);
         }
         check_limit(limit, kind, &at, errors);

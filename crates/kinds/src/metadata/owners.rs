@@ -1,5 +1,7 @@
 //! Owner references: complete, at most one controller, nothing twice.
 
+use std::collections::BTreeMap;
+
 use object::{FieldError, Value, quote};
 
 use super::{meta, shown};
@@ -33,10 +35,15 @@ pub fn dedup_owner_references(object: &mut Value, after_admission: bool) -> Opti
     let Some(Value::List(owners)) = metadata.get_mut("ownerReferences") else { return None };
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut twice: Vec<String> = Vec::new();
+    // Those of one key differ by two flags at most: there are never many of them.
+    let mut places: BTreeMap<[String; 4], Vec<usize>> = BTreeMap::new();
     for owner in owners.drain(..) {
-        if kept.iter().any(|k| crate::same(Some(k), Some(&owner))) {
+        let key = ["uid", "name", "kind", "apiVersion"].map(|member| text(&owner, member).to_owned());
+        let alike = places.entry(key).or_default();
+        if alike.iter().any(|at| crate::same(Some(&kept[*at]), Some(&owner))) {
             twice.push(text(&owner, "uid").to_owned());
         } else {
+            alike.push(kept.len());
             kept.push(owner);
         }
     }

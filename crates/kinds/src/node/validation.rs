@@ -4,7 +4,7 @@ use object::{Value, validate_text};
 
 use crate::check::internal::{Field, NULL, TEXT, internal};
 use crate::check::text::sloppy_cidr;
-use crate::check::{Errors, Path, Raw, entries, int, items, member, text, texts};
+use crate::check::{Errors, Path, Raw, Seen, entries, int, items, member, text, texts};
 use crate::checked::Write;
 use crate::pod::validation::{quantity_value, taint_effect};
 use crate::workload::{SPEC, STATUS};
@@ -49,8 +49,9 @@ fn check_update(node: &Value, old: &Value, had_config: bool, errors: &mut Errors
     check_resources(status, errors);
     check_features(status, errors);
     let addresses = items(status, "addresses");
+    let mut seen = Seen::default();
     for (i, address) in addresses.iter().enumerate() {
-        if addresses[..i].contains(address) {
+        if seen.again((text(address, "type"), text(address, "address"))) {
             let shown = internal(Some(address), &ADDRESS);
             errors.duplicate(&STATUS.child("addresses").index(i), Raw(&shown));
         }
@@ -156,6 +157,7 @@ fn check_avoided(avoid: &Value, errors: &mut Errors) {
 
 /// Upstream's path of a node's taints is below the metadata.
 fn check_taints(taints: &[Value], list: &Path<'_>, errors: &mut Errors) {
+    let mut seen = Seen::default();
     for (i, taint) in taints.iter().enumerate() {
         let at = list.index(i);
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
@@ -165,7 +167,7 @@ fn check_taints(taints: &[Value], list: &Path<'_>, errors: &mut Errors) {
             errors.invalid(&at.child("value"), value, problems.join(";"));
         }
         taint_effect(effect, &at.child("effect"), errors);
-        if taints[..i].iter().any(|t| text(t, "key") == key && text(t, "effect") == effect) {
+        if seen.again((key, effect)) {
             errors.duplicate_because(
                 &at,
                 Raw(&internal(Some(taint), &TAINT)),

@@ -3,7 +3,7 @@
 use object::{Value, quote};
 
 use super::{Accepted, Said, node_labels, persistentvolumeclaim, pod_containers, pod_paths};
-use crate::check::{Path, entries, int, items, member, text, texts};
+use crate::check::{Path, Seen, entries, int, items, member, text, texts};
 
 const NAME: &str = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; \
                     a DNS label is recommended";
@@ -161,10 +161,10 @@ pub(super) fn gone(of: &Value, drivers: &[(&str, &str)], at: &Path<'_>, said: &m
 /// Entries that a patch would take for one and the same.
 fn names(spec: &Value, at: &Path<'_>, said: &mut Said) {
     for (list, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
-        let all = items(spec, list);
-        for (i, item) in all.iter().enumerate() {
+        let mut seen = Seen::default();
+        for (i, item) in items(spec, list).iter().enumerate() {
             let name = text(item, key);
-            if all[..i].iter().any(|other| text(other, key) == name) {
+            if seen.again(name) {
                 said.about(&at.child(list).index(i).child(key), format!("duplicate {key} {}", quote(name)));
             }
         }

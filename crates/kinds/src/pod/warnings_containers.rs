@@ -1,10 +1,12 @@
 //! Warnings about the containers of a pod: old annotations, fractions of bytes, variables and ports named twice.
 
+use std::collections::BTreeMap;
+
 use object::{Map, Value, quote};
 
 use super::Said;
 use super::pod::NO_SECCOMP;
-use crate::check::{Path, int, items, joined, member, text};
+use crate::check::{Path, Seen, int, items, joined, member, text};
 use crate::pod::apparmor;
 use crate::pod::validation::containers_of;
 
@@ -65,9 +67,10 @@ fn profiles(
 /// A variable that is said again is meant to build on what was said before.
 fn variables(container: &Value, at: &Path<'_>, said: &mut Said) {
     let all = items(container, "env");
+    let mut seen = Seen::default();
     for (i, variable) in all.iter().enumerate() {
         let name = text(variable, "name");
-        if !all[..i].iter().any(|other| text(other, "name") == name) {
+        if !seen.again(name) {
             continue;
         }
         let (value, reference) = (text(variable, "value"), format!("$({name})"));
@@ -90,6 +93,7 @@ struct Port<'a> {
 pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
     let place = |(list, i, j)| at.child(list).index(i).child("ports").index(j).to_string();
     let mut all: Vec<Port<'_>> = Vec::new();
+    let mut taken = Taken::default();
     for (list, i, container) in containers_of(spec) {
         for (j, port) in items(container, "ports").iter().enumerate() {
             let at = (list, i, j);
@@ -97,19 +101,25 @@ pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
             if !host_ip.is_empty() && host_port == 0 {
                 said.say(format!("{}: hostIP set without hostPort: {}", place(at), shown(port)));
             }
-            for other in all.iter().filter(|other| same_port(port, other.port)) {
+            for other in taken.clashing(port) {
+                if said.is_full() {
+                    return;
+                }
+                let other = &all[other];
                 if let Some(clash) = clash((host_ip, host_port), host_of(other.port)) {
                     said.say(format!("{}: {clash} port definition with {}", place(at), place(other.at)));
                 }
             }
+            taken.add(port, all.len());
             all.push(Port { port, at });
         }
     }
-    for (i, Port { port, at }) in all.iter().enumerate() {
-        let name = text(port, "name");
-        let first = all[..i].iter().find(|other| !name.is_empty() && text(other.port, "name") == name);
-        if let Some(first) = first {
-            let (at, first, name) = (place(*at), place(first.at), quote(name));
+    let mut named: BTreeMap<&str, &Port<'_>> = BTreeMap::new();
+    for own in all.iter().filter(|own| !text(own.port, "name").is_empty()) {
+        let name = text(own.port, "name");
+        let first = *named.entry(name).or_insert(own);
+        if first.at != own.at {
+            let (at, first, name) = (place(own.at), place(first.at), quote(name));
             said.say(format!(
                 "{at}: duplicate port name {name} with {first}, services and probes that select ports by name will use {first}"
             ));
@@ -117,13 +127,45 @@ pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
     }
 }
 
-fn host_of(port: &Value) -> (&str, i64) {
-    (text(port, "hostIP"), int(port, "hostPort").unwrap_or(0))
+/// Ports by what makes them clash: number, protocol, port and address of the host.
+#[derive(Default)]
+struct Taken<'a>(BTreeMap<(i64, &'a str, i64, &'a str), Vec<usize>>);
+
+impl<'a> Taken<'a> {
+    fn key(port: &'a Value) -> (i64, &'a str, i64, &'a str) {
+        let (ip, number) = host_of(port);
+        (int(port, "containerPort").unwrap_or(0), text(port, "protocol"), number, ip)
+    }
+    fn add(&mut self, port: &'a Value, place: usize) {
+        self.0.entry(Taken::key(port)).or_default().push(place);
+    }
+    /// The places of the ports this one clashes with (see [`clash`]), in order. No other one is looked at.
+    fn clashing(&self, port: &'a Value) -> Vec<usize> {
+        let (number, protocol, host, ip) = Taken::key(port);
+        let exact = |host, ip| self.0.get(&(number, protocol, host, ip)).into_iter();
+        let any_address = |host| {
+            let from = self.0.range((number, protocol, host, "")..);
+            from.take_while(move |(key, _)| (key.0, key.1, key.2) == (number, protocol, host))
+                .map(|(_, at)| at)
+        };
+        let mut found: Vec<usize> = match (host, ip) {
+            (0, _) => {
+                let from = self.0.range((number, protocol, i64::MIN, "")..);
+                from.take_while(|(key, _)| (key.0, key.1) == (number, protocol))
+                    .flat_map(|(_, at)| at)
+                    .copied()
+                    .collect()
+            }
+            (_, "") => any_address(host).chain(any_address(0)).flatten().copied().collect(),
+            _ => exact(host, ip).chain(exact(host, "")).chain(any_address(0)).flatten().copied().collect(),
+        };
+        found.sort_unstable();
+        found
+    }
 }
 
-fn same_port(a: &Value, b: &Value) -> bool {
-    let number = |port| int(port, "containerPort").unwrap_or(0);
-    number(a) == number(b) && text(a, "protocol") == text(b, "protocol")
+fn host_of(port: &Value) -> (&str, i64) {
+    (text(port, "hostIP"), int(port, "hostPort").unwrap_or(0))
 }
 
 fn clash(a: (&str, i64), b: (&str, i64)) -> Option<&'static str> {

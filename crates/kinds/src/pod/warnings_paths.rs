@@ -1,6 +1,8 @@
 //! Files of one volume that would stand in each other's way.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 
 use object::{Value, quote};
 
@@ -47,11 +49,38 @@ impl fmt::Display for File<'_> {
     }
 }
 
-impl File<'_> {
-    /// One is the other, or a folder above it.
-    fn clashes(&self, other: &File<'_>) -> bool {
-        let rest = self.path.strip_prefix(other.path).or_else(|| other.path.strip_prefix(self.path));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Files in the order they were named, and where to find a path among them.
+#[derive(Default)]
+struct Taken<'a> {
+    files: Vec<File<'a>>,
+    places: BTreeMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Taken<'a> {
+    fn add(&mut self, file: File<'a>) {
+        self.places.entry(file.path).or_default().push(self.files.len());
+        self.files.push(file);
+    }
+    /// The files of this path, of a folder above it or of something below it, in order.
+    fn clashing(&self, path: &str) -> Vec<usize> {
+        let folder = format!("{path}/");
+        let below = self.places.range::<str, _>((Bound::Included(folder.as_str()), Bound::Unbounded));
+        let below = below.take_while(|(other, _)| other.starts_with(&folder)).flat_map(|(_, at)| at).copied();
+        let mut found: Vec<usize> = below.chain(self.at_or_above(path)).collect();
+        found.sort_unstable();
+        found
+    }
+    /// By the folders of the path or by the files there are: whichever are fewer.
+    fn at_or_above(&self, path: &str) -> Vec<usize> {
+        let folders = path.bytes().filter(|b| *b == b'/').count();
+        if folders < self.places.len() {
+            let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+            return ends.filter_map(|end| self.places.get(&path[..end])).flatten().copied().collect();
+        }
+        let is_above = |other: &str| {
+            path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.places.iter().filter(|(other, _)| is_above(other)).flat_map(|(_, at)| at).copied().collect()
     }
 }
 
@@ -65,11 +94,11 @@ pub(super) fn overlaps(volumes: &[Value], said: &mut Said) {
         ] {
             let Some(source) = member(volume, member_name) else { continue };
             let described = Source { kind, name: named_by.map(|by| text(source, by)) };
-            report(files(source, None), &mut Vec::new(), &Volume { name, source: described }, said);
+            report(files(source, None), &mut Taken::default(), &Volume { name, source: described }, said);
         }
         if let Some(projected) = member(volume, "projected") {
             let volume = Volume { name, source: Source { kind: "Projected", name: None } };
-            let mut seen = Vec::new();
+            let mut seen = Taken::default();
             for source in items(projected, "sources") {
                 if source.as_map().is_none_or(|m| m.iter().all(|(_, v)| v.is_null())) {
                     said.say(format!("{volume} has no sources provided"));
@@ -81,16 +110,19 @@ pub(super) fn overlaps(volumes: &[Value], said: &mut Said) {
     }
 }
 
-fn report<'a>(files: Vec<File<'a>>, seen: &mut Vec<File<'a>>, volume: &Volume<'_>, said: &mut Said) {
+fn report<'a>(files: Vec<File<'a>>, seen: &mut Taken<'a>, volume: &Volume<'_>, said: &mut Said) {
     for file in files {
         let file = File { path: file.path.trim_end_matches('/'), ..file };
         if file.path.is_empty() {
             continue;
         }
-        for other in seen.iter().filter(|other| file.clashes(other)) {
-            said.say(format!("{volume}: overlapping paths: {file} with {other}"));
+        for other in seen.clashing(file.path) {
+            if said.is_full() {
+                return;
+            }
+            said.say(format!("{volume}: overlapping paths: {file} with {}", seen.files[other]));
         }
-        seen.push(file);
+        seen.add(file);
     }
 }
 

@@ -3,6 +3,8 @@
 //! Only what the client left as it was goes; what it set anew for a type that has no use for it is for validation
 //! to refuse.
 
+use std::collections::BTreeSet;
+
 use object::{Map, Value};
 
 use crate::check::{int, items, member, text};
@@ -51,7 +53,7 @@ fn drop_from_spec(spec: &mut Value, old: &Value) {
         }
     }
     if needs_node_port(old) && !needs_node_port(&now) {
-        let before = node_ports(old);
+        let before: BTreeSet<_> = node_ports(old).into_iter().collect();
         if node_ports(&now).iter().all(|port| before.contains(port))
             && let Some(Value::List(ports)) = spec.make_map().get_mut("ports")
         {

@@ -5,7 +5,7 @@ mod addresses;
 use object::Value;
 
 use crate::check::text::{Ip, parse_ip};
-use crate::check::{Errors, Path, Raw, int, items, member, text, texts};
+use crate::check::{Errors, Path, Raw, Seen, int, items, member, text, texts};
 use crate::checked::Write;
 use crate::workload::{SPEC, STATUS};
 
@@ -62,9 +62,10 @@ fn check_service(write: &Write<'_>, spec: &Value, errors: &mut Errors) {
         errors.required(&SPEC.child("ports"), "");
     }
     check_type(spec, kind, errors);
+    let mut names = Seen::default();
     for (i, port) in ports.iter().enumerate() {
         let list = SPEC.child("ports");
-        check_port(port, &ports[..i], ports.len() > 1, &list.index(i), errors);
+        check_port(port, names.again(text(port, "name")), ports.len() > 1, &list.index(i), errors);
     }
     errors.labels(&SPEC.child("selector"), spec.get("selector"));
     check_affinity(spec, errors);
@@ -117,11 +118,11 @@ fn check_type(spec: &Value, kind: &str, errors: &mut Errors) {
     }
 }
 
-fn check_port(port: &Value, before: &[Value], named: bool, at: &Path<'_>, errors: &mut Errors) {
+fn check_port(port: &Value, again: bool, named: bool, at: &Path<'_>, errors: &mut Errors) {
     let name = text(port, "name");
     if !name.is_empty() {
         errors.dns_label(&at.child("name"), name);
-        if before.iter().any(|p| text(p, "name") == name) {
+        if again {
             errors.duplicate(&at.child("name"), name);
         }
     } else if named {
@@ -170,15 +171,16 @@ fn check_unique_ports(ports: &[Value], kind: &str, errors: &mut Errors) {
             errors.forbidden(&at.child("nodePort"), "may not be used when `type` is 'ClusterIP'");
         }
     }
-    let protocol = |p: &Value| text(p, "protocol").to_owned();
+    let mut seen = Seen::default();
     for (i, port) in ports.iter().enumerate().filter(|(_, p)| node_port(p) != 0) {
-        if ports[..i].iter().any(|p| node_port(p) == node_port(port) && protocol(p) == protocol(port)) {
+        if seen.again((node_port(port), text(port, "protocol"))) {
             errors.duplicate(&list.index(i).child("nodePort"), node_port(port));
         }
     }
+    let mut seen = Seen::default();
     for (i, port) in ports.iter().enumerate() {
         let number = |p: &Value| int(p, "port").unwrap_or(0);
-        if ports[..i].iter().any(|p| number(p) == number(port) && protocol(p) == protocol(port)) {
+        if seen.again((number(port), text(port, "protocol"))) {
             // The key upstream compares by, in the words of its internal type.
             let shown = format!(
                 r#"{{"Name":"","Protocol":{},"AppProtocol":null,"Port":{},"TargetPort":0,"NodePort":0}}"#,

@@ -4,7 +4,7 @@ use object::{Map, Value};
 
 use crate::check::internal::{Field, Go, NULL, ZERO, internal};
 use crate::check::text::{count_or_percent, selects};
-use crate::check::{Errors, Path, Raw, items, member, text};
+use crate::check::{Errors, Path, Raw, Seen, items, member, text};
 use crate::checked::Write;
 use crate::equal::Spot;
 use crate::persistentvolumeclaim::check_spec as check_claim;
@@ -137,8 +137,9 @@ fn as_pod(template: &Value, claims: &[Value]) -> Value {
     }
     let name = |claim: &Value| claim.str_at(&["metadata", "name"]).unwrap_or_default().to_owned();
     let mut volumes: Vec<Value> = Vec::new();
+    let mut seen = Seen::default();
     for claim in claims {
-        if volumes.iter().any(|v| text(v, "name") == name(claim)) {
+        if seen.again(name(claim)) {
             continue;
         }
         let (mut volume, mut source) = (Map::default(), Map::default());
@@ -147,10 +148,9 @@ fn as_pod(template: &Value, claims: &[Value]) -> Value {
         volume.set("persistentVolumeClaim", source);
         volumes.push(Value::Map(volume));
     }
-    let made = volumes.len();
     let own = spec.get("volumes").and_then(Value::as_list).unwrap_or_default().to_vec();
     for volume in own {
-        if !volumes[..made].iter().any(|v| text(v, "name") == text(&volume, "name")) {
+        if !seen.has(&text(&volume, "name").to_owned()) {
             volumes.push(volume);
         }
     }

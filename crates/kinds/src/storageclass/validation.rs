@@ -1,8 +1,10 @@
 //! The rules of storage classes: a provisioner, its parameters, and that both stay.
 
+use std::collections::BTreeMap;
+
 use object::Value;
 
-use crate::check::{Errors, Path, entries, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, entries, items, member, text, texts};
 use crate::checked::Write;
 
 const PARAMETERS_MAX: usize = 512;
@@ -59,9 +61,12 @@ pub(crate) fn check_parameters(class: &Value, errors: &mut Errors) {
 fn check_topologies(class: &Value, errors: &mut Errors) {
     let list = Path::Root("allowedTopologies");
     let topologies = items(class, "allowedTopologies");
+    // How often a term was met.
+    let mut terms: BTreeMap<Vec<(&str, Vec<&str>)>, usize> = BTreeMap::new();
     for (i, term) in topologies.iter().enumerate() {
         let at = list.index(i);
         let expressions = items(term, "matchLabelExpressions");
+        let mut keys = Seen::default();
         for (j, expression) in expressions.iter().enumerate() {
             let parent = at.child("matchLabelExpressions");
             let at = parent.index(j);
@@ -69,40 +74,40 @@ fn check_topologies(class: &Value, errors: &mut Errors) {
             if values.is_empty() {
                 errors.required(&at.child("values"), "");
             }
+            let mut seen = Seen::default();
             for (k, value) in values.iter().enumerate() {
-                if values[..k].contains(value) {
+                if seen.again(value) {
                     errors.duplicate(&at.child("values").index(k), *value);
                 }
             }
             let key = text(expression, "key");
             errors.qualified(&at.child("key"), key);
-            if expressions[..j].iter().any(|e| text(e, "key") == key) {
+            if keys.again(key) {
                 errors.duplicate(&at.child("key"), key);
             }
         }
         // Upstream compares with a list that begins with an empty term for each: one without expressions is always there.
         let blank = if expressions.is_empty() { topologies.len() } else { 0 };
-        let before = topologies[..i].iter().filter(|before| same_term(before, term)).count();
-        for _ in 0..blank + before {
+        let before = terms.entry(in_order(term)).or_default();
+        for _ in 0..blank + *before {
+            if errors.is_full() {
+                break;
+            }
             errors.duplicate(&at.child("matchLabelExpressions"), "");
         }
+        *before += 1;
     }
 }
 
-/// Two terms with the same values for the same keys, in any order.
-fn same_term(a: &Value, b: &Value) -> bool {
-    let sorted = |term: &Value| {
-        let mut all: Vec<(String, Vec<String>)> = items(term, "matchLabelExpressions")
-            .iter()
-            .map(|e| {
-                let mut values: Vec<String> = texts(e, "values").map(str::to_owned).collect();
-                values.sort();
-                values.dedup();
-                (text(e, "key").to_owned(), values)
-            })
-            .collect();
-        all.sort();
-        all
+/// A term such that one with the same values for the same keys, in any order, is equal to it.
+fn in_order(term: &Value) -> Vec<(&str, Vec<&str>)> {
+    let one = |e| {
+        let mut values: Vec<&str> = texts(e, "values").collect();
+        values.sort_unstable();
+        values.dedup();
+        (text(e, "key"), values)
     };
-    sorted(a) == sorted(b)
+    let mut all: Vec<(&str, Vec<&str>)> = items(term, "matchLabelExpressions").iter().map(one).collect();
+    all.sort();
+    all
 }

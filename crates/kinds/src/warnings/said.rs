@@ -11,25 +11,45 @@ use crate::check::{Path, quantity, quantity_text};
 const NAME: &str = "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior; \
                     a DNS label is recommended";
 
+/// All that is ever sent of warnings that are longer together: 4096 characters of texts cut to 256. The server cuts them
+/// when it writes the headers; what is beyond that is not even kept.
+const SENT_CHARS: usize = 4 * 1024;
+const SENT_OF_ONE: usize = 256;
+
 #[derive(Default)]
 pub(crate) struct Said {
     list: Vec<String>,
+    /// Of the texts as they are cut.
+    chars: usize,
 }
 
 impl Said {
     pub(crate) fn into_list(self) -> Vec<String> {
         self.list
     }
+    /// Nothing that is said from now on could be sent.
+    pub(crate) fn is_full(&self) -> bool {
+        self.chars > SENT_CHARS || self.list.len() > SENT_CHARS
+    }
     pub(crate) fn extend(&mut self, texts: Vec<String>) {
-        self.list.extend(texts);
+        texts.into_iter().for_each(|text| self.say(text));
     }
     /// A warning about the whole object, or one with words of its own.
     pub(crate) fn say(&mut self, text: impl Into<String>) {
-        self.list.push(text.into());
+        let text = text.into();
+        // What is said twice is sent once, and what no header carries is not sent.
+        if !self.is_full() && !self.list.contains(&text) {
+            if !text.chars().any(char::is_control) {
+                self.chars += text.chars().take(SENT_OF_ONE).count();
+            }
+            self.list.push(text);
+        }
     }
     /// A warning about one field.
     pub(crate) fn about(&mut self, at: &Path<'_>, text: impl Display) {
-        self.list.push(format!("{at}: {text}"));
+        if !self.is_full() {
+            self.say(format!("{at}: {text}"));
+        }
     }
     /// Pods and their host names get their names from this one.
     pub(crate) fn name_of_pods(&mut self, object: &Value) {
@@ -39,7 +59,7 @@ impl Said {
     pub(crate) fn dns_label(&mut self, object: &Value, text: &str) {
         let problems = validate_text::dns1123_label(object.str_at(&["metadata", "name"]).unwrap_or_default());
         if !problems.is_empty() {
-            self.list.push(format!("{text}: [{}]", problems.join(" ")));
+            self.say(format!("{text}: [{}]", problems.join(" ")));
         }
     }
     /// `amounts[name]` counts bytes, so it is a whole number.

@@ -12,6 +12,34 @@ pub fn restore_error(schema: &Schema, ty: TypeId, value: &Value) -> Option<Strin
     check(schema, &Shape::Struct(ty), value, &Place::ROOT, 0).err()
 }
 
+/// Makes numbers that are too large for their field what Go makes of them when it only converts: their lower 32 bits.
+pub fn restore_numbers(schema: &Schema, ty: TypeId, value: &mut Value) {
+    wrap(schema, &Shape::Struct(ty), value, 0);
+}
+
+fn wrap(schema: &Schema, shape: &Shape, value: &mut Value, depth: u32) {
+    if depth == MAX_DEPTH {
+        return;
+    }
+    deep(|| match (shape, value) {
+        (Shape::Struct(id), Value::Map(map)) => {
+            for field in &schema.get(*id).fields {
+                if let Some(member) = map.get_mut(&field.name) {
+                    wrap(schema, &field.shape, member, depth + 1);
+                }
+            }
+        }
+        (Shape::List(inner), Value::List(items)) => {
+            items.iter_mut().for_each(|item| wrap(schema, inner, item, depth + 1));
+        }
+        (Shape::Map(inner), Value::Map(map)) => {
+            map.iter_mut().for_each(|(_, item)| wrap(schema, inner, item, depth + 1));
+        }
+        (Shape::Int32, Value::Int(number)) => *number = i64::from(*number as i32),
+        _ => {}
+    });
+}
+
 fn check(schema: &Schema, shape: &Shape, value: &Value, here: &Place<'_>, depth: u32) -> Result<(), String> {
     if value.is_null() || depth == MAX_DEPTH {
         return Ok(());

@@ -43,6 +43,13 @@ impl Operation {
     }
 }
 
+/// Media types as names of members, which v3 writes in order.
+pub(crate) fn in_order(types: &'static [&'static str]) -> Vec<&'static str> {
+    let mut all = types.to_vec();
+    all.sort_unstable();
+    all
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Body {
     Object(Target),
@@ -67,10 +74,10 @@ impl Body {
         match self {
             Body::Object(_) | Body::Options(_) => &["*/*"],
             Body::Patch => &[
-                "application/apply-patch+yaml",
                 "application/json-patch+json",
                 "application/merge-patch+json",
                 "application/strategic-merge-patch+json",
+                "application/apply-patch+yaml",
             ],
         }
     }
@@ -99,17 +106,17 @@ impl Produces {
     pub(crate) fn types(self) -> &'static [&'static str] {
         match self {
             Produces::Objects => {
-                &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml"]
+                &["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
             }
             Produces::Streams => &[
                 "application/json",
-                "application/json;stream=watch",
-                "application/vnd.kubernetes.protobuf",
-                "application/vnd.kubernetes.protobuf;stream=watch",
                 "application/yaml",
+                "application/vnd.kubernetes.protobuf",
+                "application/json;stream=watch",
+                "application/vnd.kubernetes.protobuf;stream=watch",
             ],
             Produces::Log => {
-                &["application/json", "application/vnd.kubernetes.protobuf", "application/yaml", "text/plain"]
+                &["text/plain", "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
             }
             Produces::Anything => &["*/*"],
             Produces::Json => &["application/json"],

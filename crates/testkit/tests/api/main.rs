@@ -20,6 +20,7 @@ mod half_open;
 mod identity;
 mod kinds;
 mod kubeconfigs;
+mod large_lists;
 mod lists;
 mod malformed;
 mod metrics;

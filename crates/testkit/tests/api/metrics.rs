@@ -16,7 +16,7 @@ const ADMISSION: &str = "0.005 0.025 0.1 0.5 1 2.5 +Inf";
 const ROUTE: &str = "component group resource scope subresource verb version";
 
 /// What kube-apiserver v1.36.4 serves under these names: type, labels, buckets.
-const RECORDED: [(&str, &str, &str, &str); 32] = [
+const RECORDED: [(&str, &str, &str, &str); 36] = [
     (
         "apiserver_request_total",
         "counter",
@@ -75,6 +75,20 @@ const RECORDED: [(&str, &str, &str, &str); 32] = [
         "",
         "0 1800 3600 7200 21600 43200 86400 172800 345600 604800 2.592e+06 7.776e+06 1.5552e+07 3.1104e+07 +Inf",
     ),
+    (
+        "apiserver_request_filter_duration_seconds",
+        "histogram",
+        "filter",
+        "0.0001 0.0003 0.001 0.003 0.01 0.03 0.1 0.3 1 5 10 15 30 +Inf",
+    ),
+    (
+        "apiserver_requested_deprecated_apis",
+        "gauge",
+        "group removed_release resource subresource version",
+        "",
+    ),
+    ("apiserver_cache_list_total", "counter", "group index resource", ""),
+    ("apiserver_cache_list_returned_objects_total", "counter", "group resource", ""),
     ("apiserver_tls_handshake_errors_total", "counter", "", ""),
     (
         "kubernetes_build_info",
@@ -169,6 +183,7 @@ async fn families_have_upstreams_names_types_labels_and_buckets() {
     cluster.post(maps, json!({"metadata": {"name": "a"}})).await.ok(201);
     drop(cluster.watch(format!("{maps}?watch=1")).await.next().await);
     cluster.get(maps).await.ok(200);
+    cluster.get("/api/v1/componentstatuses").await.ok(200);
 
     let scrape = Scrape::of(&cluster).await;
     let shapes = shapes(&scrape);
@@ -211,8 +226,10 @@ async fn a_request_is_counted_once_by_what_it_was() {
     cluster.post(format!("{maps}?dryRun=Some"), map("b")).await;
     cluster.get(format!("{maps}/a")).await.ok(200);
     cluster.get(format!("{maps}/none")).await.ok(404);
-    cluster.get(maps).await.ok(200);
-    cluster.get("/api/v1/configmaps").await.ok(200);
+    let mut listed = 0.0;
+    for list in [maps, "/api/v1/configmaps"] {
+        listed += cluster.get(list).await.ok(200)["items"].as_array().unwrap().len() as f64;
+    }
     cluster.merge(format!("{maps}/a"), json!({"data": {"k": "w"}})).await.ok(200);
     let apply =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "y"}});
@@ -233,6 +250,10 @@ async fn a_request_is_counted_once_by_what_it_was() {
     let after = Scrape::of(&cluster).await;
 
     let more = |name: &str, labels: &[(&str, &str)]| after.sum(name, labels) - before.sum(name, labels);
+    let lists = [("group", ""), ("resource", "configmaps")];
+    assert_eq!(more("apiserver_cache_list_total", &lists), 2.0);
+    assert_eq!(more("apiserver_cache_list_returned_objects_total", &lists), listed);
+    assert_eq!(after.sum("apiserver_requested_deprecated_apis", &[]), 0.0);
     let total = "apiserver_request_total";
     let of_maps = [("resource", "configmaps"), ("group", ""), ("version", "v1"), ("component", "apiserver")];
     let expected = [

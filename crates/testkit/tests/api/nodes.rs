@@ -218,3 +218,13 @@ async fn leases_csinodes_slices_and_claims_are_its_own_or_nobodys() {
     kubelet.post("/api/v1/namespaces/default/configmaps", json!({"metadata": {"name": "m"}})).await.ok(201);
     kubelet.cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_is_refused_an_eviction_before_its_body_is_read() {
+    let kubelet = Kubelet::new(8901).await;
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"nodeName": "m", "containers": [{"name": "c", "image": "i"}]}});
+    kubelet.cluster.post(PODS, pod).await.ok(201);
+    let body = json!({"metadata": {"name": "other"}});
+    let want = "node n can only evict pods with spec.nodeName set to itself";
+    refused(kubelet.post(&format!("{PODS}/p/eviction"), body).await, want);
+}

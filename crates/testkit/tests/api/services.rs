@@ -355,6 +355,40 @@ async fn a_dry_run_reserves_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dry_run_asks_whose_a_node_port_is_but_not_whose_an_address_is() {
+    let cluster = TestCluster::simulated(2701).await;
+    let dry = format!("{SERVICES}?dryRun=All");
+    cluster.post(dry.as_str(), service("a", json!({"clusterIP": "10.96.0.1"}))).await.ok(201);
+    for ip in ["10.96.0.0", "10.96.255.255", "10.1.2.3"] {
+        let refused = cluster.post(dry.as_str(), service("a", json!({"clusterIP": ip}))).await.ok(422);
+        let told = refused["message"].as_str().unwrap();
+        let words = format!(
+            "failed to allocate IP {ip}: the provided IP ({ip}) is not in the valid range. The range of valid IPs is 10.96.0.0/16"
+        );
+        assert!(told.ends_with(&words), "{told}");
+    }
+    let ports = |ports: &[i64]| {
+        let all: Vec<Value> = ports
+            .iter()
+            .enumerate()
+            .map(|(i, p)| json!({"name": format!("p{i}"), "port": 80 + i, "nodePort": p}))
+            .collect();
+        service("b", json!({"type": "NodePort", "ports": all}))
+    };
+    cluster.post(dry.as_str(), ports(&[99])).await.ok(201);
+    cluster.post(SERVICES, ports(&[99])).await.ok(422);
+    let made = cluster.post(SERVICES, ports(&[30001])).await.ok(201);
+    let mut other = ports(&[30001]);
+    other["metadata"]["name"] = json!("c");
+    cluster.post(dry.as_str(), other).await.ok(422);
+    let path = format!("{SERVICES}/b?dryRun=All");
+    let mut changed = made.clone();
+    changed["spec"]["ports"][0]["nodePort"] = json!(40000);
+    cluster.put(path.as_str(), changed).await.ok(200);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_address_is_made_again_and_a_leaked_one_goes() {
     let cluster = TestCluster::simulated(28).await;
     let made = create(&cluster, "a", json!({})).await;
@@ -377,7 +411,12 @@ async fn a_lost_address_is_made_again_and_a_leaked_one_goes() {
 #[tokio::test(start_paused = true)]
 async fn a_service_cidr_is_ready_and_waits_for_its_addresses_to_go() {
     let cluster = TestCluster::simulated(29).await;
-    let default = cluster.get(format!("{CIDRS}/kubernetes")).await.ok(200);
+    let state = || async { cluster.get(format!("{CIDRS}/kubernetes")).await.ok(200) };
+    let looked_at = || async {
+        state().await["status"]["conditions"][0]["message"] == "Kubernetes Service CIDR is ready"
+    };
+    until(&cluster, "the loop has looked at the default range", looked_at).await;
+    let default = state().await;
     assert_eq!(default["spec"]["cidrs"], json!(["10.96.0.0/16"]));
     assert_eq!(default["status"]["conditions"][0]["type"], "Ready");
     assert_eq!(default["status"]["conditions"][0]["status"], "True");
@@ -401,6 +440,20 @@ async fn a_service_cidr_is_ready_and_waits_for_its_addresses_to_go() {
     cluster.get(path.as_str()).await.ok(200);
     cluster.delete(format!("{SERVICES}/a")).await.ok(200);
     until(&cluster, "the range is gone", || async { cluster.get(path.as_str()).await.status == 404 }).await;
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_its_loop_the_default_range_is_ready_and_has_no_finalizer() {
+    let cluster = TestCluster::with(Env::simulated(2901), |config| {
+        config.cluster.without = vec!["service-cidr-controller"];
+    })
+    .await;
+    let default = cluster.get(format!("{CIDRS}/kubernetes")).await.ok(200);
+    assert_eq!(default["metadata"].get("finalizers"), None);
+    let ready = &default["status"]["conditions"][0];
+    assert_eq!((&ready["status"], &ready["reason"]), (&json!("True"), &json!("")));
+    assert_eq!(ready["message"], "Kubernetes default Service CIDR is ready");
     cluster.shutdown().await;
 }
 

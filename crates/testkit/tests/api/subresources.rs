@@ -497,3 +497,33 @@ async fn a_log_is_negotiated_as_an_object_would_be() {
     assert_eq!(ask("image/png").await.ok(406)["message"], words);
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_unhealthy_pod_that_may_go_goes_whatever_version_was_named() {
+    let cluster = TestCluster::simulated(7901).await;
+    bound(&cluster, "a").await;
+    running(&cluster, "a", false).await;
+    budget(&cluster, "web", 0, 1, 1).await;
+    let stale = json!({"preconditions": {"resourceVersion": "1"}});
+    evict_with(&cluster, "a", stale.clone()).await.ok(201);
+    // One the budget has no say in keeps to what the client named.
+    cluster.post(PODS, pod("pending")).await.ok(201);
+    evict_with(&cluster, "pending", stale).await.ok(409);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_old_bindings_take_no_notice_of_a_uid() {
+    let cluster = TestCluster::simulated(7902).await;
+    for name in ["a", "b"] {
+        cluster.post(PODS, pod(name)).await.ok(201);
+    }
+    let mut with_uid = binding("a", "n1");
+    with_uid["metadata"]["uid"] = json!("bad");
+    cluster.post(format!("{PODS}/a/binding"), with_uid.clone()).await.ok(409);
+    cluster.post("/api/v1/namespaces/default/bindings", with_uid).await.ok(201);
+    let mut stale = binding("b", "n1");
+    stale["metadata"]["resourceVersion"] = json!("1");
+    cluster.post("/api/v1/namespaces/default/bindings", stale).await.ok(409);
+    cluster.shutdown().await;
+}

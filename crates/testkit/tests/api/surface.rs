@@ -182,3 +182,32 @@ async fn documents_have_tags_and_are_sent_once() {
     }
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn aggregated_discovery_names_only_versions_that_are_not_the_resources_own() {
+    let cluster = TestCluster::simulated(4301).await;
+    let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+    let reply = cluster.request("GET", "/apis").header("accept", accept).send().await;
+    assert_eq!(reply.headers.get("cache-control").unwrap(), "public");
+    let all = reply.ok(200);
+    let apps = all["items"].as_array().unwrap().iter().find(|g| g["metadata"]["name"] == "apps").unwrap();
+    let resources = apps["versions"][0]["resources"].as_array().unwrap();
+    let deployments = resources.iter().find(|r| r["resource"] == "deployments").unwrap();
+    assert_eq!(deployments["responseKind"], json!({"group": "", "version": "", "kind": "Deployment"}));
+    let subresources = deployments["subresources"].as_array().unwrap();
+    let kind = |name: &str| &subresources.iter().find(|s| s["subresource"] == name).unwrap()["responseKind"];
+    assert_eq!(*kind("scale"), json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}));
+    assert_eq!(*kind("status"), json!({"group": "", "version": "", "kind": "Deployment"}));
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_openapi_document_that_is_not_there_is_nothing_at_all() {
+    let cluster = TestCluster::simulated(4302).await;
+    for path in ["/openapi/v3/apis/nope/v1", "/openapi/v3/"] {
+        let reply = cluster.get(path).await;
+        assert_eq!((reply.status, reply.bytes.len()), (404, 0), "{path}");
+        assert_eq!(reply.headers.get("content-type"), None, "{path}");
+    }
+    cluster.shutdown().await;
+}

@@ -323,3 +323,49 @@ async fn an_empty_list_at_the_root_of_a_schema_is_refused_beside_a_status() {
     }
     cluster.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_scale_that_is_refused_is_told_as_upstream_tells_it() {
+    let cluster = TestCluster::simulated(7361).await;
+    let mut always = template();
+    always["spec"]["restartPolicy"] = json!("Always");
+    let body = json!({"spec": {"selector": {"matchLabels": {"app": "web"}}, "template": always}});
+    let set = made(&cluster, "/apis/apps/v1/namespaces/default/replicasets", body).await;
+    let scale = format!("{set}/scale");
+    let unnamed = cluster.put(&scale, json!({"spec": {"replicas": 1}, "foo": 2})).await;
+    assert_eq!(unnamed.headers.get("warning").unwrap(), r#"299 - "unknown field \"foo\"""#);
+    unnamed.ok(400);
+    let old = json!({"apiVersion": "extensions/v1beta1", "kind": "Scale", "spec": {"replicas": 1}});
+    let words = "the API version in the data (extensions/v1beta1) does not match the expected API version (autoscaling/v1)";
+    assert_eq!(cluster.put(&scale, old).await.ok(400)["message"], words);
+    // A strategic patch is not decoded: numbers keep their lower bits.
+    let large = json!({"spec": {"replicas": 2_147_483_648_u32}}).to_string();
+    let strategic = "application/strategic-merge-patch+json";
+    for (path, of) in [(&scale, "Scale.autoscaling"), (&set, "ReplicaSet.apps")] {
+        let refused = cluster.request("PATCH", path).typed(strategic, large.clone()).send().await.ok(422);
+        let words = format!(
+            "{of} \"x\" is invalid: spec.replicas: Invalid value: -2147483648: must be greater than or equal to 0"
+        );
+        assert_eq!(refused["message"], words);
+    }
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_in_a_dry_run_names_the_key_without_the_stores_prefix() {
+    let cluster = TestCluster::simulated(7362).await;
+    for (collection, key) in [
+        ("/api/v1/namespaces/default/configmaps", "/configmaps/default/x"),
+        ("/apis/coordination.k8s.io/v1/namespaces/default/leases", "/leases/default/x"),
+    ] {
+        let path = made(&cluster, collection, json!({})).await;
+        let mut other = cluster.get(&path).await.ok(200);
+        other["metadata"]["uid"] = json!("z");
+        for (query, prefix) in [("?dryRun=All", ""), ("", "/registry")] {
+            let told = cluster.put(format!("{path}{query}"), other.clone()).await.ok(409);
+            let told = told["message"].as_str().unwrap();
+            assert!(told.contains(&format!("Key: {prefix}{key}, ")), "{told}");
+        }
+    }
+    cluster.shutdown().await;
+}

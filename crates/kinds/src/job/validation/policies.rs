@@ -4,7 +4,7 @@ use object::Value;
 
 use super::{indexes, is_indexed};
 use crate::check::internal::{Field, Go, NULL, internal};
-use crate::check::{Errors, Path, Raw, int, items, member, text};
+use crate::check::{Errors, Path, Raw, Seen, int, items, member, text};
 
 const RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
@@ -111,11 +111,12 @@ fn check_exit_codes(spec: &Value, codes: &Value, at: &Path<'_>, errors: &mut Err
     } else if values.len() > EXIT_CODES_MAX {
         errors.too_many(&at, values.len(), EXIT_CODES_MAX);
     }
+    let mut seen = Seen::default();
     for (i, value) in values.iter().enumerate() {
         if operator == "In" && *value == 0 {
             errors.invalid(&at.index(i), *value, "must not be 0 for the In operator");
         }
-        if values[..i].contains(value) {
+        if seen.again(value) {
             errors.duplicate(&at.index(i), *value);
         }
     }

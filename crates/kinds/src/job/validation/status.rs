@@ -4,7 +4,7 @@ use object::Value;
 
 use super::{indexes, is_indexed};
 use crate::check::internal::{NULL, internal};
-use crate::check::{Errors, Path, Raw, flag, int, items, member, text};
+use crate::check::{Errors, Path, Raw, Seen, flag, int, items, member, text};
 use crate::same;
 
 const STATUS: Path<'static> = Path::Root("status");
@@ -58,7 +58,7 @@ fn no_more(status: &Value, name: &str, why: &str, errors: &mut Errors) {
 
 fn check_uncounted(now: &Value, errors: &mut Errors) {
     let Some(pods) = member(now, "uncountedTerminatedPods") else { return };
-    let mut seen: Vec<&str> = Vec::new();
+    let mut seen = Seen::default();
     for list in ["succeeded", "failed"] {
         for (i, uid) in items(pods, list).iter().enumerate() {
             let uid = uid.as_str().unwrap_or_default();
@@ -66,10 +66,8 @@ fn check_uncounted(now: &Value, errors: &mut Errors) {
             let at = at.child(list);
             if uid.is_empty() {
                 errors.invalid(&at.index(i), uid, "must not be empty");
-            } else if seen.contains(&uid) {
+            } else if seen.again(uid) {
                 errors.duplicate(&at.index(i), uid);
-            } else {
-                seen.push(uid);
             }
         }
     }

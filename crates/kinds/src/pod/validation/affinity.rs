@@ -1,10 +1,12 @@
 //! Where a pod wants to run: node and pod affinity, node selectors, topology spread.
 
+use std::collections::BTreeMap;
+
 use object::{Value, validate_text};
 
 use super::Options;
 use super::options::bad_values;
-use crate::check::{Errors, Path, int, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, all_of, int, items, member, text, texts};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -134,6 +136,9 @@ fn check_field(requirement: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 pub(super) fn check_spread(spec: &Value, list: &Path<'_>, options: &Options, errors: &mut Errors) {
     let constraints = items(spec, "topologySpreadConstraints");
+    let last: BTreeMap<(&str, &str), usize> = (constraints.iter().enumerate())
+        .map(|(i, c)| ((text(c, "topologyKey"), text(c, "whenUnsatisfiable")), i))
+        .collect();
     for (i, constraint) in constraints.iter().enumerate() {
         let at = list.index(i);
         errors.positive(&at.child("maxSkew"), int(constraint, "maxSkew").unwrap_or(0));
@@ -142,8 +147,8 @@ pub(super) fn check_spread(spec: &Value, list: &Path<'_>, options: &Options, err
             errors.required(&at.child("topologyKey"), "can not be empty");
         }
         errors.one_of(&at.child("whenUnsatisfiable"), action, &["DoNotSchedule", "ScheduleAnyway"]);
-        let same = |c: &Value| text(c, "topologyKey") == key && text(c, "whenUnsatisfiable") == action;
-        if constraints[i + 1..].iter().any(same) {
+        // One that comes again is told of where it stands first.
+        if last.get(&(key, action)).is_some_and(|last| *last > i) {
             let shown = format!("{{{key}, {action}}}");
             errors.duplicate(&at.child("{topologyKey, whenUnsatisfiable}"), shown.as_str());
         }
@@ -190,17 +195,21 @@ pub(super) fn label_keys(term: &Value, at: &Path<'_>, errors: &mut Errors) {
     }
     if let Some(selector) = selector {
         let expressions = items(selector, "matchExpressions");
-        for (i, expression) in expressions.iter().enumerate() {
+        let mut seen = Seen::default();
+        let places: BTreeMap<&str, usize> =
+            keys.iter().enumerate().filter_map(|(i, key)| Some((key.as_str()?, i))).collect();
+        for expression in expressions {
             let key = text(expression, "key");
-            let Some(index) = keys.iter().rposition(|k| k.as_str() == Some(key)) else { continue };
-            let before = expressions[..i].iter().any(|e| text(e, "key") == key);
+            let Some(&index) = places.get(key) else { continue };
+            let before = seen.again(key);
             if before || selector.at(&["matchLabels", key]).is_some() {
                 errors.invalid(&at.index(index), key, "exists in both matchLabelKeys and labelSelector");
             }
         }
     }
+    let mismatched: Seen<&str> = texts(term, "mismatchLabelKeys").collect();
     for (i, key) in texts(term, "matchLabelKeys").enumerate() {
-        if texts(term, "mismatchLabelKeys").any(|k| k == key) {
+        if mismatched.has(&key) {
             let detail = "exists in both matchLabelKeys and mismatchLabelKeys";
             errors.invalid(&at.child("matchLabelKeys").index(i), key, detail);
         }
@@ -216,12 +225,9 @@ fn legacy_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
     if selector.is_none() {
         errors.forbidden(at, "must not be specified when labelSelector is not set");
     }
-    let selected = |key: &str| {
-        selector.is_some_and(|s| {
-            s.at(&["matchLabels", key]).is_some()
-                || items(s, "matchExpressions").iter().any(|e| text(e, "key") == key)
-        })
-    };
+    let expressions = all_of(selector.map(|s| items(s, "matchExpressions")).unwrap_or_default(), "key");
+    let selected =
+        |key: &str| selector.is_some_and(|s| s.at(&["matchLabels", key]).is_some()) || expressions.has(&key);
     for (i, key) in texts(constraint, "matchLabelKeys").enumerate() {
         errors.qualified(&at.index(i), key);
         if selected(key) {

@@ -4,7 +4,7 @@ use object::Value;
 
 use super::volume_sources::descending_path;
 use super::{METADATA, Options, containers_of, scheduling};
-use crate::check::{Errors, Path, joined, member, text};
+use crate::check::{Errors, Path, Seen, joined, member, text};
 
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -52,9 +52,10 @@ pub(crate) fn check(
     for (key, profile) in map.iter().filter(|(key, _)| key.starts_with(SECCOMP_CONTAINER)) {
         check_seccomp(profile.as_str().unwrap_or_default(), &at.child(key), errors);
     }
+    let containers: Seen<&str> = containers_of(spec).map(|(_, _, c)| text(c, "name")).collect();
     for (key, profile) in map.iter() {
         let Some(container) = key.strip_prefix(APP_ARMOR) else { continue };
-        if !containers_of(spec).any(|(_, _, c)| text(c, "name") == container) {
+        if !containers.has(&container) {
             errors.invalid(&at.key(key), container, "container not found");
         }
         let profile = profile.as_str().unwrap_or_default();

@@ -4,7 +4,7 @@ use object::{Value, validate_text};
 
 use super::volumes::Volumes;
 use super::{Options, env, handlers, mounts, resources, security};
-use crate::check::{Errors, Path, int, items, member, text};
+use crate::check::{Errors, Path, Seen, all_of, int, items, member, text};
 
 const RESTART_RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
@@ -26,11 +26,12 @@ pub(super) fn check_containers(scope: &Scope<'_>, at: &Path<'_>, errors: &mut Er
         errors.required(at, "");
         return;
     }
+    let mut seen = Seen::default();
     for (i, container) in containers.iter().enumerate() {
         let at = at.index(i);
         check_common(scope, container, &at, errors);
         let name = text(container, "name");
-        if containers[..i].iter().any(|c| text(c, "name") == name) {
+        if seen.again(name) {
             errors.duplicate(&at.child("name"), name);
         }
         handlers::check(scope.spec, container, &at, errors);
@@ -41,6 +42,8 @@ pub(super) fn check_containers(scope: &Scope<'_>, at: &Path<'_>, errors: &mut Er
 
 pub(super) fn check_init_containers(scope: &Scope<'_>, at: &Path<'_>, errors: &mut Errors) {
     let containers = items(scope.spec, "initContainers");
+    let others = all_of(items(scope.spec, "containers"), "name");
+    let mut seen = Seen::default();
     for (i, container) in containers.iter().enumerate() {
         let list = at;
         let at = at.index(i);
@@ -54,9 +57,8 @@ pub(super) fn check_init_containers(scope: &Scope<'_>, at: &Path<'_>, errors: &m
             errors.required(&at.child("restartPolicy"), detail);
         }
         let name = text(container, "name");
-        let named = |c: &Value| text(c, "name") == name;
-        let earlier = !name.is_empty() && containers[..i].iter().any(named);
-        if items(scope.spec, "containers").iter().any(named) || earlier {
+        let earlier = seen.again(name) && !name.is_empty();
+        if others.has(&name) || earlier {
             errors.duplicate(&at.child("name"), name);
         }
         // Upstream counts the container's own ports only, as if it stood first.
@@ -85,17 +87,19 @@ pub(super) fn check_init_containers(scope: &Scope<'_>, at: &Path<'_>, errors: &m
 
 pub(super) fn check_ephemeral_containers(scope: &Scope<'_>, at: &Path<'_>, errors: &mut Errors) {
     let containers = items(scope.spec, "ephemeralContainers");
-    let others = || items(scope.spec, "containers").iter().chain(items(scope.spec, "initContainers"));
+    let others = items(scope.spec, "containers").iter().chain(items(scope.spec, "initContainers"));
+    let others: Seen<&str> = others.map(|c| text(c, "name")).collect();
+    let mut seen = Seen::default();
     for (i, container) in containers.iter().enumerate() {
         let at = at.index(i);
         check_common(scope, container, &at, errors);
         check_image_spaces(container, &at, errors);
         let name = text(container, "name");
-        if others().chain(&containers[..i]).any(|c| text(c, "name") == name) {
+        if seen.again(name) || others.has(&name) {
             errors.duplicate(&at.child("name"), name);
         }
         let target = text(container, "targetContainerName");
-        if !target.is_empty() && !others().any(|c| text(c, "name") == target) {
+        if !target.is_empty() && !others.has(&target) {
             errors.not_found(&at.child("targetContainerName"), target, "");
         }
         for field in [
@@ -164,6 +168,7 @@ fn check_common(scope: &Scope<'_>, container: &Value, at: &Path<'_>, errors: &mu
 }
 
 fn check_ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
+    let mut seen = Seen::default();
     for (i, port) in ports.iter().enumerate() {
         let at = at.index(i);
         let name = text(port, "name");
@@ -171,7 +176,7 @@ fn check_ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
             let problems = validate_text::port_name(name);
             if !problems.is_empty() {
                 errors.each(&at.child("name"), name, problems);
-            } else if ports[..i].iter().any(|p| text(p, "name") == name) {
+            } else if seen.again(name) {
                 errors.duplicate(&at.child("name"), name);
             }
         }
@@ -188,16 +193,14 @@ fn check_ports(ports: &[Value], at: &Path<'_>, errors: &mut Errors) {
 
 /// Two containers cannot have one port of the host.
 fn check_host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    let mut seen: Vec<(&str, &str, i64)> = Vec::new();
+    let mut seen = Seen::default();
     for (i, container) in containers.iter().enumerate() {
         for (j, port) in items(container, "ports").iter().enumerate() {
             let Some(number) = int(port, "hostPort").filter(|n| *n != 0) else { continue };
             let this = (text(port, "protocol"), text(port, "hostIP"), number);
-            if seen.contains(&this) {
+            if seen.again(this) {
                 let shown = format!("{}/{}/{}", this.0, this.1, this.2);
                 errors.duplicate(&at.index(i).child("ports").index(j).child("hostPort"), shown.as_str());
-            } else {
-                seen.push(this);
             }
         }
     }
@@ -205,9 +208,10 @@ fn check_host_ports(containers: &[Value], at: &Path<'_>, errors: &mut Errors) {
 
 fn check_resize_policy(container: &Value, pod_policy: &str, at: &Path<'_>, errors: &mut Errors) {
     let policies = items(container, "resizePolicy");
+    let mut seen = Seen::default();
     for (i, policy) in policies.iter().enumerate() {
         let resource = text(policy, "resourceName");
-        if policies[..i].iter().any(|p| text(p, "resourceName") == resource) {
+        if seen.again(resource) {
             errors.duplicate(&at.index(i), resource);
         }
         errors.choice(at, resource, &["cpu", "memory"]);

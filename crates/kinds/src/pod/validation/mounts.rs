@@ -4,12 +4,14 @@ use object::Value;
 
 use super::volume_sources::{descending_path, no_backsteps};
 use super::volumes::Volumes;
-use crate::check::{Errors, Path, flag, items, member, text};
+use crate::check::{Errors, Path, Seen, all_of, flag, items, member, text};
 
 /// Paths of mounts below belong to the list: upstream leaves the index out for some members.
 pub(super) fn check(container: &Value, volumes: &Volumes<'_>, list: &Path<'_>, errors: &mut Errors) {
     let mounts = items(container, "volumeMounts");
     let devices = items(container, "volumeDevices");
+    let (device_names, device_paths) = (all_of(devices, "name"), all_of(devices, "devicePath"));
+    let mut seen = Seen::default();
     for (i, mount) in mounts.iter().enumerate() {
         let at = list.index(i);
         let (name, path) = (text(mount, "name"), text(mount, "mountPath"));
@@ -22,13 +24,13 @@ pub(super) fn check(container: &Value, volumes: &Volumes<'_>, list: &Path<'_>, e
         if path.is_empty() {
             errors.required(&at.child("mountPath"), "");
         }
-        if mounts[..i].iter().any(|m| text(m, "mountPath") == path) {
+        if seen.again(path) {
             errors.invalid(&at.child("mountPath"), path, "must be unique");
         }
-        if devices.iter().any(|d| text(d, "name") == name) {
+        if device_names.has(&name) {
             errors.invalid(&at.child("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|d| text(d, "devicePath") == path) {
+        if device_paths.has(&path) {
             let detail = "must not already exist as a path in volumeDevices";
             errors.invalid(&at.child("mountPath"), path, detail);
         }
@@ -76,12 +78,14 @@ fn check_recursive_read_only(mount: &Value, at: &Path<'_>, errors: &mut Errors) 
 pub(super) fn check_devices(container: &Value, volumes: &Volumes<'_>, list: &Path<'_>, errors: &mut Errors) {
     let devices = items(container, "volumeDevices");
     let mounts = items(container, "volumeMounts");
+    let (mount_names, mount_paths) = (all_of(mounts, "name"), all_of(mounts, "mountPath"));
+    let (mut names, mut paths) = (Seen::default(), Seen::default());
     for (i, device) in devices.iter().enumerate() {
         let at = list.index(i);
         let (name, path) = (text(device, "name"), text(device, "devicePath"));
         if name.is_empty() {
             errors.required(&at.child("name"), "");
-        } else if devices[..i].iter().any(|d| text(d, "name") == name) {
+        } else if names.again(name) {
             errors.invalid(&at.child("name"), name, "must be unique");
         }
         match volumes.find(name) {
@@ -102,16 +106,16 @@ pub(super) fn check_devices(container: &Value, volumes: &Volumes<'_>, list: &Pat
             !found.is_empty()
         };
         // A path that climbs is refused for that and not counted as taken.
-        if devices[..i].iter().map(|d| text(d, "devicePath")).any(|p| p == path && !climbs(p)) {
+        if !climbs(path) && paths.again(path) {
             errors.invalid(&at.child("devicePath"), path, "must be unique");
         }
         if climbs(path) {
             errors.invalid(&at.child("devicePath"), path, "can not contain backsteps ('..')");
         }
-        if mounts.iter().any(|m| text(m, "name") == name) {
+        if mount_names.has(&name) {
             errors.invalid(&at.child("name"), name, "must not already exist in volumeMounts");
         }
-        if mounts.iter().any(|m| text(m, "mountPath") == path) {
+        if mount_paths.has(&path) {
             let detail = "must not already exist as a path in volumeMounts";
             errors.invalid(&at.child("devicePath"), path, detail);
         }

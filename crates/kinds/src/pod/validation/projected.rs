@@ -6,7 +6,7 @@ use super::Options;
 use super::env::{FILE_FIELDS, check_field, check_resource};
 use super::volume_sources::{check_mode, local_path};
 use super::volumes::check_item;
-use crate::check::{Errors, Path, entries, int, items, member, text};
+use crate::check::{Errors, Path, Seen, entries, int, items, member, text};
 
 const TOKEN_SECONDS_MIN: i64 = 10 * 60;
 const TOKEN_SECONDS_MAX: i64 = 1 << 32;
@@ -26,7 +26,7 @@ pub(super) fn check_downward(source: &Value, at: &Path<'_>, errors: &mut Errors)
 
 pub(super) fn check(source: &Value, at: &Path<'_>, options: &Options, errors: &mut Errors) {
     check_mode(source, "defaultMode", at, errors);
-    let mut files = Files { volume: at, taken: Vec::new() };
+    let mut files = Files { volume: at, taken: Seen::default() };
     for (i, part) in items(source, "sources").iter().enumerate() {
         let list = at.child("sources");
         let part_at = list.index(i);
@@ -72,7 +72,7 @@ pub(super) fn check(source: &Value, at: &Path<'_>, options: &Options, errors: &m
 /// The files of one volume.
 struct Files<'a> {
     volume: &'a Path<'a>,
-    taken: Vec<&'a str>,
+    taken: Seen<&'a str>,
 }
 
 impl<'a> Files<'a> {
@@ -86,10 +86,8 @@ impl<'a> Files<'a> {
         }
     }
     fn claim(&mut self, path: &'a str, shown: &str, errors: &mut Errors) {
-        if self.taken.contains(&path) {
+        if self.taken.again(path) {
             errors.invalid(self.volume, shown, "conflicting duplicate paths");
-        } else {
-            self.taken.push(path);
         }
     }
 }

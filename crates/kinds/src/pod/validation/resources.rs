@@ -1,12 +1,16 @@
 //! Requests, limits and claims: names of resources, amounts, and how they fit together.
 
 use object::quantity::Quantity;
+use std::collections::BTreeMap;
+
 use object::{Value, validate_text};
 
 use super::Options;
 use crate::check::internal::internal;
 use crate::check::internal::pod::POD_RESOURCE_CLAIM;
-use crate::check::{Errors, NEGATIVE, Path, Raw, entries, items, member, quantity, quantity_text, text};
+use crate::check::{
+    Errors, NEGATIVE, Path, Raw, Seen, all_of, entries, items, member, quantity, quantity_text, text,
+};
 
 /// Resources without a domain, other than huge pages.
 pub(crate) const STANDARD: [&str; 20] = [
@@ -222,7 +226,11 @@ pub(super) fn has_odd_huge_pages(resources: &Value) -> bool {
 }
 
 fn check_claim_names(used: &[Value], of_pod: &[Value], at: &Path<'_>, errors: &mut Errors) {
-    let mut seen: Vec<String> = Vec::new();
+    let known = all_of(of_pod, "name");
+    let detail = unknown_claim(of_pod);
+    let mut seen: Seen<String> = Seen::default();
+    // How many requests of a claim were named.
+    let mut requests: BTreeMap<String, usize> = BTreeMap::new();
     for (i, claim) in used.iter().enumerate() {
         let at = at.index(i);
         let (name, request) = (text(claim, "name"), text(claim, "request"));
@@ -230,7 +238,7 @@ fn check_claim_names(used: &[Value], of_pod: &[Value], at: &Path<'_>, errors: &m
             errors.required(&at, "");
             continue;
         }
-        if seen.iter().any(|s| s == name) {
+        if seen.has(&name.to_owned()) {
             errors.duplicate(&at, name);
         } else {
             let mut key = name.to_owned();
@@ -238,33 +246,44 @@ fn check_claim_names(used: &[Value], of_pod: &[Value], at: &Path<'_>, errors: &m
                 errors.dns_label(&at.child("request"), request);
                 key = format!("{name}/{request}");
             }
-            if seen.contains(&key) {
+            if seen.has(&key) {
                 errors.duplicate(&at, key.as_str());
             } else if request.is_empty() {
-                for _ in seen.iter().filter(|s| s.split_once('/').is_some_and(|(claim, _)| claim == name)) {
+                let count = requests.get(name).copied().unwrap_or(0);
+                for _ in 0..count {
+                    if errors.is_full() {
+                        break;
+                    }
                     errors.duplicate(&at, name);
                 }
             }
-            seen.push(key);
+            if let Some((claim, _)) = key.split_once('/') {
+                *requests.entry(claim.to_owned()).or_default() += 1;
+            }
+            seen.again(key);
         }
-        if of_pod.iter().any(|c| text(c, "name") == name) {
-            continue;
+        if !known.has(&name) && !errors.is_full() {
+            errors.not_found(&at, name, detail.as_str());
         }
-        let mut names: Vec<&str> = of_pod.iter().map(|c| text(c, "name")).filter(|n| !n.is_empty()).collect();
-        names.sort_unstable();
-        names.dedup();
-        let detail = "must be one of the names in pod.spec.resourceClaims";
-        let detail = match names.is_empty() {
-            true => format!("{detail} which is empty"),
-            false => format!("{detail}: {}", names.join(", ")),
-        };
-        errors.not_found(&at, name, detail);
+    }
+}
+
+/// What is said of a claim that the pod does not have.
+fn unknown_claim(of_pod: &[Value]) -> String {
+    let mut names: Vec<&str> = of_pod.iter().map(|c| text(c, "name")).filter(|n| !n.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let detail = "must be one of the names in pod.spec.resourceClaims";
+    match names.is_empty() {
+        true => format!("{detail} which is empty"),
+        false => format!("{detail}: {}", names.join(", ")),
     }
 }
 
 /// The claims a pod names for its containers.
 pub(super) fn pod_claims(metadata: Option<&Value>, claims: &[Value], at: &Path<'_>, errors: &mut Errors) {
     let mirror = metadata.is_some_and(|m| m.at(&["annotations", "kubernetes.io/config.mirror"]).is_some());
+    let mut seen = Seen::default();
     for (i, claim) in claims.iter().enumerate() {
         if mirror {
             errors.forbidden(&Path::Root(""), "static pods do not support resource claims");
@@ -274,7 +293,7 @@ pub(super) fn pod_claims(metadata: Option<&Value>, claims: &[Value], at: &Path<'
         let name = text(claim, "name");
         if name.is_empty() {
             errors.required(&at.child("name"), "");
-        } else if claims[..i].iter().any(|c| text(c, "name") == name) {
+        } else if seen.again(name) {
             errors.duplicate(&at.child("name"), name);
         } else {
             errors.dns_label(&at.child("name"), name);

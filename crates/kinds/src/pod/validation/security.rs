@@ -6,7 +6,7 @@ use super::Options;
 use super::volume_sources::descending_path;
 use crate::check::internal::internal;
 use crate::check::internal::pod::{SECCOMP_PROFILE, SECURITY_CONTEXT};
-use crate::check::{Errors, Path, Raw, flag, int, items, member, text, texts};
+use crate::check::{Errors, Path, Raw, Seen, flag, int, items, member, text, texts};
 
 const LOCALHOST_PROFILE_MAX_BYTES: usize = 4095;
 const SYSCTL_MAX_BYTES: usize = 253;
@@ -126,6 +126,7 @@ fn check_app_armor(context: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 fn check_sysctls(spec: &Value, context: &Value, at: &Path<'_>, options: &Options, errors: &mut Errors) {
     let sysctls = items(context, "sysctls");
+    let mut seen = Seen::default();
     for (i, sysctl) in sysctls.iter().enumerate() {
         let name = text(sysctl, "name");
         let list = at;
@@ -137,7 +138,7 @@ fn check_sysctls(spec: &Value, context: &Value, at: &Path<'_>, options: &Options
             let detail =
                 format!("must have at most {SYSCTL_MAX_BYTES} characters and match regex {SYSCTL_REGEX}");
             errors.invalid(&at, name, detail);
-        } else if sysctls[..i].iter().any(|s| text(s, "name") == name) {
+        } else if seen.again(name) {
             errors.duplicate(&at, name);
         }
         if !options.host_sysctls {

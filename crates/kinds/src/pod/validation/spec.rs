@@ -1,10 +1,11 @@
 //! The spec as a whole: its parts in upstream's order, and the members too small for a file of their own.
 
 use object::{Value, validate_text};
+use std::collections::BTreeMap;
 
 use super::container::{self, Scope};
 use super::{Options, affinity, containers_of, os, resources, scheduling, security, volumes};
-use crate::check::{Errors, Path, flag, int, items, member, quantity, text, texts};
+use crate::check::{Errors, Path, Seen, flag, int, items, member, quantity, text, texts};
 
 const DNS_NAMESERVERS_MAX: usize = 3;
 const DNS_SEARCHES_MAX: usize = 32;
@@ -211,11 +212,12 @@ fn check_gates(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.qualified(&list.index(i).child("conditionType"), text(gate, "conditionType"));
     }
     let gates = items(spec, "schedulingGates");
+    let mut seen = Seen::default();
     for (i, gate) in gates.iter().enumerate() {
         let list = at.child("schedulingGates");
         let name = text(gate, "name");
         errors.qualified(&list.index(i), name);
-        if gates[..i].iter().any(|g| text(g, "name") == name) {
+        if seen.again(name) {
             errors.duplicate(&list.index(i), name);
         }
     }
@@ -262,6 +264,9 @@ fn check_hostname_override(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// A variable read from a file needs the volume the file is written to.
 fn check_file_keys(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
+    // Of two volumes with one name the last counts here.
+    let volumes: BTreeMap<&str, &Value> =
+        items(spec, "volumes").iter().map(|v| (text(v, "name"), v)).collect();
     for (list, i, container) in containers_of(spec) {
         for (j, variable) in items(container, "env").iter().enumerate() {
             let Some(file) = variable.at(&["valueFrom", "fileKeyRef"]).filter(|f| !f.is_null()) else {
@@ -274,8 +279,7 @@ fn check_file_keys(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             let variable_at = env.index(j);
             let from = variable_at.child("valueFrom.fileKeyRef");
             let at = from.child("volumeName");
-            // Of two volumes with one name the last counts here.
-            match items(spec, "volumes").iter().rev().find(|v| text(v, "name") == name) {
+            match volumes.get(name) {
                 None => errors.not_found(&at, name, ""),
                 Some(volume) if member(volume, "emptyDir").is_none() => {
                     errors.invalid(&at, name, "referenced volume must be of type emptyDir");

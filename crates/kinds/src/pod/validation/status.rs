@@ -5,7 +5,7 @@ use object::Value;
 use super::security::check_id;
 use crate::check::internal::{Go, TEXT};
 use crate::check::text::{Ip, parse_ip};
-use crate::check::{Errors, Path, Raw, int, items, member, text};
+use crate::check::{Errors, Path, Raw, Seen, all_of, int, items, member, text};
 
 const ADDRESSES: Go = Go::List(&[("ip", "IP", TEXT)]);
 const STATUS: Path<'static> = Path::Root("status");
@@ -130,15 +130,17 @@ fn should_restart(container: &Value, spec: &Value, code: i64) -> bool {
 
 fn check_claims(status: &Value, spec: &Value, errors: &mut Errors) {
     let claims = items(status, "resourceClaimStatuses");
+    let of_pod = all_of(items(spec, "resourceClaims"), "name");
+    let mut seen = Seen::default();
     for (i, claim) in claims.iter().enumerate() {
         let list = STATUS.child("resourceClaimStatuses");
         let at = list.index(i);
         let name = text(claim, "name");
-        if !items(spec, "resourceClaims").iter().any(|c| text(c, "name") == name) {
+        if !of_pod.has(&name) {
             let detail = "must match the name of an entry in `spec.resourceClaims`";
             errors.invalid(&at.child("name"), name, detail);
         }
-        if claims[..i].iter().any(|c| text(c, "name") == name) {
+        if seen.again(name) {
             errors.duplicate(&at.child("name"), name);
         }
         if let Some(name) = member(claim, "resourceClaimName").and_then(Value::as_str) {
@@ -205,6 +207,7 @@ fn check_extended(claim: &Value, spec: &Value, at: &Path<'_>, errors: &mut Error
     let key = |mapping: &Value| {
         ["containerName", "resourceName", "requestName"].map(|name| text(mapping, name).to_owned())
     };
+    let mut seen = Seen::default();
     for (i, mapping) in mappings.iter().enumerate() {
         let own = list.index(i);
         let (container, resource) = (text(mapping, "containerName"), text(mapping, "resourceName"));
@@ -223,7 +226,7 @@ fn check_extended(claim: &Value, spec: &Value, at: &Path<'_>, errors: &mut Error
         }
         // Upstream's path has no index here.
         errors.dns_label(&at.child("requestName"), text(mapping, "requestName"));
-        if mappings[..i].iter().any(|before| key(before) == key(mapping)) {
+        if seen.again(key(mapping)) {
             for name in ["containerName", "resourceName", "requestName"] {
                 errors.duplicate(&own.child(name), text(mapping, name));
             }
@@ -268,6 +271,7 @@ fn check_allocated(status: &Value, list: &str, containers: &[Value], errors: &mu
                 errors.invalid(&at.child("name"), name, detail);
             }
             let resources = items(allocated, "resources");
+            let mut seen = Seen::default();
             for (k, resource) in resources.iter().enumerate() {
                 let list = at.child("resources");
                 let at = list.index(k);
@@ -284,7 +288,7 @@ fn check_allocated(status: &Value, list: &str, containers: &[Value], errors: &mu
                     _ => {}
                 }
                 let id = text(resource, "resourceID");
-                if resources[..k].iter().any(|before| text(before, "resourceID") == id) {
+                if seen.again(id) {
                     errors.duplicate(&at.child("resourceID"), id);
                 }
             }

@@ -7,7 +7,7 @@ use super::{Options, SPEC, scheduling};
 use crate::check::difference::difference;
 use crate::check::internal::pod::{EPHEMERAL_CONTAINER, NODE_SELECTOR_TERM, POD_SPEC, with_host_namespaces};
 use crate::check::internal::{Go, internal};
-use crate::check::{Errors, Path, Raw, entries, int, items, member, text};
+use crate::check::{Errors, Path, Raw, Seen, all_of, entries, int, items, member, text};
 use crate::equal::{Spot, same};
 
 const UPDATABLE: &str = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -77,11 +77,10 @@ fn check_deadline(new: &Value, old: &Value, errors: &mut Errors) -> bool {
 fn check_tolerations(new: &Value, old: &Value, options: &Options, errors: &mut Errors) {
     let (now, before) = (items(new, "tolerations"), items(old, "tolerations"));
     let at = SPEC.child("tolerations");
-    let kept = |old: &Value| {
-        now.iter().any(|new| {
-            ["key", "operator", "value", "effect"].iter().all(|name| text(new, name) == text(old, name))
-        })
-    };
+    let tolerated: Seen<[&str; 4]> =
+        now.iter().map(|t| ["key", "operator", "value", "effect"].map(|name| text(t, name))).collect();
+    let kept =
+        |old: &Value| tolerated.has(&["key", "operator", "value", "effect"].map(|name| text(old, name)));
     if !before.iter().all(kept) {
         errors.forbidden(&at, "existing toleration can not be modified except its tolerationSeconds");
         return;
@@ -90,10 +89,10 @@ fn check_tolerations(new: &Value, old: &Value, options: &Options, errors: &mut E
 }
 
 fn check_gates(new: &Value, old: &Value, errors: &mut Errors) {
-    let before = items(old, "schedulingGates");
+    let before = all_of(items(old, "schedulingGates"), "name");
     for (i, gate) in items(new, "schedulingGates").iter().enumerate() {
         let name = text(gate, "name");
-        if !before.iter().any(|g| text(g, "name") == name) {
+        if !before.has(&name) {
             let at = SPEC.child("schedulingGates");
             let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
             errors.forbidden(&at.index(i).child("name"), detail);

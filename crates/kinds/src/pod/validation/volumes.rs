@@ -1,11 +1,13 @@
 //! Volumes: a name of their own and exactly one source.
 
+use std::collections::BTreeMap;
+
 use object::{Value, validate_text};
 
 use super::container::check_pull_policy;
 use super::volume_sources::{self, iscsi_name_too_long};
 use super::{Options, projected};
-use crate::check::{Errors, Path, items, member, quantity, text};
+use crate::check::{Errors, Path, Seen, items, member, quantity, text};
 
 /// A source's member; what a second source is called in its refusal; where faults of the source itself stand.
 /// The three differ where upstream's do.
@@ -44,12 +46,12 @@ const SOURCES: [(&str, &str, &str); 29] = [
 
 /// The volumes that may be mounted: those without a fault.
 pub(super) struct Volumes<'a> {
-    good: Vec<&'a Value>,
+    good: BTreeMap<&'a str, &'a Value>,
 }
 
 impl<'a> Volumes<'a> {
     pub(super) fn find(&self, name: &str) -> Option<&'a Value> {
-        self.good.iter().find(|v| text(v, "name") == name).copied()
+        self.good.get(name).copied()
     }
 }
 
@@ -61,7 +63,9 @@ pub(super) fn check<'a>(
     errors: &mut Errors,
 ) -> Volumes<'a> {
     let pod = metadata.map(|m| text(m, "name")).unwrap_or_default();
-    let mut found = Volumes { good: Vec::with_capacity(volumes.len()) };
+    let mut found = Volumes { good: BTreeMap::new() };
+    let made: Seen<&str> =
+        volumes.iter().filter(|v| member(v, "ephemeral").is_some()).map(|v| text(v, "name")).collect();
     for (i, volume) in volumes.iter().enumerate() {
         let at = at.index(i);
         let before = errors.len();
@@ -72,10 +76,10 @@ pub(super) fn check<'a>(
             errors.duplicate(&at.child("name"), name);
         }
         if errors.len() == before {
-            found.good.push(volume);
+            found.good.insert(name, volume);
         }
         let claim = volume.at(&["persistentVolumeClaim", "claimName"]).and_then(Value::as_str);
-        if let Some(claim) = claim.filter(|claim| is_created_for(volumes, pod, claim)) {
+        if let Some(claim) = claim.filter(|claim| is_created_for(&made, pod, claim)) {
             let detail = "must not reference a PVC that gets created for an ephemeral volume";
             errors.invalid(&at.child("persistentVolumeClaim").child("claimName"), claim, detail);
         }
@@ -84,10 +88,9 @@ pub(super) fn check<'a>(
 }
 
 /// Whether the claim is one that an ephemeral volume of this pod will make.
-fn is_created_for(volumes: &[Value], pod: &str, claim: &str) -> bool {
+fn is_created_for(made: &Seen<&str>, pod: &str, claim: &str) -> bool {
     let Some(rest) = claim.strip_prefix(pod).and_then(|rest| rest.strip_prefix('-')) else { return false };
-    let made = |v: &Value| member(v, "ephemeral").is_some() && text(v, "name") == rest;
-    !pod.is_empty() && volumes.iter().any(made)
+    !pod.is_empty() && made.has(&rest)
 }
 
 fn check_source(volume: &Value, pod: &str, at: &Path<'_>, options: &Options, errors: &mut Errors) {

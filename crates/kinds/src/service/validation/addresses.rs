@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::check::text::{Ip, parse_ip};
-use crate::check::{Errors, Path, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, items, member, text, texts};
 use crate::workload::SPEC;
 
 const ONCE: &str = "may not change once set";
@@ -29,10 +29,11 @@ pub(super) fn check(spec: &Value, old: Option<&Value>, errors: &mut Errors) {
         _ => {}
     }
     let families: Vec<&str> = texts(spec, "ipFamilies").collect();
+    let mut seen = Seen::default();
     for (i, family) in families.iter().enumerate() {
         let at = SPEC.child("ipFamilies");
         errors.one_of(&at.index(i), family, &["IPv4", "IPv6"]);
-        if families[..i].contains(family) {
+        if seen.again(family) {
             errors.duplicate(&at.index(i), *family);
         }
     }
