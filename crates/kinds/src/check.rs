@@ -226,28 +226,45 @@ impl Errors {
 }
 
 /// What a walk over a list met so far. A client may send a list of a hundred thousand: looking back one by one would take
-/// minutes.
-pub(crate) struct Seen<K>(BTreeSet<K>);
+/// minutes. The first few, which are all of most lists, are kept in place.
+pub(crate) struct Seen<K> {
+    few: [Option<K>; 8],
+    many: BTreeSet<K>,
+}
 
 impl<K> Default for Seen<K> {
     fn default() -> Seen<K> {
-        Seen(BTreeSet::new())
+        Seen { few: [const { None }; 8], many: BTreeSet::new() }
     }
 }
 
 impl<K: Ord> Seen<K> {
     /// Whether it was met before; from now on it was.
     pub(crate) fn again(&mut self, key: K) -> bool {
-        !self.0.insert(key)
+        for place in &mut self.few {
+            match place {
+                Some(met) if *met == key => return true,
+                Some(_) => {}
+                None => {
+                    *place = Some(key);
+                    return false;
+                }
+            }
+        }
+        !self.many.insert(key)
     }
     pub(crate) fn has(&self, key: &K) -> bool {
-        self.0.contains(key)
+        self.few.iter().map_while(Option::as_ref).any(|met| met == key) || self.many.contains(key)
     }
 }
 
 impl<K: Ord> FromIterator<K> for Seen<K> {
     fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Seen<K> {
-        Seen(keys.into_iter().collect())
+        let mut seen = Seen::default();
+        for key in keys {
+            seen.again(key);
+        }
+        seen
     }
 }
 

@@ -101,7 +101,7 @@ pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
             if !host_ip.is_empty() && host_port == 0 {
                 said.say(format!("{}: hostIP set without hostPort: {}", place(at), shown(port)));
             }
-            for other in taken.clashing(port) {
+            for other in taken.clashing(&all, port) {
                 if said.is_full() {
                     return;
                 }
@@ -110,15 +110,15 @@ pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
                     said.say(format!("{}: {clash} port definition with {}", place(at), place(other.at)));
                 }
             }
-            taken.add(port, all.len());
             all.push(Port { port, at });
+            taken.added(&all);
         }
     }
-    let mut named: BTreeMap<&str, &Port<'_>> = BTreeMap::new();
-    for own in all.iter().filter(|own| !text(own.port, "name").is_empty()) {
+    let mut seen = Seen::default();
+    for own in &all {
         let name = text(own.port, "name");
-        let first = *named.entry(name).or_insert(own);
-        if first.at != own.at {
+        if !name.is_empty() && seen.again(name) && !said.is_full() {
+            let first = all.iter().find(|other| text(other.port, "name") == name).unwrap_or(own);
             let (at, first, name) = (place(own.at), place(first.at), quote(name));
             said.say(format!(
                 "{at}: duplicate port name {name} with {first}, services and probes that select ports by name will use {first}"
@@ -127,21 +127,37 @@ pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
     }
 }
 
-/// Ports by what makes them clash: number, protocol, port and address of the host.
+/// Ports by what makes them clash: number, protocol, port and address of the host. A few are looked through, and do not stand here.
 #[derive(Default)]
 struct Taken<'a>(BTreeMap<(i64, &'a str, i64, &'a str), Vec<usize>>);
+
+/// So many ports are looked through.
+const FEW: usize = 16;
 
 impl<'a> Taken<'a> {
     fn key(port: &'a Value) -> (i64, &'a str, i64, &'a str) {
         let (ip, number) = host_of(port);
         (int(port, "containerPort").unwrap_or(0), text(port, "protocol"), number, ip)
     }
-    fn add(&mut self, port: &'a Value, place: usize) {
-        self.0.entry(Taken::key(port)).or_default().push(place);
+    /// The last of these came to the others.
+    fn added(&mut self, all: &[Port<'a>]) {
+        if all.len() > FEW {
+            let from = if self.0.is_empty() { 0 } else { all.len() - 1 };
+            for (place, Port { port, .. }) in all.iter().enumerate().skip(from) {
+                self.0.entry(Taken::key(port)).or_default().push(place);
+            }
+        }
     }
-    /// The places of the ports this one clashes with (see [`clash`]), in order. No other one is looked at.
-    fn clashing(&self, port: &'a Value) -> Vec<usize> {
+    /// The places of the ports this one clashes with (see [`clash`]), in order. Where they are many no other one is looked at.
+    fn clashing(&self, all: &[Port<'a>], port: &'a Value) -> Vec<usize> {
         let (number, protocol, host, ip) = Taken::key(port);
+        if all.len() <= FEW {
+            let same = |at: &usize| {
+                let (other, named, ..) = Taken::key(all[*at].port);
+                (other, named) == (number, protocol)
+            };
+            return (0..all.len()).filter(same).collect();
+        }
         let exact = |host, ip| self.0.get(&(number, protocol, host, ip)).into_iter();
         let any_address = |host| {
             let from = self.0.range((number, protocol, host, "")..);

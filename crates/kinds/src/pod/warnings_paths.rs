@@ -49,7 +49,7 @@ impl fmt::Display for File<'_> {
     }
 }
 
-/// Files in the order they were named, and where to find a path among them.
+/// Files in the order they were named, and where to find a path among them. A few are looked through, and have no places.
 #[derive(Default)]
 struct Taken<'a> {
     files: Vec<File<'a>>,
@@ -57,12 +57,26 @@ struct Taken<'a> {
 }
 
 impl<'a> Taken<'a> {
+    const FEW: usize = 16;
+
     fn add(&mut self, file: File<'a>) {
-        self.places.entry(file.path).or_default().push(self.files.len());
         self.files.push(file);
+        if self.files.len() > Self::FEW {
+            let from = if self.places.is_empty() { 0 } else { self.files.len() - 1 };
+            for (at, file) in self.files.iter().enumerate().skip(from) {
+                self.places.entry(file.path).or_default().push(at);
+            }
+        }
     }
     /// The files of this path, of a folder above it or of something below it, in order.
     fn clashing(&self, path: &str) -> Vec<usize> {
+        if self.files.len() <= Self::FEW {
+            let clashes = |at: &usize| {
+                let other = self.files[*at].path;
+                is_at_or_above(other, path) || is_at_or_above(path, other)
+            };
+            return (0..self.files.len()).filter(clashes).collect();
+        }
         let folder = format!("{path}/");
         let below = self.places.range::<str, _>((Bound::Included(folder.as_str()), Bound::Unbounded));
         let below = below.take_while(|(other, _)| other.starts_with(&folder)).flat_map(|(_, at)| at).copied();
@@ -77,11 +91,14 @@ impl<'a> Taken<'a> {
             let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
             return ends.filter_map(|end| self.places.get(&path[..end])).flatten().copied().collect();
         }
-        let is_above = |other: &str| {
-            path.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.places.iter().filter(|(other, _)| is_above(other)).flat_map(|(_, at)| at).copied().collect()
+        let above = self.places.iter().filter(|(other, _)| is_at_or_above(other, path));
+        above.flat_map(|(_, at)| at).copied().collect()
     }
+}
+
+/// Is the first path the second one, or a folder above it?
+fn is_at_or_above(folder: &str, path: &str) -> bool {
+    path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 pub(super) fn overlaps(volumes: &[Value], said: &mut Said) {

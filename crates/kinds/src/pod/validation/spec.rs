@@ -264,9 +264,9 @@ fn check_hostname_override(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
 
 /// A variable read from a file needs the volume the file is written to.
 fn check_file_keys(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
-    // Of two volumes with one name the last counts here.
-    let volumes: BTreeMap<&str, &Value> =
-        items(spec, "volumes").iter().map(|v| (text(v, "name"), v)).collect();
+    // Looked up where the first is needed; of two volumes with one name the last counts here.
+    let by_name = || items(spec, "volumes").iter().map(|v| (text(v, "name"), v)).collect();
+    let mut volumes: Option<BTreeMap<&str, &Value>> = None;
     for (list, i, container) in containers_of(spec) {
         for (j, variable) in items(container, "env").iter().enumerate() {
             let Some(file) = variable.at(&["valueFrom", "fileKeyRef"]).filter(|f| !f.is_null()) else {
@@ -279,7 +279,7 @@ fn check_file_keys(spec: &Value, at: &Path<'_>, errors: &mut Errors) {
             let variable_at = env.index(j);
             let from = variable_at.child("valueFrom.fileKeyRef");
             let at = from.child("volumeName");
-            match volumes.get(name) {
+            match volumes.get_or_insert_with(by_name).get(name) {
                 None => errors.not_found(&at, name, ""),
                 Some(volume) if member(volume, "emptyDir").is_none() => {
                     errors.invalid(&at, name, "referenced volume must be of type emptyDir");

@@ -197,3 +197,36 @@ fn names_that_are_no_labels_are_told_where_pods_get_them() {
         assert_eq!(said(plural), [""; 0], "{plural}");
     }
 }
+
+/// Few ports and files are looked through one by one, many are looked up: the same is said of both.
+#[test]
+fn clashes_are_the_same_among_few_and_among_many() {
+    let catalog = Catalog::builtin();
+    let said = |others: usize| {
+        let ports: Vec<String> =
+            (0..others).map(|i| format!(r#"{{"containerPort":{}}}"#, 1000 + i)).collect();
+        let init = format!(r#"[{{"name":"i","image":"i","ports":[{}]}}]"#, ports.join(","));
+        let files: Vec<String> =
+            (0..others).map(|i| format!(r#"{{"key":"k{i}","path":"other/{i}"}},"#)).collect();
+        let change = format!(
+            r#"{{"spec":{{"initContainers":{init},
+              "containers":[{{"name":"c","image":"c","ports":[
+                {{"name":"a","containerPort":80}},{{"name":"b","containerPort":80,"hostPort":90}},
+                {{"name":"d","containerPort":80,"hostPort":90,"hostIP":"1.2.3.4"}},
+                {{"name":"e","containerPort":80,"protocol":"UDP"}},{{"containerPort":81,"hostIP":"1.2.3.4"}},
+                {{"name":"f","containerPort":82,"hostPort":91,"hostIP":"1.2.3.4"}},
+                {{"name":"g","containerPort":82,"hostPort":91,"hostIP":"1.2.3.5"}}]}}],
+              "volumes":[{{"name":"v","configMap":{{"name":"m","items":[{}{{"key":"a","path":"x/y"}},
+                {{"key":"b","path":"x"}},{{"key":"c","path":"x/y/z"}},{{"key":"d","path":"x/yy"}},
+                {{"key":"e","path":"x/y"}}]}}}}]}}}}"#,
+            files.concat(),
+        );
+        created(&catalog, "pods", &change)
+    };
+    let few = said(1);
+    let of_ports = few.iter().filter(|text| text.contains("port")).count();
+    assert_eq!((of_ports, few.len() - of_ports), (4, 7), "{few:#?}");
+    for others in [3, 8, 11, 12, 13, 16, 17, 40] {
+        assert_eq!(said(others), few, "{others} others");
+    }
+}
