@@ -3,6 +3,8 @@
 //! Whole texts while they have at most 4096 characters together. Beyond that every text is cut to 256, and those that come
 //! after another 4096 are left out.
 
+use std::collections::BTreeSet;
+
 use http::HeaderValue;
 
 const ALL_CHARS: usize = 4 * 1024;
@@ -10,12 +12,9 @@ const CUT_CHARS: usize = 256;
 
 /// `299 - "text"` for each text, in order, none twice. A text that no header can carry is left out.
 pub fn fitting(texts: &[String]) -> Vec<HeaderValue> {
-    let mut distinct: Vec<&str> = Vec::new();
-    for text in texts.iter().filter(|t| !t.is_empty()) {
-        if !distinct.contains(&text.as_str()) {
-            distinct.push(text);
-        }
-    }
+    let mut seen = BTreeSet::new();
+    let said = texts.iter().map(String::as_str).filter(|text| !text.is_empty());
+    let distinct: Vec<&str> = said.filter(|text| seen.insert(*text)).collect();
     let total: usize = distinct.iter().filter(|t| is_sendable(t)).map(|t| t.chars().count()).sum();
     if total <= ALL_CHARS {
         return distinct.into_iter().filter_map(header).collect();

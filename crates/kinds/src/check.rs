@@ -8,7 +8,7 @@ pub(crate) mod internal;
 pub(crate) mod text;
 mod webhook;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use object::quantity::{Format, Quantity};
@@ -273,9 +273,9 @@ pub(crate) fn all_of<'v>(list: &'v [Value], name: &str) -> Seen<&'v str> {
     list.iter().map(|entry| text(entry, name)).collect()
 }
 
-/// The entry of a map whose name is made of these two, which nobody need put together to look for it.
-pub(crate) fn joined<'v>(map: &'v Map, prefix: &str, name: &str) -> Option<&'v Value> {
-    map.iter().rev().find(|(key, _)| key.strip_prefix(prefix) == Some(name)).map(|(_, value)| value)
+/// The entries of a map whose names begin with the prefix, by the rest of the name. Mostly there are none.
+pub(crate) fn below<'v>(map: &'v Map, prefix: &str) -> BTreeMap<&'v str, &'v Value> {
+    map.iter().filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, value))).collect()
 }
 
 /// A member that is there and not null.

@@ -3,7 +3,7 @@
 use catalog::Storage;
 use object::{FieldError, Value, quote, validate_text};
 
-use crate::check::Errors;
+use crate::check::{Errors, Seen};
 use crate::checked::Write;
 use crate::equal::Spot;
 use crate::kind::Kind;
@@ -28,9 +28,10 @@ impl Kind for ConfigMap {
         }
         write.check_whole_metadata(errors);
         let mut bytes = 0;
+        let binary: Seen<&str> = entries(new, "binaryData").map(|(key, _)| key).collect();
         for (key, value) in entries(new, "data") {
             check_key("data", key, &mut errors.list);
-            if new.at(&["binaryData", key]).is_some() {
+            if binary.has(&key) {
                 let field = format!("data[{key}]");
                 errors.list.push(FieldError::invalid(
                     field,

@@ -39,8 +39,11 @@ impl Kind for Deployment {
         Some(format!("failed to parse annotation[{ROLLBACK_TO}]={revision} as int64: {why}"))
     }
 
-    /// The number comes out of upstream's field as it prints numbers.
+    /// The number comes out of upstream's field as it prints numbers; what is empty never comes into it.
     fn to_storage(&self, value: &mut Value, _from: &Resource) -> Result<(), Status> {
+        if value.str_at(&["metadata", "annotations", ROLLBACK_TO]) == Some("") {
+            value.map_at(&["metadata", "annotations"]).remove(ROLLBACK_TO);
+        }
         if let Some(revision) = rollback_to(value).and_then(|text| object::parse_int(text).ok()) {
             value.map_at(&["metadata", "annotations"]).set(ROLLBACK_TO, revision.to_string());
         }
@@ -67,5 +70,5 @@ impl Kind for Deployment {
 }
 
 fn rollback_to(object: &Value) -> Option<&str> {
-    object.str_at(&["metadata", "annotations", ROLLBACK_TO])
+    object.str_at(&["metadata", "annotations", ROLLBACK_TO]).filter(|revision| !revision.is_empty())
 }

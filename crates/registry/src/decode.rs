@@ -174,6 +174,15 @@ pub(crate) fn check_type(
     refuse(format!("converting ({version}.{body_kind}) to ({package}.{kind}): unknown conversion"))
 }
 
+/// Whether a document is of the kind, but in another version upstream can read.
+pub(crate) fn is_in_another_version(kind: &str, api_version: &str, document: &Value) -> bool {
+    let (group, _) = api_version.split_once('/').unwrap_or(("", api_version));
+    let said = document.str_at(&["apiVersion"]).unwrap_or("");
+    document.str_at(&["kind"]) == Some(kind)
+        && said != api_version
+        && scheme::of_group(group).knows(said, kind)
+}
+
 /// The object must be the one the URL names.
 pub(crate) fn check_place(request: &Request<'_>, body: &mut Value) -> Result<(), Status> {
     let metadata = body.map_at(&["metadata"]);

@@ -131,6 +131,11 @@ impl Registry {
         {
             return refused(why);
         }
+        // Upstream reads what a patch leads to in the version it names, and has it back in its own. Those it can still read have
+        // the fields of ours, or lost some.
+        if decode::is_in_another_version(of.kind, of.api_version, &new) {
+            new.make_map().set("apiVersion", of.api_version);
+        }
         if let Err(status) = decode::check_type(self.catalog(), of.kind, of.api_version, &new) {
             let why = status
                 .message

@@ -24,15 +24,6 @@ impl Registry {
         mut body: Value,
         options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
-        // Types that upstream still reads but serves nowhere.
-        let version = body.str_at(&["apiVersion"]).unwrap_or("");
-        if matches!(version, "extensions/v1beta1" | "apps/v1beta1" | "apps/v1beta2")
-            && matches!(body.str_at(&["kind"]), Some(KIND))
-        {
-            return Err(Status::bad_request(format!(
-                "the API version in the data ({version}) does not match the expected API version ({API_VERSION})"
-            )));
-        }
         decode::check_type(self.catalog(), KIND, API_VERSION, &body)?;
         let ty = self.scale_type()?;
         let warnings =

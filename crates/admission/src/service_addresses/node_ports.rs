@@ -297,14 +297,14 @@ impl Ports {
     }
 
     fn take(&mut self, attempt: &Attempt<'_>, port: i64) -> Result<i64, String> {
+        if attempt.dry_run && self.fresh.contains(&port) {
+            return Err(TAKEN.to_owned());
+        }
         let Some(offset) = self.now.range.offset(port) else {
             // As upstream: a dry run only looks whose the port is, and nobody has one outside the range.
-            if attempt.dry_run && !self.fresh.contains(&port) {
+            if attempt.dry_run {
                 self.fresh.push(port);
                 return Ok(port);
-            }
-            if attempt.dry_run {
-                return Err(TAKEN.to_owned());
             }
             let range = self.now.range;
             return Err(format!(
@@ -321,7 +321,9 @@ impl Ports {
     fn any(&mut self, attempt: &Attempt<'_>) -> Option<i64> {
         let port = if attempt.dry_run {
             // As upstream: a dry run shows a number that no service ever gets.
-            self.fresh.iter().max().map_or(DRY_RUN_PORT, |last| *last) + 1
+            let last = self.fresh.iter().copied().max().map_or(DRY_RUN_PORT, |last| last.max(0));
+            // Go keeps the number in 32 bits.
+            i64::from((last + 1) as i32)
         } else {
             self.now.take_next(|below| attempt.env.random_below(below))?
         };

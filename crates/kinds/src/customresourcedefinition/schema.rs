@@ -1,5 +1,7 @@
 //! The parts of a schema: what OpenAPI has and definitions may not use, and Kubernetes' own words for lists and maps.
 
+use std::collections::BTreeMap;
+
 use object::{Value, deep};
 
 use crate::check::{Errors, Path, Raw, Seen, entries, flag, items, member, text, texts};
@@ -279,13 +281,14 @@ fn check_map_list(schema: &Value, at: &Path<'_>, errors: &mut Errors) {
         return errors.invalid(&items_at.child("type"), text(entry, "type"), detail);
     }
     let mut seen = Seen::default();
+    let properties: BTreeMap<&str, &Value> = entries(entry, "properties").collect();
     for key in &keys {
-        match entries(entry, "properties").find(|(name, _)| name == key) {
+        match properties.get(key) {
             None => {
                 let detail = "entries must all be names of item properties";
                 errors.invalid(&keys_at, schema.get(LIST_KEYS), detail);
             }
-            Some((_, property)) if matches!(text(property, "type"), "array" | "object") => {
+            Some(property) if matches!(text(property, "type"), "array" | "object") => {
                 let at = items_at.child("properties");
                 let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
                 errors.invalid(&at.key(key).child("type"), text(entry, "type"), detail);

@@ -2,7 +2,7 @@
 
 use object::{Map, Value};
 
-use crate::check::{joined, member, text};
+use crate::check::{below, member, text};
 use crate::pod::validation::containers_of;
 use crate::same;
 use crate::strategy::map_mut;
@@ -75,6 +75,10 @@ fn wanted(pod: &Value) -> Vec<(&'static str, usize, &str, Wanted)> {
     let Some(annotations) = pod.at(&["metadata", "annotations"]).and_then(Value::as_map) else {
         return Vec::new();
     };
+    let annotations = below(annotations, PREFIX);
+    if annotations.is_empty() {
+        return Vec::new();
+    }
     let spec = pod.get("spec").unwrap_or(&none);
     if spec.str_at(&["os", "name"]) == Some("windows") {
         return Vec::new();
@@ -83,7 +87,7 @@ fn wanted(pod: &Value) -> Vec<(&'static str, usize, &str, Wanted)> {
     let mut found = Vec::new();
     for (list, i, container) in pod.get("spec").map(containers_of).into_iter().flatten() {
         let name = text(container, "name");
-        let Some(annotation) = joined(annotations, PREFIX, name).and_then(Value::as_str) else {
+        let Some(annotation) = annotations.get(name).and_then(|a| a.as_str()) else {
             continue;
         };
         let context = member(container, "securityContext");

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use object::{Map, Value, quote};
+use object::{Value, quote};
 
 use super::Said;
 use super::pod::NO_SECCOMP;
-use crate::check::{Path, Seen, int, items, joined, member, text};
+use crate::check::{Path, Seen, below, int, items, member, text};
 use crate::pod::apparmor;
 use crate::pod::validation::containers_of;
 
@@ -20,12 +20,13 @@ pub(super) fn containers(
     at_template_annotations: Option<&Path<'_>>,
     said: &mut Said,
 ) {
+    let annotations = template.at(&["metadata", "annotations"]).and_then(Value::as_map);
+    let of = |prefix| annotations.map(|annotations| below(annotations, prefix)).unwrap_or_default();
+    let annotated = Annotated { seccomp: of(SECCOMP_CONTAINER), app_armor: of(apparmor::PREFIX) };
     for (list, i, container) in containers_of(spec) {
         let at = at.child(list);
         let at = at.index(i);
-        if let Some(annotations) = template.at(&["metadata", "annotations"]).and_then(Value::as_map) {
-            profiles(annotations, spec, container, at_template_annotations, said);
-        }
+        profiles(&annotated, spec, container, at_template_annotations, said);
         let at_resources = at.child("resources");
         for name in ["memory", "ephemeral-storage"] {
             for list in ["limits", "requests"] {
@@ -36,9 +37,14 @@ pub(super) fn containers(
     }
 }
 
-/// Profiles of a container that annotations still give.
+/// Profiles that annotations still give, by container.
+struct Annotated<'a> {
+    seccomp: BTreeMap<&'a str, &'a Value>,
+    app_armor: BTreeMap<&'a str, &'a Value>,
+}
+
 fn profiles(
-    annotations: &Map,
+    annotated: &Annotated<'_>,
     spec: &Value,
     container: &Value,
     at_template_annotations: Option<&Path<'_>>,
@@ -49,10 +55,10 @@ fn profiles(
     let at_annotations = at_template_annotations.unwrap_or(&at_pod);
     let name = text(container, "name");
     let profile = |field| container.at(&["securityContext", field]).filter(|profile| !profile.is_null());
-    if profile("seccompProfile").is_none() && joined(annotations, SECCOMP_CONTAINER, name).is_some() {
+    if profile("seccompProfile").is_none() && annotated.seccomp.contains_key(name) {
         said.about(&at_annotations.key(&format!("{SECCOMP_CONTAINER}{name}")), NO_SECCOMP);
     }
-    let annotation = joined(annotations, apparmor::PREFIX, name).and_then(Value::as_str);
+    let annotation = annotated.app_armor.get(name).and_then(|a| a.as_str());
     if let Some(annotation) = annotation.filter(|_| at_template_annotations.is_some())
         && profile("appArmorProfile").is_none()
     {

@@ -151,6 +151,15 @@ async fn lists_of_other_kinds_are_walked_once() {
             201,
         ),
     ];
+    let keys = |first: &str| -> serde_json::Map<String, Value> {
+        (0..30_000).map(|i| (format!("{first}{i}"), json!(""))).collect()
+    };
+    let maps = json!({"metadata": {"name": "m"}, "data": keys("k"), "binaryData": keys("kk")});
+    let annotated = json!({"metadata": {"name": "p", "annotations": keys("container.apparmor.security.beta.kubernetes.io/")},
+        "spec": {"containers": many(100_000, |_| json!({}))}});
+    let cases = cases
+        .into_iter()
+        .chain([("/api/v1/namespaces/default/configmaps", maps, 201), (PODS, annotated, 422)]);
     for (path, body, status) in cases {
         let (code, _) = answered(&cluster, path, body).await;
         println!("{path}: {code}");

@@ -170,3 +170,26 @@ async fn an_annotation_that_is_a_number_to_upstream_has_to_be_one() {
     assert_eq!(status(Value::Null).await.1["metadata"]["annotations"][rollback], "5");
     cluster.shutdown().await;
 }
+
+/// Upstream reads what a patch leads to in the version it names, and has it back in its own.
+#[tokio::test(start_paused = true)]
+async fn a_patch_may_name_another_version_of_the_kind() {
+    let cluster = TestCluster::simulated(353).await;
+    cluster.post(DEPLOYMENTS, workload("d", json!({"deprecated.deployment.rollback.to": ""}))).await.ok(201);
+    let path = || format!("{DEPLOYMENTS}/d");
+    for (media, version) in
+        [(MERGE, "apps/v1beta2"), (MERGE, "extensions/v1beta1"), (STRATEGIC, "apps/v1beta1")]
+    {
+        let body = json!({"apiVersion": version, "spec": {"replicas": 2}});
+        let (code, answer) = patch(&cluster, path(), media, body).await;
+        assert_eq!((code, &answer["apiVersion"]), (200, &json!("apps/v1")), "{version}: {answer}");
+        assert_eq!(answer["spec"]["replicas"], 2);
+        assert!(answer["metadata"].get("annotations").is_none(), "an empty revision is none: {answer}");
+    }
+    let body = json!([{"op": "replace", "path": "/apiVersion", "value": "apps/v1beta1"}]);
+    let (code, _) = patch(&cluster, path(), "application/json-patch+json", body).await;
+    assert_eq!(code, 200);
+    let (code, answer) = patch(&cluster, path(), MERGE, json!({"apiVersion": "apps/v9"})).await;
+    assert_eq!(code, 422, "{answer}");
+    cluster.shutdown().await;
+}

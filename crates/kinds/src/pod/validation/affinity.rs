@@ -6,7 +6,7 @@ use object::{Value, validate_text};
 
 use super::Options;
 use super::options::bad_values;
-use crate::check::{Errors, Path, Seen, all_of, int, items, member, text, texts};
+use crate::check::{Errors, Path, Seen, all_of, entries, int, items, member, text, texts};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -226,8 +226,9 @@ fn legacy_label_keys(constraint: &Value, at: &Path<'_>, errors: &mut Errors) {
         errors.forbidden(at, "must not be specified when labelSelector is not set");
     }
     let expressions = all_of(selector.map(|s| items(s, "matchExpressions")).unwrap_or_default(), "key");
-    let selected =
-        |key: &str| selector.is_some_and(|s| s.at(&["matchLabels", key]).is_some()) || expressions.has(&key);
+    let labels: Seen<&str> =
+        selector.into_iter().flat_map(|s| entries(s, "matchLabels")).map(|(key, _)| key).collect();
+    let selected = |key: &str| labels.has(&key) || expressions.has(&key);
     for (i, key) in texts(constraint, "matchLabelKeys").enumerate() {
         errors.qualified(&at.index(i), key);
         if selected(key) {

@@ -4,7 +4,7 @@ use object::Value;
 
 use super::volume_sources::descending_path;
 use super::{METADATA, Options, containers_of, scheduling};
-use crate::check::{Errors, Path, Seen, joined, member, text};
+use crate::check::{Errors, Path, Seen, below, member, text};
 
 pub(super) const MIRROR: &str = "kubernetes.io/config.mirror";
 const TOLERATIONS: &str = "scheduler.alpha.kubernetes.io/tolerations";
@@ -127,14 +127,14 @@ pub(super) fn check_profiles_match<'a>(
 ) {
     let Some(map) = annotations.and_then(Value::as_map).filter(|m| !m.is_empty()) else { return };
     let said = |annotation: Option<&'a Value>| annotation.map(|a| a.as_str().unwrap_or_default());
-    let of_container = |prefix, container| said(joined(map, prefix, text(container, "name")));
+    let (seccomp, app_armor) = (below(map, SECCOMP_CONTAINER), below(map, APP_ARMOR));
     let of_pod = said(map.get(SECCOMP_POD));
     if let (Some(profile), Some(annotation)) = (profile_of(spec, "seccompProfile"), of_pod) {
         let at = at.child("securityContext");
         check_match(annotation, profile, "seccomp", &at.child("seccompProfile"), errors);
     }
     for (list, i, container) in containers_of(spec) {
-        let annotation = of_container(SECCOMP_CONTAINER, container);
+        let annotation = said(seccomp.get(text(container, "name")).copied());
         if let (Some(profile), Some(annotation)) = (profile_of(container, "seccompProfile"), annotation) {
             let list = at.child(list);
             let at = list.index(i);
@@ -152,7 +152,7 @@ pub(super) fn check_profiles_match<'a>(
     }
     let of_pod = profile_of(spec, "appArmorProfile");
     for (list, i, container) in containers_of(spec) {
-        let annotation = of_container(APP_ARMOR, container);
+        let annotation = said(app_armor.get(text(container, "name")).copied());
         let profile = profile_of(container, "appArmorProfile").or(of_pod);
         if let (Some(profile), Some(annotation)) = (profile, annotation) {
             let list = at.child(list);
