@@ -4,7 +4,8 @@
 //! WHERE <tab> CASE <tab> PLACE <tab> reason
 //! ```
 //! In CASE and PLACE a `*` stands for any text. WHERE is `live`, `recorded` or `both`: a live run sends more requests than
-//! are recorded, and sees whole bodies where a recording holds a hash. A line for the other one is not read.
+//! are recorded, and sees whole bodies where a recording holds a hash. A line for the other one is not read. `chance` is for
+//! both, and for what one run shows and the next one does not.
 
 use crate::error::DiffError;
 
@@ -20,13 +21,15 @@ pub enum Against {
 impl Against {
     fn concerns(self, word: &str) -> Option<bool> {
         match word {
-            "both" => Some(true),
+            "both" | CHANCE => Some(true),
             "live" => Some(self == Against::Live),
             "recorded" => Some(self == Against::Recorded),
             _ => None,
         }
     }
 }
+
+const CHANCE: &str = "chance";
 
 #[derive(Debug)]
 pub struct Explained {
@@ -38,6 +41,7 @@ struct Line {
     case: String,
     place: String,
     reason: String,
+    by_chance: bool,
     matched: usize,
 }
 
@@ -60,11 +64,17 @@ impl Explained {
             };
             if !against
                 .concerns(here)
-                .ok_or_else(|| wrong("it begins with none of live, recorded and both"))?
+                .ok_or_else(|| wrong("it begins with none of live, recorded, both and chance"))?
             {
                 continue;
             }
-            lines.push(Line { case: case.into(), place: place.into(), reason: reason.into(), matched: 0 });
+            lines.push(Line {
+                case: case.into(),
+                place: place.into(),
+                reason: reason.into(),
+                by_chance: here == CHANCE,
+                matched: 0,
+            });
         }
         Ok(Explained { lines })
     }
@@ -78,7 +88,10 @@ impl Explained {
 
     /// Lines that explained nothing.
     pub fn idle(&self) -> impl Iterator<Item = String> {
-        self.lines.iter().filter(|l| l.matched == 0).map(|l| format!("{}\t{}", l.case, l.place))
+        self.lines
+            .iter()
+            .filter(|l| l.matched == 0 && !l.by_chance)
+            .map(|l| format!("{}\t{}", l.case, l.place))
     }
 }
 
@@ -119,8 +132,8 @@ mod tests {
 
     #[test]
     fn lines_that_explain_nothing_are_told() {
-        let mut explained =
-            Explained::read("# why\nboth\tv1 *\tstatus\tmeant\nboth\tx\ty\tz\n", Against::Live).unwrap();
+        let text = "# why\nboth\tv1 *\tstatus\tmeant\nboth\tx\ty\tz\nchance\tx\tz\ty\n";
+        let mut explained = Explained::read(text, Against::Live).unwrap();
         assert_eq!(explained.reason("v1 pods life get", "status"), Some("meant"));
         assert_eq!(explained.reason("v1 pods life get", "kind"), None);
         assert_eq!(explained.idle().collect::<Vec<_>>(), ["x\ty"]);
