@@ -292,6 +292,16 @@ impl Call<'_> {
         Ok(answer)
     }
 
+    /// The body of what is answered and never stored, and what its sender is warned of.
+    async fn asked(&self, body: RequestBody, of: BodyType<'_>) -> Result<(Value, Vec<String>), Status> {
+        let validation = self.write_options(Operation::Create)?.field_validation;
+        let (body, mut warnings) = self.decoded(body, of, validation).await?;
+        let read = self.api.registry.read_answered(&self.request, of, body, validation);
+        let (asked, unknown) = read.map_err(|status| status.after_warnings(warnings.clone()))?;
+        warnings.extend(unknown);
+        Ok((asked, warnings))
+    }
+
     async fn decoded(
         &self,
         body: RequestBody,

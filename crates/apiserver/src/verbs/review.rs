@@ -1,7 +1,6 @@
 //! Resources that are answered and never stored: access reviews and the like.
 
 use auth::{Attributes, UserInfo, reviews};
-use kinds::Operation;
 use object::{Map, Status, Value};
 use registry::BodyType;
 
@@ -19,15 +18,8 @@ const OURS: [&str; 5] =
 impl Call<'_> {
     pub(super) async fn review(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = negotiate(&self.parts.headers, self.query, Offer::Part)?;
-        let validation = self.write_options(Operation::Create)?.field_validation;
         let of = BodyType::of(self.request.resource);
-        let (body, mut warnings) = self.decoded(body, of, validation).await?;
-        let (mut review, unknown) = self
-            .api
-            .registry
-            .read_answered(&self.request, of, body, validation)
-            .map_err(|status| status.after_warnings(warnings.clone()))?;
-        warnings.extend(unknown);
+        let (mut review, warnings) = self.asked(body, of).await?;
         for ours in OURS {
             review.map_at(&["metadata"]).remove(ours);
         }

@@ -1,7 +1,6 @@
 //! `serviceaccounts/token`: the one subresource whose answer is a credential.
 
 use auth::service_account::Issued;
-use kinds::Operation;
 use object::{Status, Value};
 use registry::BodyType;
 
@@ -16,13 +15,9 @@ const API_VERSION: &str = "authentication.k8s.io/v1";
 impl Call<'_> {
     pub(super) async fn create_token(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = negotiate(&self.parts.headers, self.query, Offer::Part)?;
-        let validation = self.write_options(Operation::Create)?.field_validation;
         let of = self.request.resource.subresource("token").and_then(BodyType::of_subresource);
         let of = of.ok_or_else(Status::no_such_resource)?;
-        let (body, mut warnings) = self.decoded(body, of, validation).await?;
-        let read = self.api.registry.read_answered(&self.request, of, body, validation);
-        let (asked, unknown) = read.map_err(|status| status.after_warnings(warnings.clone()))?;
-        warnings.extend(unknown);
+        let (asked, mut warnings) = self.asked(body, of).await?;
         match self.issue(asked).await {
             Ok(issued) => {
                 warnings.extend(issued.warnings);

@@ -14,7 +14,19 @@ pub fn restore_error(schema: &Schema, ty: TypeId, value: &Value) -> Option<Strin
 
 /// Makes numbers that are too large for their field what Go makes of them when it only converts: their lower 32 bits.
 pub fn restore_numbers(schema: &Schema, ty: TypeId, value: &mut Value) {
-    wrap(schema, &Shape::Struct(ty), value, 0);
+    // Hardly any object has one, and along the schema every field would be looked for in every patch.
+    if holds_large(value) {
+        wrap(schema, &Shape::Struct(ty), value, 0);
+    }
+}
+
+fn holds_large(value: &Value) -> bool {
+    match value {
+        Value::Int(number) => i32::try_from(*number).is_err(),
+        Value::List(items) => deep(|| items.iter().any(holds_large)),
+        Value::Map(map) => deep(|| map.iter().any(|(_, member)| holds_large(member))),
+        _ => false,
+    }
 }
 
 fn wrap(schema: &Schema, shape: &Shape, value: &mut Value, depth: u32) {
