@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::chain::Api;
 use crate::info::Query;
-use crate::metrics::header;
 use crate::respond::{self, Answer};
+use metrics::header;
 
 /// What becomes true once and stays so.
 #[derive(Default)]

@@ -6,11 +6,11 @@
 //! What this process' own loops ask in process is no HTTP request and is not counted as one.
 
 mod admitted;
-mod histogram;
+mod bounds;
 mod identity;
 mod metered;
+mod process;
 mod routes;
-mod text;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -18,16 +18,15 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use catalog::{Catalog, Resource, ResourceId};
 use env::Env;
+use metrics::{header, single};
 use table::Table;
 use tokio::time::Instant;
 
 pub use admitted::Admissions;
 pub use identity::Identities;
 pub use metered::Metered;
+pub use process::process;
 pub use routes::{DryRun, Extent, Route, Routes, Verb};
-pub use text::{header, process};
-
-use text::single;
 
 /// All metrics of one server.
 #[derive(Clone)]

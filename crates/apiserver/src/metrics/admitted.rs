@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use admission::{Observer, Operation, Phase};
 
-use super::histogram::{ADMISSION, Histogram};
-use super::text::header;
+use metrics::{Histogram, header};
+
+use super::bounds::ADMISSION;
 
 const PHASES: [&str; 2] = ["admit", "validate"];
 const OPERATIONS: [Operation; 3] = [Operation::Create, Operation::Update, Operation::Delete];

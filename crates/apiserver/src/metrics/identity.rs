@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::histogram::{EXPIRATION, FILTER, Histogram, IDENTITY};
-use super::text::header;
+use metrics::{Histogram, header};
+
+use super::bounds::{EXPIRATION, FILTER, IDENTITY};
 
 /// Nobody in particular is a success, too; what is brought and proves nothing is an error.
 const PROOFS: [&str; 2] = ["success", "error"];

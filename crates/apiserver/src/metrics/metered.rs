@@ -8,8 +8,9 @@ use catalog::{Catalog, StorageId};
 use env::Env;
 use store::{BoxFuture, Commit, CommitError, Engine, Guard, Op, Revision};
 
-use super::histogram::{Histogram, LATENCY};
-use super::text::header;
+use metrics::{Histogram, header};
+
+use super::bounds::LATENCY;
 
 /// Upstream's words for what a transaction does to the object it is about.
 const OPERATIONS: [&str; 3] = ["create", "update", "delete"];

@@ -11,8 +11,9 @@ use std::time::Duration;
 use catalog::{Catalog, Resource};
 use parking_lot::Mutex;
 
-use super::histogram::{EVENT, Histogram, LATENCY, RESPONSE, SLI_FROM};
-use super::text::header;
+use metrics::{Histogram, header};
+
+use super::bounds::{EVENT, LATENCY, RESPONSE, SLI_FROM};
 
 /// Upstream's words for verbs: `APPLY` is a patch, `DELETE` a collection's too, `CONNECT` reaches into a pod or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,6 @@
-//! Prometheus' text form, and what /proc says of this process.
+//! What /proc says of this process.
 
-use std::fmt::Write as _;
-
-pub fn header(out: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-/// A family of one series without labels.
-pub fn single(out: &mut String, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-    header(out, name, kind, help);
-    let _ = writeln!(out, "{name} {value}");
-}
+use metrics::single;
 
 /// The `process_*` families; one that cannot be read is left out.
 pub fn process(out: &mut String, started: f64) {

@@ -1,0 +1,161 @@
+//! Turns objects into levels and schemas, and divides the seats among the levels.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::allocate::{Claim, allocate};
+use crate::families::FlowStats;
+use crate::level::{Clock, Level};
+use crate::spec::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel, Response};
+
+/// What requests are judged by; replaced as a whole.
+pub struct Config {
+    /// In the order in which they are tried.
+    pub schemas: Vec<Arc<Schema>>,
+    pub levels: BTreeMap<String, Arc<Level>>,
+}
+
+/// A FlowSchema whose level is there.
+pub struct Schema {
+    pub spec: FlowSchema,
+    pub level: Arc<Level>,
+    /// The level's UID as it was then.
+    pub level_uid: String,
+    pub stats: Arc<FlowStats>,
+}
+
+impl Config {
+    pub fn empty() -> Config {
+        Config { schemas: Vec::new(), levels: BTreeMap::new() }
+    }
+
+    /// The next configuration. Levels go on with the requests they have; one that nobody wants any more stays until its last
+    /// request is done.
+    pub fn next(
+        &self,
+        clock: &Clock,
+        mut schemas: Vec<FlowSchema>,
+        mut levels: Vec<PriorityLevel>,
+    ) -> Config {
+        for name in [EXEMPT, CATCH_ALL] {
+            if !levels.iter().any(|level| level.name == name) {
+                levels.push(PriorityLevel::mandatory(name));
+            }
+        }
+        let mut next = BTreeMap::new();
+        for spec in levels {
+            let level = match self.levels.get(&spec.name) {
+                Some(level) => level.clone(),
+                None => Level::new(spec.clone(), clock.clone()),
+            };
+            {
+                let mut state = level.lock();
+                state.spec = spec;
+                state.quiescing = false;
+            }
+            next.insert(level.name.clone(), level);
+        }
+        // A reference that leads nowhere is told in the object's status; here it matches nobody.
+        schemas.retain(|schema| next.contains_key(&schema.level));
+        for name in [EXEMPT, CATCH_ALL] {
+            if !schemas.iter().any(|schema| schema.name == name) {
+                schemas.push(FlowSchema::mandatory(name));
+            }
+        }
+        schemas.sort_by(|a, b| (a.matching_precedence, &a.name).cmp(&(b.matching_precedence, &b.name)));
+        for (name, level) in &self.levels {
+            if next.contains_key(name) {
+                continue;
+            }
+            let mut state = level.lock();
+            state.quiescing = true;
+            if !state.set.is_idle() {
+                drop(state);
+                next.insert(name.clone(), level.clone());
+            }
+        }
+        let schemas = schemas.into_iter().filter_map(|spec| self.schema(spec, &next)).collect();
+        Config { schemas, levels: next }
+    }
+
+    fn schema(&self, spec: FlowSchema, levels: &BTreeMap<String, Arc<Level>>) -> Option<Arc<Schema>> {
+        let level = levels.get(&spec.level)?.clone();
+        // What was counted goes on being counted.
+        let before = self.schemas.iter().find(|s| s.spec.name == spec.name && s.spec.level == spec.level);
+        let stats = match before {
+            Some(schema) => schema.stats.clone(),
+            None => Arc::new(FlowStats::new(&spec.level, &spec.name)),
+        };
+        let level_uid = level.lock().spec.uid.clone();
+        Some(Arc::new(Schema { spec, level, level_uid, stats }))
+    }
+
+    /// Divides the server's seats by shares; then who lends and who borrows is looked at anew.
+    pub fn divide(&self, server_seats: u32, server_bytes: u64) -> f64 {
+        let shares: u64 = self.levels.values().map(|level| u64::from(level.lock().spec.shares)).sum();
+        for level in self.levels.values() {
+            let mut state = level.lock();
+            let part = f64::from(server_seats) * f64::from(state.spec.shares) / shares.max(1) as f64;
+            state.set_limits(part.ceil() as u32, server_seats, server_bytes);
+        }
+        self.rebalance()
+    }
+
+    /// Idle levels lend, busy ones borrow: every ten seconds, by what each could have used since the last time. The fraction
+    /// of its target that each level got whose bounds left it free.
+    pub fn rebalance(&self) -> f64 {
+        let mut claims = Vec::new();
+        let (mut remaining, mut lower_sum, mut floor_sum) = (0_i64, 0_i64, 0_i64);
+        for level in self.levels.values() {
+            level.change(|state, now| {
+                state.observe_demand(now);
+                let (limits, peak) = (state.limits, state.demand.peak());
+                remaining += i64::from(limits.nominal);
+                if state.spec.response == Response::Exempt {
+                    remaining -= i64::from(limits.lower.max(peak));
+                    return;
+                }
+                let floor = limits.lower.max(limits.nominal.min(peak));
+                lower_sum += i64::from(limits.lower);
+                floor_sum += i64::from(floor);
+                state.target = f64::from(floor).max(state.demand.smoothed);
+                let upper = f64::from(limits.upper);
+                claims.push(Claim { lower: f64::from(floor), upper, target: state.target });
+            });
+        }
+        let nominal_sum: u32 = self.levels.values().map(|level| level.lock().limits.nominal).sum();
+        // What is left over the exempt is shared; where that is too little for all floors, each gets a part of the way to its own.
+        let (parts, fraction) = if remaining <= floor_sum {
+            (None, 0.0)
+        } else {
+            match allocate(f64::from(nominal_sum), &claims) {
+                Some((parts, fraction)) => (Some(parts), fraction),
+                None => (None, 0.0),
+            }
+        };
+        let part_way = if remaining <= lower_sum || floor_sum == lower_sum {
+            0.0
+        } else {
+            ((remaining - lower_sum) as f64 / (floor_sum - lower_sum) as f64).min(1.0)
+        };
+        let mut limited = 0;
+        for level in self.levels.values() {
+            level.change(|state, now| {
+                let limits = state.limits;
+                let peak = state.demand.peak();
+                if state.spec.response == Response::Exempt {
+                    state.limits.current = limits.lower.max(peak);
+                } else {
+                    let floor = limits.lower.max(limits.nominal.min(peak));
+                    state.limits.current = match parts.as_ref().and_then(|parts| parts.get(limited)) {
+                        Some(part) => part.round() as u32,
+                        None => limits.lower + (f64::from(floor - limits.lower) * part_way).round() as u32,
+                    };
+                    limited += 1;
+                }
+                state.apply_limits(now);
+            });
+        }
+        fraction
+    }
+}

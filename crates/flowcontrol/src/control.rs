@@ -1,0 +1,379 @@
+//! Flow control as the server uses it: classify a request, take a seat, give it back.
+
+use std::collections::hash_map::DefaultHasher;
+use std::future::Future;
+use std::hash::Hasher;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use env::Env;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::Notify;
+
+use crate::config::{Config, Schema};
+use crate::demand::Demand;
+use crate::estimate::WorkEstimate;
+use crate::families::{self, FlowStats};
+use crate::level::{Clock, Level};
+use crate::matching::RequestDigest;
+use crate::queue_set::{About, Arrival, Flow, RequestId, Started};
+use crate::spec::{Distinguisher, FlowSchema, PriorityLevel};
+use crate::{Nanos, SECOND};
+
+/// Lending and borrowing is looked at this often.
+const REBALANCE: Nanos = 10 * SECOND;
+/// An answer of which nothing is fetched for so long gives its seats back.
+const STALLED: Nanos = SECOND;
+/// How often that is looked at while answers are being sent.
+const LOOK: Nanos = SECOND / 4;
+
+/// What the server has to divide.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Seats of all levels together.
+    pub seats: u32,
+    /// Bytes of bodies and answers under way.
+    pub bytes: u64,
+}
+
+pub struct FlowControl {
+    clock: Clock,
+    limits: Limits,
+    /// Told to nobody, so that nobody can choose a flow that shares the queues of another.
+    seed: u64,
+    /// Guards what requests are judged by; replaced as a whole when objects change.
+    config: RwLock<Arc<Config>>,
+    /// Held while the configuration is replaced or rebalanced: one at a time.
+    changing: Mutex<()>,
+    /// Bits of the fraction of the last allocation.
+    fair_fraction: AtomicU64,
+    /// [`FlowControl::run`] has something to look at before the next rebalancing.
+    busy: AtomicBool,
+    look: Notify,
+}
+
+/// A request that knows its flow schema and level.
+pub struct Classified(Arc<Schema>);
+
+/// No seat, and no place to wait for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// When to come again.
+    pub retry_after_seconds: u64,
+}
+
+/// Seats of a request that is executed, until this is dropped.
+pub struct Seat {
+    level: Arc<Level>,
+    id: RequestId,
+    control: Option<Arc<FlowControl>>,
+}
+
+/// A request that waits for its seats; gives up when it is dropped.
+pub struct Ticket {
+    waiting: Option<(Arc<Level>, RequestId)>,
+    control: Arc<FlowControl>,
+}
+
+/// The limits of a level, for `/metrics`.
+pub struct LevelFigures {
+    pub name: String,
+    pub nominal: u32,
+    pub lower: u32,
+    pub upper: u32,
+    pub current: u32,
+    pub reading: f64,
+    pub demand: Demand,
+    pub target: f64,
+}
+
+impl FlowControl {
+    /// Until it is configured there are the two mandatory levels.
+    pub fn new(env: &Env, limits: Limits) -> Arc<FlowControl> {
+        let control = FlowControl {
+            clock: Clock::new(env.clone()),
+            limits,
+            seed: env.random(),
+            config: RwLock::new(Arc::new(Config::empty())),
+            changing: Mutex::new(()),
+            fair_fraction: AtomicU64::new(0),
+            busy: AtomicBool::new(false),
+            look: Notify::new(),
+        };
+        control.configure(Vec::new(), Vec::new());
+        Arc::new(control)
+    }
+
+    /// All the objects there are. Requests under way and waiting go on.
+    pub fn configure(&self, schemas: Vec<FlowSchema>, levels: Vec<PriorityLevel>) {
+        let _changing = self.changing.lock();
+        let next = Arc::new(self.config().next(&self.clock, schemas, levels));
+        *self.config.write() = next.clone();
+        self.divided(next.divide(self.limits.seats, self.limits.bytes));
+    }
+
+    pub fn classify(&self, request: &RequestDigest<'_>) -> Classified {
+        let config = self.config.read();
+        let mut matching = config.schemas.iter().filter(|schema| schema.spec.matches(request));
+        // Catch-all is always the last of them, and everybody is somebody or nobody.
+        let schema = matching.next().or(config.schemas.last());
+        Classified(schema.expect("catch-all is always there").clone())
+    }
+
+    /// A place among the requests of its level: seats at once, or a ticket to wait with.
+    pub fn start(
+        self: &Arc<FlowControl>,
+        classified: &Classified,
+        request: &RequestDigest<'_>,
+        about: About,
+        estimate: WorkEstimate,
+        patient: bool,
+    ) -> Result<Result<Seat, Ticket>, Rejected> {
+        let schema = &classified.0;
+        schema.stats.estimated(estimate.max_seats());
+        let flow_hash = self.hash(&schema.spec.name, schema.spec.flow(request));
+        let flow = match schema.spec.distinguisher {
+            None => Flow::All,
+            Some(Distinguisher::ByUser) => Flow::User,
+            Some(Distinguisher::ByNamespace) => Flow::Namespace(Box::from(schema.spec.flow(request))),
+        };
+        let about = About { flow, ..about };
+        let arrival = Arrival { about, stats: schema.stats.clone(), estimate, flow_hash, patient };
+        let (started, comes_back) = schema.level.start(arrival);
+        if comes_back {
+            self.look_soon();
+        }
+        match started {
+            Started::Executing(id) => {
+                // Only what lingers or is sent needs to be looked after.
+                let control = (estimate.additional_nanos > 0).then(|| self.clone());
+                Ok(Ok(Seat { level: schema.level.clone(), id, control }))
+            }
+            Started::Waiting(id) => {
+                Ok(Err(Ticket { waiting: Some((schema.level.clone(), id)), control: self.clone() }))
+            }
+            Started::Rejected(_) => Err(classified.rejected()),
+        }
+    }
+
+    /// A seat, waited for as long as `wait` at most; without it, as long as it takes.
+    pub async fn seat(
+        self: &Arc<FlowControl>,
+        classified: &Classified,
+        request: &RequestDigest<'_>,
+        about: About,
+        estimate: WorkEstimate,
+        wait: Option<Duration>,
+    ) -> Result<Seat, Rejected> {
+        let mut ticket = match self.start(classified, request, about, estimate, wait.is_none())? {
+            Ok(seat) => return Ok(seat),
+            Err(ticket) => ticket,
+        };
+        let Some(wait) = wait else { return Ok(ticket.await) };
+        match self.clock.env().timeout(wait, &mut ticket).await {
+            Ok(seat) => Ok(seat),
+            Err(_) => {
+                ticket.give_up(true);
+                Err(classified.rejected())
+            }
+        }
+    }
+
+    /// Looks after what only time changes, for ever: lends and borrows, gives back seats of answers nobody fetches and of writes
+    /// whose watches have been told.
+    pub async fn run(&self) {
+        let mut rebalance = self.clock.now() + REBALANCE;
+        loop {
+            let next = self.look_after().map_or(rebalance, |next| next.min(rebalance));
+            tokio::select! {
+                biased;
+                () = self.look.notified() => {}
+                () = self.clock.env().sleep_until(self.clock.at(next)) => {}
+            }
+            let now = self.clock.now();
+            if now >= rebalance {
+                rebalance = now + REBALANCE;
+                self.rebalance();
+            }
+        }
+    }
+
+    fn rebalance(&self) {
+        let _changing = self.changing.lock();
+        let config = self.config();
+        self.divided(config.rebalance());
+        let unwanted = |level: &&Arc<Level>| {
+            let state = level.lock();
+            state.quiescing && state.set.is_idle()
+        };
+        if config.levels.values().any(|level| unwanted(&level)) {
+            let kept = config.levels.iter().filter(|(_, level)| !unwanted(level));
+            let levels = kept.map(|(name, level)| (name.clone(), level.clone())).collect();
+            let next = Arc::new(Config { schemas: config.schemas.clone(), levels });
+            *self.config.write() = next.clone();
+            self.divided(next.divide(self.limits.seats, self.limits.bytes));
+        }
+    }
+
+    /// Gives back what is due; when to look again before the next rebalancing.
+    fn look_after(&self) -> Option<Nanos> {
+        self.busy.store(false, Ordering::Release);
+        let now = self.clock.now();
+        let mut next: Option<Nanos> = None;
+        for level in self.config().levels.values() {
+            let (sending, release) = level.change(|state, now| {
+                let sending = state.set.release_stalled(now.saturating_sub(STALLED), now);
+                (sending, state.set.next_release())
+            });
+            let look = sending.then_some(now + LOOK);
+            next = [next, look, release].into_iter().flatten().min();
+        }
+        next
+    }
+
+    /// Wakes [`FlowControl::run`], unless it is awake.
+    fn look_soon(&self) {
+        if !self.busy.swap(true, Ordering::AcqRel) {
+            self.look.notify_one();
+        }
+    }
+
+    fn divided(&self, fraction: f64) {
+        self.fair_fraction.store(fraction.to_bits(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.config.read().clone()
+    }
+
+    fn hash(&self, schema: &str, flow: &str) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(self.seed);
+        hasher.write(schema.as_bytes());
+        hasher.write_u8(0xff);
+        hasher.write(flow.as_bytes());
+        hasher.finish()
+    }
+
+    /// Appends `apiserver_flowcontrol_*`.
+    pub fn write_metrics(&self, out: &mut String) {
+        let config = self.config();
+        let flows: Vec<&FlowStats> = config.schemas.iter().map(|schema| &*schema.stats).collect();
+        let figures = |level: &Arc<Level>| {
+            let state = level.lock();
+            LevelFigures {
+                name: level.name.clone(),
+                nominal: state.limits.nominal,
+                lower: state.limits.lower,
+                upper: state.limits.upper,
+                current: state.limits.current,
+                reading: state.set.reading(),
+                demand: state.demand,
+                target: state.target,
+            }
+        };
+        let levels: Vec<LevelFigures> = config.levels.values().map(figures).collect();
+        let fraction = f64::from_bits(self.fair_fraction.load(Ordering::Relaxed));
+        families::write(out, &flows, &levels, fraction);
+    }
+}
+
+impl Classified {
+    pub fn schema_name(&self) -> &str {
+        &self.0.spec.name
+    }
+    pub fn level_name(&self) -> &str {
+        &self.0.level.name
+    }
+    /// For `X-Kubernetes-PF-FlowSchema-UID`; empty while there is no object.
+    pub fn schema_uid(&self) -> &str {
+        &self.0.spec.uid
+    }
+    /// For `X-Kubernetes-PF-PriorityLevel-UID`.
+    pub fn level_uid(&self) -> &str {
+        &self.0.level_uid
+    }
+    /// The most seats one request may be estimated to take.
+    pub fn max_seats(&self) -> u32 {
+        self.0.level.lock().max_seats
+    }
+    /// Nobody waits in its level, and nobody is turned away.
+    pub fn is_exempt(&self) -> bool {
+        self.0.level.name == crate::spec::EXEMPT
+    }
+    /// A write, and how many watches it concerns.
+    pub fn concerns(&self, watches: usize) {
+        self.0.stats.concerns(watches);
+    }
+
+    /// One is turned away.
+    fn rejected(&self) -> Rejected {
+        Rejected { retry_after_seconds: self.0.level.refused() }
+    }
+}
+
+impl Seat {
+    /// The request is done, and its answer leaves in pieces: called with each.
+    pub fn sending(&mut self, control: &Arc<FlowControl>) {
+        if self.level.sending(self.id) {
+            control.look_soon();
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let comes_back = self.level.finish(self.id);
+        if let Some(control) = self.control.as_ref().filter(|_| comes_back) {
+            control.look_soon();
+        }
+    }
+}
+
+impl Ticket {
+    fn give_up(&mut self, timed_out: bool) {
+        if let Some((level, id)) = self.waiting.take() {
+            // It may have been its turn meanwhile.
+            let waits = level.poll(id, &Context::from_waker(std::task::Waker::noop())).is_pending();
+            if waits {
+                level.cancel(id, timed_out);
+            } else {
+                level.finish(id);
+            }
+        }
+    }
+}
+
+impl Future for Ticket {
+    type Output = Seat;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Seat> {
+        let Some((level, id)) = &self.waiting else { return Poll::Pending };
+        match level.poll(*id, cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => {
+                let (level, id) = (level.clone(), *id);
+                self.waiting = None;
+                Poll::Ready(Seat { level, id, control: Some(self.control.clone()) })
+            }
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.give_up(false);
+    }
+}
+
+impl std::fmt::Debug for Classified {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} in {}", self.schema_name(), self.level_name())
+    }
+}
+
+#[cfg(test)]
+mod tests;

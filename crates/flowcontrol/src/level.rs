@@ -1,0 +1,190 @@
+//! One priority level: its queues, its limits, and the seats that are held.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use env::Env;
+use parking_lot::{Mutex, MutexGuard};
+use tokio::time::Instant;
+
+use crate::Nanos;
+use crate::demand::{Demand, Integrator};
+use crate::queue_set::{Arrival, QueueSet, RequestId, Started};
+use crate::retry_after::RetryAfter;
+use crate::spec::{PriorityLevel, Response};
+
+/// A level may let one request have at most this part of its seats.
+const MAX_SEATS_PERCENT: f64 = 0.15;
+
+/// The time as flow control counts it.
+#[derive(Clone)]
+pub struct Clock {
+    env: Env,
+    born: Instant,
+}
+
+impl Clock {
+    pub fn new(env: Env) -> Clock {
+        Clock { born: env.monotonic(), env }
+    }
+    pub fn now(&self) -> Nanos {
+        (self.env.monotonic() - self.born).as_nanos() as Nanos
+    }
+    pub fn at(&self, nanos: Nanos) -> Instant {
+        self.born + Duration::from_nanos(nanos)
+    }
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+}
+
+pub struct Level {
+    pub name: String,
+    clock: Clock,
+    /// Guards the queues and what is counted with them; held for some hundred instructions.
+    state: Mutex<State>,
+}
+
+pub struct State {
+    pub set: QueueSet,
+    /// `spec` as its object has it now, or had it last.
+    pub spec: PriorityLevel,
+    /// Its object is gone; it goes when its last request has.
+    pub quiescing: bool,
+    pub limits: SeatLimits,
+    pub demand: Demand,
+    integrator: Integrator,
+    pub retry_after: RetryAfter,
+    /// The most seats one request may be estimated to take.
+    pub max_seats: u32,
+    /// What the last allocation aimed at.
+    pub target: f64,
+}
+
+/// How many seats a level has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeatLimits {
+    /// By its shares.
+    pub nominal: u32,
+    /// Without all it may lend.
+    pub lower: u32,
+    /// With all it may borrow.
+    pub upper: u32,
+    /// With what is lent and borrowed now.
+    pub current: u32,
+    /// Bytes under way, in proportion to its seats.
+    pub bytes: u64,
+}
+
+impl Level {
+    pub fn new(spec: PriorityLevel, clock: Clock) -> Arc<Level> {
+        let now = clock.now();
+        let state = State {
+            set: QueueSet::new(now),
+            quiescing: false,
+            limits: SeatLimits::default(),
+            demand: Demand::default(),
+            integrator: Integrator::new(now),
+            retry_after: RetryAfter::default(),
+            max_seats: 1,
+            target: 0.0,
+            spec,
+        };
+        Arc::new(Level { name: state.spec.name.clone(), clock, state: Mutex::new(state) })
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock()
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// With whether somebody now waits for seats that come back by themselves.
+    pub fn start(&self, arrival: Arrival) -> (Started, bool) {
+        self.change(|state, now| {
+            let started = state.set.start(arrival, now);
+            (started, state.set.next_release().is_some())
+        })
+    }
+
+    pub fn poll(&self, id: RequestId, cx: &Context<'_>) -> Poll<()> {
+        if self.state.lock().set.poll(id, cx.waker()) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    pub fn cancel(&self, id: RequestId, timed_out: bool) {
+        self.change(|state, now| state.set.cancel(id, timed_out, now));
+    }
+
+    /// Whether somebody now waits for seats that come back by themselves.
+    pub fn finish(&self, id: RequestId) -> bool {
+        self.change(|state, now| {
+            state.set.finish(id, now);
+            state.set.next_release().is_some()
+        })
+    }
+
+    /// Whether it is the first of the level whose answer leaves in pieces.
+    pub fn sending(&self, id: RequestId) -> bool {
+        let now = self.clock.now();
+        self.state.lock().set.sending(id, now)
+    }
+
+    /// One was turned away: in how many seconds it should come again.
+    pub fn refused(&self) -> u64 {
+        let second = self.clock.now() / crate::SECOND;
+        let mut state = self.state.lock();
+        state.retry_after.refused(second);
+        state.retry_after.seconds()
+    }
+
+    /// Changes the queues, then wakes those whose turn has come, without the lock.
+    pub fn change<T>(&self, change: impl FnOnce(&mut State, Nanos) -> T) -> T {
+        let now = self.clock.now();
+        let mut state = self.state.lock();
+        let outcome = change(&mut state, now);
+        let demand = f64::from(state.set.demand());
+        state.integrator.set(demand, now);
+        let woken = state.set.take_woken();
+        drop(state);
+        woken.into_iter().for_each(std::task::Waker::wake);
+        outcome
+    }
+}
+
+impl State {
+    /// Looks at what was wanted since the last time.
+    pub fn observe_demand(&mut self, now: Nanos) {
+        let seen = self.integrator.take(now);
+        self.demand.update(seen);
+    }
+
+    pub fn set_limits(&mut self, nominal: u32, server_seats: u32, server_bytes: u64) {
+        let percent = |percent: u32| (f64::from(nominal) * f64::from(percent) / 100.0).round() as u32;
+        let lendable = percent(self.spec.lendable_percent);
+        let borrowable = self.spec.borrowing_limit_percent.map_or(server_seats, percent);
+        let first = self.limits == SeatLimits::default();
+        self.limits.nominal = nominal;
+        self.limits.lower = nominal - lendable.min(nominal);
+        self.limits.upper = nominal + borrowable;
+        let share = f64::from(nominal) / f64::from(server_seats.max(1));
+        self.limits.bytes = (server_bytes as f64 * share) as u64;
+        if first {
+            self.limits.current = nominal - lendable.min(nominal) / 2;
+        }
+        self.max_seats = match self.spec.response {
+            Response::Queue { hand_size, .. } => {
+                let part = (f64::from(nominal) * MAX_SEATS_PERCENT).ceil() as u32;
+                part.min(nominal / hand_size).max(1)
+            }
+            // No bound of its own.
+            Response::Exempt | Response::Reject => u32::MAX,
+        };
+    }
+
+    pub fn apply_limits(&mut self, now: Nanos) {
+        self.set.configure(self.spec.response, self.limits.current, self.limits.bytes, now);
+    }
+}

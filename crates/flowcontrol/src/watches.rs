@@ -1,0 +1,99 @@
+//! How many watches a write wakes: open watches by what they watch.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+/// Open watches of every resource, by the resource's number.
+#[derive(Debug)]
+pub struct WatchCounts {
+    resources: Vec<OfResource>,
+}
+
+#[derive(Debug, Default)]
+struct OfResource {
+    /// All of them: most resources have few, and nothing more need be looked up.
+    all: AtomicUsize,
+    /// Guards the same by namespace and name, for the others. Empty texts: all namespaces, all names.
+    selected: Mutex<HashMap<(Box<str>, Box<str>), usize>>,
+}
+
+/// An open watch; it ends when this is dropped.
+#[derive(Debug)]
+pub struct WatchGuard {
+    counts: Arc<WatchCounts>,
+    resource: usize,
+    selected: (Box<str>, Box<str>),
+}
+
+impl WatchCounts {
+    pub fn new(resources: usize) -> Arc<WatchCounts> {
+        let resources = (0..resources).map(|_| OfResource::default()).collect();
+        Arc::new(WatchCounts { resources })
+    }
+
+    pub fn open(self: &Arc<WatchCounts>, resource: usize, namespace: &str, name: &str) -> Option<WatchGuard> {
+        let of = self.resources.get(resource)?;
+        let selected = (Box::from(namespace), Box::from(name));
+        of.all.fetch_add(1, Ordering::AcqRel);
+        *of.selected.lock().entry(selected.clone()).or_default() += 1;
+        Some(WatchGuard { counts: self.clone(), resource, selected })
+    }
+
+    /// How many watches may be concerned by a write of that object, if they are at least `from`; 0 otherwise.
+    pub fn concerned(&self, resource: usize, namespace: &str, name: &str, from: usize) -> usize {
+        let Some(of) = self.resources.get(resource) else { return 0 };
+        if of.all.load(Ordering::Acquire) < from {
+            return 0;
+        }
+        let selected = of.selected.lock();
+        let count = |namespace: &str, name: &str| {
+            selected.get(&(Box::from(namespace), Box::from(name))).copied().unwrap_or(0)
+        };
+        let mut concerned = count("", "");
+        if !namespace.is_empty() {
+            concerned += count(namespace, "");
+        }
+        if !name.is_empty() {
+            concerned += count(namespace, name);
+        }
+        concerned
+    }
+}
+
+impl Drop for WatchGuard {
+    fn drop(&mut self) {
+        let of = &self.counts.resources[self.resource];
+        of.all.fetch_sub(1, Ordering::AcqRel);
+        let mut selected = of.selected.lock();
+        if let Some(count) = selected.get_mut(&self.selected) {
+            *count -= 1;
+            if *count == 0 {
+                selected.remove(&self.selected);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_concerns_watches_of_everything_of_its_namespace_and_of_its_name() {
+        let counts = WatchCounts::new(2);
+        let open: Vec<_> = [("", ""), ("", ""), ("a", ""), ("b", ""), ("a", "x")]
+            .into_iter()
+            .map(|(namespace, name)| counts.open(1, namespace, name))
+            .collect();
+        assert_eq!(counts.concerned(1, "a", "x", 1), 4);
+        assert_eq!(counts.concerned(1, "a", "", 1), 3);
+        assert_eq!(counts.concerned(1, "a", "x", 6), 0);
+        assert_eq!(counts.concerned(0, "a", "x", 1), 0);
+        drop(open);
+        assert_eq!(counts.concerned(1, "a", "x", 0), 0);
+        assert!(counts.resources[1].selected.lock().is_empty());
+    }
+}
