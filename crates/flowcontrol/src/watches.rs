@@ -16,16 +16,19 @@ pub struct WatchCounts {
 struct OfResource {
     /// All of them: most resources have few, and nothing more need be looked up.
     all: AtomicUsize,
-    /// Guards the same by namespace and name, for the others. Empty texts: all namespaces, all names.
-    selected: Mutex<HashMap<(Box<str>, Box<str>), usize>>,
+    /// Guards the same by what they select, for the others.
+    selected: Mutex<HashMap<Selected, usize>>,
 }
+
+/// Namespace and name; empty: all of them.
+type Selected = (Box<str>, Box<str>);
 
 /// An open watch; it ends when this is dropped.
 #[derive(Debug)]
 pub struct WatchGuard {
     counts: Arc<WatchCounts>,
     resource: usize,
-    selected: (Box<str>, Box<str>),
+    selected: Selected,
 }
 
 impl WatchCounts {
