@@ -2,8 +2,10 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
+use auth::UserInfo;
 use bytes::{Bytes, BytesMut};
 use catalog::{Catalog, TypeId};
 use codec::protobuf::ProtobufError;
@@ -14,37 +16,99 @@ use http::header::CONTENT_TYPE;
 use http_body::{Body as _, Frame, SizeHint};
 use object::{Map, Status, Value};
 use parking_lot::Mutex;
+use tokio::time::{Instant, Sleep};
 
+use crate::ledger::Exchange;
 use crate::list_body::ListBody;
 use crate::watch_body::WatchBody;
 
 /// Upstream's bound on a request body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
+/// How long a body may stand still, and how many bytes a second it must bring on average once that time is over.
+const STANDSTILL: Duration = Duration::from_secs(10);
+const BYTES_PER_SECOND: u64 = 1024;
+
 /// A request's body: from a socket, or handed over in process.
 pub enum RequestBody {
-    Socket(hyper::body::Incoming),
-    /// From a socket, whose owner wants back what is left of it.
-    Lent(Lent),
+    Socket(Received),
     Whole(Bytes),
 }
 
-/// A body that goes back to its lender when it is dropped unread.
-pub struct Lent {
-    body: Option<hyper::body::Incoming>,
-    left: Arc<Mutex<Option<hyper::body::Incoming>>>,
+/// A body on its way in. What it holds counts for who sends it, and it must go on coming.
+///
+/// Dropped unread, it goes back to its lender.
+pub struct Received {
+    body: Option<Incoming>,
+    exchange: Arc<Exchange>,
+    left: Option<Arc<Mutex<Option<Incoming>>>>,
+}
+
+/// The body of a request, of either protocol.
+pub enum Incoming {
+    Http1(hyper::body::Incoming),
+    Http2 {
+        stream: h2::RecvStream,
+        /// What is still to come, where that was said.
+        expected: u64,
+    },
 }
 
 /// Where what is left of a lent body comes back.
-pub struct Lender(Arc<Mutex<Option<hyper::body::Incoming>>>);
+pub struct Lender(Arc<Mutex<Option<Incoming>>>);
 
 /// What nobody read of a request.
-pub struct Rest(hyper::body::Incoming);
+pub struct Rest(Incoming);
+
+impl Incoming {
+    pub fn is_end_stream(&self) -> bool {
+        match self {
+            Incoming::Http1(body) => body.is_end_stream(),
+            Incoming::Http2 { stream, .. } => stream.is_end_stream(),
+        }
+    }
+
+    /// At least so many bytes are to come.
+    fn expected(&self) -> u64 {
+        match self {
+            Incoming::Http1(body) => body.size_hint().lower(),
+            Incoming::Http2 { expected, .. } => *expected,
+        }
+    }
+
+    /// The next bytes; `Err` in words where they do not come any more.
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
+        match self {
+            Incoming::Http1(body) => loop {
+                let frame = match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+                    None => return Poll::Ready(None),
+                    Some(Err(error)) => return Poll::Ready(Some(Err(broken_body(&error)))),
+                    Some(Ok(frame)) => frame,
+                };
+                // Trailers mean nothing here.
+                if let Ok(data) = frame.into_data() {
+                    return Poll::Ready(Some(Ok(data)));
+                }
+            },
+            Incoming::Http2 { stream, expected } => match ready!(stream.poll_data(cx)) {
+                None => Poll::Ready(None),
+                Some(Err(error)) => Poll::Ready(Some(Err(format!("the body could not be read: {error}")))),
+                Some(Ok(data)) => {
+                    *expected = expected.saturating_sub(data.len() as u64);
+                    // The window opens for as much again; a stream that has ended needs none.
+                    let _ = stream.flow_control().release_capacity(data.len());
+                    Poll::Ready(Some(Ok(data)))
+                }
+            },
+        }
+    }
+}
 
 impl Lender {
-    pub fn lend(body: hyper::body::Incoming) -> (Lender, RequestBody) {
+    pub fn lend(body: Incoming, exchange: Arc<Exchange>) -> (Lender, RequestBody) {
         let left = Arc::new(Mutex::new(None));
-        (Lender(left.clone()), RequestBody::Lent(Lent { body: Some(body), left }))
+        let received = Received { body: Some(body), exchange, left: Some(left.clone()) };
+        (Lender(left), RequestBody::Socket(received))
     }
 
     /// `None` when all of it was read.
@@ -58,12 +122,12 @@ impl Rest {
     pub async fn drain(mut self, most: usize) -> bool {
         let mut read = 0;
         // No use in reading the start of what is known to be too long.
-        while self.0.size_hint().lower() <= (most - read) as u64 {
-            let frame = std::future::poll_fn(|cx| Pin::new(&mut self.0).poll_frame(cx)).await;
-            let Some(frame) = frame else { return true };
+        while self.0.expected() <= (most - read) as u64 {
+            let data = std::future::poll_fn(|cx| self.0.poll_data(cx)).await;
+            let Some(data) = data else { return true };
             // What is no body has no end either.
-            let Ok(frame) = frame else { return false };
-            read += frame.data_ref().map_or(0, Bytes::len);
+            let Ok(data) = data else { return false };
+            read += data.len();
             if read > most {
                 return false;
             }
@@ -72,38 +136,62 @@ impl Rest {
     }
 }
 
-impl Drop for Lent {
+impl Drop for Received {
     fn drop(&mut self) {
-        if let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) {
-            *self.left.lock() = Some(body);
+        if let (Some(body), Some(left)) = (self.body.take(), &self.left)
+            && !body.is_end_stream()
+        {
+            *left.lock() = Some(body);
         }
     }
 }
 
 impl RequestBody {
+    /// Of a request without one: nobody wants it back.
+    pub fn empty(body: Incoming, exchange: Arc<Exchange>) -> RequestBody {
+        RequestBody::Socket(Received { body: Some(body), exchange, left: None })
+    }
+
+    /// It is known who sends it: what it holds is theirs, and so is what its answer will hold.
+    pub fn belongs_to(&self, user: &UserInfo) {
+        if let RequestBody::Socket(received) = self {
+            received.exchange.belongs_to(user);
+        }
+    }
+
+    /// The same body, once all of it is there: what is taken while it comes need not be held by anything but itself.
+    pub async fn received(self) -> Result<RequestBody, Status> {
+        Ok(RequestBody::Whole(self.read().await?))
+    }
+
+    /// All of it. 408 if it stands still, 429 if its sender has too much under way.
     pub async fn read(self) -> Result<Bytes, Status> {
-        let too_large = || Status::too_large(format!("Request entity too large: limit is {MAX_BODY}"));
-        let mut lent = match self {
+        let mut received = match self {
             RequestBody::Whole(bytes) if bytes.len() > MAX_BODY => return Err(too_large()),
             RequestBody::Whole(bytes) => return Ok(bytes),
-            RequestBody::Socket(incoming) => Lent { body: Some(incoming), left: Arc::default() },
-            RequestBody::Lent(lent) => lent,
+            RequestBody::Socket(received) => received,
         };
         // What is not read to its end goes back to whoever lent it.
-        let incoming = lent.body.as_mut().expect("a body is lent once and read once");
-        if incoming.size_hint().lower() > MAX_BODY as u64 {
+        let Received { body, exchange, .. } = &mut received;
+        let incoming = body.as_mut().expect("a body is lent once and read once");
+        if incoming.expected() > MAX_BODY as u64 {
             return Err(too_large());
         }
+        let mut progress = Progress::new(exchange);
         let mut first: Option<Bytes> = None;
         let mut all = BytesMut::new();
         loop {
-            let frame = std::future::poll_fn(|cx| Pin::new(&mut *incoming).poll_frame(cx)).await;
-            let Some(frame) = frame else { break };
-            let frame = frame.map_err(|e| Status::unknown(broken_body(&e)))?;
-            let Ok(data) = frame.into_data() else { continue };
+            let data = std::future::poll_fn(|cx| match incoming.poll_data(cx) {
+                Poll::Ready(data) => Poll::Ready(Ok(data)),
+                Poll::Pending => progress.poll_stalled(cx).map(Err),
+            });
+            let Some(data) = data.await? else { break };
+            let data = data.map_err(Status::unknown)?;
             if first.as_ref().map_or(0, Bytes::len) + all.len() + data.len() > MAX_BODY {
                 return Err(too_large());
             }
+            exchange.received(data.len())?;
+            progress.came(data.len());
             // Most bodies come in one frame and need no copy.
             if first.is_none() && all.is_empty() {
                 first = Some(data);
@@ -114,8 +202,44 @@ impl RequestBody {
             }
             all.extend_from_slice(&data);
         }
-        lent.body = None;
+        received.body = None;
         Ok(first.unwrap_or_else(|| all.freeze()))
+    }
+}
+
+fn too_large() -> Status {
+    Status::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
+}
+
+/// Whether a body goes on coming. No timer is set for one that is there already.
+struct Progress<'e> {
+    exchange: &'e Exchange,
+    begun: Instant,
+    bytes: u64,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl<'e> Progress<'e> {
+    fn new(exchange: &'e Exchange) -> Progress<'e> {
+        let begun = exchange.connection().env().monotonic();
+        Progress { exchange, begun, bytes: 0, timer: None }
+    }
+
+    fn came(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+        if let Some(timer) = &mut self.timer {
+            let now = self.exchange.connection().env().monotonic();
+            // At the average asked for, what has come is enough until then.
+            let enough = self.begun + STANDSTILL + Duration::from_secs(self.bytes / BYTES_PER_SECOND);
+            timer.as_mut().reset(enough.min(now + STANDSTILL));
+        }
+    }
+
+    fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
+        let timer = self.timer.get_or_insert_with(|| {
+            Box::pin(self.exchange.connection().env().sleep_until(self.begun + STANDSTILL))
+        });
+        timer.as_mut().poll(cx).map(|()| Status::request_timeout("the body of the request does not come"))
     }
 }
 

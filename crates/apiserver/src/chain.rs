@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::body::{Body, RequestBody};
+use crate::connections::Connections;
 use crate::health::Health;
 use crate::identity::Identity;
 use crate::info::{Place, Query, RequestInfo, parse};
@@ -110,6 +111,8 @@ pub struct Api {
     pub(crate) documents: open_api::Documents,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
+    /// Who is connected, and what they hold.
+    pub(crate) connections: Arc<Connections>,
     /// The loops of this cluster run once, however many sockets it has.
     loops_started: AtomicBool,
     trigger: Trigger,
@@ -165,6 +168,7 @@ impl Api {
             documents: open_api::Documents::default(),
             shutdown,
             started,
+            connections: Connections::new(),
             loops_started: AtomicBool::new(false),
             trigger,
             issuer: config.issuer,
@@ -353,6 +357,8 @@ impl Api {
         // As whom: after we know who asks, before their rights are looked at; it is itself a right.
         let wanted = attributes(parts, query, info);
         let user = self.impersonated(user, parts, &wanted)?;
+        // From here on what the request holds is its user's.
+        body.belongs_to(&user);
         // How many at once: after identity (administrators are exempt), before work is done for the request.
         let now = env.monotonic();
         let slot = if long_running { None } else { Some(self.slot(&user, parts, now, stage)?) };

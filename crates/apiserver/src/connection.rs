@@ -1,7 +1,7 @@
 //! One connection between and after its requests: how long it may say nothing, and what it reads before it closes.
 //!
 //! ```text
-//!  opened ──> a header is awaited (32 s) ──> requests under way ──> idle (90 s) ──first byte──> a header is awaited
+//!  opened ──> a header is awaited (32 s) ──> requests under way ──> idle (90 s) ──first byte──> its end is awaited (10 s)
 //!  closing with a request unread: our side is shut, theirs is read and forgotten for a while, so that no reset
 //!  overtakes the answer
 //! ```
@@ -11,15 +11,19 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use env::Env;
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep};
 
+use crate::connections::Connections;
+use crate::frames::Frames;
+use crate::ledger::{Account, Exchange, Held};
 use crate::malformed;
 use crate::sending::Pieces;
 use crate::websocket::Session;
@@ -33,17 +37,38 @@ pub const UNREAD_BYTES: usize = 10 << 20;
 pub const UNREAD_TIME: Duration = Duration::from_secs(10);
 const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
+/// How long a connection may leave a head it has begun without its end.
+const HALF_A_HEAD: Duration = Duration::from_secs(10);
+/// What may be on its way to one client at once; less when there is much for all of them.
+const IN_HAND: usize = 1 << 20;
+const IN_HAND_PRESSED: usize = 32 << 10;
+const IN_HAND_OF_ALL: usize = 64 << 20;
+
 /// What a connection's tasks know together.
 pub struct Connection {
     env: Env,
-    http2: bool,
+    id: u64,
+    connections: Arc<Connections>,
+    http2: AtomicBool,
     opened: Instant,
     under_way: AtomicUsize,
     /// Part of a header has come, or the first one is awaited.
     heading: AtomicBool,
     /// When that wait began, or the connection became idle; milliseconds since it was opened.
     waiting_since: AtomicU64,
-    /// Guards the answers that leave in pieces, by number: never more than there are requests under way.
+    /// Bytes of a head that has not come to its end.
+    head: AtomicUsize,
+    /// Told to end at once.
+    cut: Notify,
+    /// Bytes held because of it.
+    held: Held,
+    /// Bytes given to the socket's side and not sent.
+    in_hand: AtomicUsize,
+    /// Guards those who wait for some of them to be sent.
+    waiting: Mutex<Vec<Waker>>,
+    /// Guards whose request was the last.
+    account: Mutex<Option<Arc<Account>>>,
+    /// Guards the answers that leave in pieces over HTTP/1, by number: never more than there are requests under way.
     in_pieces: Mutex<BTreeMap<u64, Arc<Pieces>>>,
     /// So many there were.
     answers: AtomicU64,
@@ -54,19 +79,83 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub fn new(env: Env, http2: bool) -> Arc<Connection> {
+    pub fn new(env: Env, id: u64, connections: Arc<Connections>) -> Arc<Connection> {
         Arc::new(Connection {
             opened: env.monotonic(),
             env,
-            http2,
+            id,
+            connections,
+            http2: AtomicBool::new(false),
             under_way: AtomicUsize::new(0),
             heading: AtomicBool::new(true),
             waiting_since: AtomicU64::new(0),
+            head: AtomicUsize::new(0),
+            cut: Notify::new(),
+            held: Held::default(),
+            in_hand: AtomicUsize::new(0),
+            waiting: Mutex::default(),
+            account: Mutex::default(),
             in_pieces: Mutex::default(),
             answers: AtomicU64::new(0),
             unread: AtomicBool::new(false),
             upgrade: Mutex::new(None),
         })
+    }
+
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+    pub fn connections(&self) -> &Arc<Connections> {
+        &self.connections
+    }
+    pub fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// Which protocol it turned out to speak; its first head is awaited from now on.
+    pub fn speaks(&self, http2: bool) {
+        self.http2.store(http2, Ordering::Release);
+        self.wait_from_now();
+    }
+
+    /// Ends it at once, whatever is under way.
+    pub fn cut(&self) {
+        self.cut.notify_one();
+    }
+    pub async fn was_cut(&self) {
+        self.cut.notified().await;
+    }
+
+    pub fn closed(&self) {
+        self.head_is(0);
+        if let Some(account) = self.account.lock().take() {
+            account.connections().fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The account of who asks; looked up when that is another one than before.
+    pub fn account(&self, user: &str) -> Arc<Account> {
+        let mut last = self.account.lock();
+        if let Some(account) = &*last
+            && account.name() == user
+        {
+            return account.clone();
+        }
+        let account = self.connections.account(user);
+        account.connections().fetch_add(1, Ordering::Relaxed);
+        match last.replace(account.clone()) {
+            Some(before) => _ = before.connections().fetch_sub(1, Ordering::Relaxed),
+            None => self.connections.becomes_known(self.id),
+        }
+        account
+    }
+
+    /// How many connections its user has.
+    pub fn of_same_user(&self) -> usize {
+        self.account.lock().as_ref().map_or(0, |account| account.connections().load(Ordering::Relaxed))
     }
 
     /// The answer under way is the last one: after it the connection speaks another protocol.
@@ -79,10 +168,27 @@ impl Connection {
     }
 
     /// A request has come; it is under way until what is given is dropped.
-    pub fn begin(self: &Arc<Connection>) -> UnderWay {
+    pub fn begin(self: &Arc<Connection>) -> Arc<Exchange> {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         self.heading.store(false, Ordering::Release);
-        UnderWay(self.clone())
+        if !self.http2.load(Ordering::Relaxed) {
+            self.head_is(0);
+        }
+        Exchange::new(self.clone())
+    }
+
+    pub fn ended(&self) {
+        self.wait_from_now();
+        self.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub fn under_way(&self) -> usize {
+        self.under_way.load(Ordering::Acquire)
+    }
+
+    /// The larger, the shorter ago.
+    pub fn idle_since(&self) -> Instant {
+        self.opened + Duration::from_millis(self.waiting_since.load(Ordering::Acquire))
     }
 
     /// The rest of a request stays unread: what still comes is waited for when the connection closes.
@@ -95,15 +201,19 @@ impl Connection {
     pub async fn overdue(&self) {
         loop {
             let now = self.env.monotonic();
-            let mut look = now + HEADER;
-            // Over HTTP/1 nothing can follow half an answer.
-            if self.let_go_of_unfetched() && !self.http2 {
+            let mut look = now + HALF_A_HEAD;
+            // Nothing can follow half an answer.
+            if self.let_go_of_unfetched() {
                 return;
             }
-            if self.under_way.load(Ordering::Acquire) == 0 {
-                let limit = if self.heading.load(Ordering::Acquire) { HEADER } else { IDLE };
-                let since = Duration::from_millis(self.waiting_since.load(Ordering::Acquire));
-                let deadline = self.opened + since + limit;
+            let half_a_head = self.head_bytes() > 0;
+            if self.under_way() == 0 || half_a_head {
+                let limit = match self.heading.load(Ordering::Acquire) {
+                    _ if half_a_head => HALF_A_HEAD,
+                    true => HEADER,
+                    false => IDLE,
+                };
+                let deadline = self.idle_since() + limit;
                 if now >= deadline {
                     return;
                 }
@@ -113,18 +223,31 @@ impl Connection {
         }
     }
 
-    /// Bytes have come. Whether they are a request's head over HTTP/1, and whether they begin it.
-    fn heard(&self) -> Heard {
-        // Over HTTP/2 a byte may be a ping's.
-        if self.http2 || self.under_way.load(Ordering::Acquire) > 0 {
+    /// Bytes have come over HTTP/1. Whether they are a request's head, and whether they begin it.
+    fn heard(&self, bytes: usize) -> Heard {
+        if self.under_way() > 0 {
             return Heard::Other;
         }
-        if self.heading.load(Ordering::Acquire) {
-            return Heard::Head;
+        let begun = self.head.load(Ordering::Relaxed);
+        if begun == 0 {
+            self.wait_from_now();
         }
-        self.wait_from_now();
-        self.heading.store(true, Ordering::Release);
-        Heard::NewHead
+        self.head_is(begun + bytes);
+        if self.heading.swap(true, Ordering::AcqRel) { Heard::Head } else { Heard::NewHead }
+    }
+
+    pub fn head_bytes(&self) -> usize {
+        self.head.load(Ordering::Relaxed)
+    }
+
+    /// So much of a head is there, without its end.
+    pub(crate) fn head_is(&self, bytes: usize) {
+        let before = self.head.swap(bytes, Ordering::Relaxed);
+        if bytes > before {
+            self.connections.heads_grow(bytes - before);
+        } else if bytes < before {
+            self.connections.heads_shrink(before - bytes);
+        }
     }
 
     fn wait_from_now(&self) {
@@ -151,28 +274,41 @@ impl Connection {
         let in_pieces: Vec<Arc<Pieces>> = self.in_pieces.lock().values().cloned().collect();
         in_pieces.iter().filter(|pieces| pieces.let_go(now)).count() > 0
     }
+
+    /// Whether more may be given to the socket's side; if not, the task is woken when it may.
+    pub fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.has_room() {
+            return Poll::Ready(());
+        }
+        self.waiting.lock().push(cx.waker().clone());
+        // Some may have been sent in between.
+        if self.has_room() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn has_room(&self) -> bool {
+        let pressed = self.connections.in_hand.load(Ordering::Relaxed) > IN_HAND_OF_ALL;
+        self.in_hand.load(Ordering::Acquire) < if pressed { IN_HAND_PRESSED } else { IN_HAND }
+    }
+
+    pub fn handed_over(&self, bytes: usize) {
+        self.in_hand.fetch_add(bytes, Ordering::AcqRel);
+        self.connections.in_hand.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn sent(&self, bytes: usize) {
+        self.connections.in_hand.fetch_sub(bytes, Ordering::Relaxed);
+        let left = self.in_hand.fetch_sub(bytes, Ordering::AcqRel) - bytes;
+        if left < IN_HAND_PRESSED {
+            let waiting = std::mem::take(&mut *self.waiting.lock());
+            waiting.into_iter().for_each(Waker::wake);
+        }
+    }
 }
 
 enum Heard {
     NewHead,
     Head,
     Other,
-}
-
-/// A request that is under way.
-pub struct UnderWay(Arc<Connection>);
-
-impl UnderWay {
-    pub fn connection(&self) -> &Connection {
-        &self.0
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.wait_from_now();
-        self.0.under_way.fetch_sub(1, Ordering::AcqRel);
-    }
 }
 
 /// A connection's bytes. To shut it down is to let the other side finish first, where that is owed.
@@ -184,6 +320,8 @@ pub struct Wire<S> {
     head: Vec<u8>,
     /// What goes out instead of hyper's own words, and how much of it has.
     reworded: Option<(Vec<u8>, usize)>,
+    /// What comes over HTTP/2.
+    frames: Option<Box<Frames>>,
 }
 
 /// Our side is shut; theirs is read and forgotten, within limits.
@@ -196,7 +334,17 @@ struct Lingering {
 
 impl<S> Wire<S> {
     pub fn new(io: S, connection: Arc<Connection>) -> Wire<S> {
-        Wire { io, connection, lingering: None, head: Vec::new(), reworded: None }
+        let http2 = connection.http2.load(Ordering::Relaxed);
+        let frames = http2.then(|| Box::new(Frames::new(&connection.env)));
+        Wire { io, connection, lingering: None, head: Vec::new(), reworded: None, frames }
+    }
+
+    /// What goes out is answered by updates of windows.
+    fn count(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let (Some(frames), Poll::Ready(Ok(bytes))) = (&mut self.frames, &written) {
+            frames.sent(*bytes);
+        }
+        written
     }
 
     /// Keeps the start of a head, and changes the two things in it that hyper takes otherwise than Go does.
@@ -221,7 +369,7 @@ impl<S> Wire<S> {
 impl<S: AsyncWrite + Unpin> Wire<S> {
     /// Writes Go's words where `answer` is hyper's own refusal, which counts as written when they are.
     fn poll_reworded(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
-        if self.connection.http2 {
+        if self.frames.is_some() {
             return None;
         }
         if self.reworded.is_none() {
@@ -249,14 +397,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let outcome = Pin::new(&mut self.io).poll_read(cx, buf);
-        if buf.filled().len() > before {
-            match self.connection.heard() {
-                Heard::Other => {}
-                heard => {
-                    let begins = matches!(heard, Heard::NewHead);
-                    self.note(&mut buf.filled_mut()[before..], begins);
-                }
+        let came = &mut buf.filled_mut()[before..];
+        if came.is_empty() {
+            return outcome;
+        }
+        let Wire { connection, frames, .. } = &mut *self;
+        if let Some(frames) = frames {
+            let head = frames.received(came, &connection.env).map_err(io::Error::other)?;
+            if head > 0 && connection.head_bytes() == 0 {
+                connection.wait_from_now();
             }
+            connection.head_is(head);
+            return outcome;
+        }
+        match connection.heard(came.len()) {
+            Heard::Other => {}
+            heard => self.note(came, matches!(heard, Heard::NewHead)),
         }
         outcome
     }
@@ -267,7 +423,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         if let Some(done) = self.poll_reworded(cx, buf) {
             return done.map_ok(|()| buf.len());
         }
-        Pin::new(&mut self.io).poll_write(cx, buf)
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.count(written)
     }
     fn poll_write_vectored(
         mut self: Pin<&mut Self>,
@@ -277,7 +434,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
         if let Some(done) = bufs.first().and_then(|head| self.poll_reworded(cx, head)) {
             return done.map_ok(|()| bufs.iter().map(|buf| buf.len()).sum());
         }
-        Pin::new(&mut self.io).poll_write_vectored(cx, bufs)
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.count(written)
     }
     fn is_write_vectored(&self) -> bool {
         self.io.is_write_vectored()

@@ -76,16 +76,31 @@ impl ListBody {
     }
 
     pub fn next_chunk(&mut self) -> Option<Bytes> {
-        let chunk = self.make_chunk()?;
+        self.chunk_of(CHUNK)
+    }
+
+    /// Nothing is left to be written.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// What it takes while it waits.
+    pub fn weight(&self) -> usize {
+        self.head.len() + self.items.len() * size_of::<Arc<Obj>>()
+    }
+
+    /// The next items, until there are so many bytes (before they are compressed).
+    pub fn chunk_of(&mut self, bytes: usize) -> Option<Bytes> {
+        let chunk = self.make_chunk(bytes.min(CHUNK))?;
         if let Some(sending) = &mut self.sending {
             sending.sent(chunk.len());
         }
         Some(chunk)
     }
 
-    fn make_chunk(&mut self) -> Option<Bytes> {
+    fn make_chunk(&mut self, bytes: usize) -> Option<Bytes> {
         while !self.done {
-            let chunk = self.plain_chunk();
+            let chunk = self.plain_chunk(bytes);
             let Some(gzip) = &mut self.gzip else { return Some(chunk.into()) };
             // Writing into a Vec cannot fail.
             let _ = gzip.write_all(&chunk);
@@ -100,10 +115,10 @@ impl ListBody {
         None
     }
 
-    fn plain_chunk(&mut self) -> Vec<u8> {
+    fn plain_chunk(&mut self, bytes: usize) -> Vec<u8> {
         let mut out = std::mem::take(&mut self.head);
-        out.reserve(CHUNK + CHUNK / 8);
-        while out.len() < CHUNK {
+        out.reserve(bytes + bytes / 8);
+        while out.len() < bytes {
             let Some(obj) = self.items.next() else {
                 out.extend_from_slice(self.format.tail);
                 self.done = true;

@@ -1,44 +1,218 @@
-//! An answer on its way out, and what becomes of one that nobody fetches.
+//! An answer on its way out: taken as fast as its client fetches it, and what becomes of one that nobody fetches.
 //!
-//! A list keeps its objects and its place among the requests under way, a watch its cursor, until the client has taken all of
-//! it. A client that does not take one piece (some 128 KB of a list) in a minute has lost interest: what is left is let go,
-//! though its connection may go on.
+//! ```text
+//!  poll_ready ──> something to send?  ──> room on the connection, a window (HTTP/2)  ──> take(as much as that)
+//!                                         none: a watch goes back to its cursor, a list to its items
+//! ```
+//!
+//! Nothing is made before it can be sent, but for answers that are made as a whole; what is made counts for the connection, the
+//! user and all of them ([`crate::ledger`]). A client that takes nothing for a minute has lost interest: what is left is let
+//! go, though over HTTP/2 its connection goes on.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
+use tokio::time::Sleep;
 
 use crate::body::Body;
-use crate::connection::UnderWay;
+use crate::ledger::{Charge, Exchange};
+use crate::list_body::ListBody;
+use crate::watch_body::WatchBody;
 
-/// How long the next piece of an answer may lie ready.
+/// How long the next piece of an answer may lie ready, and how long when there are too many of them.
 pub(crate) const UNFETCHED: Duration = Duration::from_secs(60);
+pub(crate) const UNFETCHED_PRESSED: Duration = Duration::from_secs(5);
+/// As much is handed over at a time.
+pub(crate) const PIECE: usize = 64 * 1024;
+/// How long one waits where too much is held, before it looks again.
+const AGAIN: Duration = Duration::from_millis(50);
 /// Nothing lies ready: the connection waits for us.
 const NOTHING: u64 = u64::MAX;
 
-/// An answer's body, whose request is under way until its last byte.
+/// An answer's body, taken a piece at a time.
 pub struct Sending {
-    body: Held,
-    under_way: UnderWay,
+    source: Source,
+    /// What is made of it and not taken.
+    charge: Charge,
+    /// Runs while too much is held for more to be made.
+    again: Option<Pin<Box<Sleep>>>,
 }
 
-enum Held {
-    /// Taken at once.
-    Whole(Body),
-    /// Taken a piece at a time; with its number among those of the connection.
-    Pieces(Arc<Pieces>, u64),
+enum Source {
+    Whole(Bytes),
+    List(Box<ListBody>, Bytes),
+    Watch(Box<WatchBody>),
 }
 
-/// The body of an answer in pieces, until it is sent or let go.
+/// Bytes on their way to the socket; the connection knows of them until they are sent.
+pub struct Piece {
+    bytes: Bytes,
+    /// With whose connection, and how many there were; `None` for the last piece, which is empty.
+    handed_over: Option<(Arc<Exchange>, usize)>,
+}
+
+impl Piece {
+    pub fn empty() -> Piece {
+        Piece { bytes: Bytes::new(), handed_over: None }
+    }
+    fn new(bytes: Bytes, exchange: &Arc<Exchange>) -> Piece {
+        exchange.connection().handed_over(bytes.len());
+        let handed_over = Some((exchange.clone(), bytes.len()));
+        Piece { bytes, handed_over }
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if let Some((exchange, bytes)) = &self.handed_over {
+            exchange.connection().sent(*bytes);
+        }
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+    fn chunk(&self) -> &[u8] {
+        &self.bytes
+    }
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
+
+impl Sending {
+    pub fn new(body: Body, exchange: Arc<Exchange>) -> Sending {
+        let source = match body {
+            Body::Whole(bytes) => Source::Whole(bytes.unwrap_or_default()),
+            Body::List(list) => Source::List(list, Bytes::new()),
+            Body::Watch(watch) => Source::Watch(watch),
+        };
+        let mut sending = Sending { source, charge: Charge::new(exchange, 0), again: None };
+        sending.charge.set(sending.weight());
+        sending
+    }
+
+    pub fn exchange(&self) -> &Arc<Exchange> {
+        self.charge.exchange()
+    }
+
+    /// A watch: it may live long.
+    pub fn is_watch(&self) -> bool {
+        matches!(self.source, Source::Watch(_))
+    }
+
+    fn weight(&self) -> usize {
+        match &self.source {
+            Source::Whole(rest) => rest.len(),
+            Source::List(list, rest) => list.weight() + rest.len(),
+            Source::Watch(watch) => watch.weight(),
+        }
+    }
+
+    /// Ready when there is something to take (true), or nothing is left (false).
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        match &self.source {
+            Source::Whole(rest) => return Poll::Ready(!rest.is_empty()),
+            Source::List(_, rest) if !rest.is_empty() => return Poll::Ready(true),
+            Source::List(list, _) if list.is_done() => return Poll::Ready(false),
+            Source::List(..) => ready!(self.poll_budget(cx)),
+            Source::Watch(watch) if watch.is_inside_event() => return Poll::Ready(true),
+            Source::Watch(_) => {}
+        }
+        let Source::Watch(watch) = &mut self.source else { return Poll::Ready(true) };
+        let more = ready!(watch.poll_ready(cx));
+        if more && self.poll_budget(cx).is_pending() {
+            self.go_back();
+            return Poll::Pending;
+        }
+        Poll::Ready(more)
+    }
+
+    /// Ready unless too much is held for more to be made.
+    fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if !self.charge.exchange().is_over() {
+                self.again = None;
+                return Poll::Ready(());
+            }
+            let env = self.charge.exchange().connection().env();
+            let again = self.again.get_or_insert_with(|| Box::pin(env.sleep_until(env.monotonic() + AGAIN)));
+            ready!(again.as_mut().poll(cx));
+            self.again = None;
+        }
+    }
+
+    /// What is ready cannot be sent: nothing is held for it.
+    pub fn go_back(&mut self) {
+        if let Source::Watch(watch) = &mut self.source {
+            watch.go_back();
+        }
+    }
+
+    /// So much might be taken at once.
+    pub fn wanted(&self) -> usize {
+        match &self.source {
+            Source::Whole(rest) => rest.len().min(PIECE),
+            _ => PIECE,
+        }
+    }
+
+    /// At most so many bytes of what is ready.
+    pub fn take(&mut self, most: usize) -> Piece {
+        let most = most.min(PIECE);
+        let bytes = match &mut self.source {
+            Source::Whole(rest) => rest.split_to(most.min(rest.len())),
+            Source::List(list, rest) => {
+                if rest.is_empty() {
+                    *rest = list.chunk_of(most).unwrap_or_default();
+                }
+                rest.split_to(most.min(rest.len()))
+            }
+            Source::Watch(watch) => watch.take(most),
+        };
+        self.charge.set(self.weight());
+        Piece::new(bytes, self.charge.exchange())
+    }
+
+    /// What was taken was the last of it, as far as that is known.
+    pub fn is_end(&self) -> bool {
+        match &self.source {
+            Source::Whole(rest) => rest.is_empty(),
+            Source::List(list, rest) => rest.is_empty() && list.is_done(),
+            Source::Watch(_) => false,
+        }
+    }
+
+    pub fn exact_size(&self) -> Option<u64> {
+        match &self.source {
+            Source::Whole(rest) => Some(rest.len() as u64),
+            _ => None,
+        }
+    }
+}
+
+/// An answer over HTTP/1, which hyper takes by itself.
+pub struct Http1 {
+    pieces: Arc<Pieces>,
+    /// Its number among those of the connection.
+    number: Option<u64>,
+    exchange: Arc<Exchange>,
+    size: Option<u64>,
+    ended: bool,
+}
+
+/// The body of an answer, until it is sent or let go.
 pub struct Pieces {
     /// Guards it between the connection that sends it and the one look that lets it go.
-    body: Mutex<Option<Body>>,
+    sending: Mutex<Option<Sending>>,
     /// Since when the next piece lies ready, in milliseconds of the connection's time.
     ready_since: AtomicU64,
 }
@@ -48,25 +222,24 @@ pub struct Pieces {
 #[error("the client fetched nothing of the answer for a minute")]
 pub struct LetGo;
 
-impl Sending {
-    pub fn new(body: Body, under_way: UnderWay) -> Sending {
-        let body = match body {
-            Body::Whole(_) => Held::Whole(body),
-            body => {
-                let ready_since = AtomicU64::new(under_way.connection().age());
-                let pieces = Arc::new(Pieces { body: Mutex::new(Some(body)), ready_since });
-                let number = under_way.connection().answers_in_pieces(&pieces);
-                Held::Pieces(pieces, number)
-            }
-        };
-        Sending { body, under_way }
+impl Http1 {
+    pub fn new(body: Body, exchange: Arc<Exchange>) -> Http1 {
+        let sending = Sending::new(body, exchange.clone());
+        let (size, ended) = (sending.exact_size(), sending.is_end());
+        let connection = exchange.connection();
+        // What is small is taken at once.
+        let small = size.is_some_and(|size| size <= PIECE as u64);
+        let ready_since = AtomicU64::new(if small { NOTHING } else { connection.age() });
+        let pieces = Arc::new(Pieces { sending: Mutex::new(Some(sending)), ready_since });
+        let number = (!small).then(|| connection.answers_in_pieces(&pieces));
+        Http1 { pieces, number, exchange, size, ended }
     }
 }
 
-impl Drop for Sending {
+impl Drop for Http1 {
     fn drop(&mut self) {
-        if let Held::Pieces(_, number) = &self.body {
-            self.under_way.connection().answered(*number);
+        if let Some(number) = self.number {
+            self.exchange.connection().answered(number);
         }
     }
 }
@@ -75,47 +248,55 @@ impl Pieces {
     /// Lets go of what nobody fetched in time. True if there was anything.
     pub fn let_go(&self, now: u64) -> bool {
         let since = self.ready_since.load(Ordering::Acquire);
-        let late = since != NOTHING && now.saturating_sub(since) >= UNFETCHED.as_millis() as u64;
-        late && self.body.lock().take().is_some()
+        if since == NOTHING {
+            return false;
+        }
+        let mut sending = self.sending.lock();
+        let Some(held) = &*sending else { return false };
+        let limit = if held.exchange().is_pressed() { UNFETCHED_PRESSED } else { UNFETCHED };
+        let late = now.saturating_sub(since) >= limit.as_millis() as u64;
+        late && sending.take().is_some()
     }
 }
 
-impl http_body::Body for Sending {
-    type Data = Bytes;
+impl http_body::Body for Http1 {
+    type Data = Piece;
     type Error = LetGo;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, LetGo>>> {
-        let Sending { body, under_way } = &mut *self;
-        let poll = |body: &mut Body, cx: &mut Context<'_>| {
-            Pin::new(body)
-                .poll_frame(cx)
-                .map(|frame| frame.map(|frame| frame.map_err(|never| match never {})))
-        };
-        match body {
-            Held::Whole(body) => poll(body, cx),
-            Held::Pieces(pieces, _) => {
-                let mut body = pieces.body.lock();
-                let Some(body) = &mut *body else { return Poll::Ready(Some(Err(LetGo))) };
-                let polled = poll(body, cx);
-                let since = if polled.is_ready() { under_way.connection().age() } else { NOTHING };
-                pieces.ready_since.store(since, Ordering::Release);
-                polled
-            }
+    ) -> Poll<Option<Result<Frame<Piece>, LetGo>>> {
+        let Http1 { pieces, exchange, ended, .. } = &mut *self;
+        let mut sending = pieces.sending.lock();
+        let Some(sending) = &mut *sending else { return Poll::Ready(Some(Err(LetGo))) };
+        let connection = exchange.connection();
+        let ready = sending.poll_ready(cx);
+        if ready.is_pending() {
+            pieces.ready_since.store(NOTHING, Ordering::Release);
         }
+        if !ready!(ready) {
+            return Poll::Ready(None);
+        }
+        if connection.poll_room(cx).is_pending() {
+            sending.go_back();
+            let _ = pieces.ready_since.compare_exchange(
+                NOTHING,
+                connection.age(),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
+            return Poll::Pending;
+        }
+        let piece = sending.take(PIECE);
+        pieces.ready_since.store(connection.age(), Ordering::Release);
+        *ended = sending.is_end();
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
     fn is_end_stream(&self) -> bool {
-        match &self.body {
-            Held::Whole(body) => body.is_end_stream(),
-            Held::Pieces(..) => false,
-        }
+        self.ended
     }
     fn size_hint(&self) -> SizeHint {
-        match &self.body {
-            Held::Whole(body) => body.size_hint(),
-            Held::Pieces(..) => SizeHint::default(),
-        }
+        self.size.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }

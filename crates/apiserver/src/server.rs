@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use auth::pki::ServingCertificate;
@@ -12,29 +11,26 @@ use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HeaderName, HeaderValue};
 use http::{Method, Request, Version};
 use http_body::Body as _;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::body::{Body, Lender, RequestBody};
+use crate::body::{Body, Incoming, Lender, RequestBody};
 use crate::chain::{Api, Caller};
 use crate::connection::{Connection, UNREAD_BYTES, UNREAD_TIME, Wire};
-use crate::malformed;
-use crate::respond::Answer;
-use crate::sending::Sending;
+use crate::connections::Open;
+use crate::ledger::Exchange;
+use crate::negotiate::Wanted;
+use crate::respond::{self, Answer};
+use crate::sending::{Http1, Sending};
 use crate::shutdown::Shutdown;
 use crate::websocket::{self, Handover};
+use crate::{http2, malformed};
 
 /// A client that does not finish its handshake in time is let go.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Connections at once; above that new ones are closed right away.
-const MAX_CONNECTIONS: usize = 20_000;
-/// Requests at once on a connection.
-// Differs from kube-apiserver, which allows 100 unless told otherwise: a watch that waits is a cursor here and holds no buffer, so one
-// connection may carry all the watches of a client with many loops.
-const MAX_STREAMS: u32 = 1000;
 /// Upstream's bound on the headers of a request.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 /// Over HTTP/1.1 their number counts too; people of many groups come with a header for each.
@@ -89,7 +85,20 @@ impl Door {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        serve(api, &self.acceptor, &self.client_ca, stream).await
+        let open = api.connections.open(api.registry().env());
+        self.serve_open(api, stream, open).await
+    }
+
+    async fn serve_open<S>(&self, api: Arc<Api>, stream: S, open: Open) -> Result<(), String>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let connection = open.connection();
+        tokio::select! {
+            biased;
+            () = connection.was_cut() => Err("its place or its memory was needed".to_owned()),
+            ended = serve(api, &self.acceptor, &self.client_ca, stream, connection) => ended,
+        }
     }
 }
 
@@ -98,7 +107,6 @@ pub struct Server {
     api: Arc<Api>,
     listener: TcpListener,
     door: Door,
-    open: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -106,7 +114,13 @@ impl Server {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServerError::Listen { address: address.to_owned(), source })?;
-        Ok(Server { api, listener, door: Door::new(tls)?, open: Arc::default() })
+        Ok(Server { api, listener, door: Door::new(tls)? })
+    }
+
+    /// At most so many connections at once, of those a server may have: each takes a file descriptor. For one more, another
+    /// one goes.
+    pub fn limit_connections(&self, most: usize) {
+        self.api.connections.limit(most);
     }
 
     pub fn address(&self) -> std::io::Result<SocketAddr> {
@@ -127,14 +141,15 @@ impl Server {
             match accepted {
                 Ok((stream, _)) => self.connection(stream),
                 Err(error) => {
-                    // Out of file descriptors, most likely: wait for some to be closed.
+                    // Out of file descriptors, most likely: others of this process took them, or of this machine.
                     tracing::warn!(%error, "could not accept a connection");
+                    self.api.connections.make_room();
                     env.sleep(Duration::from_millis(100)).await;
                 }
             }
         }
         let deadline = env.monotonic() + DRAIN;
-        while self.open.load(Ordering::Acquire) > 0 && env.monotonic() < deadline {
+        while self.api.connections.count() > 0 && env.monotonic() < deadline {
             env.sleep(Duration::from_millis(10)).await;
         }
         for task in loops {
@@ -144,28 +159,15 @@ impl Server {
     }
 
     fn connection(&self, stream: TcpStream) {
-        if self.open.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS {
-            self.open.fetch_sub(1, Ordering::AcqRel);
-            return;
-        }
-        let guard = Open(self.open.clone());
         // Small answers must not wait for more to come.
         let _ = stream.set_nodelay(true);
         let (api, door) = (self.api.clone(), self.door.clone());
+        let open = api.connections.open(api.registry().env());
         self.api.registry().env().spawn("connection", async move {
-            let _guard = guard;
-            if let Err(error) = door.serve(api, stream).await {
+            if let Err(error) = door.serve_open(api, stream, open).await {
                 tracing::debug!(error, "a connection ended");
             }
         });
-    }
-}
-
-struct Open(Arc<AtomicUsize>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -174,6 +176,7 @@ async fn serve<S>(
     acceptor: &TlsAcceptor,
     client_ca: &ClientCa,
     stream: S,
+    connection: &Arc<Connection>,
 ) -> Result<(), String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -209,7 +212,7 @@ where
         }
         identity.caller(now)
     };
-    serve_stream(api, stream, http2, caller).await
+    serve_on(api, stream, http2, caller, connection).await
 }
 
 /// Serves what is a connection already: the inside of TLS, or a pipe inside a test. `caller` tells who is on the other end,
@@ -223,43 +226,60 @@ pub async fn serve_stream<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let open = api.connections.open(api.registry().env());
+    tokio::select! {
+        biased;
+        () = open.connection().was_cut() => Err("its place or its memory was needed".to_owned()),
+        ended = serve_on(api, stream, http2, caller, open.connection()) => ended,
+    }
+}
+
+async fn serve_on<S>(
+    api: Arc<Api>,
+    stream: S,
+    http2: bool,
+    caller: impl Fn(u64) -> Caller + Send + Sync + 'static,
+    connection: &Arc<Connection>,
+) -> Result<(), String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let env = api.registry().env().clone();
-    let connection = Connection::new(env.clone(), http2);
-    let (service_api, requests) = (api.clone(), connection.clone());
-    let service = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let api = service_api.clone();
-        let caller = caller(api.registry().env().now_seconds());
-        let under_way = requests.begin();
-        let requests = requests.clone();
-        async move {
-            let answer = answer(&api, &requests, &caller, request).await;
-            Ok::<_, std::convert::Infallible>(answer.map(|body| Sending::new(body, under_way)))
-        }
-    });
-    let io = TokioIo::new(Wire::new(stream, connection.clone()));
+    connection.speaks(http2);
+    let wire = Wire::new(stream, connection.clone());
     let mut shutdown = api.shutdown();
+    let (requests_of, api_of) = (connection.clone(), api.clone());
+    let begin = move || {
+        let caller = caller(api_of.registry().env().now_seconds());
+        (api_of.clone(), caller, requests_of.begin())
+    };
     if http2 {
-        let served = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
-            .timer(TokioTimer::new())
-            .max_concurrent_streams(MAX_STREAMS)
-            .initial_stream_window_size(256 * 1024)
-            .initial_connection_window_size(1024 * 1024)
-            .keep_alive_interval(Some(Duration::from_secs(30)))
-            .max_header_list_size(MAX_HEADER_BYTES as u32)
-            .serve_connection(io, service);
-        let served = std::pin::pin!(served);
-        drive(&env, &connection, served, &mut shutdown, |c| c.graceful_shutdown()).await
+        http2::serve(wire, connection, &mut shutdown, move |request: Request<Incoming>| {
+            let (api, caller, exchange) = begin();
+            async move {
+                let answer = answer(&api, &exchange, &caller, request).await;
+                answer.map(|body| Sending::new(body, exchange))
+            }
+        })
+        .await
     } else {
+        let service = service_fn(move |request: Request<hyper::body::Incoming>| {
+            let (api, caller, exchange) = begin();
+            async move {
+                let answer = answer(&api, &exchange, &caller, request.map(Incoming::Http1)).await;
+                Ok::<_, std::convert::Infallible>(answer.map(|body| Http1::new(body, exchange)))
+            }
+        });
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             // A timer for each request would cost; the connection looks after itself.
             .header_read_timeout(None)
             .max_buf_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADERS)
-            .serve_connection(io, service)
+            .serve_connection(TokioIo::new(wire), service)
             .with_upgrades();
         let served = std::pin::pin!(served);
-        let ended = drive(&env, &connection, served, &mut shutdown, |c| c.graceful_shutdown()).await;
+        let ended = drive(&env, connection, served, &mut shutdown, |c| c.graceful_shutdown()).await;
         if let Some((session, upgrade)) = connection.upgraded() {
             session.run(upgrade, &env, shutdown).await;
         }
@@ -270,10 +290,11 @@ where
 /// One request of a connection, and what belongs to every answer that leaves by a socket.
 async fn answer(
     api: &Arc<Api>,
-    connection: &Connection,
+    exchange: &Arc<Exchange>,
     caller: &Caller,
-    mut request: Request<hyper::body::Incoming>,
+    mut request: Request<Incoming>,
 ) -> Answer {
+    let connection = exchange.connection();
     if let Some(refusal) = malformed::refusal(&request) {
         if !request.body().is_end_stream() {
             connection.leave_unread();
@@ -288,13 +309,14 @@ async fn answer(
     }
     let id = request.headers().get(&AUDIT_ID).filter(|id| !id.is_empty()).cloned();
     let head = request.method() == Method::HEAD;
+    let reads = request.method() == Method::GET;
     let mut answer = if request.body().is_end_stream() {
-        api.handle(caller, request.map(RequestBody::Socket)).await
+        api.handle(caller, request.map(|body| RequestBody::empty(body, exchange.clone()))).await
     } else {
         let http2 = request.version() == Version::HTTP_2;
         let asks = request.headers().contains_key(EXPECT);
         let (parts, body) = request.into_parts();
-        let (lender, body) = Lender::lend(body);
+        let (lender, body) = Lender::lend(body, exchange.clone());
         let mut answer = api.handle(caller, Request::from_parts(parts, body)).await;
         // An answer before the end of its request: some clients lose it when they cannot send the rest.
         match lender.left() {
@@ -322,6 +344,13 @@ async fn answer(
     {
         connection.becomes(session, upgrade);
         return answer;
+    }
+    exchange.release_body();
+    if reads && let Body::Whole(Some(bytes)) = answer.body() {
+        // What changed something is always told; what was only read can be read again.
+        if let Err(status) = exchange.may_hold(bytes.len()) {
+            answer = respond::status(api.registry().catalog(), &status, Wanted::JSON);
+        }
     }
     let id = id.or_else(|| HeaderValue::try_from(env.uuid()).ok());
     answer.headers_mut().extend(id.map(|id| (AUDIT_ID, id)));

@@ -1,9 +1,14 @@
-//! A watch's body: a cursor the connection pulls, up to 64 KiB at a time. Nothing is queued for a slow reader.
+//! A watch's body: a cursor the connection pulls, as much at a time as it can send. Nothing is queued for a slow reader.
+//!
+//! ```text
+//!  poll_ready ──> is there an event?  ──nothing can be sent──> go_back: the cursor stands where it stood
+//!       └── take(most): this one and those behind it, up to `most` bytes; the end of a large one is kept for the next time
+//! ```
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +17,7 @@ use codec::protobuf;
 use env::Env;
 use object::Status;
 use registry::{Watch, WatchStart};
-use table::{Cursor, EventKind, Obj, WatchEvent};
+use table::{Cursor, EventKind, Obj, Place, WatchEvent};
 use tokio::time::Sleep;
 
 use crate::metrics::LongRunning;
@@ -20,8 +25,10 @@ use crate::negotiate::Encoding;
 use crate::shutdown::Shutdown;
 use crate::views;
 
-/// How much one poll of the connection takes from the cursor.
+/// How much is taken from the cursor at a time where nobody says how much can be sent.
 const PULL: usize = 64 * 1024;
+/// An object from this size on is not copied but shared by all who watch it.
+const SHARED_FROM: usize = 16 * 1024;
 /// No clock counts much further.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 /// A bookmark about once a minute, and shortly before the watch ends.
@@ -30,6 +37,8 @@ const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// How one event's object is written (as itself, as a Table, as metadata).
 pub type WriteObject = Box<dyn FnMut(&Obj, &mut Vec<u8>) + Send + Sync>;
+/// The same object without a copy, where its form is one that is kept with it.
+pub type ShareObject = Box<dyn Fn(&Arc<Obj>) -> Bytes + Send + Sync>;
 /// How a bookmark at a revision is written; true: the one that ends the initial events.
 pub type WriteBookmark = Box<dyn FnMut(u64, bool, &mut Vec<u8>) + Send + Sync>;
 
@@ -50,15 +59,33 @@ impl Framing {
         }
     }
 
-    /// Appends one event around what `write` appends.
-    fn event(self, kind: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Appends what stands before an object of that length.
+    fn head(self, kind: &str, object_length: usize, out: &mut Vec<u8>) {
         match self {
             Framing::Lines => {
                 out.extend_from_slice(b"{\"type\":\"");
                 out.extend_from_slice(kind.as_bytes());
                 out.extend_from_slice(b"\",\"object\":");
+            }
+            Framing::Protobuf => protobuf::event_head(kind, object_length, out),
+        }
+    }
+
+    /// What stands behind it.
+    fn tail(self) -> &'static [u8] {
+        match self {
+            Framing::Lines => b"}\n",
+            Framing::Protobuf => b"",
+        }
+    }
+
+    /// Appends one event around what `write` appends.
+    fn event(self, kind: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+        match self {
+            Framing::Lines => {
+                self.head(kind, 0, out);
                 write(out);
-                out.extend_from_slice(b"}\n");
+                out.extend_from_slice(self.tail());
             }
             Framing::Protobuf => {
                 let mut object = Vec::new();
@@ -76,8 +103,16 @@ pub struct WatchBody {
     cursor: Cursor,
     catalog: Arc<Catalog>,
     framing: Framing,
-    events: Vec<WatchEvent>,
+    /// The event that is next, and where the cursor stood before it.
+    next: Option<(WatchEvent, Place)>,
+    /// There is nothing behind it yet.
+    at_end: bool,
+    /// What is written and not taken.
+    rest: VecDeque<Bytes>,
+    /// Room for what is pulled.
+    pulled: Vec<WatchEvent>,
     write_object: WriteObject,
+    share: Option<ShareObject>,
     write_bookmark: WriteBookmark,
     bookmark: Option<Pin<Box<Sleep>>>,
     timeout: Pin<Box<Sleep>>,
@@ -100,6 +135,7 @@ pub struct WatchSettings {
     pub env: Env,
     pub shutdown: Shutdown,
     pub gauge: LongRunning,
+    pub share: Option<ShareObject>,
 }
 
 impl WatchBody {
@@ -125,8 +161,12 @@ impl WatchBody {
             cursor: watch.cursor,
             catalog: settings.catalog,
             framing: settings.framing,
-            events: Vec::new(),
+            next: None,
+            at_end: true,
+            rest: VecDeque::new(),
+            pulled: Vec::new(),
             write_object,
+            share: settings.share,
             write_bookmark,
             bookmark,
             timeout: Box::pin(settings.env.sleep_until(deadline)),
@@ -144,35 +184,48 @@ impl WatchBody {
         self.deadline
     }
 
-    /// The next stretch of events; `None` ends the response.
+    /// The next stretch of whole events; `None` ends the response.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.ended {
+        if !ready!(self.poll_ready(cx)) {
             return Poll::Ready(None);
         }
-        let mut out = Vec::new();
-        let mut at_end = true;
-        self.take_initial(&mut out);
-        if out.len() < PULL && self.initial.is_empty() {
-            match self.cursor.pull(&mut self.events, PULL) {
-                Ok(all) => {
-                    at_end = all;
-                    self.take_events(&mut out);
-                }
-                Err(_) => {
-                    self.ended = true;
-                    let status = Status::expired("the watch fell behind the history kept; list again");
-                    error_event(&self.catalog, self.framing, &status, &mut out);
-                }
+        self.write(PULL, false);
+        Poll::Ready(self.rest.pop_front())
+    }
+
+    /// Ready when there is something to take (true) or the watch is over (false).
+    pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if !self.rest.is_empty() {
+            return Poll::Ready(true);
+        }
+        if self.ended {
+            return Poll::Ready(false);
+        }
+        if !self.initial.is_empty() || self.end_of_initial.is_some() || self.next.is_some() {
+            return Poll::Ready(self.may_show());
+        }
+        let place = self.cursor.place();
+        match self.cursor.pull(&mut self.pulled, 1) {
+            Ok(at_end) => self.at_end = at_end,
+            Err(_) => {
+                // It ends the watch and tells why, and every form has words for that.
+                self.ended = true;
+                let status = Status::expired("the watch fell behind the history kept; list again");
+                let mut out = Vec::new();
+                error_event(&self.catalog, self.framing, &status, &mut out);
+                self.rest.push_back(out.into());
+                return Poll::Ready(true);
             }
         }
-        if !out.is_empty() {
-            return self.told(out);
+        if let Some(event) = self.pulled.pop() {
+            self.next = Some((event, place));
+            return Poll::Ready(self.may_show());
         }
         if self.shutdown.poll_begun(cx) || self.timeout.as_mut().poll(cx).is_ready() {
             self.ended = true;
-            return Poll::Ready(None);
+            return Poll::Ready(false);
         }
-        if !at_end {
+        if !self.at_end {
             // A long log in which nothing is selected: others get a turn in between.
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -181,10 +234,14 @@ impl WatchBody {
             && bookmark.as_mut().poll(cx).is_ready()
         {
             bookmark.as_mut().reset(next_bookmark(&self.env, self.deadline));
+            if !self.may_show() {
+                return Poll::Ready(false);
+            }
+            let mut out = Vec::new();
             // The cursor is at the end of the log: all up to here was sent.
             self.bookmark_event(self.cursor.caught_up().0, false, &mut out);
-            cx.waker().wake_by_ref();
-            return self.told(out);
+            self.rest.push_back(out.into());
+            return Poll::Ready(true);
         }
         if self.cursor.poll_changed(cx).is_ready() {
             cx.waker().wake_by_ref();
@@ -192,57 +249,110 @@ impl WatchBody {
         Poll::Pending
     }
 
-    /// Events on their way out. One that ended the watch already tells why, and every form has words for that.
-    fn told(&mut self, events: Vec<u8>) -> Poll<Option<Bytes>> {
-        if self.unshowable && !self.ended {
-            self.ended = true;
-            return Poll::Ready(None);
+    /// Nothing can be sent now: what is not written yet is left to the log, which is bounded, and pulled again later.
+    pub fn go_back(&mut self) {
+        if let Some((_, place)) = self.next.take() {
+            self.cursor.go_back(place);
         }
-        Poll::Ready(Some(events.into()))
     }
 
-    fn take_initial(&mut self, out: &mut Vec<u8>) {
-        while out.len() < PULL
+    /// At most so many bytes, after [`WatchBody::poll_ready`] said that there are some.
+    pub fn take(&mut self, most: usize) -> Bytes {
+        if self.rest.is_empty() {
+            self.write(most, true);
+        }
+        let Some(first) = self.rest.front_mut() else { return Bytes::new() };
+        if first.len() > most {
+            return first.split_to(most);
+        }
+        self.rest.pop_front().unwrap_or_default()
+    }
+
+    /// Bytes that are written and not taken, and what the objects to begin with take.
+    pub fn weight(&self) -> usize {
+        self.rest.iter().map(Bytes::len).sum::<usize>() + self.initial.len() * size_of::<Arc<Obj>>()
+    }
+
+    /// Whether anything is left of an event that was begun.
+    pub fn is_inside_event(&self) -> bool {
+        !self.rest.is_empty()
+    }
+
+    fn may_show(&mut self) -> bool {
+        self.ended |= self.unshowable;
+        !self.ended
+    }
+
+    /// Writes events until there are so many bytes, or no more events.
+    fn write(&mut self, most: usize, share: bool) {
+        let mut out = Vec::new();
+        while out.len() < most
             && let Some(obj) = self.initial.pop_front()
         {
-            self.event("ADDED", &obj, out);
+            if self.event("ADDED", &obj, share, &mut out) {
+                return;
+            }
         }
         if self.initial.is_empty()
             && let Some(revision) = self.end_of_initial.take()
         {
-            self.bookmark_event(revision, true, out);
+            self.bookmark_event(revision, true, &mut out);
+        }
+        if let Some((event, _)) = self.next.take() {
+            if self.event(name(event.kind), &event.obj, share, &mut out) {
+                return;
+            }
+            self.write_pulled(most, share, &mut out);
+        }
+        if !out.is_empty() {
+            self.rest.push_back(out.into());
         }
     }
 
-    fn take_events(&mut self, out: &mut Vec<u8>) {
-        if self.events.is_empty() {
+    /// What stands behind the event that was next.
+    fn write_pulled(&mut self, most: usize, share: bool, out: &mut Vec<u8>) {
+        if self.at_end || out.len() >= most {
             return;
         }
-        let events = std::mem::take(&mut self.events);
-        out.reserve(events.iter().map(|e| e.obj.body().len() + 48).sum());
-        for event in &events {
-            let kind = match event.kind {
-                EventKind::Added => "ADDED",
-                EventKind::Modified => "MODIFIED",
-                EventKind::Deleted => "DELETED",
-            };
-            self.event(kind, &event.obj, out);
+        let mut pulled = std::mem::take(&mut self.pulled);
+        // Whatever is wrong is found again by the next poll, and told then.
+        let _ = self.cursor.pull(&mut pulled, most - out.len());
+        out.reserve(pulled.iter().map(|event| event.obj.body().len() + 48).sum::<usize>().min(most));
+        for event in pulled.drain(..) {
+            // What is shared ends a piece; those behind it begin the next one.
+            self.event(name(event.kind), &event.obj, share, out);
         }
-        // Keep the room for the next pull.
-        self.events = events;
-        self.events.clear();
+        self.pulled = pulled;
     }
 
-    fn event(&mut self, kind: &str, obj: &Obj, out: &mut Vec<u8>) {
+    /// Appends one event. A large object is put behind `out` without a copy: true, and `out` is empty again.
+    fn event(&mut self, kind: &str, obj: &Arc<Obj>, share: bool, out: &mut Vec<u8>) -> bool {
         let before = out.len();
-        self.framing.event(kind, out, |out| (self.write_object)(obj, out));
-        self.gauge.event(out.len() - before);
+        let shared = self.share.as_ref().filter(|_| share && obj.body().len() >= SHARED_FROM);
+        let Some(object) = shared.map(|share| share(obj)) else {
+            self.framing.event(kind, out, |out| (self.write_object)(obj, out));
+            self.gauge.event(out.len() - before);
+            return false;
+        };
+        self.framing.head(kind, object.len(), out);
+        self.gauge.event(out.len() - before + object.len() + self.framing.tail().len());
+        self.rest.extend([std::mem::take(out).into(), object, Bytes::from_static(self.framing.tail())]);
+        self.rest.retain(|piece| !piece.is_empty());
+        true
     }
 
     fn bookmark_event(&mut self, revision: u64, end_of_initial: bool, out: &mut Vec<u8>) {
         let before = out.len();
         self.framing.event("BOOKMARK", out, |out| (self.write_bookmark)(revision, end_of_initial, out));
         self.gauge.event(out.len() - before);
+    }
+}
+
+fn name(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Added => "ADDED",
+        EventKind::Modified => "MODIFIED",
+        EventKind::Deleted => "DELETED",
     }
 }
 

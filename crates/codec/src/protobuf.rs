@@ -21,7 +21,7 @@ mod tests;
 
 pub use decode::{decode, decode_message};
 pub use encode::{encode, encode_message};
-pub use envelope::{LIST_TAIL, MAGIC, Sealed, encode_event, list_head, list_item, open, seal};
+pub use envelope::{LIST_TAIL, MAGIC, Sealed, encode_event, event_head, list_head, list_item, open, seal};
 
 /// How deep messages may nest, as for JSON.
 pub const MAX_DEPTH: u32 = object::MAX_DEPTH as u32;

@@ -235,6 +235,10 @@ impl Status {
     pub fn unavailable(message: impl Into<String>) -> Status {
         Status::new(503, "ServiceUnavailable", message)
     }
+    /// The client took too long to send its request.
+    pub fn request_timeout(message: impl Into<String>) -> Status {
+        Status::new(408, "Timeout", message).with_empty_details()
+    }
     pub fn timeout(message: impl AsRef<str>) -> Status {
         Status::new(504, "Timeout", format!("Timeout: {}", message.as_ref())).with_empty_details()
     }

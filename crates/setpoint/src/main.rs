@@ -3,6 +3,7 @@
 mod advertise;
 mod backup;
 mod cli;
+mod descriptors;
 mod identity;
 mod kubeconfig;
 mod loops;

@@ -24,7 +24,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{advertise, backup, cli, kubeconfig, loops};
+use crate::{advertise, backup, cli, descriptors, kubeconfig, loops};
 
 /// Reserved for each thread, not used: so much that the deepest document does not have to be continued on another stack, which
 /// would cost a system call for each of its branches at that depth.
@@ -119,6 +119,8 @@ async fn serve(settings: Settings) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
 
+    // Before files are opened, and before strangers can take them.
+    let connections = descriptors::raise();
     // The error's text holds its cause already, so the chain is cut here.
     let tokens = settings.token_file.as_deref().map(Tokens::load).transpose();
     let tokens = tokens.map_err(|error| anyhow!("{error}; mend or leave out --token-file"))?;
@@ -181,6 +183,7 @@ async fn serve(settings: Settings) -> Result<()> {
     })?;
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
+    server.limit_connections(connections);
     let bound = server.address().context("the listening socket has no address")?;
     api.advertise(Advertised {
         address: SocketAddr::new(advertised, bound.port()),

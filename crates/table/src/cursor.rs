@@ -50,6 +50,14 @@ pub struct Cursor {
     bell: Arc<Bell>,
 }
 
+/// A place a cursor can go back to.
+#[derive(Clone, Copy)]
+pub struct Place {
+    next: u64,
+    caught_up: Revision,
+    starting: bool,
+}
+
 impl Cursor {
     pub(crate) fn new(
         table: Arc<Table>,
@@ -131,6 +139,18 @@ impl Cursor {
             self.starting = false;
         }
         Ok(true)
+    }
+
+    /// Where it stands.
+    pub fn place(&self) -> Place {
+        Place { next: self.next, caught_up: self.caught_up, starting: self.starting }
+    }
+
+    /// What was pulled since could not be told, and will be pulled again; by then it may be [`Gone`].
+    pub fn go_back(&mut self, place: Place) {
+        self.next = place.next;
+        self.caught_up = place.caught_up;
+        self.starting = place.starting;
     }
 
     /// Appends all events up to the log's end.

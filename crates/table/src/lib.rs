@@ -25,7 +25,7 @@ mod shard;
 mod table;
 mod wake;
 
-pub use cursor::{Cursor, EventKind, Gone, WatchEvent};
+pub use cursor::{Cursor, EventKind, Gone, Place, WatchEvent};
 pub use history::{HISTORY_BYTES, HISTORY_SECONDS};
 pub use obj::{NotAnObject, Obj};
 pub use select::{Scope, Selection};

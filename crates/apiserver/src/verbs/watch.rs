@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use codec::json;
 use object::Status;
-use registry::{protobuf_body, served_body};
+use registry::{protobuf_body, served_body, shared_body};
 
 use super::{Call, include, list_options};
 use crate::body::Body;
 use crate::chain::route;
 use crate::negotiate::{Encoding, Offer, View, check_stream};
 use crate::respond::{self, Answer};
-use crate::watch_body::{Framing, WatchBody, WatchSettings, WriteObject, error_event};
+use crate::watch_body::{Framing, ShareObject, WatchBody, WatchSettings, WriteObject, error_event};
 use crate::{views, websocket};
 
 /// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
@@ -58,7 +58,19 @@ impl Call<'_> {
         };
         let route = route(self.api, self.info, &self.parts.headers).ok_or_else(Status::method_not_allowed)?;
         let begun = env.monotonic();
+        let share: Option<ShareObject> = (wanted.view == View::Object).then(|| {
+            let (catalog, id) = (catalog.clone(), request.resource.id);
+            let share: ShareObject = Box::new(move |obj| match framing {
+                Framing::Protobuf => protobuf_body(&catalog, catalog.resource(id), obj),
+                Framing::Lines => {
+                    let line = shared_body(&catalog, catalog.resource(id), obj);
+                    line.slice(..line.len() - 1)
+                }
+            });
+            share
+        });
         let settings = WatchSettings {
+            share,
             catalog: catalog.clone(),
             framing,
             bookmarks: options.allow_bookmarks,

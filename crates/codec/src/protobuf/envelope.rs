@@ -94,6 +94,19 @@ pub fn encode_event(event_type: &str, object: &[u8], out: &mut Vec<u8>) {
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
 }
 
+/// Appends what stands before the object in a frame of a watch: with the object behind it, it is what [`encode_event`] writes.
+pub fn event_head(event_type: &str, object_length: usize, out: &mut Vec<u8>) {
+    let member = |length: usize| 1 + wire::varint_len(length as u64) + length;
+    let length = member(event_type.len()) + member(member(object_length));
+    let length = u32::try_from(length).expect("an object is shorter than 4 GiB");
+    out.extend_from_slice(&length.to_be_bytes());
+    put_bytes(out, 1, event_type.as_bytes());
+    wire::put_tag(out, 2, Wire::Length);
+    wire::put_varint(out, member(object_length) as u64);
+    wire::put_tag(out, 1, Wire::Length);
+    wire::put_varint(out, object_length as u64);
+}
+
 pub(super) fn wrong_wire(wire: Wire, field: &str) -> ProtobufError {
     ProtobufError::WrongWireType { wire_type: wire.number(), field: field.to_owned() }
 }

@@ -324,6 +324,10 @@ fn a_watch_frame_is_what_go_writes() {
     encode(schema, ty, "v1", "ConfigMap", &object, &mut body);
     let mut frame = b"before".to_vec();
     encode_event("ADDED", &body, &mut frame);
+    let mut apart = b"before".to_vec();
+    event_head("ADDED", body.len(), &mut apart);
+    apart.extend_from_slice(&body);
+    assert_eq!(apart, frame, "with the object behind its head");
     let hex: String = frame[6..].iter().map(|b| format!("{b:02x}")).collect();
     assert_eq!(
         hex,

@@ -48,13 +48,31 @@ impl Proc {
         Proc::start_by("up", data_dir, flags)
     }
 
+    /// The API alone, with so many file descriptors at most.
+    pub fn start_limited(data_dir: &Path, descriptors: u32) -> Proc {
+        let mut limited = Command::new("sh");
+        limited.args(["-c", "ulimit -n $0 && exec \"$@\"", &descriptors.to_string(), SETPOINT]);
+        Proc::start_as(limited, "server", data_dir, &[ACCOUNTS])
+    }
+
+    /// Bytes of memory it has.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux tells it");
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     fn start_by(command: &str, data_dir: &Path, flags: &[&str]) -> Proc {
+        Proc::start_as(Command::new(SETPOINT), command, data_dir, flags)
+    }
+
+    fn start_as(mut program: Command, command: &str, data_dir: &Path, flags: &[&str]) -> Proc {
         let kubeconfig = data_dir.join("admin.kubeconfig");
         // Otherwise the file of an earlier run would be taken for this one's.
         let _ = std::fs::remove_file(&kubeconfig);
         let log = data_dir.with_extension("log");
         let output = File::options().create(true).append(true).open(&log).unwrap();
-        let child = Command::new(SETPOINT)
+        let child = program
             .args([command, "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
             .args(flags)

@@ -8,6 +8,7 @@
 mod backups;
 mod certificates;
 mod cli;
+mod connections;
 mod debug;
 mod disk;
 mod drain;

@@ -17,6 +17,7 @@ mod golden_admission;
 mod golden_errors;
 mod golden_watches;
 mod half_open;
+mod held;
 mod identity;
 mod kinds;
 mod kubeconfigs;

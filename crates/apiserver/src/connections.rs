@@ -1,0 +1,283 @@
+//! All connections of a server: how many there may be, who goes when there is no room, and what they hold in all.
+//!
+//! ```text
+//!  accepted ──> stranger ──a request of somebody who is known──> known
+//!  full:        the stranger that came first goes; then the known one that is idle longest; then one of the user with most of them
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use env::Env;
+use http::HeaderValue;
+use parking_lot::Mutex;
+
+use crate::connection::Connection;
+use crate::ledger::{Account, Held};
+
+/// Connections at once, where the limit of descriptors allows as many.
+pub const MAX_CONNECTIONS: usize = 20_000;
+/// Bytes of requests' heads that have not come to their end, of all connections: more than that is held by nobody honest.
+const HEADS: usize = 16 << 20;
+/// So many strangers are looked at for one without a request under way.
+const LOOKED_AT: usize = 32;
+
+pub struct Connections {
+    limit: AtomicUsize,
+    /// Guards who is connected; taken when a connection opens, becomes known or closes, and when there is no room.
+    register: Mutex<Register>,
+    /// Guards the accounts by user; each removes itself with its last holder.
+    accounts: Mutex<HashMap<Arc<str>, Weak<Account>>>,
+    /// Whose requests come from nobody that is known.
+    nobody: Arc<Account>,
+    /// What all answers and bodies hold.
+    pub(crate) held: Arc<Held>,
+    /// Bytes given to connections for sending, and not sent yet.
+    pub(crate) in_hand: AtomicUsize,
+    heads: AtomicUsize,
+    /// Guards the date every answer carries, made once a second.
+    date: Mutex<(u64, HeaderValue)>,
+}
+
+#[derive(Default)]
+struct Register {
+    opened: u64,
+    strangers: BTreeMap<u64, Arc<Connection>>,
+    known: BTreeMap<u64, Arc<Connection>>,
+}
+
+/// A connection that counts until this is dropped.
+pub struct Open(Arc<Connection>);
+
+impl Connections {
+    pub fn new() -> Arc<Connections> {
+        let held = Arc::new(Held::default());
+        Arc::new_cyclic(|all| Connections {
+            limit: AtomicUsize::new(MAX_CONNECTIONS),
+            register: Mutex::default(),
+            accounts: Mutex::default(),
+            nobody: Account::new("".into(), all.clone()),
+            held,
+            in_hand: AtomicUsize::new(0),
+            heads: AtomicUsize::new(0),
+            date: Mutex::new((0, http_date(0))),
+        })
+    }
+
+    pub fn limit(&self, connections: usize) {
+        self.limit.store(connections.clamp(1, MAX_CONNECTIONS), Ordering::Release);
+    }
+
+    pub fn count(&self) -> usize {
+        let register = self.register.lock();
+        register.strangers.len() + register.known.len()
+    }
+
+    /// One more; if there is no room, another one goes.
+    pub fn open(self: &Arc<Connections>, env: &Env) -> Open {
+        let mut register = self.register.lock();
+        register.opened += 1;
+        let connection = Connection::new(env.clone(), register.opened, self.clone());
+        if register.strangers.len() + register.known.len() >= self.limit.load(Ordering::Acquire) {
+            register.make_room();
+        }
+        register.strangers.insert(connection.id(), connection.clone());
+        Open(connection)
+    }
+
+    /// Descriptors have run out: one connection less.
+    pub fn make_room(&self) {
+        self.register.lock().make_room();
+    }
+
+    /// Now, for the `Date` of an answer.
+    pub(crate) fn date(&self, env: &Env) -> HeaderValue {
+        let now = env.now_seconds();
+        let mut date = self.date.lock();
+        if date.0 != now {
+            *date = (now, http_date(now));
+        }
+        date.1.clone()
+    }
+
+    pub(crate) fn becomes_known(&self, id: u64) {
+        let mut register = self.register.lock();
+        if let Some(connection) = register.strangers.remove(&id) {
+            register.known.insert(id, connection);
+        }
+    }
+
+    pub(crate) fn nobody(&self) -> &Arc<Account> {
+        &self.nobody
+    }
+
+    pub(crate) fn account(self: &Arc<Connections>, user: &str) -> Arc<Account> {
+        let mut accounts = self.accounts.lock();
+        if let Some(account) = accounts.get(user).and_then(Weak::upgrade) {
+            return account;
+        }
+        let name: Arc<str> = user.into();
+        let account = Account::new(name.clone(), Arc::downgrade(self));
+        accounts.insert(name, Arc::downgrade(&account));
+        account
+    }
+
+    pub(crate) fn forget(&self, user: &str) {
+        let mut accounts = self.accounts.lock();
+        // Another may have opened it anew meanwhile.
+        if accounts.get(user).is_some_and(|account| account.strong_count() == 0) {
+            accounts.remove(user);
+        }
+    }
+
+    /// Unfinished heads of requests have grown by so much.
+    pub(crate) fn heads_grow(&self, bytes: usize) {
+        if self.heads.fetch_add(bytes, Ordering::AcqRel) + bytes > HEADS {
+            self.drop_largest_heads();
+        }
+    }
+    pub(crate) fn heads_shrink(&self, bytes: usize) {
+        self.heads.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Down to half of what is allowed, so that it need not be done for every further byte.
+    fn drop_largest_heads(&self) {
+        let register = self.register.lock();
+        let all = register.strangers.values().chain(register.known.values());
+        let mut heads: Vec<&Arc<Connection>> = all.filter(|c| c.head_bytes() > 0).collect();
+        heads.sort_by_key(|connection| std::cmp::Reverse(connection.head_bytes()));
+        let mut left: usize = heads.iter().map(|connection| connection.head_bytes()).sum();
+        let mut dropped = 0;
+        for connection in heads {
+            if left <= HEADS / 2 {
+                break;
+            }
+            left -= connection.head_bytes();
+            connection.cut();
+            dropped += 1;
+        }
+        tracing::warn!(dropped, "connections with unfinished requests held too much");
+    }
+}
+
+impl Register {
+    fn make_room(&mut self) {
+        let idle = |connection: &&Arc<Connection>| connection.under_way() == 0;
+        let stranger = self.strangers.values().take(LOOKED_AT).find(idle);
+        let stranger = stranger.or_else(|| self.strangers.values().next());
+        let victim = stranger.or_else(|| {
+            let longest = self.known.values().filter(idle).min_by_key(|connection| connection.idle_since());
+            longest.or_else(|| self.known.values().max_by_key(|connection| connection.of_same_user()))
+        });
+        if let Some(victim) = victim.cloned() {
+            victim.cut();
+            // It counts no more, though its task may take a moment to end.
+            self.remove(victim.id());
+        }
+    }
+
+    fn remove(&mut self, id: u64) {
+        if self.strangers.remove(&id).is_none() {
+            self.known.remove(&id);
+        }
+    }
+}
+
+impl Open {
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.0
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.closed();
+        self.0.connections().register.lock().remove(self.0.id());
+    }
+}
+
+/// As RFC 9110 writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn http_date(seconds: u64) -> HeaderValue {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    // `1994-11-06T08:49:37Z`
+    let text = object::time::format_seconds(seconds as i64);
+    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or("");
+    let day = DAYS[(seconds / 86_400 % 7) as usize];
+    let month = part(5..7).parse::<usize>().ok().and_then(|month| MONTHS.get(month - 1)).unwrap_or(&"Jan");
+    let date = format!("{day}, {} {month} {} {} GMT", part(8..10), part(0..4), part(11..19));
+    HeaderValue::try_from(date).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_is_the_rfcs() {
+        assert_eq!(http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+    }
+
+    fn open(all: &Arc<Connections>, env: &Env) -> Open {
+        all.open(env)
+    }
+
+    async fn is_cut(open: &Open) -> bool {
+        std::future::poll_fn(|cx| {
+            let cut = std::pin::pin!(open.connection().was_cut()).poll(cx).is_ready();
+            std::task::Poll::Ready(cut)
+        })
+        .await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_room_the_first_stranger_goes_then_who_is_idle_longest_then_who_has_most() {
+        let env = Env::simulated(1);
+        let all = Connections::new();
+        all.limit(4);
+        let jane = auth::UserInfo::new("jane", &[]);
+        let joe = auth::UserInfo::new("joe", &[]);
+        // Joe's has a request under way; of Jane's two, the second is idle longer.
+        let (a, b, c) = (open(&all, &env), open(&all, &env), open(&all, &env));
+        let busy = a.connection().begin();
+        busy.belongs_to(&joe);
+        for known in [&c, &b] {
+            env.sleep(std::time::Duration::from_secs(1)).await;
+            known.connection().begin().belongs_to(&jane);
+        }
+        let stranger = open(&all, &env);
+        let newer = open(&all, &env);
+        assert!(is_cut(&stranger).await, "who never proved anything goes first");
+        newer.connection().begin().belongs_to(&joe);
+        let newest = open(&all, &env);
+        assert!(is_cut(&c).await, "then who is idle longest");
+        let under_way: Vec<_> = [&b, &newer, &newest].iter().map(|open| open.connection().begin()).collect();
+        under_way.iter().for_each(|exchange| exchange.belongs_to(&joe));
+        assert_eq!(all.count(), 4);
+        let last = open(&all, &env);
+        let cut = [is_cut(&a).await, is_cut(&b).await, is_cut(&newer).await, is_cut(&newest).await];
+        assert_eq!(cut.iter().filter(|cut| **cut).count(), 1, "somebody goes even if all are busy");
+        assert!(!is_cut(&last).await);
+        drop((a, b, c, stranger, newer, newest, last));
+        assert_eq!(all.count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unfinished_heads_are_bounded_in_all_and_the_largest_goes() {
+        let env = Env::simulated(1);
+        let all = Connections::new();
+        let open: Vec<Open> = (0..20).map(|_| all.open(&env)).collect();
+        open.iter().take(16).for_each(|open| open.connection().head_is(1 << 20));
+        open[16].connection().head_is(1000);
+        open[17].connection().head_is(1000);
+        assert!(!is_cut(&open[16]).await && !is_cut(&open[17]).await, "small ones stay");
+        let mut cut = 0;
+        for open in &open {
+            cut += usize::from(is_cut(open).await);
+        }
+        assert_eq!(cut, 9, "down to half of the bound");
+    }
+}

@@ -1,0 +1,283 @@
+//! HTTP/2: a task for each request, and answers that are made as their windows open.
+//!
+//! hyper takes the next piece of an answer before it knows whether the client's window has room for it, and holds it until
+//! then: a thousand watches whose windows are shut would hold a thousand events. Here the window is asked first.
+//!
+//! ```text
+//!  accept ──> task: answer ──> head ──> loop { ready? window? room on the connection? ──> take as much ──> send }
+//!                                              └ no window for a minute: the stream is reset, the connection goes on
+//! ```
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use env::Env;
+use h2::server::SendResponse;
+use h2::{Ping, PingPong, Reason, SendStream};
+use http::header::{CONNECTION, CONTENT_LENGTH, DATE, HeaderValue};
+use http::{Request, Response};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::Sleep;
+
+use crate::body::Incoming;
+use crate::connection::Connection;
+use crate::sending::{Piece, Sending, UNFETCHED, UNFETCHED_PRESSED};
+use crate::shutdown::Shutdown;
+
+/// Requests at once on a connection.
+// Differs from kube-apiserver, which allows 100 unless told otherwise: a watch that waits is a cursor here and holds no buffer, so one
+// connection may carry all the watches of a client with many loops.
+const MAX_STREAMS: u32 = 1000;
+/// What a client may send before it is read: of one body, and of all of them.
+const STREAM_WINDOW: u32 = 256 * 1024;
+const CONNECTION_WINDOW: u32 = 1024 * 1024;
+/// Upstream's bound on the headers of a request.
+const MAX_HEADER_BYTES: u32 = 1 << 20;
+/// What h2 takes of an answer before it is sent.
+const SEND_BUFFER: usize = 256 * 1024;
+/// How often a client is asked whether it is still there, and how long it may take to say so.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PONG_WITHIN: Duration = Duration::from_secs(20);
+/// How long a connection may take to end once it was told to.
+const PARTING: Duration = Duration::from_secs(5);
+
+/// Serves a connection to its end; `answer` makes an answer's head and what sends its body.
+pub async fn serve<S, A, F>(
+    io: S,
+    connection: &Arc<Connection>,
+    shutdown: &mut Shutdown,
+    answer: A,
+) -> Result<(), String>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    A: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<Sending>> + Send + 'static,
+{
+    let env = connection.env();
+    let mut builder = h2::server::Builder::new();
+    builder
+        .max_concurrent_streams(MAX_STREAMS)
+        .initial_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(MAX_HEADER_BYTES)
+        .max_send_buffer_size(SEND_BUFFER);
+    let mut overdue = std::pin::pin!(connection.overdue());
+    let greeted = tokio::select! {
+        biased;
+        greeted = builder.handshake::<S, Piece>(io) => greeted,
+        () = shutdown.begun() => return Ok(()),
+        () = &mut overdue => return Err("the client did not begin".to_owned()),
+    };
+    let mut served = greeted.map_err(|error| error.to_string())?;
+    let mut alive = served.ping_pong().map(|pings| KeepAlive::new(env, pings));
+    // Once it was told to end: when it must have.
+    let mut parting: Option<Pin<Box<Sleep>>> = None;
+    let mut ending = false;
+    loop {
+        let step = std::future::poll_fn(|cx| {
+            if alive.as_mut().is_some_and(|alive| alive.is_dead(env, cx)) {
+                return Poll::Ready(Step::Dead);
+            }
+            if !ending && shutdown.poll_begun(cx) {
+                return Poll::Ready(Step::End);
+            }
+            let late = match &mut parting {
+                None => overdue.as_mut().poll(cx).map(|()| Step::Overdue),
+                Some(parting) => parting.as_mut().poll(cx).map(|()| Step::Dead),
+            };
+            if late.is_ready() {
+                return late;
+            }
+            served.poll_accept(cx).map(Step::Request)
+        });
+        match step.await {
+            Step::Request(None) => return Ok(()),
+            Step::Request(Some(Err(error))) => return Err(error.to_string()),
+            Step::Request(Some(Ok((request, reply)))) => {
+                let expected = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+                let expected = expected.and_then(|length| length.parse().ok()).unwrap_or(0);
+                let answer = answer(request.map(|stream| Incoming::Http2 { stream, expected }));
+                env.spawn("request", run(env.clone(), answer, reply));
+            }
+            Step::End => {
+                ending = true;
+                served.graceful_shutdown();
+            }
+            Step::Overdue => {
+                ending = true;
+                parting = Some(Box::pin(env.sleep_until(env.monotonic() + PARTING)));
+                served.graceful_shutdown();
+            }
+            Step::Dead => return Err("the client said nothing for too long".to_owned()),
+        }
+    }
+}
+
+enum Step {
+    Request(Option<Result<(Request<h2::RecvStream>, SendResponse<Piece>), h2::Error>>),
+    End,
+    Overdue,
+    Dead,
+}
+
+/// Whether the client still answers.
+struct KeepAlive {
+    pings: PingPong,
+    timer: Pin<Box<Sleep>>,
+    asked: bool,
+}
+
+impl KeepAlive {
+    fn new(env: &Env, pings: PingPong) -> KeepAlive {
+        let timer = Box::pin(env.sleep_until(env.monotonic() + PING_EVERY));
+        KeepAlive { pings, timer, asked: false }
+    }
+
+    fn is_dead(&mut self, env: &Env, cx: &mut Context<'_>) -> bool {
+        loop {
+            if self.asked && self.pings.poll_pong(cx).is_ready() {
+                self.asked = false;
+                self.timer.as_mut().reset(env.monotonic() + PING_EVERY);
+            }
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return false;
+            }
+            // A connection that cannot take a ping is ending already.
+            if self.asked || self.pings.send_ping(Ping::opaque()).is_err() {
+                return true;
+            }
+            self.asked = true;
+            self.timer.as_mut().reset(env.monotonic() + PONG_WITHIN);
+        }
+    }
+}
+
+/// One request, to the last byte of its answer.
+async fn run<F>(env: Env, answer: F, mut reply: SendResponse<Piece>)
+where
+    F: Future<Output = Response<Sending>>,
+{
+    let answer = {
+        let mut answer = std::pin::pin!(answer);
+        std::future::poll_fn(|cx| match answer.as_mut().poll(cx) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            // Nobody waits for it any more.
+            Poll::Pending => reply.poll_reset(cx).map(|_| None),
+        })
+        .await
+    };
+    let Some(answer) = answer else { return };
+    let (mut head, body) = answer.into_parts();
+    head.headers.remove(CONNECTION);
+    head.headers.entry(DATE).or_insert_with(|| body.exchange().connection().connections().date(&env));
+    let ended = body.is_end();
+    if let Some(size) = body.exact_size().filter(|_| !ended) {
+        head.headers.entry(CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(size));
+    }
+    let Ok(stream) = reply.send_response(Response::from_parts(head, ()), ended) else {
+        return reply.send_reset(Reason::INTERNAL_ERROR);
+    };
+    if ended {
+        return;
+    }
+    let out = Out { stream, body, unfetched: None };
+    if out.body.is_watch() {
+        // A task of its own: this one's room is that of a whole request, and a watch lives long.
+        env.spawn("watch", out);
+    } else {
+        out.await;
+    }
+}
+
+/// An answer's body as it goes out.
+struct Out {
+    stream: SendStream<Piece>,
+    body: Sending,
+    /// Runs while something lies ready and the window is shut, with how often it did.
+    unfetched: Option<(Pin<Box<Sleep>>, u32)>,
+}
+
+impl Future for Out {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let out = self.get_mut();
+        loop {
+            if out.stream.poll_reset(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            match out.body.poll_ready(cx) {
+                Poll::Pending => {
+                    // Others may use what was set aside of the connection's window.
+                    out.stream.reserve_capacity(0);
+                    out.unfetched = None;
+                    return Poll::Pending;
+                }
+                Poll::Ready(false) => {
+                    // Fails only if the stream is closed already.
+                    let _ = out.stream.send_data(Piece::empty(), true);
+                    return Poll::Ready(());
+                }
+                Poll::Ready(true) => {}
+            }
+            let window = match out.poll_window(cx) {
+                Poll::Ready(Some(window)) => window,
+                Poll::Ready(None) => return Poll::Ready(()),
+                Poll::Pending => {
+                    out.body.go_back();
+                    ready!(out.poll_unfetched(cx));
+                    out.stream.send_reset(Reason::CANCEL);
+                    return Poll::Ready(());
+                }
+            };
+            let connection = out.body.exchange().connection();
+            if connection.poll_room(cx).is_pending() {
+                out.stream.reserve_capacity(0);
+                out.body.go_back();
+                ready!(out.poll_unfetched(cx));
+                out.stream.send_reset(Reason::CANCEL);
+                return Poll::Ready(());
+            }
+            out.unfetched = None;
+            let piece = out.body.take(window);
+            let end = out.body.is_end();
+            if out.stream.send_data(piece, end).is_err() || end {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+impl Out {
+    /// How many bytes the client's windows take; `None` when the stream is gone.
+    fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
+        self.stream.reserve_capacity(self.body.wanted());
+        loop {
+            match self.stream.capacity() {
+                0 => {}
+                window => return Poll::Ready(Some(window)),
+            }
+            match ready!(self.stream.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Poll::Ready(None),
+            }
+        }
+    }
+
+    /// Ready when what lies there was not fetched in time.
+    fn poll_unfetched(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let env = self.body.exchange().connection().env();
+        let soon = || env.monotonic() + UNFETCHED_PRESSED;
+        let (timer, times) = self.unfetched.get_or_insert_with(|| (Box::pin(env.sleep_until(soon())), 0));
+        loop {
+            ready!(timer.as_mut().poll(cx));
+            *times += 1;
+            if UNFETCHED_PRESSED * *times >= UNFETCHED || self.body.exchange().is_pressed() {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(soon());
+        }
+    }
+}

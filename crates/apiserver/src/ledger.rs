@@ -1,0 +1,187 @@
+//! Bytes that lie here because of somebody: answers not fetched yet, bodies of requests. They are counted for the connection,
+//! for the user and in all, and each of the three has a bound.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use auth::{UserInfo, groups};
+use object::Status;
+
+use crate::connection::Connection;
+use crate::connections::Connections;
+
+/// What one connection, one user, and all of them may hold. Something of any size may be held alone.
+struct Bounds {
+    connection: usize,
+    user: usize,
+    all: usize,
+}
+
+/// Answers that are made and not fetched. More is not made: reads get 429, lists and watches wait.
+const ANSWERS: Bounds = Bounds { connection: 8 << 20, user: 64 << 20, all: 128 << 20 };
+/// Bodies on their way in, until their request is answered. Who sends more gets 429.
+const BODIES: Bounds = Bounds { connection: 16 << 20, user: 64 << 20, all: 256 << 20 };
+
+const UNFETCHED: &str = "Too many answers wait to be fetched, please try again later.";
+const UNREAD: &str = "Too many bytes of requests are under way, please try again later.";
+
+/// Bytes held, at one of the three levels.
+#[derive(Default)]
+pub struct Held {
+    answers: AtomicUsize,
+    bodies: AtomicUsize,
+}
+
+/// What a user holds.
+pub struct Account {
+    name: Arc<str>,
+    held: Held,
+    /// Connections whose last request was theirs.
+    connections: AtomicUsize,
+    all: Weak<Connections>,
+}
+
+impl Account {
+    pub(crate) fn new(name: Arc<str>, all: Weak<Connections>) -> Arc<Account> {
+        Arc::new(Account { name, held: Held::default(), connections: AtomicUsize::new(0), all })
+    }
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+    pub fn connections(&self) -> &AtomicUsize {
+        &self.connections
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        if let Some(all) = self.all.upgrade() {
+            all.forget(&self.name);
+        }
+    }
+}
+
+/// A request with its answer, under way until the last byte is sent.
+pub struct Exchange {
+    connection: Arc<Connection>,
+    /// Set once it is known who asks.
+    account: OnceLock<Arc<Account>>,
+    /// Bytes of its body that are held.
+    body: AtomicUsize,
+}
+
+impl Exchange {
+    pub fn new(connection: Arc<Connection>) -> Arc<Exchange> {
+        Arc::new(Exchange { connection, account: OnceLock::new(), body: AtomicUsize::new(0) })
+    }
+
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// It is known who asks: what the request holds is theirs from here on.
+    pub fn belongs_to(&self, user: &UserInfo) {
+        let known = !user.is_in(groups::UNAUTHENTICATED);
+        if known {
+            let _ = self.account.set(self.connection.account(&user.name));
+        }
+    }
+
+    fn account(&self) -> &Account {
+        self.account.get().unwrap_or_else(|| self.connection.connections().nobody())
+    }
+
+    fn levels(&self) -> [&Held; 3] {
+        [self.connection.held(), &self.account().held, &self.connection.connections().held]
+    }
+
+    /// Whether any bound on answers is passed: nothing more is made then.
+    pub fn is_over(&self) -> bool {
+        let bounds = [ANSWERS.connection, ANSWERS.user, ANSWERS.all];
+        self.levels().iter().zip(bounds).any(|(held, bound)| held.answers.load(Ordering::Relaxed) > bound)
+    }
+
+    /// Whether all answers together are near their bound: who does not fetch has less time then.
+    pub fn is_pressed(&self) -> bool {
+        self.connection.connections().held.answers.load(Ordering::Relaxed) > ANSWERS.all / 2
+    }
+
+    /// Whether an answer of that size may be held until it is fetched.
+    pub fn may_hold(&self, bytes: usize) -> Result<(), Status> {
+        let bounds = [ANSWERS.connection, ANSWERS.user, ANSWERS.all];
+        let full = |(held, bound): (&&Held, usize)| {
+            let before = held.answers.load(Ordering::Relaxed);
+            before > 0 && before + bytes > bound
+        };
+        if self.levels().iter().zip(bounds).any(full) {
+            return Err(Status::too_many_requests(UNFETCHED, 1));
+        }
+        Ok(())
+    }
+
+    /// So many bytes of the request's body have come.
+    pub fn received(&self, bytes: usize) -> Result<(), Status> {
+        let bounds = [BODIES.connection, BODIES.user, BODIES.all];
+        self.body.fetch_add(bytes, Ordering::Relaxed);
+        let mut full = false;
+        for (held, bound) in self.levels().into_iter().zip(bounds) {
+            let before = held.bodies.fetch_add(bytes, Ordering::Relaxed);
+            full |= before > 0 && before + bytes > bound;
+        }
+        if full { Err(Status::too_many_requests(UNREAD, 1)) } else { Ok(()) }
+    }
+
+    /// The request is answered: its body is gone.
+    pub fn release_body(&self) {
+        let bytes = self.body.swap(0, Ordering::Relaxed);
+        if bytes > 0 {
+            self.levels().into_iter().for_each(|held| _ = held.bodies.fetch_sub(bytes, Ordering::Relaxed));
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.release_body();
+        self.connection.ended();
+    }
+}
+
+/// Bytes of an answer that are held.
+pub struct Charge {
+    exchange: Arc<Exchange>,
+    bytes: usize,
+}
+
+impl Charge {
+    pub fn new(exchange: Arc<Exchange>, bytes: usize) -> Charge {
+        let mut charge = Charge { exchange, bytes: 0 };
+        charge.set(bytes);
+        charge
+    }
+
+    pub fn exchange(&self) -> &Arc<Exchange> {
+        &self.exchange
+    }
+
+    /// It is so much now.
+    pub fn set(&mut self, bytes: usize) {
+        if bytes == self.bytes {
+            return;
+        }
+        for held in self.exchange.levels() {
+            if bytes > self.bytes {
+                held.answers.fetch_add(bytes - self.bytes, Ordering::Relaxed);
+            } else {
+                held.answers.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
+            }
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
