@@ -9,9 +9,10 @@ use std::time::Duration;
 use admission::service_addresses::{ServiceAddresses, ServiceRanges};
 use admission::{BadChoice, Chain, Choice};
 use auth::pki::Issuer;
-use auth::{Attributes, ServiceAccounts, Tokens, UserInfo, groups, impersonation};
+use auth::{Attributes, ServiceAccounts, Tokens, UserInfo, impersonation};
 use catalog::{Catalog, Verbs};
 use env::Env;
+use flowcontrol::{Classified, FlowControl, Limits, WatchCounts};
 use futures_util::FutureExt;
 use http::Request;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
@@ -25,11 +26,12 @@ use tokio::time::Instant;
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::body::{Body, RequestBody};
 use crate::connections::Connections;
+use crate::flow_control::{self, Gate};
 use crate::health::Health;
 use crate::identity::Identity;
 use crate::info::{Place, Query, RequestInfo, parse};
 use crate::kubernetes_service::{self, Advertised};
-use crate::metrics::{Admissions, DryRun, Extent, InFlightSlot, Metered, Metrics, Verb};
+use crate::metrics::{Admissions, DryRun, Extent, Metered, Metrics, Verb};
 use crate::negotiate::{Wanted, negotiate_error, weighs_gzip};
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
@@ -41,9 +43,6 @@ use crate::{
 
 /// Requests that are no watch must be answered within this.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How many requests may be under way at once; one more gets 429.
-const MAX_READING: i64 = 400;
-const MAX_WRITING: i64 = 200;
 /// Documents smaller than this are sent as they are.
 const PACK_FROM: usize = 1400;
 
@@ -90,6 +89,8 @@ pub struct ClusterSettings {
     pub advertised: Option<Advertised>,
     /// Which of [`CONTROLLERS`] do not run.
     pub without: Vec<&'static str>,
+    /// How much may be under way at once.
+    pub limits: Limits,
 }
 
 const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
@@ -111,6 +112,10 @@ pub struct Api {
     pub(crate) documents: open_api::Documents,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
+    /// Who is served now, and who waits.
+    pub(crate) flow: Arc<FlowControl>,
+    /// Open watches, for what a write costs.
+    pub(crate) watches: Arc<WatchCounts>,
     /// Who is connected, and what they hold.
     pub(crate) connections: Arc<Connections>,
     /// The loops of this cluster run once, however many sockets it has.
@@ -157,6 +162,8 @@ impl Api {
             config.bootstrap_tokens,
         );
         let started = config.env.now_nanos() as f64 / 1e9;
+        let flow = FlowControl::new(&config.env, config.cluster.limits);
+        let watches = flow_control::watch_counts(&config.catalog);
         let (trigger, shutdown) = Trigger::new();
         Ok(Arc::new(Api {
             registry: Registry::new(config.catalog, config.table, store.clone(), config.env, admission),
@@ -168,6 +175,8 @@ impl Api {
             documents: open_api::Documents::default(),
             shutdown,
             started,
+            flow,
+            watches,
             connections: Connections::new(),
             loops_started: AtomicBool::new(false),
             trigger,
@@ -234,6 +243,7 @@ impl Api {
         let env = self.registry.env();
         let mut loops = vec![
             env.spawn("upkeep", upkeep::run(self.clone())),
+            env.spawn("flow-control", flow_control::run(self.clone())),
             env.spawn("certificates", certificates::run(self.clone(), self.issuer.clone())),
             env.spawn("address-repair", address_repair::run(self.clone())),
             env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
@@ -286,8 +296,8 @@ impl Api {
             Place::Resource(info) => Some(info),
             Place::Other => None,
         };
-        let mut stage = Stage::Refused;
-        let answer = self.admitted(caller, &parts, body, &query, info, &mut stage).await;
+        let mut course = Course { stage: Stage::Refused, classified: None };
+        let answer = self.admitted(caller, &parts, body, &query, info, &mut course).await;
         let mut answer = answer.unwrap_or_else(|status| {
             let wanted = negotiate_error(&parts.headers, &query);
             respond::status(self.registry.catalog(), &status, wanted)
@@ -295,7 +305,10 @@ impl Api {
         if !matches!(caller, Caller::Known(_)) && has_space_before_token(&parts.headers) {
             respond::warn_first(&mut answer, SPACE_BEFORE_TOKEN);
         }
-        self.count(&place, &parts, &query, stage, begun, &mut answer);
+        if let Some(classified) = &course.classified {
+            flow_control::label(&mut answer, classified);
+        }
+        self.count(&place, &parts, &query, course.stage, begun, &mut answer);
         answer
     }
 
@@ -347,11 +360,11 @@ impl Api {
         body: RequestBody,
         query: &Query<'_>,
         info: Option<&RequestInfo<'_>>,
-        stage: &mut Stage,
+        course: &mut Course,
     ) -> Result<Answer, Status> {
         let env = self.registry.env();
-        let long_running = info.is_some_and(|i| i.verb == "watch");
-        let deadline = if long_running { DEADLINE } else { deadline(query)? };
+        let watch = info.is_some_and(|i| i.verb == "watch");
+        let deadline = if watch { DEADLINE } else { deadline(query)? };
         // Who: before anything is looked at in their name.
         let user = self.authenticate(caller, parts).await?;
         // As whom: after we know who asks, before their rights are looked at; it is itself a right.
@@ -359,31 +372,38 @@ impl Api {
         let user = self.impersonated(user, parts, &wanted)?;
         // From here on what the request holds is its user's.
         body.belongs_to(&user);
-        // How many at once: after identity (administrators are exempt), before work is done for the request.
+        // In which level and flow: after identity, on which it depends; told with every answer, refusals too.
+        let classified = self.flow.classify(&flow_control::digest(&user, &wanted));
+        let classified = course.classified.insert(classified);
+        // May they: before they wait, or their body is read, for nothing; and the same for everyone, our own loops included.
+        // Differs from kube-apiserver, which asks after a seat was found: to ask costs less than to wait here.
         let now = env.monotonic();
-        let slot = if long_running { None } else { Some(self.slot(&user, parts, now, stage)?) };
-        // May they: the last step before the verb, and the same for everyone, our own loops included.
         let allowed = self.authorizer.check(&user, &wanted);
         self.metrics.identities().authorized(allowed.is_ok(), env.monotonic() - now);
         allowed?;
-        *stage = Stage::Served;
+        course.stage = Stage::Served;
+        let gate = Gate::new(self, &user, &wanted, query, parts, classified, deadline);
         // The verb, within a deadline. What is cut off here may still be committed: 504 says "unknown".
-        let work = self.verb(&user, parts, body, query, info);
-        if long_running {
-            return work.await;
-        }
-        match env.timeout(deadline, work).await {
+        let work = self.verb(&gate, body, info);
+        let served = if watch { Ok(work.await) } else { env.timeout(deadline, work).await };
+        match served {
             Ok(Ok(mut answer)) => {
                 if let Body::List(list) = answer.body_mut()
-                    && let Some(slot) = slot
+                    && let Some(seats) = gate.take()
                 {
-                    list.holds(slot.held(&self.metrics, is_writing(parts)));
+                    list.holds(seats);
                 }
                 Ok(answer)
             }
-            Ok(Err(status)) => Err(status),
+            Ok(Err(status)) => match gate.rejection() {
+                Some(answer) => {
+                    course.stage = Stage::Dropped;
+                    Ok(answer)
+                }
+                None => Err(status),
+            },
             Err(_) => {
-                *stage = Stage::TimedOut;
+                course.stage = Stage::TimedOut;
                 Err(Status::timeout("request did not complete within the allowed duration"))
             }
         }
@@ -391,15 +411,22 @@ impl Api {
 
     async fn verb(
         self: &Arc<Api>,
-        user: &UserInfo,
-        parts: &http::request::Parts,
+        gate: &Gate<'_>,
         body: RequestBody,
-        query: &Query<'_>,
         info: Option<&RequestInfo<'_>>,
     ) -> Result<Answer, Status> {
+        // How many at once: a seat is taken when there is something to do, so by what reads a body when the body is there.
         match info {
-            Some(info) => verbs::serve(self, user, parts, body, query, info).await,
-            None => self.other(parts, query).await,
+            Some(info) => {
+                if is_reading(info) {
+                    gate.pass(0).await?;
+                }
+                verbs::serve(gate, body, info).await
+            }
+            None => {
+                gate.pass(0).await?;
+                self.other(gate.parts, gate.query).await
+            }
         }
     }
 
@@ -421,8 +448,12 @@ impl Api {
             return answer;
         }
         match path {
+            path if path.starts_with("/debug/api_priority_and_fairness/") => {
+                Ok(flow_control::serve(self, path, query).unwrap_or_else(respond::page_not_found))
+            }
             "/metrics" => {
                 let mut text = String::with_capacity(64 * 1024);
+                self.flow.write_metrics(&mut text);
                 self.metrics.write(&mut text, self.registry.table(), &self.store, self.started);
                 if let Some(loops) = self.inspected.lock().clone() {
                     loops.metrics(&mut text);
@@ -523,27 +554,19 @@ impl Api {
         let authorize = |user: &UserInfo, wanted: &Attributes<'_>| self.authorizer.authorize(user, wanted);
         Ok(Arc::new(impersonation::impersonate(&as_whom, &user, wanted, &authorize)?.user))
     }
-
-    fn slot(
-        &self,
-        user: &UserInfo,
-        parts: &http::request::Parts,
-        now: Instant,
-        stage: &mut Stage,
-    ) -> Result<InFlightSlot<'_>, Status> {
-        let writing = is_writing(parts);
-        let (slot, under_way) = self.metrics.enter(writing, now);
-        let limit = if writing { MAX_WRITING } else { MAX_READING };
-        if under_way > limit && !user.is_in(groups::MASTERS) {
-            *stage = Stage::Dropped;
-            return Err(Status::too_many_requests("Too many requests, please try again later.", 1));
-        }
-        Ok(slot)
-    }
 }
 
-fn is_writing(parts: &http::request::Parts) -> bool {
-    !matches!(parts.method.as_str(), "GET" | "HEAD")
+/// What reads no body and ends by itself. (A connection to a pod lasts as long as its client likes, and takes no seat.)
+fn is_reading(info: &RequestInfo<'_>) -> bool {
+    let connects = matches!(&*info.subresource, "log" | "exec" | "attach" | "portforward" | "proxy");
+    matches!(info.verb, "get" | "list" | "watch") && !connects
+}
+
+/// What became of a request, for those who count.
+struct Course {
+    stage: Stage,
+    /// Once its user is known.
+    classified: Option<Classified>,
 }
 
 /// How far a request came.

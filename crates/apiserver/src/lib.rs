@@ -15,6 +15,7 @@ mod connect;
 mod connection;
 mod connections;
 mod discovery;
+mod flow_control;
 mod follow;
 mod frames;
 mod gzip;

@@ -8,8 +8,9 @@ use codec::protobuf;
 use flate2::write::GzEncoder;
 use table::Obj;
 
+use crate::flow_control::Held;
 use crate::gzip;
-use crate::metrics::{HeldSlot, Sending};
+use crate::metrics::Sending;
 
 /// How much is handed to the connection at a time.
 const CHUNK: usize = 128 * 1024;
@@ -40,8 +41,8 @@ pub struct ListBody {
     done: bool,
     /// Counts what goes out.
     sending: Option<Sending>,
-    /// Its place among the requests under way: until all is sent, it costs memory.
-    slot: Option<HeldSlot>,
+    /// Until all is sent, or nobody fetches it.
+    seats: Option<Held>,
 }
 
 impl ListBody {
@@ -63,7 +64,7 @@ impl ListBody {
             gzip,
             done: false,
             sending: None,
-            slot: None,
+            seats: None,
         }
     }
 
@@ -71,8 +72,8 @@ impl ListBody {
         self.sending = Some(sending);
     }
 
-    pub fn holds(&mut self, slot: HeldSlot) {
-        self.slot = Some(slot);
+    pub fn holds(&mut self, seats: Held) {
+        self.seats = Some(seats);
     }
 
     pub fn next_chunk(&mut self) -> Option<Bytes> {
@@ -94,6 +95,9 @@ impl ListBody {
         let chunk = self.make_chunk(bytes.min(CHUNK))?;
         if let Some(sending) = &mut self.sending {
             sending.sent(chunk.len());
+        }
+        if let Some(seats) = &mut self.seats {
+            seats.sending();
         }
         Some(chunk)
     }

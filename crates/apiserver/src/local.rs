@@ -11,6 +11,7 @@ use catalog::{Catalog, Name};
 use client::{
     Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
 };
+use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
 use object::patch::json::JsonPatch;
 use object::{Status, Value};
@@ -19,6 +20,7 @@ use store::Revision;
 use table::{Cursor, EventKind, Obj, WatchEvent};
 
 use crate::chain::Api;
+use crate::flow_control;
 use crate::shutdown::Shutdown;
 
 /// So many bytes of events are handed over at once.
@@ -68,8 +70,15 @@ impl LocalClient {
         LocalClient { api, user: Arc::new(user), term: None }
     }
 
-    /// The request, once it is known to be allowed.
-    fn allowed<'a>(&'a self, verb: &str, target: &Target<'a>, fields: &str) -> Result<Request<'a>, Status> {
+    /// The request, once it is known to be allowed and has its seats. It waits for them as long as it takes: a client would
+    /// be told to come again, and would.
+    async fn admitted<'a>(
+        &'a self,
+        verb: &'static str,
+        target: &Target<'a>,
+        fields: &str,
+        lists: Option<u64>,
+    ) -> Result<(Request<'a>, Seat), Status> {
         let catalog = self.api.registry().catalog();
         let gvr = target.resource;
         let resource =
@@ -86,15 +95,22 @@ impl LocalClient {
             path: None,
         };
         self.api.authorizer.check(&self.user, &wanted)?;
+        let digest = flow_control::digest(&self.user, &wanted);
+        let classified = self.api.flow.classify(&digest);
+        let estimate = flow_control::estimate_of(&self.api, &classified, &wanted, lists, 0);
+        let about = flow_control::about(&self.user, &wanted, None);
+        let seat = self.api.flow.seat(&classified, &digest, about, estimate, None).await;
+        let seat = seat.map_err(|r| Status::too_many_requests("no seat", r.retry_after_seconds))?;
         let subresource = Some(target.subresource).filter(|sub| !sub.is_empty());
-        Ok(Request {
+        let request = Request {
             user: &self.user,
             resource,
             subresource,
             namespace,
             name: target.name,
             term: self.term.as_deref(),
-        })
+        };
+        Ok((request, seat))
     }
 }
 
@@ -105,14 +121,15 @@ impl Client for LocalClient {
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let request = self.allowed("get", &target, "")?;
+            let (request, _seat) = self.admitted("get", &target, "", None).await?;
             self.api.registry().get(&request, "").await
         })
     }
 
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         Box::pin(async move {
-            let request = self.allowed("list", &target, &options.fields)?;
+            let limit = Some(options.limit);
+            let (request, _seat) = self.admitted("list", &target, &options.fields, limit).await?;
             let list = self.api.registry().list(&request, &list_options(options)).await?;
             Ok(List {
                 items: list.items,
@@ -124,7 +141,13 @@ impl Client for LocalClient {
 
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         Box::pin(async move {
-            let request = self.allowed("watch", &target, &options.fields)?;
+            let version = &*options.resource_version;
+            let begins = flow_control::begins_with_state(version, options.initial_events);
+            let lists = begins.then_some(0);
+            // Only while it begins.
+            let (request, _seat) = self.admitted("watch", &target, &options.fields, lists).await?;
+            let (within, fields) = (request.namespace, &options.fields);
+            let watched = flow_control::watched(&self.api, request.resource, within, request.name, fields);
             let timeout = options.timeout_seconds;
             let wanted = registry::ListOptions {
                 label_selector: options.labels,
@@ -161,6 +184,7 @@ impl Client for LocalClient {
                 end,
                 over: false,
                 shutdown,
+                _watched: watched,
             });
             Ok(watch)
         })
@@ -168,7 +192,7 @@ impl Client for LocalClient {
 
     fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let request = self.allowed("create", &target, "")?;
+            let (request, _seat) = self.admitted("create", &target, "", None).await?;
             let written = self.api.registry().create(&request, body, OPTIONS).await?;
             Ok(written.obj)
         })
@@ -176,7 +200,7 @@ impl Client for LocalClient {
 
     fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let request = self.allowed("update", &target, "")?;
+            let (request, _seat) = self.admitted("update", &target, "", None).await?;
             let written = self.api.registry().update(&request, body, OPTIONS).await?;
             Ok(written.obj)
         })
@@ -184,7 +208,7 @@ impl Client for LocalClient {
 
     fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let request = self.allowed("patch", &target, "")?;
+            let (request, _seat) = self.admitted("patch", &target, "", None).await?;
             let patch = match patch {
                 Patch::Json(operations) => registry::Patch::Json(JsonPatch::parse(operations)?),
                 Patch::Merge(patch) => registry::Patch::Merge(patch),
@@ -197,7 +221,7 @@ impl Client for LocalClient {
 
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
         Box::pin(async move {
-            let request = self.allowed("delete", &target, "")?;
+            let (request, _seat) = self.admitted("delete", &target, "", None).await?;
             self.api.registry().delete(&request, &delete_options(options)).await.map(|_| ())
         })
     }
@@ -209,7 +233,7 @@ impl Client for LocalClient {
         which: ListOptions,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let request = self.allowed("deletecollection", &target, &which.fields)?;
+            let (request, _seat) = self.admitted("deletecollection", &target, &which.fields, None).await?;
             let (options, which) = (delete_options(options), list_options(which));
             self.api.registry().delete_collection(&request, &options, &which).await.map(|_| ())
         })
@@ -217,7 +241,7 @@ impl Client for LocalClient {
 
     fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
         Box::pin(async move {
-            let request = self.allowed("create", &target, "")?;
+            let (request, _seat) = self.admitted("create", &target, "", None).await?;
             match target.subresource {
                 "binding" => self.api.registry().bind(&request, body, OPTIONS).await.map(|_| ()),
                 "eviction" => self.api.registry().evict(&request, body, OPTIONS).await.map(|_| ()),
@@ -272,6 +296,8 @@ struct LocalWatch {
     /// It rang, and is not to be asked again.
     over: bool,
     shutdown: Shutdown,
+    /// Counts it among those a write wakes.
+    _watched: Option<WatchGuard>,
 }
 
 impl Watch for LocalWatch {

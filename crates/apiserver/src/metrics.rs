@@ -2,8 +2,8 @@
 //!
 //! A request costs a few additions: its route's slot is found by position ([`routes`]), histograms are atomics, text is made by who
 //! scrapes. Names, types, labels and buckets are kube-apiserver's. A family is here only if its values are true: there is no
-//! priority and fairness, no aggregation and no request that is aborted half answered, so these families are not there.
-//! What this process' own loops ask in process is no HTTP request and is not counted as one.
+//! aggregation and no request that is aborted half answered, so these families are not there.
+//! What this process' own loops ask in process is no HTTP request and is not counted as one; flow control counts it.
 
 mod admitted;
 mod bounds;
@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use catalog::{Catalog, Resource, ResourceId};
 use env::Env;
+use flowcontrol::WatchGuard;
 use metrics::{header, single};
 use table::Table;
 use tokio::time::Instant;
@@ -75,7 +76,7 @@ impl Metrics {
     /// Counts a request that stays, until it is dropped.
     pub fn long_running(&self, resource: &Resource, route: Route, begun: Instant) -> LongRunning {
         self.routes().running(route, 1);
-        LongRunning { metrics: self.clone(), resource: resource.id, route, begun, bytes: 0 }
+        LongRunning { metrics: self.clone(), resource: resource.id, route, begun, bytes: 0, _watch: None }
     }
 
     /// Counts the bytes of an answer that is made while it is sent.
@@ -83,12 +84,12 @@ impl Metrics {
         Sending { metrics: self.clone(), route, bytes: 0 }
     }
 
-    /// One more request of that sort, now; with how many there are.
-    pub fn enter(&self, writing: bool, now: Instant) -> (InFlightSlot<'_>, i64) {
+    /// One more request of that sort, until it is dropped.
+    pub fn enter(&self, writing: bool) -> InFlightSlot {
         let gauge = self.gauge(writing);
         let count = gauge.now.fetch_add(1, Ordering::AcqRel) + 1;
-        gauge.seen(self.second(now), count);
-        (InFlightSlot { gauge }, count)
+        gauge.seen(self.second(self.inner.env.monotonic()), count);
+        InFlightSlot { metrics: self.clone(), writing }
     }
 
     fn gauge(&self, writing: bool) -> &InFlight {
@@ -176,33 +177,14 @@ impl InFlight {
 }
 
 /// A place among the requests under way.
-pub struct InFlightSlot<'a> {
-    gauge: &'a InFlight,
-}
-
-impl InFlightSlot<'_> {
-    /// The same place, for an answer that outlives the request.
-    pub fn held(self, metrics: &Metrics, writing: bool) -> HeldSlot {
-        std::mem::forget(self);
-        HeldSlot { metrics: metrics.clone(), writing }
-    }
-}
-
-/// A place among the requests under way that an answer keeps until it is sent.
-pub struct HeldSlot {
+pub struct InFlightSlot {
     metrics: Metrics,
     writing: bool,
 }
 
-impl Drop for HeldSlot {
+impl Drop for InFlightSlot {
     fn drop(&mut self) {
         self.metrics.gauge(self.writing).now.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-impl Drop for InFlightSlot<'_> {
-    fn drop(&mut self) {
-        self.gauge.now.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -213,9 +195,16 @@ pub struct LongRunning {
     route: Route,
     begun: Instant,
     bytes: u64,
+    /// Counts it among those a write wakes.
+    _watch: Option<WatchGuard>,
 }
 
 impl LongRunning {
+    pub fn counted(mut self, watch: Option<WatchGuard>) -> LongRunning {
+        self._watch = watch;
+        self
+    }
+
     /// One event went out.
     pub fn event(&mut self, bytes: usize) {
         self.bytes += bytes as u64;

@@ -9,7 +9,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use auth::UserInfo;
+use bytes::Bytes;
 use catalog::{Resource, Verbs};
 use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
 use http::request::Parts;
@@ -24,6 +24,7 @@ use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
 use crate::chain::Api;
+use crate::flow_control::Gate;
 use crate::info::{Query, RequestInfo};
 use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, negotiate_error};
 use crate::respond::{self, Answer};
@@ -33,16 +34,10 @@ use crate::{component_statuses, connect, gzip};
 /// Answers smaller than this are not worth compressing.
 const GZIP_FROM: usize = 128 * 1024;
 
-pub async fn serve(
-    api: &Arc<Api>,
-    user: &UserInfo,
-    parts: &Parts,
-    body: RequestBody,
-    query: &Query<'_>,
-    info: &RequestInfo<'_>,
-) -> Result<Answer, Status> {
+pub async fn serve(gate: &Gate<'_>, body: RequestBody, info: &RequestInfo<'_>) -> Result<Answer, Status> {
+    let Gate { api, parts, query, .. } = gate;
     let Some(resource) = info.find(api.registry.catalog()) else { return missing(api, info) };
-    let answer = serve_resource(api, user, parts, body, query, info, resource).await;
+    let answer = serve_resource(gate, body, info, resource).await;
     let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
     let Some(deprecation) = resource.deprecation.as_ref().filter(|_| known) else { return answer };
     if answer.as_ref().is_err_and(is_unrouted) {
@@ -63,14 +58,12 @@ fn is_unrouted(status: &Status) -> bool {
 }
 
 async fn serve_resource(
-    api: &Arc<Api>,
-    user: &UserInfo,
-    parts: &Parts,
+    gate: &Gate<'_>,
     body: RequestBody,
-    query: &Query<'_>,
     info: &RequestInfo<'_>,
     resource: &Resource,
 ) -> Result<Answer, Status> {
+    let Gate { api, user, parts, query, .. } = gate;
     let aside = !info.name.is_empty() || info.old_watch || resource.namespaced && !info.inside;
     if resource.verbs == Verbs::CREATE && aside {
         // What is only ever asked has no items and no list across namespaces: one path leads to it.
@@ -108,7 +101,7 @@ async fn serve_resource(
         name: &info.name,
         term: None,
     };
-    let call = Call { api, parts, query, info, request };
+    let call = Call { api, parts, query, info, request, gate };
     if resource.storage.is_none() {
         if resource.kind == "Binding" {
             return call.bind_by_body(body).await;
@@ -181,9 +174,17 @@ struct Call<'a> {
     query: &'a Query<'a>,
     info: &'a RequestInfo<'a>,
     request: Request<'a>,
+    gate: &'a Gate<'a>,
 }
 
 impl Call<'_> {
+    /// The body, and the request's seats once it is there.
+    async fn read(&self, body: RequestBody) -> Result<Bytes, Status> {
+        let bytes = body.read().await?;
+        self.gate.pass(bytes.len()).await?;
+        Ok(bytes)
+    }
+
     fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
         let has_table = match self.request.subresource {
             None | Some("scale") => true,
@@ -262,7 +263,7 @@ impl Call<'_> {
     async fn subresource_body(&self, body: RequestBody, kind: &str, ty: &str) -> Result<Value, Status> {
         let catalog = self.api.registry.catalog();
         let ty = catalog.schema().find(ty);
-        Ok(decode(catalog, &self.parts.headers, &body.read().await?, kind, ty)?.value)
+        Ok(decode(catalog, &self.parts.headers, &self.read(body).await?, kind, ty)?.value)
     }
 
     async fn get_scale(&self) -> Result<Answer, Status> {
@@ -276,7 +277,7 @@ impl Call<'_> {
         let options = self.write_options(Operation::Update)?;
         let catalog = self.api.registry.catalog();
         let ty = catalog.schema().find("autoscaling.v1.Scale");
-        let value = decode(catalog, &self.parts.headers, &body.read().await?, "Scale", ty)?.value;
+        let value = decode(catalog, &self.parts.headers, &self.read(body).await?, "Scale", ty)?.value;
         let (scale, warnings) = self.api.registry.update_scale(&self.request, value, options).await?;
         let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
@@ -308,7 +309,7 @@ impl Call<'_> {
         of: BodyType<'_>,
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
-        let bytes = body.read().await?;
+        let bytes = self.read(body).await?;
         let catalog = self.api.registry.catalog();
         let decoded = decode(catalog, &self.parts.headers, &bytes, of.kind, Some(of.ty))?;
         match (decoded.duplicates, validation) {

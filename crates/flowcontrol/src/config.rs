@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use http::HeaderValue;
+
 use crate::allocate::{Claim, allocate};
 use crate::families::FlowStats;
 use crate::level::{Clock, Level};
@@ -19,8 +21,8 @@ pub struct Config {
 pub struct Schema {
     pub spec: FlowSchema,
     pub level: Arc<Level>,
-    /// The level's UID as it was then.
-    pub level_uid: String,
+    /// The UIDs of both objects, as answers carry them; empty while there is none.
+    pub uids: [HeaderValue; 2],
     pub stats: Arc<FlowStats>,
 }
 
@@ -86,8 +88,9 @@ impl Config {
             Some(schema) => schema.stats.clone(),
             None => Arc::new(FlowStats::new(&spec.level, &spec.name)),
         };
-        let level_uid = level.lock().spec.uid.clone();
-        Some(Arc::new(Schema { spec, level, level_uid, stats }))
+        let uid = |uid: &str| HeaderValue::from_str(uid).unwrap_or(HeaderValue::from_static(""));
+        let uids = [uid(&spec.uid), uid(&level.lock().spec.uid)];
+        Some(Arc::new(Schema { spec, level, uids, stats }))
     }
 
     /// Divides the server's seats by shares; then who lends and who borrows is looked at anew.

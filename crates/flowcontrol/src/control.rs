@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use env::Env;
+use http::HeaderValue;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Notify;
 
@@ -35,8 +36,15 @@ const LOOK: Nanos = SECOND / 4;
 pub struct Limits {
     /// Seats of all levels together.
     pub seats: u32,
-    /// Bytes of bodies and answers under way.
+    /// Bytes of bodies that may be worked on at once.
     pub bytes: u64,
+}
+
+impl Default for Limits {
+    /// kube-apiserver's 400 requests that read and 200 that write; and bodies of 512 MiB.
+    fn default() -> Limits {
+        Limits { seats: 600, bytes: 512 << 20 }
+    }
 }
 
 pub struct FlowControl {
@@ -62,13 +70,14 @@ pub struct Classified(Arc<Schema>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// When to come again.
-    pub retry_after_seconds: u64,
+    pub retry_after_seconds: u32,
 }
 
 /// Seats of a request that is executed, until this is dropped.
 pub struct Seat {
     level: Arc<Level>,
     id: RequestId,
+    /// Told when seats come back later than this ends.
     control: Option<Arc<FlowControl>>,
 }
 
@@ -288,13 +297,9 @@ impl Classified {
     pub fn level_name(&self) -> &str {
         &self.0.level.name
     }
-    /// For `X-Kubernetes-PF-FlowSchema-UID`; empty while there is no object.
-    pub fn schema_uid(&self) -> &str {
-        &self.0.spec.uid
-    }
-    /// For `X-Kubernetes-PF-PriorityLevel-UID`.
-    pub fn level_uid(&self) -> &str {
-        &self.0.level_uid
+    /// UIDs of the FlowSchema and of the PriorityLevelConfiguration, for `X-Kubernetes-PF-*`; empty while there is no object.
+    pub fn uids(&self) -> &[HeaderValue; 2] {
+        &self.0.uids
     }
     /// The most seats one request may be estimated to take.
     pub fn max_seats(&self) -> u32 {

@@ -133,11 +133,11 @@ impl Level {
     }
 
     /// One was turned away: in how many seconds it should come again.
-    pub fn refused(&self) -> u64 {
+    pub fn refused(&self) -> u32 {
         let second = self.clock.now() / crate::SECOND;
         let mut state = self.state.lock();
         state.retry_after.refused(second);
-        state.retry_after.seconds()
+        state.retry_after.seconds() as u32
     }
 
     /// Changes the queues, then wakes those whose turn has come, without the lock.

@@ -139,6 +139,8 @@ pub(crate) struct Shard {
     log: VecDeque<Event>,
     first: u64,
     live: usize,
+    /// Of the bodies of the live ones.
+    live_bytes: u64,
     /// When anything here changed last.
     changed: Revision,
     indexes: Indexes,
@@ -168,6 +170,7 @@ impl Shard {
             log: VecDeque::new(),
             first: 0,
             live: 0,
+            live_bytes: 0,
             changed: Revision(0),
             indexes: Indexes::new(indexed),
             broken: Broken::default(),
@@ -186,6 +189,10 @@ impl Shard {
         self.live
     }
 
+    pub fn live_bytes(&self) -> u64 {
+        self.live_bytes
+    }
+
     pub fn changed(&self) -> Revision {
         self.changed
     }
@@ -194,6 +201,7 @@ impl Shard {
     pub fn load(&mut self, obj: Arc<Obj>) {
         self.index_add(&obj);
         self.live += 1;
+        self.live_bytes += obj.body().len() as u64;
         self.changed = self.changed.max(obj.revision());
         self.chains.insert(Chain::One(obj));
     }
@@ -235,7 +243,9 @@ impl Shard {
             }
         };
         self.chains.insert(chain);
+        self.live_bytes += obj.body().len() as u64;
         if let Some(prev) = &prev {
+            self.live_bytes -= prev.body().len() as u64;
             self.index_remove(prev);
         } else {
             self.live += 1;
@@ -256,6 +266,7 @@ impl Shard {
         self.chains.insert(chain);
         self.changed = revision;
         self.live -= 1;
+        self.live_bytes -= prev.body().len() as u64;
         self.index_remove(&prev);
         let obj = Arc::new(prev.at_revision(storage, revision));
         self.log.push_back(Event { obj, past: Some(Past::new(prev.clone(), true)) });

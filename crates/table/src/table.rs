@@ -121,6 +121,12 @@ impl Table {
         self.shard(storage).read().live()
     }
 
+    /// How many objects a storage resource holds, and the bytes of their bodies.
+    pub fn size(&self, storage: StorageId) -> (usize, u64) {
+        let shard = self.shard(storage).read();
+        (shard.live(), shard.live_bytes())
+    }
+
     /// Changes whenever anything of a storage resource does: what was derived from it can be kept until then.
     pub fn version(&self, storage: StorageId) -> Version {
         let changed = self.shard(storage).read().changed();

@@ -184,6 +184,14 @@ impl Stream {
         }
     }
 
+    /// The next bytes, however they are cut; `None` at the end.
+    pub async fn next_bytes(&mut self) -> Option<Bytes> {
+        match self.body.frame().await? {
+            Ok(frame) => Some(frame.into_data().unwrap_or_default()),
+            Err(never) => match never {},
+        }
+    }
+
     /// Waits for more bytes; `None` when the server ended the stream, which it must not do inside an event.
     async fn more(&mut self) -> Option<()> {
         match self.body.frame().await {

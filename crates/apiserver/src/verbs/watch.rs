@@ -14,7 +14,7 @@ use crate::chain::route;
 use crate::negotiate::{Encoding, Offer, View, check_stream};
 use crate::respond::{self, Answer};
 use crate::watch_body::{Framing, ShareObject, WatchBody, WatchSettings, WriteObject, error_event};
-use crate::{views, websocket};
+use crate::{flow_control, views, websocket};
 
 /// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
 /// back at once.
@@ -58,6 +58,8 @@ impl Call<'_> {
         };
         let route = route(self.api, self.info, &self.parts.headers).ok_or_else(Status::method_not_allowed)?;
         let begun = env.monotonic();
+        let (within, fields) = (request.namespace, &options.field_selector);
+        let watched = flow_control::watched(self.api, request.resource, within, self.request.name, fields);
         let share: Option<ShareObject> = (wanted.view == View::Object).then(|| {
             let (catalog, id) = (catalog.clone(), request.resource.id);
             let share: ShareObject = Box::new(move |obj| match framing {
@@ -78,7 +80,7 @@ impl Call<'_> {
             timeout: Duration::from_secs(seconds),
             env,
             shutdown: self.api.shutdown(),
-            gauge: self.api.metrics.long_running(self.request.resource, route, begun),
+            gauge: self.api.metrics.long_running(self.request.resource, route, begun).counted(watched),
         };
         let resource = request.resource;
         // A Table's columns come with the first event, whichever that is.

@@ -13,6 +13,7 @@ mod concurrency;
 mod deep_bodies;
 mod determinism;
 mod differential;
+mod flow_control;
 mod golden_admission;
 mod golden_errors;
 mod golden_watches;

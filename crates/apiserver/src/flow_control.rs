@@ -1,0 +1,262 @@
+//! Where requests take their seats (`flowcontrol`), and where what they are judged by comes from.
+//!
+//! A request is classified when its user is known. It takes its seats when there is something to do: one with a body when the
+//! body is there, any other before its verb. So a body that does not come keeps nobody else from being served. What the loops
+//! of this process ask takes seats in the same levels, without a socket, and waits where a client would be told to come again.
+
+mod dump;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use auth::{Attributes, UserInfo};
+use catalog::{Catalog, Resource};
+use flowcontrol::estimate::{self, ListSize, WATCHES_PER_SEAT};
+use flowcontrol::{
+    About, Classified, Flow, FlowControl, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat,
+    WatchCounts, WatchGuard, WorkEstimate,
+};
+use http::header::{HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::request::Parts;
+use http::{HeaderName, Uri};
+use object::Status;
+use parking_lot::Mutex;
+
+use crate::chain::Api;
+use crate::follow::Follow;
+use crate::info::Query;
+use crate::metrics::InFlightSlot;
+use crate::own::Own;
+use crate::respond::{self, Answer};
+
+pub(crate) use dump::serve;
+
+const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
+const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
+
+const GROUP: &str = "flowcontrol.apiserver.k8s.io";
+const TOO_MANY: &str = "Too many requests, please try again later.";
+
+/// Keeps flow control to what its objects say, and looks after it, until the server goes down.
+pub async fn run(api: Arc<Api>) {
+    let control = api.flow.clone();
+    let env = api.registry().env();
+    let upkeep = env.spawn("flow-control-upkeep", async move { control.run().await });
+    let mut follow = Follow::new(&api, &[(GROUP, "flowschemas"), (GROUP, "prioritylevelconfigurations")]);
+    while follow.changes(None).await.is_some() {
+        configure(&api);
+    }
+    upkeep.abort();
+}
+
+fn configure(api: &Arc<Api>) {
+    let own = Own::new(api);
+    let read = |plural| own.list((GROUP, plural));
+    match (read("flowschemas"), read("prioritylevelconfigurations")) {
+        (Ok(schemas), Ok(levels)) => {
+            let schemas = schemas.iter().map(FlowSchema::read).collect();
+            let levels = levels.iter().filter_map(PriorityLevel::read).collect();
+            api.flow.configure(schemas, levels);
+        }
+        // The configuration there was holds until they can be read.
+        (Err(error), _) | (_, Err(error)) => {
+            tracing::warn!(
+                error = error.message,
+                "could not read FlowSchemas and PriorityLevelConfigurations"
+            );
+        }
+    }
+}
+
+/// Seats of a request, and its place among those under way.
+pub struct Held {
+    seat: Seat,
+    control: Arc<FlowControl>,
+    _slot: InFlightSlot,
+}
+
+impl Held {
+    /// The next piece of its answer leaves.
+    pub fn sending(&mut self) {
+        self.seat.sending(&self.control);
+    }
+}
+
+/// A request in front of its seats.
+pub struct Gate<'a> {
+    pub api: &'a Arc<Api>,
+    pub user: &'a Arc<UserInfo>,
+    pub query: &'a Query<'a>,
+    pub parts: &'a Parts,
+    wanted: &'a Attributes<'a>,
+    classified: &'a Classified,
+    /// How long it may wait.
+    wait: Duration,
+    /// Guards what the verb takes and the chain gives back.
+    outcome: Mutex<Outcome>,
+}
+
+#[derive(Default)]
+struct Outcome {
+    held: Option<Held>,
+    rejected: Option<flowcontrol::Rejected>,
+}
+
+impl<'a> Gate<'a> {
+    pub fn new(
+        api: &'a Arc<Api>,
+        user: &'a Arc<UserInfo>,
+        wanted: &'a Attributes<'a>,
+        query: &'a Query<'a>,
+        parts: &'a Parts,
+        classified: &'a Classified,
+        deadline: Duration,
+    ) -> Gate<'a> {
+        let outcome = Mutex::default();
+        // Upstream's: a quarter of the time there is.
+        Gate { api, user, wanted, query, parts, classified, wait: deadline / 4, outcome }
+    }
+
+    /// Takes its seats, for a body of that many bytes.
+    pub async fn pass(&self, bytes: usize) -> Result<(), Status> {
+        if self.outcome.lock().held.is_some() {
+            return Ok(());
+        }
+        let digest = digest(self.user, self.wanted);
+        let about = about(self.user, self.wanted, Some(self.parts.uri.clone()));
+        let estimate = self.estimate(bytes as u64);
+        let control = &self.api.flow;
+        match control.seat(self.classified, &digest, about, estimate, Some(self.wait)).await {
+            Ok(seat) => {
+                let writing = !matches!(self.parts.method.as_str(), "GET" | "HEAD");
+                let slot = self.api.metrics.enter(writing);
+                self.outcome.lock().held = Some(Held { seat, control: control.clone(), _slot: slot });
+                Ok(())
+            }
+            Err(rejected) => {
+                self.outcome.lock().rejected = Some(rejected);
+                Err(Status::too_many_requests(TOO_MANY, rejected.retry_after_seconds))
+            }
+        }
+    }
+
+    pub fn take(&self) -> Option<Held> {
+        self.outcome.lock().held.take()
+    }
+
+    /// The answer to one that was turned away.
+    pub fn rejection(&self) -> Option<Answer> {
+        let rejected = self.outcome.lock().rejected?;
+        let body = format!("{TOO_MANY}\n").into_bytes();
+        let mut answer = respond::answer(429, "text/plain; charset=utf-8", body.into());
+        answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from(rejected.retry_after_seconds));
+        answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        Some(answer)
+    }
+
+    fn estimate(&self, bytes: u64) -> WorkEstimate {
+        let query = |name: &str| self.query.get(name);
+        let begins = match self.wanted.verb {
+            "list" => true,
+            "watch" => begins_with_state(query("resourceVersion"), self.query.flag("sendInitialEvents")),
+            _ => false,
+        };
+        let limit = query("limit").parse().unwrap_or(0);
+        estimate_of(self.api, self.classified, self.wanted, begins.then_some(limit), bytes)
+    }
+}
+
+/// Whether a watch sends what there is before what changes.
+pub fn begins_with_state(resource_version: &str, initial_events: bool) -> bool {
+    initial_events || matches!(resource_version, "" | "0")
+}
+
+/// What a request is thought to cost; `lists` at most so many objects (0: all there are), before anything else it does.
+pub fn estimate_of(
+    api: &Api,
+    classified: &Classified,
+    wanted: &Attributes<'_>,
+    lists: Option<u64>,
+    bytes: u64,
+) -> WorkEstimate {
+    let stored = |wanted: &Attributes<'_>| {
+        let catalog = api.registry().catalog();
+        if wanted.path.is_some() { None } else { catalog.find_storage(wanted.group, wanted.resource) }
+    };
+    let Some(storage) = stored(wanted) else { return WorkEstimate { bytes, ..WorkEstimate::ONE } };
+    if let Some(limit) = lists {
+        let (objects, bytes) = api.registry().table().size(storage.id);
+        let single = !wanted.name.is_empty();
+        let size = ListSize { objects: objects as u64, bytes, limit, single };
+        return estimate::list(&size, classified.max_seats());
+    }
+    // A token is stored nowhere, and watched by nobody.
+    let writes = matches!(wanted.verb, "create" | "update" | "patch" | "delete");
+    if !writes || wanted.subresource == "token" {
+        return WorkEstimate { bytes, ..WorkEstimate::ONE };
+    }
+    let (at, namespace, name) = (usize::from(storage.id.0), wanted.namespace, wanted.name);
+    let watches = api.watches.concerned(at, namespace, name, WATCHES_PER_SEAT);
+    classified.concerns(watches);
+    estimate::write(bytes, watches, classified.max_seats())
+}
+
+/// Counts a watch among those a write wakes, unless a table of its own leads to it: it asks for one value of the indexed
+/// field, and a write concerns few of those.
+pub fn watched(
+    api: &Api,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+    field_selector: &str,
+) -> Option<WatchGuard> {
+    let storage = api.registry().catalog().storage(resource.storage?);
+    let of_one = storage.indexed.as_deref().is_some_and(|field| {
+        field_selector.split(',').any(|term| {
+            let value = term.strip_prefix(field).map(|rest| rest.trim_start_matches('='));
+            value.is_some_and(|value| !value.is_empty() && !value.starts_with('!'))
+        })
+    });
+    if of_one { None } else { api.watches.open(usize::from(storage.id.0), namespace, name) }
+}
+
+/// Whose request it is, for those who look at what is under way.
+pub fn about(user: &Arc<UserInfo>, wanted: &Attributes<'_>, uri: Option<Uri>) -> About {
+    const VERBS: [&str; 8] =
+        ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+    let verb = VERBS.into_iter().find(|verb| *verb == wanted.verb).unwrap_or("other");
+    About { user: user.clone(), verb, uri, flow: Flow::All }
+}
+
+/// What FlowSchemas ask of a request.
+pub fn digest<'a>(user: &'a UserInfo, wanted: &Attributes<'a>) -> RequestDigest<'a> {
+    let resource = ResourceDigest {
+        group: wanted.group,
+        resource: wanted.resource,
+        subresource: wanted.subresource,
+        namespace: wanted.namespace,
+    };
+    RequestDigest {
+        user,
+        verb: wanted.verb,
+        resource: wanted.path.is_none().then_some(resource),
+        path: wanted.path.unwrap_or(""),
+    }
+}
+
+/// Says by which objects a request was judged.
+pub fn label(answer: &mut Answer, classified: &Classified) {
+    let [schema, level] = classified.uids();
+    let headers = answer.headers_mut();
+    if !schema.is_empty() {
+        headers.insert(FLOW_SCHEMA_UID, schema.clone());
+    }
+    if !level.is_empty() {
+        headers.insert(PRIORITY_LEVEL_UID, level.clone());
+    }
+}
+
+/// How many watches there are of everything that is stored.
+pub fn watch_counts(catalog: &Catalog) -> Arc<WatchCounts> {
+    WatchCounts::new(catalog.storages().len())
+}
