@@ -357,8 +357,8 @@ impl Api {
         // As whom: after we know who asks, before their rights are looked at; it is itself a right.
         let wanted = attributes(parts, query, info);
         let user = self.impersonated(user, parts, &wanted)?;
-        // From here on what the request holds is its user's.
-        body.belongs_to(&user);
+        // From here on what the request holds is its user's, who may hold only so much.
+        body.belongs_to(&user, is_writing(parts)).inspect_err(|_| *stage = Stage::Dropped)?;
         // How many at once: after identity (administrators are exempt), before work is done for the request.
         let now = env.monotonic();
         let slot = if long_running { None } else { Some(self.slot(&user, parts, now, stage)?) };

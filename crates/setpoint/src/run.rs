@@ -120,7 +120,7 @@ async fn serve(settings: Settings) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
 
     // Before files are opened, and before strangers can take them.
-    let connections = descriptors::raise();
+    let descriptors = descriptors::raise();
     // The error's text holds its cause already, so the chain is cut here.
     let tokens = settings.token_file.as_deref().map(Tokens::load).transpose();
     let tokens = tokens.map_err(|error| anyhow!("{error}; mend or leave out --token-file"))?;
@@ -183,7 +183,7 @@ async fn serve(settings: Settings) -> Result<()> {
     })?;
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
-    server.limit_connections(connections);
+    server.limit_connections(descriptors.connections);
     let bound = server.address().context("the listening socket has no address")?;
     api.advertise(Advertised {
         address: SocketAddr::new(advertised, bound.port()),
@@ -213,6 +213,7 @@ async fn serve(settings: Settings) -> Result<()> {
     api.set_external_address(url.trim_start_matches("https://"));
     kubeconfig::write(&copy, &pki.admin_kubeconfig(&url))?;
     kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
+    descriptors.log();
     let serving = env.spawn("server", server.run());
     let plane = loops::start(&env, &api, &settings.loops, settings.store.is_shared(), env.hostname());
     announce(&settings, &url);
