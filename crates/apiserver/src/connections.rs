@@ -79,6 +79,12 @@ impl Connections {
         register.strangers.len() + register.known.len()
     }
 
+    /// How many there were and are not any more.
+    pub fn closed(&self) -> u64 {
+        let register = self.register.lock();
+        register.opened - (register.strangers.len() + register.known.len()) as u64
+    }
+
     /// One more; if there is no room, another one goes.
     pub fn open(self: &Arc<Connections>, env: &Env) -> Open {
         let mut register = self.register.lock();

@@ -24,7 +24,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{advertise, backup, cli, descriptors, kubeconfig, loops};
+use crate::{advertise, backup, cli, descriptors, kubeconfig, loops, memory};
 
 /// Reserved for each thread, not used: so much that the deepest document does not have to be continued on another stack, which
 /// would cost a system call for each of its branches at that depth.
@@ -108,6 +108,7 @@ pub fn run(settings: Settings) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_stack_size(STACK_BYTES)
+        .on_thread_park(memory::before_waiting)
         .build()
         .context("cannot start threads")?;
     runtime.block_on(serve(settings))
@@ -227,15 +228,19 @@ async fn serve(settings: Settings) -> Result<()> {
     let renewal = Renewal { pki, certificate, write_kubeconfig };
     let renewing = env.spawn("renewal", renewal.run(env.clone(), api.shutdown()));
 
+    let mut give_back = memory::GiveBack::default();
     let stopped_by = loop {
         tokio::select! {
             biased;
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
-            () = env.sleep(CHECK_STORE) => if let Some(why) = engine.failed() {
-                // What was acknowledged is on disk; whoever watches over us may start us again.
-                break Err(anyhow!("{why}"));
-            },
+            () = env.sleep(CHECK_STORE) => {
+                give_back.look(&env, &api);
+                if let Some(why) = engine.failed() {
+                    // What was acknowledged is on disk; whoever watches over us may start us again.
+                    break Err(anyhow!("{why}"));
+                }
+            }
         }
     };
     tracing::info!("stopping: loops and watches end, requests under way finish");
