@@ -152,10 +152,12 @@ impl RequestBody {
         RequestBody::Socket(Received { body: Some(body), exchange, left: None })
     }
 
-    /// It is known who sends it: what it holds is theirs, and so is what its answer will hold.
-    pub fn belongs_to(&self, user: &UserInfo) {
-        if let RequestBody::Socket(received) = self {
-            received.exchange.belongs_to(user);
+    /// It is known who sends it: what it holds is theirs, and so is what its answer will hold. 429 where it would change
+    /// something and too many answers lie there unfetched.
+    pub fn belongs_to(&self, user: &UserInfo, writes: bool) -> Result<(), Status> {
+        match self {
+            RequestBody::Socket(received) => received.exchange.belongs_to(user, writes),
+            RequestBody::Whole(_) => Ok(()),
         }
     }
 

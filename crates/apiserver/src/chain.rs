@@ -370,11 +370,11 @@ impl Api {
         // As whom: after we know who asks, before their rights are looked at; it is itself a right.
         let wanted = attributes(parts, query, info);
         let user = self.impersonated(user, parts, &wanted)?;
-        // From here on what the request holds is its user's.
-        body.belongs_to(&user);
         // In which level and flow: after identity, on which it depends; told with every answer, refusals too.
         let classified = self.flow.classify(&flow_control::digest(&user, &wanted));
         let classified = course.classified.insert(classified);
+        // From here on what the request holds is its user's, who may hold only so much.
+        body.belongs_to(&user, is_writing(parts)).inspect_err(|_| course.stage = Stage::Dropped)?;
         // May they: before they wait, or their body is read, for nothing; and the same for everyone, our own loops included.
         // Differs from kube-apiserver, which asks after a seat was found: to ask costs less than to wait here.
         let now = env.monotonic();
@@ -560,6 +560,10 @@ impl Api {
 fn is_reading(info: &RequestInfo<'_>) -> bool {
     let connects = matches!(&*info.subresource, "log" | "exec" | "attach" | "portforward" | "proxy");
     matches!(info.verb, "get" | "list" | "watch") && !connects
+}
+
+pub(crate) fn is_writing(parts: &http::request::Parts) -> bool {
+    !matches!(parts.method.as_str(), "GET" | "HEAD")
 }
 
 /// What became of a request, for those who count.

@@ -58,6 +58,7 @@ pub struct Connection {
     waiting_since: AtomicU64,
     /// Bytes of a head that has not come to its end.
     head: AtomicUsize,
+    known: AtomicBool,
     /// Told to end at once.
     cut: Notify,
     /// Bytes held because of it.
@@ -90,6 +91,7 @@ impl Connection {
             heading: AtomicBool::new(true),
             waiting_since: AtomicU64::new(0),
             head: AtomicUsize::new(0),
+            known: AtomicBool::new(false),
             cut: Notify::new(),
             held: Held::default(),
             in_hand: AtomicUsize::new(0),
@@ -148,9 +150,17 @@ impl Connection {
         account.connections().fetch_add(1, Ordering::Relaxed);
         match last.replace(account.clone()) {
             Some(before) => _ = before.connections().fetch_sub(1, Ordering::Relaxed),
-            None => self.connections.becomes_known(self.id),
+            None => {
+                self.known.store(true, Ordering::Relaxed);
+                self.connections.becomes_known(self.id);
+            }
         }
         account
+    }
+
+    /// A request on it was somebody's.
+    pub fn is_known(&self) -> bool {
+        self.known.load(Ordering::Relaxed)
     }
 
     /// How many connections its user has.

@@ -20,6 +20,8 @@ use crate::ledger::{Account, Held};
 pub const MAX_CONNECTIONS: usize = 20_000;
 /// Bytes of requests' heads that have not come to their end, of all connections: more than that is held by nobody honest.
 const HEADS: usize = 16 << 20;
+/// Requests of strangers under way at once: one that is never fetched costs a few kilobytes.
+const STRANGERS_ASKING: usize = 10_000;
 /// So many strangers are looked at for one without a request under way.
 const LOOKED_AT: usize = 32;
 
@@ -36,6 +38,8 @@ pub struct Connections {
     /// Bytes given to connections for sending, and not sent yet.
     pub(crate) in_hand: AtomicUsize,
     heads: AtomicUsize,
+    /// Requests under way on connections of whom nothing is known yet.
+    pub(crate) strangers_asking: AtomicUsize,
     /// Guards the date every answer carries, made once a second.
     date: Mutex<(u64, HeaderValue)>,
 }
@@ -61,6 +65,7 @@ impl Connections {
             held,
             in_hand: AtomicUsize::new(0),
             heads: AtomicUsize::new(0),
+            strangers_asking: AtomicUsize::new(0),
             date: Mutex::new((0, http_date(0))),
         })
     }
@@ -72,6 +77,12 @@ impl Connections {
     pub fn count(&self) -> usize {
         let register = self.register.lock();
         register.strangers.len() + register.known.len()
+    }
+
+    /// How many there were and are not any more.
+    pub fn closed(&self) -> u64 {
+        let register = self.register.lock();
+        register.opened - (register.strangers.len() + register.known.len()) as u64
     }
 
     /// One more; if there is no room, another one goes.
@@ -129,6 +140,11 @@ impl Connections {
         if accounts.get(user).is_some_and(|account| account.strong_count() == 0) {
             accounts.remove(user);
         }
+    }
+
+    /// No more requests from who is not known.
+    pub(crate) fn is_full_of_strangers(&self) -> bool {
+        self.strangers_asking.load(Ordering::Relaxed) > STRANGERS_ASKING
     }
 
     /// Unfinished heads of requests have grown by so much.
@@ -243,19 +259,19 @@ mod tests {
         // Joe's has a request under way; of Jane's two, the second is idle longer.
         let (a, b, c) = (open(&all, &env), open(&all, &env), open(&all, &env));
         let busy = a.connection().begin();
-        busy.belongs_to(&joe);
+        busy.belongs_to(&joe, false).unwrap();
         for known in [&c, &b] {
             env.sleep(std::time::Duration::from_secs(1)).await;
-            known.connection().begin().belongs_to(&jane);
+            known.connection().begin().belongs_to(&jane, false).unwrap();
         }
         let stranger = open(&all, &env);
         let newer = open(&all, &env);
         assert!(is_cut(&stranger).await, "who never proved anything goes first");
-        newer.connection().begin().belongs_to(&joe);
+        newer.connection().begin().belongs_to(&joe, false).unwrap();
         let newest = open(&all, &env);
         assert!(is_cut(&c).await, "then who is idle longest");
         let under_way: Vec<_> = [&b, &newer, &newest].iter().map(|open| open.connection().begin()).collect();
-        under_way.iter().for_each(|exchange| exchange.belongs_to(&joe));
+        under_way.iter().for_each(|exchange| exchange.belongs_to(&joe, true).unwrap());
         assert_eq!(all.count(), 4);
         let last = open(&all, &env);
         let cut = [is_cut(&a).await, is_cut(&b).await, is_cut(&newer).await, is_cut(&newest).await];

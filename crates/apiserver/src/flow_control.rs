@@ -22,7 +22,7 @@ use http::{HeaderName, Uri};
 use object::Status;
 use parking_lot::Mutex;
 
-use crate::chain::Api;
+use crate::chain::{Api, is_writing};
 use crate::follow::Follow;
 use crate::info::Query;
 use crate::metrics::InFlightSlot;
@@ -128,8 +128,7 @@ impl<'a> Gate<'a> {
         let control = &self.api.flow;
         match control.seat(self.classified, &digest, about, estimate, Some(self.wait)).await {
             Ok(seat) => {
-                let writing = !matches!(self.parts.method.as_str(), "GET" | "HEAD");
-                let slot = self.api.metrics.enter(writing);
+                let slot = self.api.metrics.enter(is_writing(self.parts));
                 self.outcome.lock().held = Some(Held { seat, control: control.clone(), _slot: slot });
                 Ok(())
             }

@@ -78,46 +78,51 @@ where
     loop {
         let step = std::future::poll_fn(|cx| {
             if alive.as_mut().is_some_and(|alive| alive.is_dead(env, cx)) {
-                return Poll::Ready(Step::Dead);
+                return Poll::Ready(Err(Interruption::Dead));
             }
             if !ending && shutdown.poll_begun(cx) {
-                return Poll::Ready(Step::End);
+                return Poll::Ready(Err(Interruption::Shutdown));
             }
             let late = match &mut parting {
-                None => overdue.as_mut().poll(cx).map(|()| Step::Overdue),
-                Some(parting) => parting.as_mut().poll(cx).map(|()| Step::Dead),
+                None => overdue.as_mut().poll(cx).map(|()| Interruption::Overdue),
+                Some(parting) => parting.as_mut().poll(cx).map(|()| Interruption::Dead),
             };
             if late.is_ready() {
-                return late;
+                return late.map(Err);
             }
-            served.poll_accept(cx).map(Step::Request)
+            served.poll_accept(cx).map(Ok)
         });
         match step.await {
-            Step::Request(None) => return Ok(()),
-            Step::Request(Some(Err(error))) => return Err(error.to_string()),
-            Step::Request(Some(Ok((request, reply)))) => {
+            Ok(None) => return Ok(()),
+            Ok(Some(Err(error))) => return Err(error.to_string()),
+            Ok(Some(Ok((_, mut reply))))
+                if !connection.is_known() && connection.connections().is_full_of_strangers() =>
+            {
+                reply.send_reset(Reason::REFUSED_STREAM);
+            }
+            Ok(Some(Ok((request, reply)))) => {
                 let expected = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
                 let expected = expected.and_then(|length| length.parse().ok()).unwrap_or(0);
                 let answer = answer(request.map(|stream| Incoming::Http2 { stream, expected }));
                 env.spawn("request", run(env.clone(), answer, reply));
             }
-            Step::End => {
+            Err(Interruption::Shutdown) => {
                 ending = true;
                 served.graceful_shutdown();
             }
-            Step::Overdue => {
+            Err(Interruption::Overdue) => {
                 ending = true;
                 parting = Some(Box::pin(env.sleep_until(env.monotonic() + PARTING)));
                 served.graceful_shutdown();
             }
-            Step::Dead => return Err("the client said nothing for too long".to_owned()),
+            Err(Interruption::Dead) => return Err("the client said nothing for too long".to_owned()),
         }
     }
 }
 
-enum Step {
-    Request(Option<Result<(Request<h2::RecvStream>, SendResponse<Piece>), h2::Error>>),
-    End,
+/// Why a connection takes no more requests.
+enum Interruption {
+    Shutdown,
     Overdue,
     Dead,
 }

@@ -1,7 +1,7 @@
 //! Bytes that lie here because of somebody: answers not fetched yet, bodies of requests. They are counted for the connection,
 //! for the user and in all, and each of the three has a bound.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use auth::{UserInfo, groups};
@@ -21,6 +21,9 @@ struct Bounds {
 const ANSWERS: Bounds = Bounds { connection: 8 << 20, user: 64 << 20, all: 128 << 20 };
 /// Bodies on their way in, until their request is answered. Who sends more gets 429.
 const BODIES: Bounds = Bounds { connection: 16 << 20, user: 64 << 20, all: 256 << 20 };
+
+/// An answer that leaves in one piece.
+const SMALL: usize = 64 << 10;
 
 const UNFETCHED: &str = "Too many answers wait to be fetched, please try again later.";
 const UNREAD: &str = "Too many bytes of requests are under way, please try again later.";
@@ -68,22 +71,37 @@ pub struct Exchange {
     account: OnceLock<Arc<Account>>,
     /// Bytes of its body that are held.
     body: AtomicUsize,
+    /// It counts as one of those of whom nothing is known.
+    stranger: AtomicBool,
 }
 
 impl Exchange {
     pub fn new(connection: Arc<Connection>) -> Arc<Exchange> {
-        Arc::new(Exchange { connection, account: OnceLock::new(), body: AtomicUsize::new(0) })
+        let stranger = !connection.is_known();
+        if stranger {
+            connection.connections().strangers_asking.fetch_add(1, Ordering::Relaxed);
+        }
+        let (account, body) = (OnceLock::new(), AtomicUsize::new(0));
+        Arc::new(Exchange { connection, account, body, stranger: AtomicBool::new(stranger) })
     }
 
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
 
-    /// It is known who asks: what the request holds is theirs from here on.
-    pub fn belongs_to(&self, user: &UserInfo) {
-        let known = !user.is_in(groups::UNAUTHENTICATED);
-        if known {
+    /// It is known who asks: what the request holds is theirs from here on. Who has too much unfetched cannot change anything
+    /// before that is fetched: the answer to a change is always given, whatever it takes.
+    pub fn belongs_to(&self, user: &UserInfo, writes: bool) -> Result<(), Status> {
+        if !user.is_in(groups::UNAUTHENTICATED) {
             let _ = self.account.set(self.connection.account(&user.name));
+            self.no_stranger();
+        }
+        if writes && self.is_over() { Err(Status::too_many_requests(UNFETCHED, 1)) } else { Ok(()) }
+    }
+
+    fn no_stranger(&self) {
+        if self.stranger.swap(false, Ordering::Relaxed) {
+            self.connection.connections().strangers_asking.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -95,28 +113,43 @@ impl Exchange {
         [self.connection.held(), &self.account().held, &self.connection.connections().held]
     }
 
-    /// Whether any bound on answers is passed: nothing more is made then.
+    fn unfetched(&self) -> [usize; 3] {
+        self.levels().map(|held| held.answers.load(Ordering::Relaxed))
+    }
+
+    /// Whether the connection or the user has too much unfetched: nothing more is made for them then.
     pub fn is_over(&self) -> bool {
-        let bounds = [ANSWERS.connection, ANSWERS.user, ANSWERS.all];
-        self.levels().iter().zip(bounds).any(|(held, bound)| held.answers.load(Ordering::Relaxed) > bound)
+        let [connection, user, _] = self.unfetched();
+        connection > ANSWERS.connection || self.is_known() && user > ANSWERS.user
     }
 
     /// Whether all answers together are near their bound: who does not fetch has less time then.
     pub fn is_pressed(&self) -> bool {
-        self.connection.connections().held.answers.load(Ordering::Relaxed) > ANSWERS.all / 2
+        self.unfetched()[2] > ANSWERS.all / 2
     }
 
-    /// Whether an answer of that size may be held until it is fetched.
+    /// Whether there is too much of all of them for a large answer.
+    pub fn is_full(&self) -> bool {
+        self.unfetched()[2] > ANSWERS.all
+    }
+
+    /// Whether an answer of that size may be held until it is fetched. Small ones only count for who asks: what others do not
+    /// fetch must not keep a node from its lease.
     pub fn may_hold(&self, bytes: usize) -> Result<(), Status> {
-        let bounds = [ANSWERS.connection, ANSWERS.user, ANSWERS.all];
-        let full = |(held, bound): (&&Held, usize)| {
-            let before = held.answers.load(Ordering::Relaxed);
-            before > 0 && before + bytes > bound
-        };
-        if self.levels().iter().zip(bounds).any(full) {
+        let full = |held: usize, bound: usize| held > 0 && held + bytes > bound;
+        let [connection, user, all] = self.unfetched();
+        if full(connection, ANSWERS.connection)
+            || self.is_known() && full(user, ANSWERS.user)
+            || bytes > SMALL && full(all, ANSWERS.all)
+        {
             return Err(Status::too_many_requests(UNFETCHED, 1));
         }
         Ok(())
+    }
+
+    /// Strangers share no account worth a bound: one would keep the others out.
+    fn is_known(&self) -> bool {
+        self.account.get().is_some()
     }
 
     /// So many bytes of the request's body have come.
@@ -124,6 +157,7 @@ impl Exchange {
         let bounds = [BODIES.connection, BODIES.user, BODIES.all];
         self.body.fetch_add(bytes, Ordering::Relaxed);
         let mut full = false;
+        // Nobody's body is read before it is known whose it is.
         for (held, bound) in self.levels().into_iter().zip(bounds) {
             let before = held.bodies.fetch_add(bytes, Ordering::Relaxed);
             full |= before > 0 && before + bytes > bound;
@@ -143,6 +177,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.release_body();
+        self.no_stranger();
         self.connection.ended();
     }
 }

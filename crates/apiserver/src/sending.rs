@@ -139,7 +139,9 @@ impl Sending {
     /// Ready unless too much is held for more to be made.
     fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            if !self.charge.exchange().is_over() {
+            let exchange = self.charge.exchange();
+            // Lists are large; an event is not kept from its watchers by what others do not fetch.
+            if !exchange.is_over() && (self.is_watch() || !exchange.is_full()) {
                 self.again = None;
                 return Poll::Ready(());
             }

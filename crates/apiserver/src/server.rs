@@ -102,6 +102,13 @@ impl Door {
     }
 }
 
+impl Api {
+    /// How many connections have closed so far.
+    pub fn connections_closed(&self) -> u64 {
+        self.connections.closed()
+    }
+}
+
 /// A listening API server.
 pub struct Server {
     api: Arc<Api>,

@@ -1,28 +1,42 @@
 //! File descriptors: as many as the system allows, and how many of them connections may take.
 
+use apiserver::MAX_CONNECTIONS;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 /// Kept back for the store, certificates, etcd and our own connections: an eighth, within these bounds, but never more than half.
 const KEPT_BACK: std::ops::RangeInclusive<u64> = 128..=1024;
 
-/// Raises the soft limit to the hard one; gives how many connections fit below it.
-pub fn raise() -> usize {
+/// Descriptors this process may have (`None`: as many as it likes), and how many connections fit below that.
+pub struct Descriptors {
+    all: Option<u64>,
+    pub connections: usize,
+}
+
+impl Descriptors {
+    pub fn log(&self) {
+        let all = self.all.map_or_else(|| "unlimited".to_owned(), |all| all.to_string());
+        tracing::info!(
+            descriptors = all,
+            connections = self.connections,
+            "limits of open files and connections"
+        );
+    }
+}
+
+/// Raises the soft limit to the hard one.
+pub fn raise() -> Descriptors {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         let soft = limit.current;
         limit.current = limit.maximum;
-        if let Err(error) = setrlimit(Resource::Nofile, limit.clone()) {
+        if let Err(error) = setrlimit(Resource::Nofile, limit) {
             tracing::warn!(%error, "the limit of open files could not be raised");
             limit.current = soft;
         }
     }
-    let connections = for_connections(limit.current);
-    let descriptors = limit.current.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
-    tracing::info!(descriptors, connections, "file descriptors, and connections below them");
-    connections
+    Descriptors { all: limit.current, connections: for_connections(limit.current).min(MAX_CONNECTIONS) }
 }
 
-/// `None`: as many as one likes.
 fn for_connections(descriptors: Option<u64>) -> usize {
     let Some(all) = descriptors else { return usize::MAX };
     let kept = (all / 8).clamp(*KEPT_BACK.start(), *KEPT_BACK.end()).min(all / 2);

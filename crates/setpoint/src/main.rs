@@ -7,6 +7,7 @@ mod descriptors;
 mod identity;
 mod kubeconfig;
 mod loops;
+mod memory;
 mod reset;
 mod run;
 mod store_choice;

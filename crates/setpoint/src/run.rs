@@ -24,7 +24,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::identity::IdentitySettings;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{advertise, backup, cli, descriptors, kubeconfig, loops};
+use crate::{advertise, backup, cli, descriptors, kubeconfig, loops, memory};
 
 /// Reserved for each thread, not used: so much that the deepest document does not have to be continued on another stack, which
 /// would cost a system call for each of its branches at that depth.
@@ -108,6 +108,7 @@ pub fn run(settings: Settings) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_stack_size(STACK_BYTES)
+        .on_thread_park(memory::before_waiting)
         .build()
         .context("cannot start threads")?;
     runtime.block_on(serve(settings))
@@ -120,7 +121,7 @@ async fn serve(settings: Settings) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
 
     // Before files are opened, and before strangers can take them.
-    let connections = descriptors::raise();
+    let descriptors = descriptors::raise();
     // The error's text holds its cause already, so the chain is cut here.
     let tokens = settings.token_file.as_deref().map(Tokens::load).transpose();
     let tokens = tokens.map_err(|error| anyhow!("{error}; mend or leave out --token-file"))?;
@@ -183,7 +184,7 @@ async fn serve(settings: Settings) -> Result<()> {
     })?;
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
-    server.limit_connections(connections);
+    server.limit_connections(descriptors.connections);
     let bound = server.address().context("the listening socket has no address")?;
     api.advertise(Advertised {
         address: SocketAddr::new(advertised, bound.port()),
@@ -213,6 +214,7 @@ async fn serve(settings: Settings) -> Result<()> {
     api.set_external_address(url.trim_start_matches("https://"));
     kubeconfig::write(&copy, &pki.admin_kubeconfig(&url))?;
     kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
+    descriptors.log();
     let serving = env.spawn("server", server.run());
     let plane = loops::start(&env, &api, &settings.loops, settings.store.is_shared(), env.hostname());
     announce(&settings, &url);
@@ -226,15 +228,19 @@ async fn serve(settings: Settings) -> Result<()> {
     let renewal = Renewal { pki, certificate, write_kubeconfig };
     let renewing = env.spawn("renewal", renewal.run(env.clone(), api.shutdown()));
 
+    let mut give_back = memory::GiveBack::default();
     let stopped_by = loop {
         tokio::select! {
             biased;
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
-            () = env.sleep(CHECK_STORE) => if let Some(why) = engine.failed() {
-                // What was acknowledged is on disk; whoever watches over us may start us again.
-                break Err(anyhow!("{why}"));
-            },
+            () = env.sleep(CHECK_STORE) => {
+                give_back.look(&env, &api);
+                if let Some(why) = engine.failed() {
+                    // What was acknowledged is on disk; whoever watches over us may start us again.
+                    break Err(anyhow!("{why}"));
+                }
+            }
         }
     };
     tracing::info!("stopping: loops and watches end, requests under way finish");

@@ -1,0 +1,71 @@
+//! Memory goes back to the system after many connections have closed.
+//!
+//! The allocator keeps what a thread has freed until that thread allocates again, and a thread that waits does not: after a
+//! rush, gigabytes could stay with a server that has nothing to do.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use apiserver::Api;
+use env::Env;
+
+/// So many connections make a rush.
+const MANY: u64 = 20;
+/// In seconds: how often it is looked, and how often after a rush everything is given back (what was freed a moment ago is kept).
+const EVERY: u64 = 5;
+const TIMES: u32 = 4;
+
+/// Raised when every thread is to give back what it has; the threads of this process are one, however many worlds run on them.
+static ROUND: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    static DONE: Cell<u64> = const { Cell::new(0) };
+}
+
+#[allow(
+    unsafe_code,
+    reason = "mimalloc has no safe binding for it; it takes no pointer and may be called at any time"
+)]
+unsafe extern "C" {
+    safe fn mi_collect(force: bool);
+}
+
+/// Called by each thread before it waits.
+pub fn before_waiting() {
+    let round = ROUND.load(Ordering::Relaxed);
+    if DONE.replace(round) != round {
+        mi_collect(true);
+    }
+}
+
+/// Follows the connections of a server.
+#[derive(Default)]
+pub struct GiveBack {
+    seconds: u64,
+    closed: u64,
+    rounds: u32,
+}
+
+impl GiveBack {
+    /// Called every second.
+    pub fn look(&mut self, env: &Env, api: &Api) {
+        self.seconds += 1;
+        if !self.seconds.is_multiple_of(EVERY) {
+            return;
+        }
+        let closed = api.connections_closed();
+        if closed - self.closed >= MANY {
+            self.closed = closed;
+            self.rounds = TIMES;
+        }
+        if self.rounds == 0 {
+            return;
+        }
+        self.rounds -= 1;
+        ROUND.fetch_add(1, Ordering::Relaxed);
+        // More tasks than threads, so that those that wait are woken.
+        for _ in 0..2 * tokio::runtime::Handle::current().metrics().num_workers() {
+            env.spawn("give-back", async { before_waiting() });
+        }
+    }
+}
