@@ -9,6 +9,7 @@ mod backups;
 mod certificates;
 mod cli;
 mod debug;
+mod detach;
 mod disk;
 mod drain;
 mod durability;
