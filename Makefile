@@ -12,11 +12,11 @@ help: ## List the targets
 build: ## Build the release binary
 	$(CARGO) build --release -p setpoint
 
-up: build ## Build and start a durable API server in the background; returns when it is ready
+up: build ## Build and start a cluster of three simulated nodes in the background; returns when it is ready
 	@scripts/up $(BIN) $(RUN)
 
 down: ## Stop what `make up` started; its data stays in .run
-	@scripts/down $(RUN)
+	@scripts/down $(BIN) $(RUN)
 
 setup: ## Install what the tests need (Debian packages, Python client); says what it cannot
 	@scripts/test-setup

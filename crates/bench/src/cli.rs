@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::error::BenchError;
-use crate::scenario::{self, Row, Settings};
+use crate::scenario::{self, OverloadSettings, Row, Settings};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,6 +16,8 @@ Examples:
       setpoint bench --kubeconfig F --seconds 20 --json figures.json create get
   Against another server, round by round in turn, with the ratio:
       setpoint bench --kubeconfig F --pids 100 --against G --against-pids 200,201
+  600 connections of 40 users for a minute; users and nodes from a file that the server was started with:
+      setpoint bench --kubeconfig F --pids 100 --token-file tokens.csv overload
 
 It works in a namespace of its own, setpoint-bench-<random>, which it deletes. After a run that was killed:
       kubectl delete namespace -l setpoint-bench=true";
@@ -51,11 +53,15 @@ pub fn command() -> Command {
         .arg(pids("pids").help("The server's processes on this machine, to measure their CPU and memory"))
         .arg(file("against").help("Another server to compare with; the rounds take turns"))
         .arg(pids("against-pids").requires("against").help("The other server's processes"))
-        .arg(number("seconds", 1..=600).default_value("5").help("How long each round measures"))
+        .arg(number("seconds", 1..=600).help("How long each round measures [default: 5, overload 60]"))
         .arg(number("warmup", 0..=60).default_value("1").help("Seconds before each round that do not count"))
-        .arg(number("connections", 1..=1024).default_value("64").help("Connections that send requests"))
+        .arg(number("connections", 1..=1024).help("Connections that send requests [default: 64, overload 600]"))
         .arg(number("rounds", 1..=100).help("Rounds of each scenario [default: 1, with --against 3]"))
         .arg(number("pods", 1..=1_000_000).default_value("10000").help("How many pods `hold` holds"))
+        .arg(number("users", 1..=500).default_value("40").help("How many users `overload`"))
+        .arg(file("token-file").help(
+            "Users and nodes for `overload`, as the server's own --token-file [default: service accounts, and nodes impersonated]",
+        ))
         .arg(file("json").help("Also write the raw figures there"))
         .arg(
             Arg::new("allow-remote")
@@ -103,6 +109,9 @@ impl Options {
         if scenarios.is_empty() {
             scenarios.extend(scenario::ALL.iter().filter(|scenario| scenario.runs_by_default));
         }
+        // Overload alone has figures of its own where none are given.
+        let overloads = scenarios.iter().all(|scenario| scenario.name == "overload");
+        let seconds = number("seconds").unwrap_or(if overloads { 60 } else { 5 });
         Ok(Options {
             kubeconfig: path("kubeconfig").ok_or_else(|| missing("kubeconfig"))?,
             pids: pids("pids"),
@@ -112,8 +121,13 @@ impl Options {
             settings: Settings {
                 connections: number("connections").unwrap_or(64) as usize,
                 warmup: Duration::from_secs(number("warmup").unwrap_or(1)),
-                measured: Duration::from_secs(number("seconds").unwrap_or(5)),
+                measured: Duration::from_secs(seconds),
                 pods: number("pods").unwrap_or(10_000),
+                overload: OverloadSettings {
+                    users: number("users").unwrap_or(40) as usize,
+                    connections: number("connections").unwrap_or(600) as usize,
+                    token_file: path("token-file"),
+                },
             },
             json: path("json"),
             allow_remote: matches.get_flag("allow-remote"),

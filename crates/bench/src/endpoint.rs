@@ -22,6 +22,8 @@ pub struct Endpoint {
     pub path_prefix: String,
     pub server_name: ServerName<'static>,
     pub tls: Arc<ClientConfig>,
+    /// The same without our certificate.
+    bare_tls: Arc<ClientConfig>,
     pub token: Option<String>,
 }
 
@@ -36,6 +38,7 @@ impl Endpoint {
             BenchError::Kubeconfig(ConfigError::Kubeconfig { path: kubeconfig.to_path_buf(), problem })
         };
         let tls = tls_config(&config)?;
+        let bare_tls = tls_config(&Config { certificate_pem: None, ..config.clone() })?;
         let server = config.server;
         let url = Url::parse(&server)?;
         if !url.is_tls() {
@@ -57,8 +60,14 @@ impl Endpoint {
             path_prefix: url.prefix,
             server_name,
             tls,
+            bare_tls,
             token: token(config.credentials).map_err(problem)?,
         })
+    }
+
+    /// The same server for somebody else: who bears this token, or nobody.
+    pub fn for_bearer(&self, token: Option<String>) -> Self {
+        Endpoint { tls: self.bare_tls.clone(), token, ..self.clone() }
     }
 
     #[cfg(test)]
@@ -71,6 +80,7 @@ impl Endpoint {
             path_prefix: String::new(),
             server_name: ServerName::try_from("localhost").unwrap(),
             tls: tls_config(&anyone).unwrap(),
+            bare_tls: tls_config(&anyone).unwrap(),
             token: None,
         }
     }

@@ -110,7 +110,7 @@ fn json_row(scenario: &Row, target: &Target, round: usize, tally: &Tally) -> Str
         concat!(
             r#"{{"scenario":"{}","target":"{}","server":{},"round":{},"seconds":{:.3},"per_second":{:.1},"requests":{},"#,
             r#""events":{},"bytes":{},"latency_nanos":{},"lag_nanos":{},"failures":{{{}}},"server_cpu_nanos":{},"#,
-            r#""server_cpu_nanos_each":{},"server_rss_peak_bytes":{},"generator_cpu_nanos":{}}}"#
+            r#""server_cpu_nanos_each":{},"server_rss_peak_bytes":{},"generator_cpu_nanos":{},"notes":[{}]}}"#
         ),
         scenario.name,
         target.label,
@@ -128,6 +128,7 @@ fn json_row(scenario: &Row, target: &Target, round: usize, tally: &Tally) -> Str
         number(figures.cpu_nanos),
         number(tally.server_rss_peak),
         tally.generator_cpu.as_nanos(),
+        tally.notes.iter().map(|note| quoted(note)).collect::<Vec<_>>().join(","),
     )
 }
 
@@ -222,7 +223,7 @@ fn failures(tally: &Tally) -> String {
     format!("{} ({})", tally.failed(), codes.join(", "))
 }
 
-fn code_name(code: u16) -> String {
+pub fn code_name(code: u16) -> String {
     if code == BROKEN { "broken".to_string() } else { code.to_string() }
 }
 
@@ -247,7 +248,7 @@ fn align(rows: &[Vec<String>]) -> String {
     text
 }
 
-fn thousands(value: f64) -> String {
+pub fn thousands(value: f64) -> String {
     if value < 100.0 {
         return format!("{value:.1}");
     }
@@ -262,7 +263,7 @@ fn thousands(value: f64) -> String {
     text
 }
 
-fn duration(nanos: Option<u64>) -> String {
+pub fn duration(nanos: Option<u64>) -> String {
     match nanos {
         None => "-".to_string(),
         Some(nanos) if nanos < 1_000_000 => format!("{:.1} us", nanos as f64 / 1e3),

@@ -45,8 +45,20 @@ impl<'a> Body<'a> {
 
 impl Template {
     pub fn new(endpoint: &Endpoint, method: &str, path: &str, body: Option<Body<'_>>, slots: u64) -> Self {
+        Self::with_headers(endpoint, method, path, "", body, slots)
+    }
+
+    /// `headers`: more of them, each with its line end.
+    pub fn with_headers(
+        endpoint: &Endpoint,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: Option<Body<'_>>,
+        slots: u64,
+    ) -> Self {
         let mut text = format!(
-            "{method} {}{path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: setpoint-bench\r\nAccept: application/json\r\n",
+            "{method} {}{path} HTTP/1.1\r\nHost: {}\r\nUser-Agent: setpoint-bench\r\nAccept: application/json\r\n{headers}",
             endpoint.path_prefix, endpoint.host
         );
         if let Some(token) = &endpoint.token {

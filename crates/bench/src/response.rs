@@ -14,6 +14,8 @@ pub struct Response {
     partial_head: Vec<u8>,
     status: u16,
     closes: bool,
+    /// Of a 429.
+    retry_after_seconds: Option<u64>,
     /// Only when someone asked for them: a measurement does not.
     headers: Option<Vec<(String, String)>>,
 }
@@ -45,7 +47,14 @@ pub struct BadResponse(&'static str);
 
 impl Response {
     pub fn new() -> Self {
-        Response { state: State::Head, partial_head: Vec::new(), status: 0, closes: false, headers: None }
+        Response {
+            state: State::Head,
+            partial_head: Vec::new(),
+            status: 0,
+            closes: false,
+            retry_after_seconds: None,
+            headers: None,
+        }
     }
 
     /// Keeps the headers of the responses that follow.
@@ -63,6 +72,7 @@ impl Response {
         self.state = State::Head;
         self.partial_head.clear();
         self.status = 0;
+        self.retry_after_seconds = None;
     }
 
     /// The status code; 0 until the head is complete.
@@ -77,6 +87,11 @@ impl Response {
     /// Whether the server will close the connection after this response.
     pub fn closes(&self) -> bool {
         self.closes
+    }
+
+    /// How long a 429 asks to wait; `None` when it does not say, and for every other answer.
+    pub fn retry_after_seconds(&self) -> Option<u64> {
+        self.retry_after_seconds
     }
 
     /// The connection ended. True when that is a proper end of the response.
@@ -217,6 +232,10 @@ impl Response {
                 chunked = value.eq_ignore_ascii_case(b"chunked");
             } else if let Some(value) = header(line, b"connection") {
                 closes |= value.eq_ignore_ascii_case(b"close");
+            } else if status == 429
+                && let Some(value) = header(line, b"retry-after")
+            {
+                self.retry_after_seconds = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
             }
         }
         self.status = status;

@@ -6,10 +6,12 @@ mod hold;
 mod list;
 mod memory;
 mod objects;
+mod overload;
 mod patch;
 mod place;
 mod watch;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::drive::Phase;
@@ -66,6 +68,12 @@ pub const ALL: &[Row] = &[
         &hold::Hold,
     )
     .only_when_named(),
+    row(
+        "overload",
+        "600 connections of 40 users without pause: what health, an administrator and nodes notice; runs only when named",
+        &overload::Overload,
+    )
+    .only_when_named(),
 ];
 
 /// A scenario as the command line knows it.
@@ -101,6 +109,16 @@ pub struct Settings {
     pub measured: Duration,
     /// How many are held.
     pub pods: u64,
+    pub overload: OverloadSettings,
+}
+
+/// Who overloads.
+#[derive(Debug, Clone)]
+pub struct OverloadSettings {
+    pub users: usize,
+    pub connections: usize,
+    /// Users and nodes with static tokens; `None`: service accounts.
+    pub token_file: Option<PathBuf>,
 }
 
 impl Settings {

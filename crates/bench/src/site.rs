@@ -59,6 +59,15 @@ impl<'a> Site<'a> {
         Ok(site)
     }
 
+    /// A second namespace on the same server.
+    pub fn another(&self) -> Result<Site<'a>, BenchError> {
+        Site::open(self.target, self.progress)
+    }
+
+    pub fn processes(&self) -> &'a Processes {
+        &self.target.processes
+    }
+
     pub fn endpoint(&self) -> &'a Endpoint {
         &self.target.endpoint
     }
@@ -172,13 +181,19 @@ impl<'a> Site<'a> {
         self.drive(&load, CLEANUP).map(|_| ())
     }
 
-    /// Deletes the contents and the namespace.
-    pub fn close(mut self) -> Result<(), BenchError> {
-        let name = format!("/api/v1/namespaces/{}", self.namespace);
+    /// Deletes the contents and asks for the namespace's deletion; `close` waits for it.
+    pub fn begin_close(&mut self) -> Result<(), BenchError> {
         for resource in CONTENTS {
             self.empty(resource)?;
         }
-        self.client.expect("DELETE", &name, None, &[404, 409])?;
+        let name = format!("/api/v1/namespaces/{}", self.namespace);
+        self.client.expect("DELETE", &name, None, &[404, 409]).map(|_| ())
+    }
+
+    /// Deletes the contents and the namespace.
+    pub fn close(mut self) -> Result<(), BenchError> {
+        let name = format!("/api/v1/namespaces/{}", self.namespace);
+        self.begin_close()?;
         let began = Instant::now();
         while began.elapsed() < NAMESPACE_TIME {
             if self.client.expect("GET", &name, None, &[404])?.status == 404 {

@@ -16,12 +16,17 @@ pub fn command() -> Command {
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(server_command("up", "Start a cluster on this machine and stay in the foreground").long_about(
-            "Start a cluster on this machine and stay in the foreground until Ctrl-C or SIGTERM: the API server, the \
-             controllers and the scheduler in one process.\n\nThere is no agent for real containers yet: give it nodes with \
-             --simulated-nodes N. Then try `kubectl create deployment web --image=nginx --replicas=3`.",
-        ))
+        .subcommand(up_command())
         .subcommand(server_command("server", "Run the control plane: the same as `up`, as long as there is no agent for real containers"))
+        .subcommand(
+            Command::new("down")
+                .about("Stop the server on a data directory; its data stays")
+                .long_about(
+                    "Stop the server on a data directory, and return when it has ended; its data stays. Nothing to stop is \
+                     no failure.",
+                )
+                .arg(data_dir()),
+        )
         .subcommand(
             Command::new("kubeconfig")
                 .about("Print the administrator's kubeconfig of a data directory")
@@ -37,6 +42,30 @@ pub fn command() -> Command {
         .subcommand(bench::command())
         .subcommand(diff::command())
         .subcommand(Command::new("version").about("Print the versions of setpoint and of the API it speaks"))
+}
+
+fn up_command() -> Command {
+    server_command("up", "Start a cluster on this machine; --detach puts it into the background")
+        .long_about(
+            "Start a cluster on this machine: the API server, the controllers and the scheduler in one process. It stays in the \
+             foreground until Ctrl-C or SIGTERM; with --detach the command returns when the cluster is ready, and `setpoint \
+             down` stops it.\n\nThere is no agent for real containers yet: give it nodes with --simulated-nodes N, whose pods \
+             run without containers.",
+        )
+        .after_help(
+            "Examples:\n  A cluster with three simulated nodes in the background, and its end:\n      setpoint up --detach \
+             --data-dir /tmp/demo --simulated-nodes 3\n      export KUBECONFIG=/tmp/demo/admin.kubeconfig\n      kubectl create \
+             deployment web --image=nginx --replicas=3\n      setpoint down --data-dir /tmp/demo\n  A bare API server in memory, \
+             on a free port:\n      setpoint up --data-dir /tmp/bare --listen 127.0.0.1:0 --store memory --controllers=-*",
+        )
+        .arg(
+            Arg::new("detach")
+                .long("detach")
+                .action(ArgAction::SetTrue)
+                .help("Run in the background: return when the server is ready, or say why it is not; its log goes to DATA-DIR/log"),
+        )
+        // What `--detach` starts is this program again, with this flag in its place.
+        .arg(Arg::new("detached").long("detached").action(ArgAction::SetTrue).hide(true))
 }
 
 fn server_command(name: &'static str, about: &'static str) -> Command {

@@ -4,10 +4,12 @@ mod advertise;
 mod backup;
 mod cli;
 mod descriptors;
+mod detach;
 mod identity;
 mod kubeconfig;
 mod loops;
 mod memory;
+mod pid_file;
 mod reset;
 mod run;
 mod store_choice;
@@ -24,7 +26,9 @@ fn main() -> ExitCode {
         Err(error) => return cli::explain(&error),
     };
     let done = match matches.subcommand() {
+        Some(("up", matches)) if matches.get_flag("detach") => detach::up(matches),
         Some(("up" | "server", matches)) => run::Settings::from_matches(matches).and_then(run::run),
+        Some(("down", matches)) => detach::down(matches),
         Some(("kubeconfig", matches)) => kubeconfig::print(matches),
         Some(("backup", matches)) => backup::backup(matches),
         Some(("restore", matches)) => backup::restore(matches),

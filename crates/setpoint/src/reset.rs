@@ -5,10 +5,19 @@ use std::io::{IsTerminal, Write};
 use anyhow::{Context, Result, bail};
 use clap::ArgMatches;
 
-use crate::{backup, cli, store_choice};
+use crate::{backup, cli, detach, pid_file, store_choice};
 
 /// What setpoint keeps in a data directory; anything else in it is not ours to delete.
-const OURS: [&str; 5] = ["store", "pki", "admin.kubeconfig", store_choice::ETCD_MARK, backup::RESTORING];
+const OURS: [&str; 8] = [
+    "store",
+    "pki",
+    "admin.kubeconfig",
+    store_choice::ETCD_MARK,
+    detach::LOG,
+    detach::OLD_LOG,
+    pid_file::NAME,
+    backup::RESTORING,
+];
 
 /// Also what a crash left of one that was being written: `etcd-revision.PID.tmp`.
 fn is_ours(name: &str) -> bool {

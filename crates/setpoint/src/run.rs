@@ -1,7 +1,8 @@
 //! `setpoint up` and `setpoint server`: from flags to a running, then drained, control plane.
 
+use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +24,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::identity::IdentitySettings;
+use crate::pid_file::PidFile;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{advertise, backup, cli, descriptors, kubeconfig, loops, memory};
+use crate::{advertise, backup, cli, descriptors, detach, kubeconfig, loops, memory};
 
 /// Reserved for each thread, not used: so much that the deepest document does not have to be continued on another stack, which
 /// would cost a system call for each of its branches at that depth.
@@ -49,6 +51,8 @@ pub struct Settings {
     advertise: Option<IpAddr>,
     loops: plane::Settings,
     log: String,
+    /// Started by `up --detach`, which waits for what is announced.
+    detached: bool,
 }
 
 impl Settings {
@@ -91,16 +95,32 @@ impl Settings {
             identity: IdentitySettings::from_matches(matches)?,
             loops: loops::settings(matches)?,
             log: text("log"),
+            // `server` does not have the flag.
+            detached: matches.try_get_one::<bool>("detached").is_ok_and(|flag| flag == Some(&true)),
             data_dir,
             listen,
         })
     }
+
+    pub fn log_filter(&self) -> Result<Targets> {
+        self.log.parse().with_context(|| {
+            format!("--log {} is not a filter: use error, warn, info, debug or trace", self.log)
+        })
+    }
+}
+
+/// Where everything of a cluster lies; it may be there already.
+pub fn make_data_dir(data_dir: &Path) -> Result<()> {
+    std::fs::create_dir_all(data_dir).with_context(|| {
+        format!("cannot make the data directory {}; choose another with --data-dir", data_dir.display())
+    })
 }
 
 pub fn run(settings: Settings) -> Result<()> {
-    let filter: Targets = settings.log.parse().with_context(|| {
-        format!("--log {} is not a filter: use error, warn, info, debug or trace", settings.log)
-    })?;
+    let filter = settings.log_filter()?;
+    if settings.detached {
+        detach::leave_terminal()?;
+    }
     let colours = std::io::IsTerminal::is_terminal(&std::io::stderr());
     let lines =
         tracing_subscriber::fmt::layer().with_target(false).with_ansi(colours).with_writer(std::io::stderr);
@@ -128,12 +148,9 @@ async fn serve(settings: Settings) -> Result<()> {
     for warning in tokens.iter().flat_map(|t| t.warnings()) {
         tracing::warn!("{warning}");
     }
-    std::fs::create_dir_all(&settings.data_dir).with_context(|| {
-        format!(
-            "cannot make the data directory {}; choose another with --data-dir",
-            settings.data_dir.display()
-        )
-    })?;
+    make_data_dir(&settings.data_dir)?;
+    // Held until the end: by it `setpoint down` finds us.
+    let _pid_file = PidFile::take(&settings.data_dir)?;
 
     backup::check_restored(&settings.data_dir)?;
 
@@ -301,21 +318,39 @@ fn explain_listen(error: ServerError) -> anyhow::Error {
     anyhow!("{error}{mend}")
 }
 
+/// Begins the last line of what is announced; after it the server is ready.
+pub const NEXT: &str = "Next: ";
+
 fn announce(settings: &Settings, url: &str) {
-    let kubeconfig = settings.kubeconfig.display();
-    println!("setpoint is ready.");
-    println!("  API         {url} (Kubernetes {})", apiserver::KUBERNETES_VERSION);
-    println!("  objects     {}", settings.store.describe(&settings.data_dir));
-    let nodes = settings.loops.nodes.as_ref().map(|nodes| nodes.count);
-    if let Some(nodes) = nodes {
-        println!("  nodes       {nodes} simulated: pods run without containers");
+    let text = announcement(settings, url);
+    // Whoever waited may have gone; the server serves all the same.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    if settings.detached {
+        detach::close_announcement();
     }
-    println!("  kubeconfig  {kubeconfig}");
+}
+
+fn announcement(settings: &Settings, url: &str) -> String {
+    let nodes = settings.loops.nodes.as_ref().map(|nodes| nodes.count);
+    let nodes_line = match nodes {
+        Some(nodes) => format!("{nodes} simulated: pods run without containers"),
+        None => "none of its own: pods stay Pending; --simulated-nodes 3 starts three without containers"
+            .to_owned(),
+    };
     let next =
         if nodes.is_some() { "create deployment web --image=nginx --replicas=3" } else { "get namespaces" };
     // As it works in whatever folder it is pasted.
     let absolute = std::path::absolute(&settings.kubeconfig).unwrap_or_else(|_| settings.kubeconfig.clone());
-    println!("Next: export KUBECONFIG={} && kubectl {next}", absolute.display());
+    let log = settings.detached.then(|| detach::log_path(&settings.data_dir));
+    let log = log.map(|path| format!("  log         {}\n", path.display())).unwrap_or_default();
+    format!(
+        "setpoint is ready.\n  API         {url} (Kubernetes {version})\n  objects     {objects}\n  nodes       {nodes_line}\n  \
+         kubeconfig  {kubeconfig}\n{log}{NEXT}export KUBECONFIG={absolute} && kubectl {next}\n",
+        version = apiserver::KUBERNETES_VERSION,
+        objects = settings.store.describe(&settings.data_dir),
+        kubeconfig = settings.kubeconfig.display(),
+        absolute = absolute.display(),
+    )
 }
 
 #[cfg(test)]

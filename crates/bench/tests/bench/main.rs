@@ -61,6 +61,44 @@ fn pods_are_counted_when_all_are_bound_and_the_made_nodes_go() {
     assert_eq!(server.paths(), Vec::<String>::new());
 }
 
+const OVERLOAD: [&str; 7] = ["--seconds", "2", "--users", "4", "--connections", "24", "overload"];
+
+#[test]
+fn overload_reports_probes_and_load_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start();
+    let pid = std::process::id().to_string();
+    let figures = bench(folder.path(), &server.url(), &[&["--pids", &pid], &OVERLOAD[..]].concat()).unwrap();
+    assert!(figures.contains("\"failures\":{}"), "{figures}");
+    for part in [
+        "24 connections of 4 service accounts",
+        "/readyz: p50",
+        "an administrator's GET: p50",
+        "a node's Lease",
+    ] {
+        assert!(figures.contains(part), "{part}: {figures}");
+    }
+    for part in ["list: ", "create: ", "delete: ", "watch: 8 served", "nodes: ", "resident: "] {
+        assert!(figures.contains(part), "{part}: {figures}");
+    }
+    assert!(!figures.contains(": 0 served"), "{figures}");
+    assert_eq!(server.paths(), Vec::<String>::new());
+}
+
+#[test]
+fn refusals_are_told_apart_by_whether_they_say_when_to_come_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start_busy();
+    let figures = bench(folder.path(), &server.url(), &OVERLOAD).unwrap();
+    // Eight connections list: at the start and after a second each.
+    assert!(
+        figures.contains("list: 0 served, p50 -, p99 -, max -; 16 refused with Retry-After, 0 without"),
+        "{figures}"
+    );
+    let create = figures.split("create: 0 served").nth(1).unwrap().split('"').next().unwrap();
+    assert!(create.contains(" 0 refused with Retry-After") && !create.contains(" 0 without"), "{create}");
+}
+
 #[test]
 fn comparison_measures_both_and_namespace_that_stays_is_finalized() {
     let folder = tempfile::tempdir().unwrap();

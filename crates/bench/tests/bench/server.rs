@@ -17,6 +17,8 @@ enum Behaviour {
     /// A deleted namespace stays until it is finalized.
     NamespacesStay,
     Refuses,
+    /// Lists are refused for now, creates without a word about when to come again.
+    Busy,
 }
 
 pub struct Server {
@@ -51,6 +53,10 @@ impl Server {
 
     pub fn start_refusing() -> Self {
         Self::with(Behaviour::Refuses)
+    }
+
+    pub fn start_busy() -> Self {
+        Self::with(Behaviour::Busy)
     }
 
     pub fn url(&self) -> String {
@@ -106,7 +112,8 @@ impl World {
                 return self.watch(&request.path, stream);
             }
             let (status, body) = self.answer(&request);
-            let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len());
+            let retry = if status == 429 && request.method == "GET" { "Retry-After: 1\r\n" } else { "" };
+            let head = format!("HTTP/1.1 {status} X\r\n{retry}Content-Length: {}\r\n\r\n", body.len());
             stream.get_mut().write_all(format!("{head}{body}").as_bytes())?;
         }
         Ok(())
@@ -118,8 +125,17 @@ impl World {
         }
         let mut objects = self.objects.lock().unwrap();
         let path = request.path.as_str();
-        let is_collection = path.split('/').count().is_multiple_of(2);
+        // A named group is one segment more.
+        let is_collection = path.split('/').count().is_multiple_of(2) != path.starts_with("/apis/");
+        if self.behaviour == Behaviour::Busy && path.ends_with("/configmaps") {
+            let of_users = request.query.is_empty() && !request.body.contains("\"there-");
+            if of_users && matches!(request.method.as_str(), "GET" | "POST") {
+                return (429, String::new());
+            }
+        }
         match request.method.as_str() {
+            "GET" if path == "/readyz" => (200, "ok".to_string()),
+            "POST" if path.ends_with("/token") => (201, r#"{"status":{"token":"secret"}}"#.to_string()),
             "POST" => {
                 let name = request.body.split_once("\"name\":\"").unwrap().1.split('"').next().unwrap();
                 let path = format!("{path}/{name}");
@@ -157,6 +173,18 @@ impl World {
             }
             "DELETE" if self.behaviour == Behaviour::NamespacesStay && path.matches('/').count() == 4 => {
                 (200, "{}".to_string())
+            }
+            "PUT" if path.contains("/leases/") => {
+                let body = request.body.clone();
+                assert!(
+                    body.contains("\"resourceVersion\":\"7\""),
+                    "a renewal names the version it renews: {body}"
+                );
+                objects.insert(path.to_string(), body.clone());
+                (200, body)
+            }
+            "GET" if path.contains("/leases/") => {
+                (200, r#"{"metadata":{"resourceVersion":"7"}}"#.to_string())
             }
             "PUT" => (200, objects.remove(path.strip_suffix("/finalize").unwrap()).unwrap()),
             "DELETE" => objects.remove(path).map_or((404, String::new()), |body| (200, body)),
@@ -212,7 +240,7 @@ fn read_request(stream: &mut Stream) -> std::io::Result<Option<Request>> {
             None => break,
         }
     }
-    assert!(authorized, "{method} {path} came without the token");
+    assert!(authorized != (path == "/readyz"), "{method} {path} came with the wrong credentials");
     let mut body = vec![0; length];
     stream.read_exact(&mut body)?;
     Ok(Some(Request { method, path, query, body: String::from_utf8(body).unwrap() }))

@@ -10,6 +10,7 @@ mod certificates;
 mod cli;
 mod connections;
 mod debug;
+mod detach;
 mod disk;
 mod drain;
 mod durability;

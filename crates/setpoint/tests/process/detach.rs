@@ -1,0 +1,157 @@
+//! `setpoint up --detach` and `setpoint down`: a server in the background that says how it is reached and stopped.
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::harness::*;
+
+/// The data directory of a detached server; what a test leaves running ends with it.
+struct Dir {
+    folder: tempfile::TempDir,
+}
+
+impl Dir {
+    fn new() -> Dir {
+        Dir { folder: folder() }
+    }
+
+    fn data(&self) -> std::path::PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn run(&self, words: &[&str]) -> Output {
+        // A folder of its own: nothing may depend on where it is called.
+        run(Command::new(SETPOINT)
+            .args(words)
+            .arg("--data-dir")
+            .arg(self.data())
+            .current_dir(self.folder.path()))
+    }
+
+    fn up(&self, flags: &[&str]) -> Output {
+        let words = ["up", "--detach", "--listen", "127.0.0.1:0", "--controllers=-*"];
+        self.run(&[&words, flags].concat())
+    }
+
+    fn down(&self) -> Output {
+        self.run(&["down"])
+    }
+
+    fn pid(&self) -> u32 {
+        std::fs::read_to_string(self.data().join("setpoint.pid")).unwrap().trim().parse().unwrap()
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        self.down();
+    }
+}
+
+fn good(output: &Output) -> String {
+    let text = said(output);
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn detached_server_has_a_session_of_its_own_and_no_terminal() {
+    let dir = Dir::new();
+    // That this returns also shows that the server does not hold our output open.
+    let text = good(&dir.up(&[]));
+    assert!(
+        text.starts_with("setpoint is ready.\n") && text.contains("  API         https://127.0.0.1:"),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("Stop it with: {SETPOINT} down --data-dir {}", dir.data().display())),
+        "{text}"
+    );
+    let (pid, log) = (dir.pid(), dir.data().join("log"));
+    assert!(text.contains(&format!("  log         {}\n", log.display())), "{text}");
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // Behind the name: state, parent, group, session, terminal.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    assert_eq!((fields[2], fields[3], fields[4]), (&*pid.to_string(), &*pid.to_string(), "0"), "{stat}");
+    let output = |number: u32| std::fs::read_link(format!("/proc/{pid}/fd/{number}")).unwrap();
+    assert_eq!((output(0), output(1), output(2)), ("/dev/null".into(), log.clone(), log.clone()));
+    assert_eq!(mode(&log), 0o600);
+}
+
+#[test]
+fn second_detached_start_says_how_to_reach_the_first() {
+    let dir = Dir::new();
+    let first = good(&dir.up(&[]));
+    let api = first.split_whitespace().find(|word| word.starts_with("https://")).unwrap();
+    let pid = dir.pid();
+    let text = good(&dir.up(&["--simulated-nodes", "5"]));
+    for part in [&format!("(pid {pid})"), api, "export KUBECONFIG=", "down --data-dir"] {
+        assert!(text.contains(part), "{text:?} does not say {part:?}");
+    }
+    assert_eq!(dir.pid(), pid);
+    // What it says to use is there.
+    let path = text.split("KUBECONFIG=").nth(1).unwrap().split_whitespace().next().unwrap();
+    assert!(std::fs::read_to_string(path).unwrap().contains(api));
+}
+
+#[test]
+fn down_stops_what_runs_in_the_foreground_too_and_twice_is_no_failure() {
+    let dir = Dir::new();
+    assert!(good(&dir.down()).starts_with("Not running"));
+    let mut server = Proc::start(&dir.data());
+    assert!(good(&dir.down()).starts_with("Stopped."));
+    assert!(server.ended_within(PATIENCE).expect("it has ended").success());
+    assert!(!dir.data().join("setpoint.pid").exists());
+    assert!(good(&dir.down()).starts_with("Not running"));
+}
+
+#[test]
+fn what_keeps_a_detached_server_from_starting_is_told() {
+    let dir = Dir::new();
+    // Flags are refused before anything is started.
+    let refused = dir.up(&["--log", "=="]);
+    assert!(said(&refused).starts_with("setpoint: --log == is not a filter"), "{}", said(&refused));
+    assert!(!dir.data().exists());
+
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let failed = dir.run(&["up", "--detach", "--listen", &address]);
+    let text = said(&failed);
+    assert_eq!(failed.status.code(), Some(1), "{text}");
+    for part in ["did not start", "data/log:", &address, "stop what listens there"] {
+        assert!(text.contains(part), "{text:?} does not say {part:?}");
+    }
+    assert!(good(&dir.down()).starts_with("Not running"));
+    // The log of the earlier try is not shown as this one's.
+    drop(taken);
+    std::fs::write(dir.data().join("admin.kubeconfig"), "somebody's own").unwrap();
+    let text = said(&dir.run(&["up", "--detach", "--listen", "127.0.0.1:0"]));
+    assert!(text.contains("was not written by setpoint") && !text.contains("stop what listens"), "{text}");
+}
+
+#[test]
+fn number_left_by_a_crash_is_neither_taken_for_a_server_nor_stopped() {
+    let dir = Dir::new();
+    good(&dir.up(&[]));
+    let pid = dir.pid();
+    signal(pid, "KILL");
+    wait_until("it is gone", || !Path::new(&format!("/proc/{pid}/fd/0")).exists());
+    let mut other = Command::new("sleep").arg("60").spawn().unwrap();
+    std::fs::write(dir.data().join("setpoint.pid"), format!("{}\n", other.id())).unwrap();
+    assert!(good(&dir.down()).starts_with("Not running"));
+    assert!(other.try_wait().unwrap().is_none(), "it goes on");
+    assert!(good(&dir.up(&[])).starts_with("setpoint is ready."));
+    assert_ne!(dir.pid(), other.id());
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
