@@ -53,6 +53,7 @@ async fn main() {
         subresource: None,
         namespace: "n",
         name: "p",
+        generate_name: "",
         old: None,
         dry_run: false,
         table: &table,

@@ -135,6 +135,7 @@ impl Registry {
             subresource: request.subresource,
             namespace: request.namespace,
             name,
+            generate_name: "",
             old: None,
             dry_run,
             table: &self.table,

@@ -54,6 +54,7 @@ fn told(
         subresource: Some(subresource),
         namespace: "default",
         name,
+        generate_name: "",
         old: None,
         dry_run: false,
         table,
