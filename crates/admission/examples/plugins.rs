@@ -54,6 +54,7 @@ async fn main() {
         namespace: "n",
         name: "p",
         generate_name: "",
+        requested_name: "",
         old: None,
         dry_run: false,
         table: &table,

@@ -42,6 +42,8 @@ pub struct Attempt<'a> {
     pub name: &'a str,
     /// What the name will begin with. For messages only.
     pub generate_name: &'a str,
+    /// The name in the request's path: empty for a POST, also of a named object.
+    pub requested_name: &'a str,
     /// In the storage version; absent for creations.
     pub old: Option<&'a Value>,
     pub dry_run: bool,

@@ -207,6 +207,7 @@ impl Registry {
         kinds::prepare_create(kind, new, &context);
         let encoded = self.complete(storage, new, None, &context)?;
         effects.warnings.extend(kinds::warnings::of(storage, new, None, &context));
+        self.admission.authorize_create(&attempt)?;
         self.admission.validate(&attempt, Some(new), effects)?;
         Ok(encoded)
     }

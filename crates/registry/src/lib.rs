@@ -136,6 +136,7 @@ impl Registry {
             namespace: request.namespace,
             name,
             generate_name: "",
+            requested_name: request.name,
             old: None,
             dry_run,
             table: &self.table,

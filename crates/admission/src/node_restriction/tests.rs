@@ -55,6 +55,7 @@ fn told(
         namespace: "default",
         name,
         generate_name: "",
+        requested_name: "",
         old: None,
         dry_run: false,
         table,

@@ -308,6 +308,7 @@ fn what_is_limited_everywhere_needs_a_quota_that_covers_it() {
         namespace: "default",
         name: "p",
         generate_name: "",
+        requested_name: "",
         old: None,
         dry_run: false,
         table: &table,

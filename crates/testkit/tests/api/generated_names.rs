@@ -149,6 +149,38 @@ async fn rights_by_resource_name_do_not_reach_names_yet_to_be_generated() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_update_creates_only_for_those_who_may_create() {
+    let cluster = TestCluster::simulated(4105).await;
+    let who = UserInfo::new("ann", &["system:authenticated"]);
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let role = |name: &str, verbs: &[&str], names: &[&str]| {
+        json!({"metadata": {"name": name}, "rules": [
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs, "resourceNames": names}]})
+    };
+    let roles = format!("{RBAC}/clusterroles");
+    for (name, verbs, names) in [("update", ["update"], &[][..]), ("create", ["create"], &["mine"][..])] {
+        cluster.post(&roles, role(name, &verbs, names)).await.ok(201);
+        let binding = json!({"metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ann"}]});
+        cluster.post(&format!("{RBAC}/clusterrolebindings"), binding).await.ok(201);
+    }
+    let put = |name: &str, query: &str| {
+        let body = json!({"metadata": {"name": name}, "spec": {"leaseDurationSeconds": 9}});
+        cluster.request("PUT", format!("{leases}/{name}{query}")).by(who.clone()).json(&body).send()
+    };
+    let want = "leases.coordination.k8s.io \"other\" is forbidden: User \"ann\" cannot create resource \"leases\" in API group \
+                \"coordination.k8s.io\" in the namespace \"default\"";
+    for query in ["", "?dryRun=All"] {
+        assert_eq!(put("other", query).await.ok(403)["message"], json!(want));
+    }
+    cluster.get(&format!("{leases}/other")).await.ok(404);
+    // A right by name is enough here: the path names the object.
+    put("mine", "").await.ok(201);
+    cluster.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_looks_at_the_finished_object_sees_the_generated_name() {
     let cluster = TestCluster::simulated(4104).await;
     let message = |reply: Value| reply["message"].as_str().unwrap().to_owned();
