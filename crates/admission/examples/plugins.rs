@@ -53,6 +53,8 @@ async fn main() {
         subresource: None,
         namespace: "n",
         name: "p",
+        generate_name: "",
+        requested_name: "",
         old: None,
         dry_run: false,
         table: &table,

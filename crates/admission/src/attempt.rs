@@ -37,8 +37,13 @@ pub struct Attempt<'a> {
     pub storage: &'a Storage,
     pub subresource: Option<&'a str>,
     pub namespace: &'a str,
-    /// While a new object is being completed and its name is yet to be generated: the beginning of the name.
+    /// Empty while a new object is being completed whose name is yet to be generated: nobody may be let through by a name
+    /// it will not have.
     pub name: &'a str,
+    /// What the name will begin with. For messages only.
+    pub generate_name: &'a str,
+    /// The name in the request's path: empty for a POST, also of a named object.
+    pub requested_name: &'a str,
     /// In the storage version; absent for creations.
     pub old: Option<&'a Value>,
     pub dry_run: bool,
@@ -63,7 +68,8 @@ impl<'a> Attempt<'a> {
 
     /// The 403 of a plugin.
     pub fn forbidden(&self, reason: impl AsRef<str>) -> Status {
-        let name = if self.name.is_empty() { "Unknown" } else { self.name };
+        let names = [self.name, self.generate_name];
+        let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or("Unknown");
         Status::forbidden(self.about(), name, reason)
     }
 

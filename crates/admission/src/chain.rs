@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use auth::{Attributes, Decision, UserInfo};
 use catalog::Storage;
-use object::Value;
+use object::{Status, Value};
 
 use crate::always_pull_images::AlwaysPullImages;
 use crate::certificates::{CertificateApproval, CertificateSigning, CertificateSubjectRestriction};
@@ -108,6 +108,7 @@ pub struct Chain {
     observer: Option<Box<dyn Observer>>,
     /// How many of `plugins` are upstream's; rules nobody can switch off follow.
     named: usize,
+    authorize: Authorize,
 }
 
 /// One row a plugin: how it is made, and whether it runs unless a flag says otherwise.
@@ -188,7 +189,7 @@ impl Chain {
         let mut plugins: Vec<Box<dyn Plugin>> = chosen.map(|row| row.plugin).collect();
         let named = plugins.len();
         plugins.extend(always);
-        Ok(Chain { plugins, allotters: Vec::new(), observer: None, named })
+        Ok(Chain { plugins, allotters: Vec::new(), observer: None, named, authorize: authorize.clone() })
     }
 
     /// The plugins in the order they run, without the rules nobody can switch off.
@@ -215,6 +216,26 @@ impl Chain {
         effects: &mut Effects,
     ) -> Result<(), Refusal> {
         self.each(Phase::Admit, attempt, effects, |plugin, effects| plugin.mutate(attempt, new, effects))
+    }
+
+    /// A PUT that creates its object was let in as an update. Whether its user may create is asked where upstream asks: once the
+    /// object is complete and valid, before the plugins that judge it.
+    pub fn authorize_create(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
+        if attempt.requested_name.is_empty() {
+            return Ok(());
+        }
+        let wanted = Attributes {
+            verb: "create",
+            group: &attempt.resource.group,
+            resource: &attempt.resource.plural,
+            subresource: attempt.subresource.unwrap_or_default(),
+            name: attempt.requested_name,
+            namespace: attempt.namespace,
+            path: None,
+            field_selector: "",
+        };
+        let decision = (self.authorize)(attempt.user, &wanted);
+        if decision.allowed { Ok(()) } else { Err(auth::forbidden(attempt.user, &wanted, &decision.reason)) }
     }
 
     pub fn validate(

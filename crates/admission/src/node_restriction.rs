@@ -5,7 +5,7 @@ mod mirror_pods;
 mod tests;
 mod tokens;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use auth::groups;
 use object::{About, Status, Value, quote};
@@ -270,16 +270,13 @@ fn unexpected(attempt: &Attempt<'_>) -> Status {
 
 /// Sorted names of the labels that differ.
 fn changed_labels(new: &Value, old: Option<&Value>) -> BTreeSet<String> {
-    fn labels(tree: Option<&Value>) -> Vec<(&str, &Value)> {
+    fn labels(tree: Option<&Value>) -> BTreeMap<&str, &Value> {
         let map = tree.and_then(|tree| tree.at(&["metadata", "labels"])).and_then(Value::as_map);
         map.map(|map| map.iter().map(|(name, value)| (&**name, value)).collect()).unwrap_or_default()
     }
     let (new, old) = (labels(Some(new)), labels(old));
-    let differs = |(name, value): &&(&str, &Value), others: &[(&str, &Value)]| {
-        !others.iter().any(|(other, there)| other == name && there == value)
-    };
-    let appeared = new.iter().filter(|label| differs(label, &old));
-    let vanished = old.iter().filter(|label| differs(label, &new));
+    let appeared = new.iter().filter(|(name, value)| old.get(*name) != Some(value));
+    let vanished = old.iter().filter(|(name, value)| new.get(*name) != Some(value));
     appeared.chain(vanished).map(|(name, _)| (*name).to_owned()).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use admission::{Attempt, Effects, Operation, Plugin, Refusal, newest};
+use admission::{Attempt, Effects, Plugin, Refusal, newest};
 use auth::{Attributes, Decision, Policy, UserInfo, groups, node, rbac};
 use catalog::StorageId;
 use codec::json;
@@ -144,9 +144,9 @@ impl Plugin for NoEscalation {
         if attempt.storage.group != "rbac.authorization.k8s.io" {
             return Ok(());
         }
-        let (resource, name, namespace) = (attempt.storage.plural.as_str(), attempt.name, attempt.namespace);
-        // A create is authorised without a name: its path had none.
-        let name = if attempt.operation == Operation::Create { "" } else { name };
+        // A POST is authorised without a name: its path had none.
+        let (resource, name, namespace) =
+            (attempt.storage.plural.as_str(), attempt.requested_name, attempt.namespace);
         let checked = self.authorizer.with_policy(|policy| match resource {
             "roles" | "clusterroles" => {
                 rbac::check_role_write(policy, attempt.user, resource, namespace, name, new, attempt.old)

@@ -120,6 +120,15 @@ pub fn too_deep(document: &Value) -> Option<char> {
     below(document, 0)
 }
 
+/// Of all values in it, itself included.
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Map(map) => 1 + deep(|| map.iter().map(|(_, value)| count(value)).sum::<usize>()),
+        Value::List(list) => 1 + deep(|| list.iter().map(count).sum::<usize>()),
+        _ => 1,
+    }
+}
+
 /// How many maps and lists lie around the deepest scalar.
 fn depth(value: &Value) -> usize {
     match value {

@@ -24,13 +24,6 @@ const SOON_PAUSE: Duration = Duration::from_millis(25);
 const OURS_ON_CREATE: [&str; 5] =
     ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"];
 
-/// A new object's name, and what plugins that complete the object call it: a generated one comes after them.
-#[derive(Clone, Copy)]
-struct Named<'a> {
-    name: &'a str,
-    known_as: &'a str,
-}
-
 /// Why a create does not go on.
 enum Halt {
     Refused(Refusal),
@@ -85,9 +78,7 @@ impl Registry {
         metadata.set("creationTimestamp", time::format_seconds(now));
         let named = metadata.get("name").and_then(Value::as_str).is_some_and(|n| !n.is_empty());
         let asked = metadata.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
-        let suffixed = kinds::kind_of(storage).rules().name.takes_a_suffix();
-        let base = if suffixed { asked.chars().take(GENERATED_BASE).collect() } else { asked.clone() };
-        let generated = !named && !base.is_empty();
+        let generated = !named && !asked.is_empty();
         let taken = |name: &str| match asked.as_str() {
             "" => Status::already_exists(request.about(), name),
             _ => Status::no_unique_name(request.about(), name),
@@ -104,38 +95,32 @@ impl Registry {
                     .map_err(|error| Status::internal(format!("what was written cannot be read: {error}")))?;
             }
             tried = true;
-            if generated {
-                let suffix = if suffixed { self.env().name_suffix() } else { String::new() };
-                new.map_at(&["metadata"]).set("name", format!("{base}{suffix}"));
-            }
-            let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
-            let named = Named { name: &name, known_as: if generated { &asked } else { &name } };
             let mut effects = Effects::default();
-            let encoded = match self.fresh_step(request, storage, &mut new, named, options, now, &mut effects)
-            {
-                Ok(ready) => ready,
-                Err(Halt::Final(status)) => {
-                    warnings.append(&mut effects.warnings);
-                    return Err(status.after_warnings(warnings));
-                }
-                // Another server may just have created what is missing.
-                Err(Halt::Refused(_)) if !fresh => {
-                    self.freshen().await?;
-                    fresh = true;
-                    continue;
-                }
-                Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
-                    self.env().sleep(SOON_PAUSE).await;
-                    waited += 1;
-                    continue;
-                }
-                Err(Halt::Refused(refusal)) => {
-                    warnings.append(&mut effects.warnings);
-                    return Err(refusal.status.after_warnings(warnings));
-                }
-            };
+            let encoded =
+                match self.fresh_step(request, storage, &mut new, &asked, options, now, &mut effects) {
+                    Ok(ready) => ready,
+                    Err(Halt::Final(status)) => {
+                        warnings.append(&mut effects.warnings);
+                        return Err(status.after_warnings(warnings));
+                    }
+                    // Another server may just have created what is missing.
+                    Err(Halt::Refused(_)) if !fresh => {
+                        self.freshen().await?;
+                        fresh = true;
+                        continue;
+                    }
+                    Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
+                        self.env().sleep(SOON_PAUSE).await;
+                        waited += 1;
+                        continue;
+                    }
+                    Err(Halt::Refused(refusal)) => {
+                        warnings.append(&mut effects.warnings);
+                        return Err(refusal.status.after_warnings(warnings));
+                    }
+                };
             // Some kinds name what came without a name.
-            let name = new.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
+            let name = name_of(&new);
             let key: Key = storage.key(request.namespace, &name).into();
             let mut warnings = warnings.clone();
             warnings.append(&mut effects.warnings);
@@ -198,7 +183,7 @@ impl Registry {
         request: &Request<'_>,
         storage: &Storage,
         new: &mut Value,
-        named: Named<'_>,
+        generate_name: &str,
         options: WriteOptions,
         now: i64,
         effects: &mut Effects,
@@ -207,9 +192,14 @@ impl Registry {
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
         let context = context(request, storage, now, &extra, &namespace);
-        let mut attempt = self.attempt(request, storage, Operation::Create, named.known_as, options.dry_run);
+        let given = name_of(new);
+        let mut attempt = self.attempt(request, storage, Operation::Create, &given, options.dry_run);
+        attempt.generate_name = generate_name;
         self.admission.mutate(&attempt, new, effects)?;
-        attempt.name = named.name;
+        // Only now, so that what decides by name above sees that there is none yet.
+        self.generate_name(storage, new, generate_name);
+        let name = name_of(new);
+        attempt.name = &name;
         if let Some(allotter) = self.admission.allotter(storage) {
             allotter.reserve(&attempt, new, effects)?;
         }
@@ -217,8 +207,24 @@ impl Registry {
         kinds::prepare_create(kind, new, &context);
         let encoded = self.complete(storage, new, None, &context)?;
         effects.warnings.extend(kinds::warnings::of(storage, new, None, &context));
+        self.admission.authorize_create(&attempt)?;
         self.admission.validate(&attempt, Some(new), effects)?;
         Ok(encoded)
+    }
+
+    /// Names what came without a name.
+    fn generate_name(&self, storage: &Storage, new: &mut Value, generate_name: &str) {
+        if generate_name.is_empty() || !name_of(new).is_empty() {
+            return;
+        }
+        let suffixed = kinds::kind_of(storage).rules().name.takes_a_suffix();
+        let name = if suffixed {
+            let base: String = generate_name.chars().take(GENERATED_BASE).collect();
+            base + &self.env().name_suffix()
+        } else {
+            generate_name.to_owned()
+        };
+        new.map_at(&["metadata"]).set("name", name);
     }
 
     /// The refusal of a name that is taken; it may be free soon, and then it says so.
@@ -232,4 +238,8 @@ impl Registry {
             _ => status,
         }
     }
+}
+
+fn name_of(object: &Value) -> String {
+    object.str_at(&["metadata", "name"]).unwrap_or("").to_owned()
 }

@@ -135,6 +135,8 @@ impl Registry {
             subresource: request.subresource,
             namespace: request.namespace,
             name,
+            generate_name: "",
+            requested_name: request.name,
             old: None,
             dry_run,
             table: &self.table,

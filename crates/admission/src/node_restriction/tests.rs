@@ -54,6 +54,8 @@ fn told(
         subresource: Some(subresource),
         namespace: "default",
         name,
+        generate_name: "",
+        requested_name: "",
         old: None,
         dry_run: false,
         table,

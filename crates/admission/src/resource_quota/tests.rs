@@ -307,6 +307,8 @@ fn what_is_limited_everywhere_needs_a_quota_that_covers_it() {
         subresource: None,
         namespace: "default",
         name: "p",
+        generate_name: "",
+        requested_name: "",
         old: None,
         dry_run: false,
         table: &table,

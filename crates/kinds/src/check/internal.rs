@@ -38,22 +38,54 @@ pub(crate) const ROLLING_UPDATE: &[Field] =
 
 /// The struct with these fields.
 pub(crate) fn internal(value: Option<&Value>, fields: &[Field]) -> String {
-    let mut out = String::from("{");
+    let mut out = String::new();
+    write(&mut out, value, fields, usize::MAX);
+    out
+}
+
+/// The same, or nothing where it has more bytes than `limit`: an absent member is shown too, and so a list of names can become
+/// fifty times what it is.
+pub(crate) fn internal_within(limit: usize, value: Option<&Value>, fields: &[Field]) -> Option<String> {
+    let mut out = String::new();
+    write(&mut out, value, fields, limit);
+    (out.len() <= limit).then_some(out)
+}
+
+/// Stops somewhere behind the limit.
+fn write(out: &mut String, value: Option<&Value>, fields: &[Field], limit: usize) {
+    out.push('{');
+    let mut first = true;
     for (json, go, how) in fields {
+        if out.len() > limit {
+            return;
+        }
         // An empty name: embedded, its members are those of the struct around it.
         let own = if json.is_empty() { value } else { value.and_then(|v| v.get(json)) };
         let own = own.filter(|v| !v.is_null());
-        let member = match how {
-            Go::Inline => own.map(|own| members(&shown(own)).to_owned()).unwrap_or_default(),
-            _ => format!("\"{go}\":{}", member(own, how)),
+        let inline = match (how, own) {
+            (Go::Inline, Some(own)) => Some(shown(own)),
+            (Go::Inline, None) => continue,
+            _ => None,
         };
-        if out.len() > 1 && !member.is_empty() {
+        let inline = inline.as_deref().map(members);
+        if inline.is_some_and(str::is_empty) {
+            continue;
+        }
+        if !first {
             out.push(',');
         }
-        out.push_str(&member);
+        first = false;
+        match inline {
+            Some(members) => out.push_str(members),
+            None => {
+                out.push('"');
+                out.push_str(go);
+                out.push_str("\":");
+                write_member(out, own, how, limit);
+            }
+        }
     }
     out.push('}');
-    out
 }
 
 fn members(map: &str) -> &str {
@@ -63,22 +95,31 @@ fn members(map: &str) -> &str {
 impl Go {
     /// A member that may be absent.
     pub(crate) fn show(&self, value: Option<&Value>) -> String {
-        member(value.filter(|v| !v.is_null()), self)
+        let mut out = String::new();
+        write_member(&mut out, value.filter(|v| !v.is_null()), self, usize::MAX);
+        out
     }
 }
 
-fn member(value: Option<&Value>, how: &Go) -> String {
+fn write_member(out: &mut String, value: Option<&Value>, how: &Go, limit: usize) {
     match (how, value) {
-        (Go::Struct(fields), value) => internal(value, fields),
-        (Go::Leaf(zero), None) => (*zero).to_owned(),
-        (Go::Leaf(_), Some(value)) => shown(value),
-        (_, None) => "null".to_owned(),
-        (Go::Inline, Some(value)) => shown(value),
-        (Go::Pointer(fields), value) => internal(value, fields),
+        (Go::Struct(fields), value) => write(out, value, fields, limit),
+        (Go::Leaf(zero), None) => out.push_str(zero),
+        (Go::Leaf(_) | Go::Inline, Some(value)) => out.push_str(&shown(value)),
+        (_, None) => out.push_str("null"),
+        (Go::Pointer(fields), value) => write(out, value, fields, limit),
         (Go::List(fields), Some(list)) => {
-            let items: Vec<String> =
-                list.as_list().unwrap_or_default().iter().map(|item| internal(Some(item), fields)).collect();
-            format!("[{}]", items.join(","))
+            out.push('[');
+            for (i, item) in list.as_list().unwrap_or_default().iter().enumerate() {
+                if out.len() > limit {
+                    return;
+                }
+                if i > 0 {
+                    out.push(',');
+                }
+                write(out, Some(item), fields, limit);
+            }
+            out.push(']');
         }
     }
 }

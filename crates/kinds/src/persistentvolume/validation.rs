@@ -3,9 +3,9 @@
 use object::Value;
 
 use crate::check::difference::difference;
+use crate::check::internal::Go;
 use crate::check::internal::pod::NODE_SELECTOR;
 use crate::check::internal::volume::PERSISTENT_VOLUME_SOURCE;
-use crate::check::internal::{Go, internal};
 use crate::check::{Errors, Path, Raw, entries, items, member, quantity, quantity_text, text};
 use crate::checked::Write;
 use crate::persistentvolumeclaim::{check_access_modes, check_basic};
@@ -285,8 +285,7 @@ fn check_update(write: &Write<'_>, old: &Value, errors: &mut Errors) {
     }
     let sources = SOURCES.iter().map(|(kind, _, _)| *kind).chain(["csi"]);
     if sources.into_iter().any(|kind| !write.same(&["spec", kind], now.get(kind), old.get(kind))) {
-        let shown = |spec: &Value| internal(Some(spec), PERSISTENT_VOLUME_SOURCE);
-        let changed = difference(&shown(old), &shown(&now));
+        let changed = difference(old, &now, PERSISTENT_VOLUME_SOURCE);
         let detail = format!("spec.persistentvolumesource is immutable after creation\n{changed}");
         errors.forbidden(&SPEC.child("persistentvolumesource"), detail);
     }

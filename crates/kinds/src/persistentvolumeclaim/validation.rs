@@ -3,7 +3,6 @@
 use object::{Map, Value, validate_text};
 
 use crate::check::difference::difference;
-use crate::check::internal::internal;
 use crate::check::internal::volume::PERSISTENT_VOLUME_CLAIM_SPEC as CLAIM;
 use crate::check::{Errors, NEGATIVE, Path, entries, items, member, quantity, quantity_text, text, texts};
 use crate::checked::Write;
@@ -156,7 +155,7 @@ pub(super) fn check_update(write: &Write<'_>, old: &Value, errors: &mut Errors) 
         }
     }
     if !write.same(&["spec"], Some(&now), Some(&was)) {
-        let changed = difference(&internal(Some(&was), CLAIM), &internal(Some(&now), CLAIM));
+        let changed = difference(&was, &now, CLAIM);
         errors.forbidden(&SPEC, format!("{FIXED}\n{changed}"));
     }
     let size = |v: &Value, path: &[&str]| v.at(path).map(quantity);

@@ -22,6 +22,8 @@ pub const MAX_COPY_BYTES: usize = 3 * 1024 * 1024;
 /// So many elements may be shifted in lists and looked at in what is moved, by all operations together: some tenths of a second.
 /// Nobody's patch comes near, but a list of a million elements whose first one is removed ten thousand times would take minutes.
 const MAX_STEPS: usize = 1 << 26;
+/// To look at a value costs as much as to shift so many elements.
+const LOOK_STEPS: usize = 16;
 /// A document may become so deep on the way: the deepest value at the end of the deepest path. Whether the outcome is
 /// too deep is the caller's to see, who can say so.
 const MAX_GROWN: usize = 2 * MAX_DEPTH;
@@ -200,7 +202,7 @@ impl Operation {
             "move" => {
                 let from = self.from.as_deref().ok_or(Failed)?;
                 let value = remove(doc, &Pointer::parse(from)?, spent)?;
-                spent.steps(value.count())?;
+                spent.steps(LOOK_STEPS * value.count())?;
                 add(doc, Pointer::parse(path)?, value, spent)
             }
             "copy" => {

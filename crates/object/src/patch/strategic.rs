@@ -15,6 +15,7 @@ mod order;
 mod rest;
 #[cfg(test)]
 mod tests;
+mod work;
 
 use catalog::{Field, Name, PatchRule, Schema, Shape, StructType, TypeId};
 
@@ -22,6 +23,7 @@ use super::discard_nulls;
 use super::entries::Entries;
 use super::words::{print, print_as_text, type_name};
 use crate::{Map, Status, Value, deep, discard, quote};
+use work::Work;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -30,6 +32,7 @@ const SET_ORDER: &str = "$setElementOrder";
 
 /// Merges `patch` into `doc`, an object of type `ty`; on an error `doc` is half changed and must be dropped.
 pub fn apply(schema: &Schema, ty: TypeId, doc: &mut Value, patch: Value) -> Result<(), Status> {
+    let mut work = Work::on(doc, &patch);
     let patch = match patch {
         Value::Map(patch) => patch,
         Value::Null => Map::default(),
@@ -41,7 +44,7 @@ pub fn apply(schema: &Schema, ty: TypeId, doc: &mut Value, patch: Value) -> Resu
         }
     };
     let original = std::mem::take(doc.make_map());
-    let merged = merge_maps(Level::Struct(schema, schema.get(ty)), original, patch)?;
+    let merged = merge_maps(Level::Struct(schema, schema.get(ty)), original, patch, &mut work)?;
     *doc = Value::Map(merged);
     Ok(())
 }
@@ -49,9 +52,10 @@ pub fn apply(schema: &Schema, ty: TypeId, doc: &mut Value, patch: Value) -> Resu
 /// What upstream shows of a patch in a refusal after it was applied to `doc`, an object of type `ty`: without the directives it
 /// has followed.
 pub fn rest(schema: &Schema, ty: TypeId, doc: &Value, patch: &Value) -> Value {
+    let mut work = Work::on(doc, patch);
     let mut patch = patch.clone();
     if let (Value::Map(doc), Value::Map(patch)) = (doc, &mut patch) {
-        rest::of_map(Level::Struct(schema, schema.get(ty)), doc, patch);
+        rest::of_map(Level::Struct(schema, schema.get(ty)), doc, patch, &mut work);
     }
     patch
 }
@@ -131,7 +135,8 @@ impl<'a> Member<'a> {
     }
 }
 
-fn merge_maps(level: Level<'_>, original: Map, patch: Map) -> Result<Map, Status> {
+fn merge_maps(level: Level<'_>, original: Map, patch: Map, work: &mut Work) -> Result<Map, Status> {
+    work.spend(original.len() + patch.len())?;
     let mut patch = Entries::open(patch);
     if let Some(directive) = patch.get(DIRECTIVE) {
         return match directive.as_str() {
@@ -148,14 +153,20 @@ fn merge_maps(level: Level<'_>, original: Map, patch: Map) -> Result<Map, Status
     }
     let mut original = Entries::open(original);
     let patch = retain_keys(&mut original, patch)?;
-    let patch = order::apply_set_order(level, &mut original, patch)?;
+    let patch = order::apply_set_order(level, &mut original, patch, work)?;
     for (name, value) in patch {
-        merge_member(level, &mut original, name, value)?;
+        merge_member(level, &mut original, name, value, work)?;
     }
     Ok(original.close())
 }
 
-fn merge_member(level: Level<'_>, original: &mut Entries, name: Name, value: Value) -> Result<(), Status> {
+fn merge_member(
+    level: Level<'_>,
+    original: &mut Entries,
+    name: Name,
+    value: Value,
+    work: &mut Work,
+) -> Result<(), Status> {
     let deletes = name.starts_with(DELETE_FROM);
     let name = if deletes {
         let target = target(&name, DELETE_FROM)
@@ -174,13 +185,13 @@ fn merge_member(level: Level<'_>, original: &mut Entries, name: Name, value: Val
             *old = if member.replaces() {
                 new
             } else {
-                deep(|| merge_maps(member.level(), std::mem::take(old), new))?
+                deep(|| merge_maps(member.level(), std::mem::take(old), new, work))?
             };
         }
         (Some(Value::List(old)), Value::List(new)) => {
             let old_list = std::mem::take(old);
             *old = if member.merges() || deletes {
-                lists::merge(member, old_list, new, deletes)?
+                lists::merge(member, old_list, new, deletes, work)?
             } else {
                 discard(Value::List(old_list));
                 new

@@ -1,5 +1,7 @@
 //! What an update may change of a pod: images, deadlines, tolerations, gates; while gated also where it may run.
 
+use std::collections::HashMap;
+
 use catalog::{Name, Storage};
 use object::{Map, Value, validate_text};
 
@@ -47,8 +49,8 @@ pub(super) fn check(storage: &Storage, new: &Value, old: &Value, options: &Optio
     }
     let settled = settled(new, old, gated);
     if !spot.same(Some(&settled), Some(old)) {
-        let shown = |spec: &Value| internal(Some(&with_host_namespaces(spec)), POD_SPEC);
-        errors.forbidden(&SPEC, format!("{UPDATABLE}\n{}", difference(&shown(old), &shown(&settled))));
+        let changed = difference(&with_host_namespaces(old), &with_host_namespaces(&settled), POD_SPEC);
+        errors.forbidden(&SPEC, format!("{UPDATABLE}\n{changed}"));
     }
 }
 
@@ -202,21 +204,22 @@ pub(super) fn check_ephemeral_containers(storage: &Storage, new: &Value, old: &V
         errors.forbidden(&Path::Root(""), "static pods do not support ephemeral containers");
         return;
     }
-    let of = |pod: &'_ Value| {
-        pod.get("spec").map(|s| items(s, "ephemeralContainers").to_vec()).unwrap_or_default()
-    };
-    let now = of(new);
+    fn of(pod: &Value) -> &[Value] {
+        pod.get("spec").map(|s| items(s, "ephemeralContainers")).unwrap_or_default()
+    }
+    // Of several with one name the last counts.
+    let now: HashMap<&str, &Value> =
+        of(new).iter().map(|container| (text(container, "name"), container)).collect();
     let at = SPEC.child("ephemeralContainers");
     let spot = Spot::of(storage, &["spec", "ephemeralContainers", "[]"]);
     for before in of(old) {
-        let name = object::quote(text(&before, "name"));
-        match now.iter().rev().find(|c| text(c, "name") == text(&before, "name")) {
+        let name = object::quote(text(before, "name"));
+        match now.get(text(before, "name")) {
             None => {
                 errors.forbidden(&at, format!("existing ephemeral containers {name} may not be removed\n"));
             }
-            Some(after) if !spot.same(Some(after), Some(&before)) => {
-                let shown = |container: &Value| internal(Some(container), EPHEMERAL_CONTAINER);
-                let changed = difference(&shown(&before), &shown(after));
+            Some(after) if !spot.same(Some(after), Some(before)) => {
+                let changed = difference(before, after, EPHEMERAL_CONTAINER);
                 let detail = format!("existing ephemeral containers {name} may not be changed\n{changed}");
                 errors.forbidden(&at, detail);
             }

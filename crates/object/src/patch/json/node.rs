@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use catalog::Name;
 
-use super::super::depth;
+use super::super::{count, depth};
 use crate::{Map, Value, deep, discard};
 
 pub(super) enum Node {
@@ -103,14 +103,6 @@ impl Node {
             }
             _ => false,
         }
-    }
-}
-
-fn count(value: &Value) -> usize {
-    match value {
-        Value::Map(map) => 1 + deep(|| map.iter().map(|(_, value)| count(value)).sum::<usize>()),
-        Value::List(list) => 1 + deep(|| list.iter().map(count).sum::<usize>()),
-        _ => 1,
     }
 }
 

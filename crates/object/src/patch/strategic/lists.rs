@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::order::{self, Key};
+use super::work::Work;
 use super::{DIRECTIVE, Member, bad_directive, merge_maps, no_merge_key, print, type_name};
 use crate::{Map, Status, Value, deep};
 
@@ -12,7 +13,9 @@ pub(super) fn merge(
     original: Vec<Value>,
     patch: Vec<Value>,
     deletes: bool,
+    work: &mut Work,
 ) -> Result<Vec<Value>, Status> {
+    work.spend(original.len() + patch.len())?;
     if original.is_empty() && patch.is_empty() {
         return Ok(original);
     }
@@ -33,7 +36,7 @@ pub(super) fn merge(
     let (original, patch) = apply_special_elements(original, patch, key)?;
     let server = order::Order::new(original.iter(), Some(key));
     let wanted = order::Order::new(patch.iter(), Some(key));
-    let merged = merge_elements(member, original, patch, key)?;
+    let merged = merge_elements(member, original, patch, key, work)?;
     order::arrange(merged, &wanted, &server, Some(key))
 }
 
@@ -97,6 +100,7 @@ fn merge_elements(
     mut original: Vec<Value>,
     patch: Vec<Value>,
     key: &str,
+    work: &mut Work,
 ) -> Result<Vec<Value>, Status> {
     let mut positions: HashMap<Key, usize> = HashMap::with_capacity(original.len());
     for (i, element) in original.iter().enumerate() {
@@ -112,7 +116,7 @@ fn merge_elements(
         match positions.get(&value) {
             Some(at) => {
                 let old = into_map(std::mem::replace(&mut original[*at], Value::Null));
-                let merged = deep(|| merge_maps(member.element_level(), old, into_map(element)))?;
+                let merged = deep(|| merge_maps(member.element_level(), old, into_map(element), work))?;
                 original[*at] = Value::Map(merged);
             }
             None => {

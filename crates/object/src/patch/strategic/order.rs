@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use catalog::Name;
 
 use super::super::entries::Entries;
+use super::work::Work;
 use super::{
     DIRECTIVE, Level, SET_ORDER, lists, no_merge_key, not_a_list, not_a_map, print, target,
     without_directives,
@@ -116,7 +117,12 @@ pub(super) fn arrange(
 }
 
 /// Takes every `$setElementOrder/x` and its `x` out of the patch, and leaves `x` of `original` merged and ordered.
-pub(super) fn apply_set_order(level: Level<'_>, original: &mut Entries, patch: Map) -> Result<Map, Status> {
+pub(super) fn apply_set_order(
+    level: Level<'_>,
+    original: &mut Entries,
+    patch: Map,
+    work: &mut Work,
+) -> Result<Map, Status> {
     if !patch.iter().any(|(name, _)| name.starts_with(SET_ORDER)) {
         return Ok(patch);
     }
@@ -130,7 +136,7 @@ pub(super) fn apply_set_order(level: Level<'_>, original: &mut Entries, patch: M
         let Value::List(wanted) = wanted else { return Err(not_a_list(&wanted)) };
         let field = target(&name, SET_ORDER)
             .ok_or_else(|| Status::bad_request("invalid patch format of setElementOrder list"))?;
-        set_order(level, original, &mut rest, field, &wanted)?;
+        set_order(level, original, &mut rest, field, &wanted, work)?;
     }
     Ok(rest.close())
 }
@@ -141,6 +147,7 @@ fn set_order(
     patch: &mut Entries,
     field: &str,
     wanted: &[Value],
+    work: &mut Work,
 ) -> Result<(), Status> {
     for side in [original.get(field), patch.get(field)].into_iter().flatten() {
         if !matches!(side, Value::List(_)) {
@@ -150,6 +157,7 @@ fn set_order(
     let member = level.known_member(field)?;
     let key = member.key();
     let (old, new) = (original.remove(field).map(into_list), patch.remove(field).map(into_list));
+    work.spend(wanted.len() + old.as_ref().map_or(0, Vec::len) + new.as_ref().map_or(0, Vec::len))?;
     check_patch_follows_order(new.as_deref().unwrap_or_default(), wanted, key)?;
     let server = Order::new(old.as_deref().unwrap_or_default().iter(), key);
     if old.is_some() || new.is_some() {
@@ -159,7 +167,7 @@ fn set_order(
         (None, None) => return Ok(()),
         (Some(old), None) => old,
         (None, Some(new)) => into_list(without_directives(Value::List(new)).unwrap_or(Value::Null)),
-        (Some(old), Some(new)) if member.merges() => lists::merge(member, old, new, false)?,
+        (Some(old), Some(new)) if member.merges() => lists::merge(member, old, new, false, work)?,
         (Some(_), Some(new)) => new,
     };
     if let (Some(_), Some(at)) = (key, wanted.iter().position(|v| !matches!(v, Value::Map(_)))) {

@@ -11,13 +11,17 @@
 use std::collections::{HashMap, HashSet};
 
 use super::order::Key;
+use super::work::Work;
 use super::{
     DELETE_FROM, DIRECTIVE, Level, Member, RETAIN_KEYS, SET_ORDER, discard_nulls, target, without_directives,
 };
 use crate::{Map, Value, deep};
 
-/// Of a patch that could be applied to this map.
-pub(super) fn of_map(level: Level<'_>, original: &Map, patch: &mut Map) {
+/// Of a patch that could be applied to this map. Once the work is more than it may be, the rest is shown as it came.
+pub(super) fn of_map(level: Level<'_>, original: &Map, patch: &mut Map, work: &mut Work) {
+    if work.spend(original.len() + patch.len()).is_err() {
+        return;
+    }
     if let Some(directive) = patch.get(DIRECTIVE) {
         if directive.as_str() == Some("replace") {
             patch.remove(DIRECTIVE);
@@ -45,12 +49,12 @@ pub(super) fn of_map(level: Level<'_>, original: &Map, patch: &mut Map) {
         match (original.get(name.as_str()), value) {
             (Some(Value::Map(old)), Value::Map(new)) => {
                 if !member.replaces() {
-                    deep(|| of_map(member.level(), old, new));
+                    deep(|| of_map(member.level(), old, new, work));
                 }
             }
             (Some(Value::List(old)), Value::List(new)) => {
                 if let Some(key) = member.key().filter(|_| member.merges()) {
-                    of_list(member, old, new, key);
+                    of_list(member, old, new, key, work);
                 }
             }
             (_, value) => {
@@ -62,7 +66,10 @@ pub(super) fn of_map(level: Level<'_>, original: &Map, patch: &mut Map) {
 }
 
 /// Elements are merged into those of the same key; one with `$patch` stays as it is.
-fn of_list(member: Member<'_>, original: &[Value], patch: &mut [Value], key: &str) {
+fn of_list(member: Member<'_>, original: &[Value], patch: &mut [Value], key: &str, work: &mut Work) {
+    if work.spend(original.len() + patch.len()).is_err() {
+        return;
+    }
     let special = |element: &Value| element.get(DIRECTIVE).is_some();
     if patch.iter().any(|element| element.get(DIRECTIVE).and_then(Value::as_str) == Some("replace")) {
         return;
@@ -80,7 +87,7 @@ fn of_list(member: Member<'_>, original: &[Value], patch: &mut [Value], key: &st
     for element in patch {
         let old = key_of(element).filter(|_| !special(element)).and_then(|key| standing.get(&key));
         if let (Some(old), Value::Map(new)) = (old, element) {
-            deep(|| of_map(member.element_level(), old, new));
+            deep(|| of_map(member.element_level(), old, new, work));
         }
     }
 }

@@ -354,6 +354,72 @@ fn other_kinds_merge_by_their_keys() {
     );
 }
 
+/// Each would take minutes if elements with one merge key cost what they merge into each time.
+#[test]
+fn elements_with_one_merge_key_do_not_multiply() {
+    let world = World::new();
+    let join = |count: usize, of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>().join(",");
+    let many = 60_000;
+    let members = join(many, &|i| format!(r#""a{i}":1"#));
+    let variables = join(many, &|i| format!(r#"{{"name":"e{i}"}}"#));
+    let pod = |list: &str, elements: String| format!(r#"{{"spec":{{"{list}":[{elements}]}}}}"#);
+    let labels = |of: &dyn Fn(usize) -> String| format!(r#"{{"name":"c","x":{{{}}}}}"#, join(many, of));
+    for patch in [
+        // A map with many members, opened again by each.
+        pod(
+            "volumes",
+            format!(r#"{{"name":"v",{members}}},{}"#, join(many, &|_| r#"{"name":"v","z":1}"#.to_owned())),
+        ),
+        // A map inside it.
+        pod(
+            "containers",
+            format!(
+                "{},{}",
+                labels(&|i| format!(r#""a{i}":1"#)),
+                join(many, &|_| r#"{"name":"c","x":{"z":1}}"#.to_owned())
+            ),
+        ),
+        // A list inside it.
+        pod(
+            "containers",
+            format!(
+                r#"{{"name":"c","env":[{variables}]}},{}"#,
+                join(many, &|_| r#"{"name":"c","env":[{"name":"e0"}]}"#.to_owned())
+            ),
+        ),
+    ] {
+        let doc = r#"{"spec":{"containers":[{"name":"c"}],"volumes":[{"name":"v"}]}}"#;
+        let refused = world.patch("core.v1.Pod", doc, &patch).map(drop).unwrap_err();
+        assert_eq!(refused.code, 413);
+        assert!(
+            refused.message.ends_with("have the same merge key; send it in parts"),
+            "{}",
+            refused.message
+        );
+    }
+    // As many as a body can hold are nothing where what they merge into is small.
+    for element in [r#"{"name":"v","$retainKeys":["name"]}"#, r#"{"name":"v","emptyDir":{}}"#] {
+        let patch = pod("volumes", join(many, &|_| element.to_owned()));
+        world.patch("core.v1.Pod", r#"{"spec":{"volumes":[{"name":"v"}]}}"#, &patch).unwrap();
+    }
+}
+
+/// Showing what is left of a patch costs no more than applying it.
+#[test]
+fn what_is_left_of_a_patch_is_shown_without_multiplying() {
+    let world = World::new();
+    let join = |count: usize, of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<Vec<_>>().join(",");
+    let members = join(60_000, &|i| format!(r#""a{i}":1"#));
+    let doc = json(&format!(r#"{{"spec":{{"volumes":[{{"name":"v",{members}}}]}}}}"#));
+    let again = join(60_000, &|_| r#"{"name":"v","z":1}"#.to_owned());
+    let patch = format!(r#"{{"spec":{{"volumes":[{{"name":"v","$retainKeys":["name"]}},{again}]}}}}"#);
+    let schema = world.catalog.schema();
+    let rest = super::rest(schema, schema.find("core.v1.Pod").unwrap(), &doc, &json(&patch));
+    let volumes = rest.at(&["spec", "volumes"]).unwrap().as_list().unwrap();
+    assert_eq!(volumes.len(), 60_001);
+    assert_eq!(volumes[0], json(r#"{"name":"v"}"#));
+}
+
 #[test]
 fn a_large_patch_of_a_large_list_is_quick() {
     let world = World::new();
