@@ -37,8 +37,8 @@ pub use mutate::Rng;
 
 /// Inputs a target gets in `make test`.
 const USUAL_INPUTS: usize = 400;
-/// How long a target runs with `SETPOINT_LONG=1`.
-const LONG: Duration = Duration::from_secs(60);
+/// How long a target runs with `SETPOINT_LONG=1`, unless `SETPOINT_FUZZ_SECONDS` says otherwise.
+const LONG_SECONDS: u64 = 60;
 /// Parents kept in memory: enough for variety.
 const MAX_PARENTS: usize = 1000;
 
@@ -132,6 +132,7 @@ impl<'a> Fuzz<'a> {
     fn run_outcomes(&self, check: &mut dyn FnMut(&[u8]) -> u64) {
         let long = std::env::var_os("SETPOINT_LONG").is_some();
         let seed = seed(long);
+        let limit = Duration::from_secs(number("SETPOINT_FUZZ_SECONDS").unwrap_or(LONG_SECONDS));
         println!("fuzz {}: seed {seed}", self.name);
         for family in self.growth {
             family.check(self.name, &mut |input| {
@@ -150,7 +151,7 @@ impl<'a> Fuzz<'a> {
         let mut rng = Rng::new(seed);
         let begun = now();
         let mut tried = 0;
-        while if long { begun.elapsed() < LONG } else { tried < self.inputs } {
+        while if long { begun.elapsed() < limit } else { tried < self.inputs } {
             tried += 1;
             let input = mutate::child(&mut rng, &parents, self.tokens, self.max_len);
             let outcome = self.attempt(&input, seed, check);
@@ -216,13 +217,16 @@ fn now() -> Instant {
 }
 
 fn seed(long: bool) -> u64 {
-    let given = std::env::var("SETPOINT_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok());
     #[allow(clippy::disallowed_methods, reason = "long runs are not to repeat one another")]
     let fresh = || {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         now.map_or(1, |since| since.as_secs())
     };
-    given.unwrap_or_else(|| if long { fresh() } else { 1 })
+    number("SETPOINT_FUZZ_SEED").unwrap_or_else(|| if long { fresh() } else { 1 })
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 fn corpus_dir(target: &str) -> PathBuf {
