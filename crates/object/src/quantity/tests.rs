@@ -97,3 +97,18 @@ fn whole_and_milli_values_round_away_from_zero() {
     assert_eq!(q("-1e900").as_milli(), i64::MIN);
     assert_eq!(q("1Gi").as_i64(), 1 << 30);
 }
+
+#[test]
+fn what_is_written_is_read_again() {
+    // Two zeros more than what was read, to come to a suffix.
+    let long = "920000233720368547752337203685.5477588";
+    let text = canonical(long).unwrap().into_owned();
+    assert_eq!(text, "920000233720368547752337203685547758800n");
+    assert_eq!(canonical(&text).unwrap(), text);
+    assert_eq!(Quantity::parse(&text).unwrap(), Quantity::parse(long).unwrap());
+    // The shortest form of it would have an exponent that is refused.
+    assert_eq!(canonical("100000e1000"), Err(QuantityError::Suffix));
+    assert_eq!(canonical("10e999").unwrap(), "10e999");
+    assert_eq!(canonical("1e1000").unwrap(), "10e999");
+    assert_eq!(canonical(&"9".repeat(39)), Err(QuantityError::Numeric));
+}

@@ -10,6 +10,8 @@ const DECIMAL: [(&str, i32); 10] =
 
 /// Exponents above are refused (upstream takes any and may then compute for hours); below they are nothing but nano.
 const MAX_EXPONENT: i64 = 1_000;
+/// As many as 127 bits hold of any number.
+const MAX_DIGITS: usize = 38;
 
 pub(super) fn decimal_suffix(exponent: i32) -> &'static str {
     DECIMAL.iter().find(|(_, e)| *e == exponent).map_or("", |(s, _)| s)
@@ -48,8 +50,12 @@ pub(super) fn parse(text: &str) -> Result<Parsed, QuantityError> {
             done(mantissa, scale, if tiny { Format::DecimalSi } else { format }, false)
         }
         Format::DecimalSi | Format::DecimalExponent => {
-            let mantissa = number(parts.whole, parts.fraction)?;
-            let scale = (exponent - parts.kept_fraction() as i64) as i32;
+            let (whole, zeros) = parts.whole_and_zeros();
+            let mantissa = number(whole, parts.fraction)?;
+            let scale = (exponent + zeros as i64 - parts.kept_fraction() as i64) as i32;
+            if format == Format::DecimalExponent && shortest_exponent(mantissa, scale) > MAX_EXPONENT {
+                return Err(QuantityError::Suffix);
+            }
             if digits <= 18 && scale >= -9 {
                 let first = parts.whole.as_bytes()[0];
                 let ends_in_thousand = {
@@ -104,9 +110,19 @@ impl<'a> Parts<'a> {
         if self.has_digits { Ok(()) } else { Err(QuantityError::Numeric) }
     }
 
+    /// The whole part, of which zeros at the end may be left out: they are size and no precision, and our own texts have up to
+    /// two more of them than what was read (`120n`).
+    fn whole_and_zeros(&self) -> (&'a str, usize) {
+        let digits = self.whole.trim_end_matches('0').len().max(MAX_DIGITS);
+        match self.fraction.is_empty() && digits < self.whole.len() {
+            true => (&self.whole[..digits], self.whole.len() - digits),
+            false => (self.whole, 0),
+        }
+    }
+
     /// Digits of the fraction that [`number`] takes into the mantissa.
     fn kept_fraction(&self) -> usize {
-        self.fraction.len().min(38usize.saturating_sub(self.whole.len()))
+        self.fraction.len().min(MAX_DIGITS.saturating_sub(self.whole.len()))
     }
 }
 
@@ -128,12 +144,22 @@ fn suffix(text: &str) -> Result<(i64, Format), QuantityError> {
     }
 }
 
+/// The exponent of the same number without zeros at the end: what is written must be read again.
+fn shortest_exponent(mut mantissa: i128, scale: i32) -> i64 {
+    let mut exponent = i64::from(scale);
+    while mantissa != 0 && mantissa % 10 == 0 {
+        mantissa /= 10;
+        exponent += 1;
+    }
+    exponent
+}
+
 /// All digits as one number. Digits of the fraction beyond the 38th only round it up.
 fn number(whole: &str, fraction: &str) -> Result<i128, QuantityError> {
-    if whole.len() > 38 {
+    if whole.len() > MAX_DIGITS {
         return Err(QuantityError::Numeric);
     }
-    let (kept, cut) = fraction.split_at(fraction.len().min(38 - whole.len()));
+    let (kept, cut) = fraction.split_at(fraction.len().min(MAX_DIGITS - whole.len()));
     let digits = whole.bytes().chain(kept.bytes());
     let mantissa = digits.fold(0i128, |n, c| n * 10 + i128::from(c - b'0'));
     Ok(mantissa + i128::from(cut.bytes().any(|c| c != b'0')))

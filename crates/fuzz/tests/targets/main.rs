@@ -1,0 +1,30 @@
+//! The fuzz targets: every parser of ours that bytes from outside reach. `fuzz`'s own document says how a run works.
+//!
+//! | target | bytes |
+//! |---|---|
+//! | `json`, `yaml`, `protobuf` | bodies |
+//! | `json_patch`, `merge_patch`, `strategic_patch` | patches, on canonical objects |
+//! | `label_selector`, `field_selector` | the query's |
+//! | `quantity`, `time`, `duration`, `names` | texts in objects |
+//! | `jwt`, `bootstrap_token`, `static_tokens` | bearer tokens |
+//! | `certificate`, `signing_request`, `pem` | certificates, and requests for some |
+//! | `impersonation` | headers |
+//! | `kubeconfig`, `url` | what a client reads |
+//! | `stored_value` | values that another server may have put into etcd |
+//! | `backup`, `disk_log` | files of the store |
+//! | `request` | method, path, query and headers, through the whole chain |
+//! | `field` | texts in objects of many kinds (schedules, CIDRs, certificates, …), through the whole chain |
+//! | `body` | bodies of any type and patches, through the whole chain |
+//! | `connection`, `websocket` | HTTP/1.1 and HTTP/2 as bytes; frames |
+//!
+//! The messages of etcd have theirs in `store-etcd`.
+// Tests unwrap.
+#![allow(clippy::unwrap_used)]
+
+mod bodies;
+mod credentials;
+mod files;
+mod patches;
+mod samples;
+mod server;
+mod text;
