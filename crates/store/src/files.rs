@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  FORMAT      the number of this layout
-//!  LOCK        flock; who holds it, or that it was closed properly
+//!  LOCK        flock; who holds it, or that it was closed properly, and where the log ended then
 //!  MANIFEST    which of the files below make up the store, with a checksum
 //!  snapshot-R  all entries as of revision R, in key order
 //!  log-F       commits from revision F on; only the last one is written to
@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 use crate::contract::{Change, Revision};
 use crate::durable::{Durable, DurableError, FIRST_REVISION, Loaded};
 use directory::{Lock, Name};
+use end::End;
 use manifest::Manifest;
 use place::Place;
 use read::Reading;
@@ -33,6 +34,7 @@ use tail::Tail;
 
 mod backup;
 mod directory;
+mod end;
 mod error;
 mod fold;
 mod frame;
@@ -130,19 +132,32 @@ impl Files {
         purpose: Purpose,
     ) -> Result<(Files, Repaired), OpenError> {
         directory::create(dir)?;
-        let lock = Lock::take(dir)?;
+        let mut lock = Lock::take(dir)?;
         if !directory::check_format(dir)? {
+            lock.forget_end().map_err(|e| OpenError::io(dir, e))?;
             create(dir)?;
         }
         let place = Place::read(dir)?;
         let manifest = Manifest::read(dir)?;
         let repairs = purpose == Purpose::Repair;
+        // What a repair gives up is gone, however it went.
+        let end = lock.end.filter(|_| !repairs);
+        end.map_or(Ok(()), |end| end.check_length(dir, &manifest))?;
         let mut chain = read::chain(dir, &manifest, if repairs { Reading::Cut } else { Reading::Locked })?;
         let found = chain.loaded.revision;
+        let mut reached = end.map_or(Ok(()), |end| end.check_revision(dir, &manifest, found));
+        // A move goes past what was lost, too.
+        let highest = lock.end.map_or(found, |end| end.revision.max(found));
         let announced = step::announced(dir)?;
         let copied = place.copied || announced.as_ref().is_some_and(|a| a.copied);
-        let goal = step::decide(dir, found, announced.as_ref(), copied || repairs, repairs)?;
+        // Before files are deleted that a copy does not name.
+        if copied {
+            std::mem::replace(&mut reached, Ok(()))?;
+        }
+        let goal = step::decide(dir, highest, announced.as_ref(), copied || repairs, repairs)?;
         remove_leftovers(dir, &manifest, found, goal, copied)?;
+        // And after a manifest that is too old was noticed: then nothing was cut.
+        reached?;
         let first = *manifest.segments.last().expect("Manifest::read refuses an empty one");
         let tail_path = directory::segment(dir, first);
         // Before it is written anew: whoever knows more may still find something in it.
@@ -306,7 +321,8 @@ impl Durable for Files {
             && self.shared.lock().failure.is_none()
             && self.tail.cut().is_ok()
         {
-            lock.mark_closed();
+            let segment = *self.shared.lock().manifest.segments.last().expect("never empty");
+            lock.mark_closed(&End { segment, bytes: self.tail.end(), revision: self.revision });
         }
     }
 }

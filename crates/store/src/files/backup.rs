@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::directory::{self, Lock};
+use super::end::End;
 use super::frame::Frames;
 use super::manifest::Manifest;
 use super::out::Out;
@@ -59,14 +60,23 @@ pub fn read_unlocked(dir: &Path) -> Result<Loaded, OpenError> {
     }
     let mut attempt = 1;
     loop {
-        let read = Manifest::read(dir).and_then(|manifest| read::chain(dir, &manifest, Reading::Live));
-        match read {
+        match read_live(dir) {
             Ok(chain) => return Ok(chain.loaded.whole()),
             Err(error) if attempt == ATTEMPTS => return Err(unsaved(error)),
             Err(_) => pause(PAUSE),
         }
         attempt += 1;
     }
+}
+
+fn read_live(dir: &Path) -> Result<read::Chain, OpenError> {
+    // Before the rest: whoever closes the store meanwhile says more than what we are about to read.
+    let end = directory::end_unlocked(dir)?;
+    let manifest = Manifest::read(dir)?;
+    end.map_or(Ok(()), |end| end.check_length(dir, &manifest))?;
+    let chain = read::chain(dir, &manifest, Reading::Live)?;
+    end.map_or(Ok(()), |end| end.check_revision(dir, &manifest, chain.loaded.revision))?;
+    Ok(chain)
 }
 
 // Another process is waited for, and no world's time shows in it.
@@ -161,7 +171,7 @@ impl Backup {
     /// whatever was handed out after the backup was made. FORMAT comes last, so an unfinished one is not opened.
     pub fn restore(&self, dir: &Path) -> Result<Revision, OpenError> {
         directory::create(dir)?;
-        let lock = Lock::take(dir)?;
+        let mut lock = Lock::take(dir)?;
         for (path, _) in directory::list(dir)? {
             let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
             if ![directory::LOCK_FILE, "lost+found"].contains(&name.as_str()) {
@@ -169,11 +179,13 @@ impl Backup {
             }
         }
         let goal = step::goal(self.revision);
+        lock.forget_end().map_err(|e| OpenError::io(dir, e))?;
         step::write(dir, goal, &self.entries)?;
         let format: PathBuf = dir.join(directory::FORMAT_FILE);
         directory::write_whole(&format, directory::format_content().as_bytes())
             .map_err(|e| OpenError::io(&format, e))?;
-        lock.mark_closed();
+        let segment = Revision(goal.0 + 1);
+        lock.mark_closed(&End { segment, bytes: super::empty_segment_bytes(), revision: goal });
         Ok(goal)
     }
 }

@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 
 use env::file::New;
 
+use super::end::End;
 use super::{FORMAT, OpenError};
 use crate::contract::Revision;
 
 pub(super) const FORMAT_FILE: &str = "FORMAT";
 pub(super) const LOCK_FILE: &str = "LOCK";
 const CLOSED: &str = "closed";
+/// Bytes of a lock file that are looked at.
+const MOST: u64 = 200;
 /// What is stored may be secret.
 const MODE: u32 = 0o600;
 
@@ -144,6 +147,8 @@ pub(super) struct Lock {
     file: File,
     /// The last user closed the store properly, so all it wrote went through a successful fsync.
     pub closed: bool,
+    /// Where the log ended when somebody last did.
+    pub end: Option<End>,
 }
 
 impl Lock {
@@ -160,7 +165,7 @@ impl Lock {
         let locked = file.try_lock();
         // A few bytes, whoever wrote them.
         let mut content = Vec::new();
-        (&mut file).take(100).read_to_end(&mut content).map_err(|e| OpenError::io(&path, e))?;
+        (&mut file).take(MOST).read_to_end(&mut content).map_err(|e| OpenError::io(&path, e))?;
         match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -170,20 +175,46 @@ impl Lock {
             }
             Err(TryLockError::Error(error)) => return Err(OpenError::io(&path, error)),
         }
-        let lock = Lock { file, closed: content == line(CLOSED).as_bytes() };
+        let lock = Lock { file, closed: content.starts_with(line(CLOSED).as_bytes()), end: end_in(&content) };
         lock.write(&format!("pid {}", std::process::id())).map_err(|e| OpenError::io(&path, e))?;
         Ok(lock)
     }
 
-    /// Everything was written and fsynced. Without this the next start takes nothing on trust.
-    pub(super) fn mark_closed(&self) {
-        // If this fails the next start only does a little more work.
-        let _ = self.write(CLOSED);
+    /// Everything was written and fsynced, and this is where it ends. Without this the next start takes nothing on trust.
+    pub(super) fn mark_closed(&self, end: &End) {
+        let content = line(CLOSED) + &end.encode();
+        // If this fails the next start only does a little more work. What was said before holds as well.
+        let _ = self
+            .file
+            .write_all_at(content.as_bytes(), 0)
+            .and_then(|()| self.file.set_len(content.len() as u64))
+            .and_then(|()| self.file.sync_data());
     }
 
+    /// Of a store that is no more.
+    pub(super) fn forget_end(&mut self) -> io::Result<()> {
+        self.end = None;
+        self.file.set_len(line("").len() as u64)
+    }
+
+    /// Over the first line only: where the log ended is still true.
     fn write(&self, content: &str) -> io::Result<()> {
         self.file.write_all_at(line(content).as_bytes(), 0)
     }
+}
+
+/// Without the lock: what the last proper close said.
+pub(super) fn end_unlocked(dir: &Path) -> Result<Option<End>, OpenError> {
+    let path = dir.join(LOCK_FILE);
+    match std::fs::read(&path) {
+        Ok(content) => Ok(end_in(&content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(OpenError::io(&path, error)),
+    }
+}
+
+fn end_in(content: &[u8]) -> Option<End> {
+    End::decode(std::str::from_utf8(content.get(line("").len()..)?).ok()?)
 }
 
 impl Drop for Lock {

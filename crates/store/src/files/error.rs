@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::FORMAT;
+use crate::contract::Revision;
 
 /// Into an empty directory, for what is left of the old one must not be mixed with it.
 const MEND: &str = "restore a backup into an empty data directory with `setpoint restore`";
@@ -36,6 +37,8 @@ pub enum OpenError {
     Missing { path: PathBuf },
     #[error("{} is damaged at byte {offset} ({what}): {mend}", path.display())]
     Damaged { path: PathBuf, offset: u64, what: String, mend: String },
+    #[error("{} was cut short ({what}): {lost}: {mend}", path.display())]
+    Cut { path: PathBuf, what: String, lost: String, mend: String },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
@@ -56,6 +59,25 @@ impl OpenError {
 
     pub(super) fn damaged(path: &Path, offset: u64, what: impl Into<String>) -> OpenError {
         OpenError::Damaged { path: path.to_owned(), offset, what: what.into(), mend: MEND.to_owned() }
+    }
+
+    /// A file that lost its end. `repairable`: what a repair would keep, if it can mend it.
+    pub(super) fn cut(
+        path: &Path,
+        what: String,
+        lost: Option<(Revision, Revision)>,
+        repairable: Option<Revision>,
+    ) -> OpenError {
+        let lost = match lost {
+            Some((first, last)) if first == last => format!("revision {first} is lost"),
+            Some((first, last)) => format!("revisions {first} to {last} are lost"),
+            None => "no revision is lost".to_owned(),
+        };
+        let mut mend = format!("put the whole file back, or {MEND}");
+        if let Some(kept) = repairable {
+            mend.push_str(&format!(", or give up everything after revision {kept} with `setpoint repair`"));
+        }
+        OpenError::Cut { path: path.to_owned(), what, lost, mend }
     }
 
     /// Damage in the last log segment can also be cut away, by somebody who decides to. Not by hand: the revisions cut

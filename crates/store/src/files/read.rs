@@ -64,7 +64,17 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest, reading: Reading) -> Result
                 format!("it begins with revision {first}, but the files before it end with {revision}");
             return Err(OpenError::damaged(&path, 0, what));
         }
-        let mut reader = SegmentReader::open(path, *first)?;
+        let mut reader = match SegmentReader::open(path.clone(), *first) {
+            Ok(reader) => reader,
+            // Not even its beginning is there: all of it is given up.
+            Err(OpenError::Damaged { .. }) if last && reading == Reading::Cut => {
+                let length = std::fs::metadata(&path).map_err(|e| OpenError::io(&path, e))?.len();
+                (tail_bytes, tail_length, torn_bytes, damaged) = (0, length, length, true);
+                break;
+            }
+            Err(error) => return Err(error),
+        };
+        let next = manifest.segments.get(i + 1);
         loop {
             let each = |at, change: &RawChange<'_>, _, payload: &[u8]| {
                 recent.push(change.to_change(payload, at));
@@ -84,6 +94,9 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest, reading: Reading) -> Result
                     break;
                 }
                 Err(fault) => {
+                    if let (Some(next), FaultKind::Torn) = (next, &fault.kind) {
+                        return Err(cut(&reader, *next));
+                    }
                     let error = explain(&reader.path, fault);
                     return Err(match last && reading == Reading::Locked {
                         true => error.can_be_cut(reader.revision.0),
@@ -91,6 +104,9 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest, reading: Reading) -> Result
                     });
                 }
             }
+        }
+        if let Some(next) = next.filter(|next| next.0 > reader.revision.0 + 1) {
+            return Err(cut(&reader, *next));
         }
         revision = reader.revision;
         (tail_bytes, tail_length) = (reader.frames.offset(), reader.frames.length());
@@ -102,6 +118,14 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest, reading: Reading) -> Result
     }
     let loaded = Loaded { revision, entries: merge(entries, recent.older), changes: recent.changes.into() };
     Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, tail_length, torn_bytes, damaged })
+}
+
+/// A segment that does not reach the next one. Nothing after it counts, so no repair can mend it.
+fn cut(reader: &SegmentReader, next: Revision) -> OpenError {
+    let (bytes, kept, last) = (reader.frames.length(), reader.revision, Revision(next.0 - 1));
+    let what =
+        format!("its last revision was {last}, now it has {bytes} bytes and ends with revision {kept}");
+    OpenError::cut(&reader.path, what, Some((Revision(kept.0 + 1), last)), None)
 }
 
 /// How much of the log is told as changes: enough for watchers to find their place after a restart, and little beside

@@ -38,6 +38,11 @@ impl Tail {
         Ok(Tail { direct: Direct::open(&path), file, path, end: length, length })
     }
 
+    /// Of what was written to it.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
     /// Durable when it returns; after an error nothing is known, and it is not called again.
     pub(super) fn append(&mut self, batch: &[u8]) -> io::Result<()> {
         let end = self.end + batch.len() as u64;

@@ -12,6 +12,7 @@ use super::*;
 use crate::contract::Key;
 
 mod backups;
+mod cuts;
 mod moves;
 mod torn;
 
@@ -126,6 +127,12 @@ fn small_store(dir: &Path) -> Contents {
     files
 }
 
+/// The same as a process leaves it that is killed: nobody has said where the log ends.
+fn killed(mut files: Contents) -> Contents {
+    files.insert("LOCK".into(), b"pid 1          \n".to_vec());
+    files
+}
+
 /// The same, damaged inside the batch before the last.
 fn damaged_store(dir: &Path) -> Contents {
     let mut files = small_store(dir);
@@ -180,9 +187,9 @@ fn a_flipped_byte_anywhere_is_refused_or_harmless() {
 }
 
 #[test]
-fn a_cut_file_loses_at_most_the_end_of_the_log() {
+fn a_cut_file_loses_at_most_the_end_of_the_log_of_a_killed_process() {
     let dir = tempfile::tempdir().unwrap();
-    let good = small_store(dir.path());
+    let good = killed(small_store(dir.path()));
     let tail = segment(15);
     for (name, bytes) in &good {
         for length in 0..bytes.len() {
@@ -242,7 +249,7 @@ fn records_that_were_swapped_or_repeated_are_refused() {
     bad.get_mut(&closed).unwrap().truncate(length);
     lay_out(dir.path(), &bad);
     let message = open(dir.path()).unwrap_err().to_string();
-    assert!(message.contains("begins with revision 15, but the files before it end with 13"), "{message}");
+    assert!(message.contains("ends with revision 13): revision 14 is lost"), "{message}");
     let mut bad = good.clone();
     bad.insert(closed, good[&tail].clone());
     lay_out(dir.path(), &bad);

@@ -110,7 +110,7 @@ fn damage_before_a_torn_end_is_still_refused() {
 #[test]
 fn after_a_torn_write_the_log_goes_on() {
     let dir = tempfile::tempdir().unwrap();
-    let mut good = small_store(dir.path());
+    let mut good = killed(small_store(dir.path()));
     let bytes = good.get_mut(&segment(15)).unwrap();
     bytes.truncate(bytes.len() - padding_of(LAST) - 3);
     lay_out(dir.path(), &good);
@@ -125,7 +125,7 @@ fn after_a_torn_write_the_log_goes_on() {
 #[test]
 fn zeros_at_the_end_are_an_interrupted_write() {
     let dir = tempfile::tempdir().unwrap();
-    let good = small_store(dir.path());
+    let good = killed(small_store(dir.path()));
     let tail = segment(15);
     let length = good[&tail].len();
     let last_record = {
