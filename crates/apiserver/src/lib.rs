@@ -54,6 +54,7 @@ pub use admission::service_addresses::{PortRange, ServiceRanges};
 pub use body::{Body, RequestBody};
 pub use chain::{Api, ApiConfig, CONTROLLERS, Caller, ClusterSettings, Inspect};
 pub use connections::MAX_CONNECTIONS;
+pub use flowcontrol::Limits;
 pub use kubernetes_service::Advertised;
 pub use local::{LocalClient, LocalClients};
 pub use renewal::{Renewal, WriteKubeconfig};

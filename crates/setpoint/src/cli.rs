@@ -106,6 +106,22 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
         .args(crate::identity::flags())
         .args(crate::loops::flags())
         .arg(
+            Arg::new("max-requests-inflight")
+                .long("max-requests-inflight")
+                .value_name("N")
+                .default_value("400")
+                .value_parser(clap::value_parser!(u32))
+                .help("Together with the next flag: how many requests are served at once, divided among the priority levels"),
+        )
+        .arg(
+            Arg::new("max-mutating-requests-inflight")
+                .long("max-mutating-requests-inflight")
+                .value_name("N")
+                .default_value("200")
+                .value_parser(clap::value_parser!(u32))
+                .help("Added to the flag before: only the sum counts, as in kube-apiserver"),
+        )
+        .arg(
             Arg::new("service-cluster-ip-range")
                 .long("service-cluster-ip-range")
                 .value_name("CIDR[,CIDR]")

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
-    Advertised, Api, ApiConfig, ClusterSettings, PortRange, Renewal, Server, ServerError, ServiceRanges, Tls,
-    WriteKubeconfig,
+    Advertised, Api, ApiConfig, ClusterSettings, Limits, PortRange, Renewal, Server, ServerError,
+    ServiceRanges, Tls, WriteKubeconfig,
 };
 use auth::pki::ServingCertificate;
 use auth::{Pki, Tokens};
@@ -50,6 +50,7 @@ pub struct Settings {
     services: ServiceRanges,
     advertise: Option<IpAddr>,
     loops: plane::Settings,
+    limits: Limits,
     log: String,
     /// Started by `up --detach`, which waits for what is announced.
     detached: bool,
@@ -77,12 +78,21 @@ impl Settings {
         let advertise = advertise.map(|ip| advertise::parse(ip)).transpose()?;
         let kubeconfig = matches.get_one::<PathBuf>("kubeconfig").cloned();
         let file = |name: &str| matches.get_one::<PathBuf>(name).cloned();
+        let limit = |name: &str| matches.get_one::<u32>(name).copied().unwrap_or(0);
+        let seats = limit("max-requests-inflight").saturating_add(limit("max-mutating-requests-inflight"));
+        if seats == 0 {
+            return Err(anyhow!(
+                "--max-requests-inflight and --max-mutating-requests-inflight are both 0: nobody could be served; give one of them a number above 0"
+            ));
+        }
+        let limits = Limits { seats, ..Limits::default() };
         let etcd_files = EtcdFiles {
             ca: file("etcd-cafile"),
             certificate: file("etcd-certfile"),
             key: file("etcd-keyfile"),
         };
         Ok(Settings {
+            limits,
             kubeconfig: kubeconfig.unwrap_or_else(|| kubeconfig::default_path(&data_dir)),
             store: StoreChoice::parse(&text("store"), etcd_files)?,
             admission: apiserver::AdmissionChoice {
@@ -191,6 +201,7 @@ async fn serve(settings: Settings) -> Result<()> {
             root_ca: Some(pki.ca_pem().to_owned()),
             advertised: None,
             without: loops::left_out(&settings.loops),
+            limits: settings.limits,
         },
     };
     for plugin in settings.admission.without_effect() {
