@@ -25,6 +25,7 @@ use tokio::time::Instant;
 
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::body::{Body, RequestBody};
+use crate::bulk::Bulk;
 use crate::connections::Connections;
 use crate::flow_control::{self, Gate};
 use crate::health::Health;
@@ -114,6 +115,8 @@ pub struct Api {
     pub(crate) started: f64,
     /// Who is served now, and who waits.
     pub(crate) flow: Arc<FlowControl>,
+    /// Whose turn it is to keep a thread busy.
+    pub(crate) bulk: Bulk,
     /// Open watches, for what a write costs.
     pub(crate) watches: Arc<WatchCounts>,
     /// Who is connected, and what they hold.
@@ -176,6 +179,7 @@ impl Api {
             shutdown,
             started,
             flow,
+            bulk: Bulk::new(),
             watches,
             connections: Connections::new(),
             loops_started: AtomicBool::new(false),
@@ -441,6 +445,8 @@ impl Api {
         if let Some(answer) = self.health.serve(self, path, query) {
             return Ok(answer);
         }
+        // A document takes a while to make and to compress.
+        let _turn = if path.starts_with("/openapi/") { self.bulk.turn().await } else { None };
         if let Some(answer) = open_api::serve(self, path, &parts.headers, query) {
             return Ok(packed(answer, parts));
         }

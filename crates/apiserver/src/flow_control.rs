@@ -13,8 +13,8 @@ use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Resource};
 use flowcontrol::estimate::{self, ListSize, WATCHES_PER_SEAT};
 use flowcontrol::{
-    About, Classified, Flow, FlowControl, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat,
-    WatchCounts, WatchGuard, WorkEstimate,
+    About, Classified, Flow, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat, WatchCounts,
+    WatchGuard, WorkEstimate,
 };
 use http::header::{HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
@@ -22,6 +22,7 @@ use http::{HeaderName, Uri};
 use object::Status;
 use parking_lot::Mutex;
 
+use crate::bulk::{LARGE_BYTES, LARGE_SEATS, Turn, Turns};
 use crate::chain::{Api, is_writing};
 use crate::follow::Follow;
 use crate::info::Query;
@@ -71,14 +72,21 @@ fn configure(api: &Arc<Api>) {
 /// Seats of a request, and its place among those under way.
 pub struct Held {
     seat: Seat,
-    control: Arc<FlowControl>,
+    api: Arc<Api>,
+    /// Of one that is bulk, until its answer is made.
+    _turn: Option<Turn>,
     _slot: InFlightSlot,
 }
 
 impl Held {
     /// The next piece of its answer leaves.
     pub fn sending(&mut self) {
-        self.seat.sending(&self.control);
+        self.seat.sending(&self.api.flow);
+    }
+
+    /// For the pieces of its answer.
+    pub fn turns(&self) -> Turns {
+        self.api.bulk.turns()
     }
 }
 
@@ -129,7 +137,10 @@ impl<'a> Gate<'a> {
         match control.seat(self.classified, &digest, about, estimate, Some(self.wait)).await {
             Ok(seat) => {
                 let slot = self.api.metrics.enter(is_writing(self.parts));
-                self.outcome.lock().held = Some(Held { seat, control: control.clone(), _slot: slot });
+                let bulk = bytes > LARGE_BYTES || estimate.initial_seats >= LARGE_SEATS;
+                let turn = if bulk { self.api.bulk.turn().await } else { None };
+                self.outcome.lock().held =
+                    Some(Held { seat, api: self.api.clone(), _turn: turn, _slot: slot });
                 Ok(())
             }
             Err(rejected) => {
@@ -139,8 +150,10 @@ impl<'a> Gate<'a> {
         }
     }
 
+    /// For an answer that is yet to be sent.
     pub fn take(&self) -> Option<Held> {
-        self.outcome.lock().held.take()
+        let held = self.outcome.lock().held.take()?;
+        Some(Held { _turn: None, ..held })
     }
 
     /// The answer to one that was turned away.

@@ -8,6 +8,7 @@ mod aggregation;
 mod authorize;
 mod body;
 mod bootstrap;
+mod bulk;
 mod certificates;
 mod chain;
 mod component_statuses;

@@ -2,12 +2,14 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use codec::protobuf;
 use flate2::write::GzEncoder;
 use table::Obj;
 
+use crate::bulk::Turns;
 use crate::flow_control::Held;
 use crate::gzip;
 use crate::metrics::Sending;
@@ -43,6 +45,7 @@ pub struct ListBody {
     sending: Option<Sending>,
     /// Until all is sent, or nobody fetches it.
     seats: Option<Held>,
+    turns: Option<Turns>,
 }
 
 impl ListBody {
@@ -65,6 +68,7 @@ impl ListBody {
             done: false,
             sending: None,
             seats: None,
+            turns: None,
         }
     }
 
@@ -73,7 +77,19 @@ impl ListBody {
     }
 
     pub fn holds(&mut self, seats: Held) {
+        self.turns = Some(seats.turns());
         self.seats = Some(seats);
+    }
+
+    /// Ready when it is its turn to make a piece, which [`ListBody::turn_over`] ends.
+    pub fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.turns.as_mut().map_or(Poll::Ready(()), |turns| turns.poll(cx))
+    }
+
+    pub fn turn_over(&mut self) {
+        if let Some(turns) = &mut self.turns {
+            turns.over();
+        }
     }
 
     pub fn next_chunk(&mut self) -> Option<Bytes> {

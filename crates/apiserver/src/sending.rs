@@ -123,7 +123,12 @@ impl Sending {
             Source::Whole(rest) => return Poll::Ready(!rest.is_empty()),
             Source::List(_, rest) if !rest.is_empty() => return Poll::Ready(true),
             Source::List(list, _) if list.is_done() => return Poll::Ready(false),
-            Source::List(..) => ready!(self.poll_budget(cx)),
+            Source::List(..) => {
+                ready!(self.poll_budget(cx));
+                if let Source::List(list, _) = &mut self.source {
+                    ready!(list.poll_turn(cx));
+                }
+            }
             Source::Watch(watch) if watch.is_inside_event() => return Poll::Ready(true),
             Source::Watch(_) => {}
         }
@@ -154,8 +159,10 @@ impl Sending {
 
     /// What is ready cannot be sent: nothing is held for it.
     pub fn go_back(&mut self) {
-        if let Source::Watch(watch) = &mut self.source {
-            watch.go_back();
+        match &mut self.source {
+            Source::Watch(watch) => watch.go_back(),
+            Source::List(list, _) => list.turn_over(),
+            Source::Whole(_) => {}
         }
     }
 
@@ -175,6 +182,7 @@ impl Sending {
             Source::List(list, rest) => {
                 if rest.is_empty() {
                     *rest = list.chunk_of(most).unwrap_or_default();
+                    list.turn_over();
                 }
                 rest.split_to(most.min(rest.len()))
             }

@@ -1,0 +1,98 @@
+//! The slow lane: work that keeps a thread busy for more than a moment waits for its turn.
+//!
+//! The runtime's threads serve what is ready in the order in which it became ready. A hundred pieces of lists in that row, or
+//! a dozen bodies of megabytes, would be what a probe of `/readyz` or a node's lease waits for. So there are never more of
+//! them in the row than there are threads: the others wait here, first come, first served. What is small passes by.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+/// A body or document above this is bulk.
+pub const LARGE_BYTES: usize = 64 << 10;
+/// So is a list that takes so many seats.
+pub const LARGE_SEATS: u32 = 4;
+
+/// Turns of one server.
+#[derive(Clone)]
+pub struct Bulk(Arc<Semaphore>);
+
+/// A turn, until it is dropped. Not to be kept while waiting for a client.
+pub struct Turn(#[allow(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+
+type Acquire = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
+
+/// Somebody who needs turns again and again.
+pub struct Turns {
+    bulk: Bulk,
+    waiting: Option<Acquire>,
+    held: Option<Turn>,
+}
+
+impl Bulk {
+    /// As many at once as there are threads to run them.
+    pub fn new() -> Bulk {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Bulk(Arc::new(Semaphore::new(threads)))
+    }
+
+    pub async fn turn(&self) -> Option<Turn> {
+        // It is never closed.
+        self.0.clone().acquire_owned().await.ok().map(Turn)
+    }
+
+    pub fn turns(&self) -> Turns {
+        Turns { bulk: self.clone(), waiting: None, held: None }
+    }
+}
+
+impl Turns {
+    /// Ready with a turn, which lasts until [`Turns::over`].
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.held.is_some() {
+            return Poll::Ready(());
+        }
+        if self.waiting.is_none() {
+            if let Ok(permit) = self.bulk.0.clone().try_acquire_owned() {
+                self.held = Some(Turn(permit));
+                return Poll::Ready(());
+            }
+            self.waiting = Some(Box::pin(self.bulk.0.clone().acquire_owned()));
+        }
+        if let Some(waiting) = &mut self.waiting {
+            let permit = ready!(waiting.as_mut().poll(cx));
+            self.waiting = None;
+            self.held = permit.ok().map(Turn);
+        }
+        Poll::Ready(())
+    }
+
+    pub fn over(&mut self) {
+        self.held = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn there_are_as_many_turns_as_threads_and_they_come_in_order() {
+        let bulk = Bulk(Arc::new(Semaphore::new(1)));
+        let (mut first, mut second, mut third) = (bulk.turns(), bulk.turns(), bulk.turns());
+        let poll =
+            |turns: &mut Turns| turns.poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready();
+        assert!(poll(&mut first) && poll(&mut first));
+        assert!(!poll(&mut second) && !poll(&mut third));
+        first.over();
+        // Who comes again goes to the end of the row.
+        assert!(!poll(&mut first) && !poll(&mut third) && poll(&mut second));
+        drop(second);
+        assert!(poll(&mut third) && !poll(&mut first));
+        third.over();
+        assert!(poll(&mut first));
+    }
+}
