@@ -10,6 +10,7 @@ mod deployments;
 mod election;
 mod endpoints;
 mod faults;
+mod flow_control;
 mod garbage;
 mod garbage_histories;
 mod informers;
