@@ -65,8 +65,9 @@ pub struct Connection {
     held: Held,
     /// Bytes given to the socket's side and not sent.
     in_hand: AtomicUsize,
-    /// Guards those who wait for some of them to be sent.
+    /// Guards those who wait for some of them to be sent; and whether there is anyone.
     waiting: Mutex<Vec<Waker>>,
+    anyone_waits: AtomicBool,
     /// Guards whose request was the last.
     account: Mutex<Option<Arc<Account>>>,
     /// Guards the answers that leave in pieces over HTTP/1, by number: never more than there are requests under way.
@@ -96,6 +97,7 @@ impl Connection {
             held: Held::default(),
             in_hand: AtomicUsize::new(0),
             waiting: Mutex::default(),
+            anyone_waits: AtomicBool::new(false),
             account: Mutex::default(),
             in_pieces: Mutex::default(),
             answers: AtomicU64::new(0),
@@ -185,6 +187,15 @@ impl Connection {
             self.head_is(0);
         }
         Exchange::new(self.clone())
+    }
+
+    /// What follows the last request is under way too, and its user's.
+    pub fn begin_session(self: &Arc<Connection>) -> Arc<Exchange> {
+        let exchange = self.begin();
+        if let Some(account) = &*self.account.lock() {
+            exchange.of(account.clone());
+        }
+        exchange
     }
 
     pub fn ended(&self) {
@@ -291,13 +302,14 @@ impl Connection {
             return Poll::Ready(());
         }
         self.waiting.lock().push(cx.waker().clone());
+        self.anyone_waits.store(true, Ordering::SeqCst);
         // Some may have been sent in between.
         if self.has_room() { Poll::Ready(()) } else { Poll::Pending }
     }
 
     fn has_room(&self) -> bool {
         let pressed = self.connections.in_hand.load(Ordering::Relaxed) > IN_HAND_OF_ALL;
-        self.in_hand.load(Ordering::Acquire) < if pressed { IN_HAND_PRESSED } else { IN_HAND }
+        self.in_hand.load(Ordering::SeqCst) < if pressed { IN_HAND_PRESSED } else { IN_HAND }
     }
 
     pub fn handed_over(&self, bytes: usize) {
@@ -307,8 +319,9 @@ impl Connection {
 
     pub fn sent(&self, bytes: usize) {
         self.connections.in_hand.fetch_sub(bytes, Ordering::Relaxed);
-        let left = self.in_hand.fetch_sub(bytes, Ordering::AcqRel) - bytes;
-        if left < IN_HAND_PRESSED {
+        let left = self.in_hand.fetch_sub(bytes, Ordering::SeqCst) - bytes;
+        // Either this sees who waits, or they see what was sent.
+        if left < IN_HAND_PRESSED && self.anyone_waits.swap(false, Ordering::SeqCst) {
             let waiting = std::mem::take(&mut *self.waiting.lock());
             waiting.into_iter().for_each(Waker::wake);
         }

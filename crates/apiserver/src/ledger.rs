@@ -93,10 +93,14 @@ impl Exchange {
     /// before that is fetched: the answer to a change is always given, whatever it takes.
     pub fn belongs_to(&self, user: &UserInfo, writes: bool) -> Result<(), Status> {
         if !user.is_in(groups::UNAUTHENTICATED) {
-            let _ = self.account.set(self.connection.account(&user.name));
-            self.no_stranger();
+            self.of(self.connection.account(&user.name));
         }
         if writes && self.is_over() { Err(Status::too_many_requests(UNFETCHED, 1)) } else { Ok(()) }
+    }
+
+    pub fn of(&self, account: Arc<Account>) {
+        let _ = self.account.set(account);
+        self.no_stranger();
     }
 
     fn no_stranger(&self) {

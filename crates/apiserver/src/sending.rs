@@ -31,7 +31,7 @@ pub(crate) const UNFETCHED_PRESSED: Duration = Duration::from_secs(5);
 /// As much is handed over at a time.
 pub(crate) const PIECE: usize = 64 * 1024;
 /// How long one waits where too much is held, before it looks again.
-const AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 /// Nothing lies ready: the connection waits for us.
 const NOTHING: u64 = u64::MAX;
 
@@ -211,12 +211,17 @@ impl Sending {
 
 /// An answer over HTTP/1, which hyper takes by itself.
 pub struct Http1 {
-    pieces: Arc<Pieces>,
-    /// Its number among those of the connection.
-    number: Option<u64>,
+    body: Held,
     exchange: Arc<Exchange>,
     size: Option<u64>,
     ended: bool,
+}
+
+enum Held {
+    /// Taken at once.
+    Small(Bytes),
+    /// Taken a piece at a time; with its number among those of the connection.
+    Pieces(Arc<Pieces>, u64),
 }
 
 /// The body of an answer, until it is sent or let go.
@@ -234,21 +239,26 @@ pub struct LetGo;
 
 impl Http1 {
     pub fn new(body: Body, exchange: Arc<Exchange>) -> Http1 {
+        let body = match body {
+            Body::Whole(bytes) if bytes.as_ref().is_none_or(|bytes| bytes.len() <= PIECE) => {
+                let bytes = bytes.unwrap_or_default();
+                let (size, ended) = (Some(bytes.len() as u64), bytes.is_empty());
+                return Http1 { body: Held::Small(bytes), exchange, size, ended };
+            }
+            body => body,
+        };
         let sending = Sending::new(body, exchange.clone());
-        let (size, ended) = (sending.exact_size(), sending.is_end());
-        let connection = exchange.connection();
-        // What is small is taken at once.
-        let small = size.is_some_and(|size| size <= PIECE as u64);
-        let ready_since = AtomicU64::new(if small { NOTHING } else { connection.age() });
+        let size = sending.exact_size();
+        let ready_since = AtomicU64::new(exchange.connection().age());
         let pieces = Arc::new(Pieces { sending: Mutex::new(Some(sending)), ready_since });
-        let number = (!small).then(|| connection.answers_in_pieces(&pieces));
-        Http1 { pieces, number, exchange, size, ended }
+        let number = exchange.connection().answers_in_pieces(&pieces);
+        Http1 { body: Held::Pieces(pieces, number), exchange, size, ended: false }
     }
 }
 
 impl Drop for Http1 {
     fn drop(&mut self) {
-        if let Some(number) = self.number {
+        if let Held::Pieces(_, number) = self.body {
             self.exchange.connection().answered(number);
         }
     }
@@ -277,7 +287,16 @@ impl http_body::Body for Http1 {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Piece>, LetGo>>> {
-        let Http1 { pieces, exchange, ended, .. } = &mut *self;
+        let Http1 { body, exchange, ended, .. } = &mut *self;
+        let pieces = match body {
+            Held::Small(bytes) if bytes.is_empty() => return Poll::Ready(None),
+            Held::Small(bytes) => {
+                *ended = true;
+                let piece = Piece::new(std::mem::take(bytes), exchange);
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            Held::Pieces(pieces, _) => pieces,
+        };
         let mut sending = pieces.sending.lock();
         let Some(sending) = &mut *sending else { return Poll::Ready(Some(Err(LetGo))) };
         let connection = exchange.connection();

@@ -288,7 +288,7 @@ where
         let served = std::pin::pin!(served);
         let ended = drive(&env, connection, served, &mut shutdown, |c| c.graceful_shutdown()).await;
         if let Some((session, upgrade)) = connection.upgraded() {
-            session.run(upgrade, &env, shutdown).await;
+            session.run(upgrade, connection.begin_session(), shutdown).await;
         }
         ended
     }

@@ -330,6 +330,7 @@ impl WatchBody {
         let before = out.len();
         let shared = self.share.as_ref().filter(|_| share && obj.body().len() >= SHARED_FROM);
         let Some(object) = shared.map(|share| share(obj)) else {
+            out.reserve(obj.body().len() + 48);
             self.framing.event(kind, out, |out| (self.write_object)(obj, out));
             self.gauge.event(out.len() - before);
             return false;

@@ -15,7 +15,6 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use env::Env;
 use futures_util::task::AtomicWaker;
 use http::header::{
     CONNECTION, HeaderName, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
@@ -31,8 +30,9 @@ use ring::digest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
 use crate::body::Body;
+use crate::ledger::{Charge, Exchange};
 use crate::respond::{self, Answer};
-use crate::sending::UNFETCHED;
+use crate::sending::{AGAIN, UNFETCHED};
 use crate::shutdown::Shutdown;
 use crate::watch_body::Framing;
 
@@ -176,13 +176,14 @@ fn is_uri(text: &str) -> bool {
 
 impl Session {
     /// Runs to its end: the watch's, the client's, or the server's.
-    pub async fn run(self, upgrade: OnUpgrade, env: &Env, shutdown: Shutdown) {
+    pub async fn run(self, upgrade: OnUpgrade, exchange: Arc<Exchange>, shutdown: Shutdown) {
         if let Ok(io) = upgrade.await {
-            self.serve(TokioIo::new(io), env, shutdown).await;
+            self.serve(TokioIo::new(io), &exchange, shutdown).await;
         }
     }
 
-    async fn serve(self, io: impl AsyncRead + AsyncWrite, env: &Env, mut shutdown: Shutdown) {
+    async fn serve(self, io: impl AsyncRead + AsyncWrite, exchange: &Arc<Exchange>, mut shutdown: Shutdown) {
+        let env = exchange.connection().env();
         let Session { mut events, framing } = self;
         let deadline = match &events {
             Body::Watch(watch) => watch.deadline(),
@@ -193,7 +194,7 @@ impl Session {
         let status = tokio::select! {
             biased;
             status = listen(reader, &pongs) => status,
-            () = send(env, &mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
+            () = send(exchange, &mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
             // Both of these end the events too, if only their client takes what is on its way.
             () = async { env.sleep_until(deadline + PARTING).await } => None,
             () = async { shutdown.begun().await; env.sleep(PARTING).await } => None,
@@ -233,14 +234,19 @@ enum Step {
 
 /// Writes events and pongs until there are no more events, or nobody takes them for a while.
 async fn send(
-    env: &Env,
+    exchange: &Arc<Exchange>,
     events: &mut Body,
     framing: Framing,
     writer: &mut (impl AsyncWrite + Unpin),
     pongs: &Pongs,
     whole_frames: &AtomicBool,
 ) {
+    let env = exchange.connection().env();
     loop {
+        // What is not taken is held here, and counts for who asked.
+        while exchange.is_over() {
+            env.sleep(AGAIN).await;
+        }
         let step = std::future::poll_fn(|cx| {
             pongs.waker.register(cx.waker());
             if let Some(pong) = pongs.latest.lock().take() {
@@ -257,6 +263,7 @@ async fn send(
             Step::Events(chunk) => push_events(framing, &chunk, &mut frames),
             Step::End => return,
         }
+        let _held = Charge::new(exchange.clone(), frames.len());
         whole_frames.store(false, Ordering::Release);
         let written = async {
             writer.write_all(&frames).await?;
