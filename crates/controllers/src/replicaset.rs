@@ -128,7 +128,7 @@ impl Sync {
         } else {
             plan::Change::Nothing
         };
-        turn.plan(|| format!("{change:?} with {} of {} active", active.len(), set.replicas));
+        turn.plan(|| format!("{}: {} of {} pods are active", change.describe(), active.len(), set.replicas));
         let failed = self.manage(turn.key, &obj, &active, change).await;
 
         let now_nanos = self.env.now_nanos() as i128;

@@ -52,6 +52,15 @@ struct Past {
 
 /// So many turns are remembered for each controller.
 const REMEMBERED: usize = 16;
+/// Of them, so many that found nothing to do; more would soon be all there is to see.
+const REMEMBERED_IDLE: usize = 4;
+
+impl Past {
+    /// Ended well, and there was nothing to change. Plans are for people: those that change nothing say so.
+    fn is_idle(&self) -> bool {
+        self.result.starts_with("done") && (self.plan.is_empty() || self.plan.contains("nothing"))
+    }
+}
 
 impl Board {
     pub(crate) fn register(
@@ -206,7 +215,9 @@ impl Entry {
         shown.active += 1;
         shown.turns += 1;
         if shown.recent.len() == REMEMBERED {
-            shown.recent.pop_front();
+            let idle = shown.recent.iter().filter(|past| past.is_idle()).count();
+            let first_idle = shown.recent.iter().position(Past::is_idle).filter(|_| idle > REMEMBERED_IDLE);
+            shown.recent.remove(first_idle.unwrap_or(0));
         }
         let past =
             Past { key: key.clone(), causes: causes.clone(), plan: String::new(), result: "working".into() };
@@ -231,7 +242,7 @@ impl Entry {
             }
             Ok(Next::After(wait)) => {
                 shown.requeued += 1;
-                format!("done, again after {wait:?}")
+                format!("done, again after {:?}", Duration::from_millis(wait.as_millis() as u64))
             }
             Err(failure) => {
                 shown.errors += 1;
@@ -279,6 +290,7 @@ impl Entry {
             turn.set("moreCauses", count(past.causes.dropped()));
             turn.set("plan", past.plan.clone());
             turn.set("result", past.result.clone());
+            turn.set("idle", Value::Bool(past.is_idle()));
             Value::Map(turn)
         });
         let mut entry = Map::default();

@@ -10,12 +10,13 @@ pub struct Cause {
     pub resource: Gvr,
     pub object: crate::Key,
     pub revision: Revision,
-    /// What happened: `added`, `updated`, `deleted`, `resync`.
+    /// What happened: `added`, `updated`, `terminating` (updated, and it has a deletion timestamp), `deleted`, `resync`.
     pub what: &'static str,
 }
 
 impl Cause {
     pub fn new(resource: Gvr, obj: &Obj, what: &'static str) -> Cause {
+        let what = if what == "updated" && obj.deleting() { "terminating" } else { what };
         Cause { resource, object: crate::Key::of(obj), revision: obj.revision(), what }
     }
 }

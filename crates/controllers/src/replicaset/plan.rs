@@ -19,6 +19,17 @@ pub(crate) enum Change {
     Delete(usize),
 }
 
+impl Change {
+    /// For people who ask what a reconcile did.
+    pub fn describe(&self) -> String {
+        match self {
+            Change::Nothing => "nothing".to_owned(),
+            Change::Create(count) => format!("create {count}"),
+            Change::Delete(count) => format!("delete {count}"),
+        }
+    }
+}
+
 pub(crate) fn change(active: usize, wanted: i64) -> Change {
     let wanted = usize::try_from(wanted).unwrap_or(0);
     match active.cmp(&wanted) {

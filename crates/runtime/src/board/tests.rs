@@ -125,3 +125,26 @@ async fn the_board_shows_where_in_the_queue_keys_are() {
     assert_eq!(queued(&shown(&board)), [2, 1, 0, 1]);
     assert_eq!(number(&shown(&board), &["active"]), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_done_outlives_what_found_nothing_to_do() {
+    let board = Board::default();
+    let queue = Arc::new(WorkQueue::new(Env::simulated(1), Limits::default()));
+    let entry = board.register("busy", 1, queue);
+    let (acts, idles) = (Key::new("ns", "acts"), Key::new("ns", "idles"));
+    for number in 0..40 {
+        let key = if number % 8 == 0 { &acts } else { &idles };
+        entry.begun(key, &Default::default());
+        entry.planned(
+            key,
+            if number % 8 == 0 { "create 1".to_owned() } else { "nothing: as it should be".to_owned() },
+        );
+        entry.ended(key, &Ok(Next::Done), Duration::ZERO);
+    }
+    let shown = board.to_value(&|_| None);
+    let recent =
+        shown.get("controllers").unwrap().as_list().unwrap()[0].get("recent").unwrap().as_list().unwrap();
+    let plans: Vec<&str> = recent.iter().filter_map(|turn| turn.str_at(&["plan"])).collect();
+    assert_eq!(plans.iter().filter(|plan| **plan == "create 1").count(), 5, "{plans:?}");
+    assert!(plans[0].starts_with("nothing"), "newest first: {plans:?}");
+}

@@ -112,7 +112,7 @@ async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
     cluster.merge(path, asks).await.ok(200);
     cluster.quiet(Duration::from_secs(60)).await;
     let last = turns(&plane, REPLICA_SET_LOOP).first().cloned().expect("it had turns");
-    assert_eq!(last["plan"], "Nothing with 1 of 1 active", "{last:#}");
+    assert_eq!(last["plan"], "nothing: 1 of 1 pods are active", "{last:#}");
     let cause = &last["causes"][0];
     assert_eq!((&cause["resource"], &cause["what"]), (&json!("replicasets"), &json!("updated")), "{last:#}");
     let after = requests.seen();
