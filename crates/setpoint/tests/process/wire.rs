@@ -21,6 +21,15 @@ pub async fn connect(server: &Proc) -> TlsStream<TcpStream> {
     dial(server, trusting(server).with_client_auth_cert(chain, key).unwrap()).await
 }
 
+/// The same over HTTP/2.
+pub async fn connect_http2(server: &Proc) -> TlsStream<TcpStream> {
+    let key = PrivateKeyDer::from_pem_file(server.pki("admin.key")).unwrap();
+    let chain = vec![certificate(&server.pki("admin.crt"))];
+    let mut config = trusting(server).with_client_auth_cert(chain, key).unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    dial(server, config).await
+}
+
 /// The same without a certificate.
 pub async fn connect_as_nobody(server: &Proc) -> TlsStream<TcpStream> {
     dial(server, trusting(server).with_no_client_auth()).await
