@@ -50,8 +50,7 @@ async fn yaml_that_unfolds(server: &Proc) {
         merges.push_str(&format!("a{level}: &a{level} {{<<: [{nine}], y{level}: {before}}}\n"));
     }
     // One text, named often.
-    let long = format!("metadata: {{name: a}}\nx: &x {}\n{}", "y".repeat(100_000), "z: *x\n".repeat(1));
-    let mut quoted = long.clone();
+    let mut quoted = format!("metadata: {{name: a}}\nx: &x {}\n", "y".repeat(100_000));
     (0..times(200, 2000)).for_each(|i| quoted.push_str(&format!("k{i}: *x\n")));
     let many = times(10_000, 40_000);
     let anchors: String = (0..many).map(|i| format!("a{i}: &a{i} 1\n")).collect();
