@@ -99,18 +99,18 @@ impl<'a> MediaRange<'a> {
     }
 }
 
-/// Accept's entries, most wanted first.
+/// Accept's entries, most wanted first. Of several headers the first counts, as for upstream; and more entries than anybody
+/// needs are not sorted.
 pub fn ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
     let mut out: Vec<(f32, MediaRange<'_>)> = Vec::new();
-    for header in headers.get_all(ACCEPT) {
-        for entry in header.to_str().unwrap_or("").split(',').take(64) {
-            let (kind, params) = entry.split_once(';').unwrap_or((entry, ""));
-            let range = MediaRange { kind: kind.trim(), params };
-            // What is no number is none, and comes last; upstream excludes nothing for its q.
-            let q: f32 = range.param("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
-            if !range.kind.is_empty() {
-                out.push((q, range));
-            }
+    let accept = headers.get(ACCEPT).and_then(|header| header.to_str().ok()).unwrap_or("");
+    for entry in accept.split(',').take(64) {
+        let (kind, params) = entry.split_once(';').unwrap_or((entry, ""));
+        let range = MediaRange { kind: kind.trim(), params };
+        // What is no number is none, and comes last; upstream excludes nothing for its q.
+        let q: f32 = range.param("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
+        if !range.kind.is_empty() {
+            out.push((q, range));
         }
     }
     sort(&mut out);
@@ -254,4 +254,30 @@ pub fn weighs_gzip(headers: &HeaderMap) -> bool {
         let weight: f32 = range.param("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
         range.kind == "gzip" && weight > 0.0
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn of_several_accept_headers_the_first_counts() {
+        let mut headers = HeaderMap::new();
+        for value in ["a/b;q=0.1, a/c", "d/e"] {
+            headers.append(ACCEPT, HeaderValue::from_static(value));
+        }
+        let kinds: Vec<&str> = ranges(&headers).iter().map(|range| range.kind).collect();
+        assert_eq!(kinds, ["a/c", "a/b"]);
+    }
+
+    #[test]
+    fn entries_that_nobody_needs_are_not_sorted() {
+        let mut headers = HeaderMap::new();
+        let many = HeaderValue::from_str(&"a/b,".repeat(10_000)).unwrap();
+        headers.append(ACCEPT, many.clone());
+        headers.append(ACCEPT, many);
+        assert_eq!(ranges(&headers).len(), 64);
+    }
 }

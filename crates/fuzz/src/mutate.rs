@@ -8,6 +8,7 @@ impl Rng {
         Rng(seed)
     }
 
+    #[allow(clippy::should_implement_trait, reason = "it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,10 +20,6 @@ impl Rng {
     /// Below `bound`; 0 where there is nothing below.
     pub fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { (self.next() % bound as u64) as usize }
-    }
-
-    pub fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> Option<&'a T> {
-        if from.is_empty() { None } else { Some(from[self.below(from.len())]) }
     }
 
     fn range(&mut self, length: usize, most: usize) -> std::ops::Range<usize> {

@@ -210,21 +210,26 @@ impl Answers {
     }
 
     fn buffered(&mut self) -> Result<Option<Bytes>, CallError> {
-        let Some((head, _)) = self.buffer.split_first_chunk::<5>() else { return Ok(None) };
-        if head[0] != 0 {
-            return Err(CallError::Protocol("a compressed message that we did not ask for".into()));
-        }
-        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
-        if length > MAX_ANSWER_BYTES {
-            return Err(CallError::Oversized);
-        }
-        if self.buffer.len() < 5 + length {
-            self.buffer.reserve(5 + length - self.buffer.len());
-            return Ok(None);
-        }
-        self.buffer.advance(5);
-        Ok(Some(self.buffer.split_to(length).freeze()))
+        next_message(&mut self.buffer)
     }
+}
+
+/// Takes the next whole message out of what has come; `None` where part of it is still to come.
+pub(crate) fn next_message(buffer: &mut BytesMut) -> Result<Option<Bytes>, CallError> {
+    let Some((head, _)) = buffer.split_first_chunk::<5>() else { return Ok(None) };
+    if head[0] != 0 {
+        return Err(CallError::Protocol("a compressed message that we did not ask for".into()));
+    }
+    let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+    if length > MAX_ANSWER_BYTES {
+        return Err(CallError::Oversized);
+    }
+    if buffer.len() < 5 + length {
+        buffer.reserve(5 + length - buffer.len());
+        return Ok(None);
+    }
+    buffer.advance(5);
+    Ok(Some(buffer.split_to(length).freeze()))
 }
 
 /// The failure that headers or trailers tell of; `None` where they tell of none.

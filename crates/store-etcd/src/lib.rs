@@ -19,6 +19,8 @@ mod client;
 mod compact;
 mod feed;
 mod grpc;
+#[cfg(test)]
+mod hostile;
 mod lease;
 mod load;
 mod mark;

@@ -169,10 +169,11 @@ impl<'s> Decoder<'s> {
                     Some(bit) => std::mem::replace(seen, *seen | bit) & bit != 0,
                     None => map.contains(&field.name),
                 };
-                if again {
-                    map.set(field.name.clone(), value);
-                } else if !is_omitted(field, &value) {
-                    map.push(field.name.clone(), value);
+                match (again, is_omitted(field, &value)) {
+                    (true, true) => drop(map.remove(&field.name)),
+                    (true, false) => map.set(field.name.clone(), value),
+                    (false, true) => {}
+                    (false, false) => map.push(field.name.clone(), value),
                 }
             }
         }

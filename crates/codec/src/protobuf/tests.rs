@@ -315,6 +315,17 @@ fn the_items_of_a_list_may_be_written_one_by_one() {
 }
 
 #[test]
+fn of_a_field_that_comes_twice_the_last_counts_and_leaves_nothing_if_it_is_empty() {
+    let catalog = Catalog::builtin();
+    let schema = catalog.schema();
+    let ty = schema.find("apiextensions.v1.JSONSchemaProps").expect("the catalogue has schemas");
+    let read = |bytes: &[u8]| decode_message(schema, ty, bytes).expect("reads");
+    assert_eq!(read(b"\x22\x01a\x22\x01b"), parsed(r#"{"description":"b"}"#));
+    assert_eq!(read(b"\x22\x01a\x22\x00"), Value::map());
+    assert_eq!(read(b"\x22\x00\x22\x00"), Value::map());
+}
+
+#[test]
 fn a_watch_frame_is_what_go_writes() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();

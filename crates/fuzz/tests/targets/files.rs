@@ -18,7 +18,7 @@ fn changes(revision: u64, keys: &[(&str, Option<&str>)]) -> Vec<Change> {
         revision: Revision(revision),
         key: (*key).into(),
         value: value.map(|text| text.to_owned().into()),
-        expires_at: (revision % 2 == 0).then_some(5),
+        expires_at: revision.is_multiple_of(2).then_some(5),
     };
     keys.iter().map(one).collect()
 }

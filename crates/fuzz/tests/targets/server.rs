@@ -84,7 +84,7 @@ fn check(reply: &Reply, shown: &str) -> String {
     let expected = said.contains("resourceVersion: Invalid value");
     assert!((reply.status != 500 || expected) && reply.status >= 200, "{shown}: {}: {said}", reply.status);
     if reply.status < 400 {
-        return format!("{}", words_of(reply.status));
+        return words_of(reply.status);
     }
     let message = reply.json()["message"].as_str().unwrap_or(&said).to_owned();
     format!("{} {message}", words_of(reply.status))

@@ -1,114 +1,155 @@
-//! Bytes that no client library would send, on a real socket: each is answered or cut off, and the server lives on.
+//! Hostile clients against the real program, while an honest one goes about its business.
+//!
+//! ```text
+//!  honest client   write, read back, list, see the write in a watch ── again and again, on open connections ──>
+//!  case            before ── attack ── after: memory, descriptors and threads as before, and two more honest rounds
+//! ```
+//! A case is a row of a family's table, one file a family. Its attack says what answer the bytes must get; the runner
+//! looks at everything else. One server for all of them, so that what one case leaves behind spoils the next. With `SETPOINT_LONG=1` attacks
+//! are as large as `times` says, and otherwise small.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+mod bodies;
+mod connections;
+mod honest;
+mod http1;
+mod http2;
+mod observe;
+mod patches;
+mod queries;
+mod requests;
+mod watches;
+
 use std::time::Duration;
+
+use futures_util::future::BoxFuture;
 
 use crate::harness::*;
 use crate::wire;
+use honest::Honest;
+use observe::Observed;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
+/// Bytes that no client library would send.
+struct Case {
+    name: &'static str,
+    /// What the server's memory may grow by while it lasts, and still be grown by when it is over.
+    take_mib: u64,
+    keep_mib: u64,
+    attack: for<'a> fn(&'a Proc) -> BoxFuture<'a, ()>,
+}
+
+/// A row for the table: `name` is the attack's function.
+macro_rules! case {
+    ($attack:ident) => {
+        case!($attack, take 48, keep 24)
+    };
+    ($attack:ident, take $take:expr, keep $keep:expr) => {
+        crate::hostile::Case {
+            name: concat!(module_path!(), "::", stringify!($attack)),
+            take_mib: $take,
+            keep_mib: $keep,
+            attack: |server| Box::pin($attack(server)),
+        }
+    };
+}
+use case;
+
+/// Sizes: small in `make test`, whole with `SETPOINT_LONG=1`.
+fn times(usual: usize, long: usize) -> usize {
+    rounds(usual, long)
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn strange_requests_get_the_right_status_and_harm_nobody() {
+async fn hostile_clients_get_what_they_deserve_and_cost_others_nothing() {
     let folder = folder();
     let server = Proc::start(&folder.path().join("data"));
-    let long = "n".repeat(254);
-    let big = format!("{{\"data\":{{\"x\":\"{}\"}}}}", "x".repeat(3 << 20));
-    let deep = "[".repeat(100_000);
-    // Nine lists of nine references to the one before: 400 million values from 500 bytes.
-    let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
-    for level in 1..9 {
-        let before = format!("*a{}", level - 1);
-        bomb.push_str(&format!("a{level}: &a{level} [{}]\n", [before.as_str(); 9].join(", ")));
+    let honest = Honest::start(&server).await;
+    // What is made once is made: TLS, HTTP/2, OpenAPI are not what is measured.
+    for mut stream in [wire::connect(&server).await, wire::connect(&server).await] {
+        wire::exchange(&mut stream, "GET /openapi/v2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
     }
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
-    let post = |kind: &str, body: &str| {
-        let length = body.len();
-        format!(
-            "POST {MAPS} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{body}"
-        )
-    };
-    // Upstream's status of each.
-    let table: Vec<(String, u16)> = vec![
-        (get(&format!("{MAPS}/..")), 400),
-        (get(&format!("{MAPS}/a%2fb")), 404),
-        (get(&format!("{MAPS}/a%00b")), 404),
-        (get(&format!("{MAPS}/%zz")), 400),
-        (get(&format!("{MAPS}/%ff%fe")), 404),
-        (get(&format!("{MAPS}/{long}")), 404),
-        // Upstream takes a limit below one for none at all.
-        (get(&format!("{MAPS}?limit=-1")), 200),
-        (get(&format!("{MAPS}?continue=forged")), 400),
-        (get(&format!("{MAPS}?labelSelector=a%3D%3D%3Db")), 400),
-        (get(&format!("{MAPS}?fieldSelector=spec.nothing%3Da")), 400),
-        (get(&format!("{MAPS}?resourceVersion=abc")), 400),
-        (get(&format!("{MAPS}?watch=1&resourceVersion=999999999&timeoutSeconds=1")), 200),
-        (get("//api//v1//namespaces"), 404),
-        (get("/apis/no.such.group/v1/things"), 404),
-        (get(&format!("/{}", "x".repeat(60_000))), 404),
-        (post("application/json", "{"), 400),
-        (post("application/json", ""), 400),
-        (post("application/json", "null"), 422),
-        (post("application/json", &deep), 400),
-        (post("application/json", &big), 413),
-        (post("application/yaml", &bomb), 400),
-        (post("application/yaml", &format!("a: {deep}")), 400),
-        (post("application/vnd.kubernetes.protobuf", "k8s\0\u{1}\u{2}\u{3}"), 400),
-        (post("text/plain", "{}"), 415),
-        (post("application/json", r#"{"apiVersion":"v2","kind":"ConfigMap","metadata":{"name":"a"}}"#), 400),
-        (post("application/json", r#"{"apiVersion":"v1","kind":"Broom","metadata":{"name":"a"}}"#), 400),
-        (post("application/json", r#"{"metadata":{"name":"a/b"}}"#), 422),
-        ("GET / HTTP/9.9\r\n\r\n".into(), 505),
-        ("\r\n\r\nnonsense\r\n\r\n".into(), 400),
-        (format!("GET {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: -5\r\n\r\n"), 400),
-        (
-            format!(
-                "POST {MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n0\r\n\r\n"
-            ),
-            400,
-        ),
-        (format!("POST {MAPS} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"), 500),
+    drop(wire::connect_http2(&server).await);
+    honest.rounds(3).await;
+    let first = Observed::of(&server);
+    let only = std::env::var("SETPOINT_HOSTILE").unwrap_or_default();
+    let families = [
+        requests::CASES,
+        connections::CASES,
+        http1::CASES,
+        http2::CASES,
+        bodies::CASES,
+        queries::CASES,
+        patches::CASES,
+        watches::CASES,
     ];
+    for case in families.iter().copied().flatten().filter(|case| case.name.contains(&only)) {
+        run(&server, &honest, case).await;
+    }
+    Observed::of(&server).settles_at(&server, first, 64, "all of them").await;
+    honest.stop().await;
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+    server.stop();
+}
+
+async fn run(server: &Proc, honest: &Honest, case: &Case) {
+    let begun = std::time::Instant::now();
+    let before = Observed::of(server);
+    observe::forget_peak(server);
+    // The honest client makes its way while the attack lasts, however long that is.
+    let attack = async {
+        let limit = PATIENCE * 5;
+        tokio::time::timeout(limit, (case.attack)(server))
+            .await
+            .unwrap_or_else(|_| panic!("{}: it does not end", case.name));
+    };
+    tokio::join!(attack, honest.rounds(2));
+    honest.rounds(2).await;
+    let took = observe::peak_bytes(server).saturating_sub(before.resident_bytes) >> 20;
+    println!("{}: {:.1} s, peak +{took} MiB", case.name, begun.elapsed().as_secs_f32());
+    assert!(took <= case.take_mib, "{}: the server grew by {took} MiB, bound {}", case.name, case.take_mib);
+    before.settles_at(server, before, case.keep_mib, case.name).await;
+}
+
+/// One request of its own connection: what was said, as it came. Whoever says nothing in five seconds says nothing.
+async fn ask(server: &Proc, request: impl AsRef<str>) -> String {
+    wire::exchange(&mut wire::connect(server).await, request.as_ref()).await
+}
+
+fn code(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+}
+
+fn send_body(method: &str, path: &str, media: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {media}\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
+}
+
+fn post(media: &str, body: &str) -> String {
+    send_body("POST", &format!("{MAPS}?dryRun=All"), media, body)
+}
+
+/// Each request gets its status; all that do not are told.
+async fn check_codes(server: &Proc, table: Vec<(String, u16)>) {
     let mut wrong = Vec::new();
     for (request, wanted) in table {
-        let mut stream = wire::connect(&server).await;
-        let shown: String = request.chars().take(120).collect();
-        let answer = wire::exchange(&mut stream, &request).await;
-        let code: u16 = answer.split(' ').nth(1).and_then(|c| c.parse().ok()).unwrap_or(0);
-        if code != wanted {
+        let shown: String = request.chars().take(160).collect();
+        let answer = ask(server, &request).await;
+        if code(&answer) != wanted {
             let head: String = answer.chars().take(600).collect();
-            wrong.push(format!("{shown:?}: wanted {wanted}, got {code}:\n{head}"));
+            wrong.push(format!("{shown:?}: wanted {wanted}, got {}:\n{head}", code(&answer)));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    lives(&server).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_tls_is_cut_off() {
-    let folder = folder();
-    let server = Proc::start(&folder.path().join("data"));
-    for bytes in
-        [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 4096], &[0x16, 3, 1, 0xff, 0xff, 1, 0, 0, 0], &[0xff; 100]]
-    {
-        let mut stream = TcpStream::connect(server.address()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        let _ = stream.write_all(bytes);
-        let _ = stream.shutdown(std::net::Shutdown::Write);
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        assert!(answer.len() < 100, "{answer:?}");
-    }
-    // Connections that say nothing at all do not keep others out.
-    let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
-    lives(&server).await;
-    drop(silent);
-}
-
-async fn lives(server: &Proc) {
-    let client = server.client().await;
-    assert_eq!(call(&client, "GET", "/livez", None).await.0, 200);
-    assert_eq!(call(&client, "POST", MAPS, Some(config_map("alive", "1"))).await.0, 201);
-    assert!(!server.log().contains("panicked"), "{}", server.log());
+/// For attacks that take their time: the only way to be slow.
+async fn pause(milliseconds: u64) {
+    tokio::time::sleep(Duration::from_millis(milliseconds)).await;
 }
