@@ -30,7 +30,7 @@ async fn main() {
     let put = async |group: &str, plural: &str, key: (&str, &str), value: String| {
         let key = stored(group, plural).key(key.0, key.1).into();
         let ops = vec![(key, Op::Put { value: value.into(), expires_at: None })];
-        engine.commit(Commit { guards: Vec::new(), ops }).await.expect("memory takes it");
+        engine.commit(Commit { guards: Vec::new(), ops, removal: false }).await.expect("memory takes it");
     };
     let object = |kind: &str, version: &str, metadata: &str, rest: &str| {
         format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"uid":"u",{metadata}}}{rest}}}"#)

@@ -96,7 +96,7 @@ impl Effects {
     pub fn join(mut self, key: &Key, guard: Guard, op: Op) -> Commit {
         self.guards.insert(0, (key.clone(), guard));
         self.ops.insert(0, (key.clone(), op));
-        Commit { guards: self.guards, ops: self.ops }
+        Commit { guards: self.guards, ops: self.ops, removal: false }
     }
 
     /// `key` must still be as it was when it was read.

@@ -180,6 +180,7 @@ impl Component {
 async fn store(api: &Api) -> Result<(), String> {
     let engine = api.registry.engine();
     engine.health()?;
+    engine.full().map_or(Ok(()), Err)?;
     match api.registry.env().timeout(PROBE_LIMIT, engine.barrier()).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),

@@ -34,7 +34,11 @@ struct Check {
     run: fn(&Api) -> Result<(), String>,
 }
 
-const CHECKS: [Check; 9] = [
+/// A full disk is told, but it is no reason to take the server away: everything can be read, and deletions make room.
+// Differs from kube-apiserver: it has no such check, and stays ready too while its etcd has no space.
+const TOLD_ONLY: &str = "disk-space";
+
+const CHECKS: [Check; 10] = [
     Check { name: "ping", ready_only: false, run: |_| Ok(()) },
     // Upstream asks whether its log is still written out; ours is written as it comes, and nothing waits for it.
     Check { name: "log", ready_only: false, run: |_| Ok(()) },
@@ -43,6 +47,7 @@ const CHECKS: [Check; 9] = [
     Check { name: "etcd-readiness", ready_only: true, run: |api| api.registry.engine().health() },
     // What upstream's caches hold is the table here, which is fed as long as the store is well.
     Check { name: "informer-sync", ready_only: true, run: |api| api.registry.engine().health() },
+    Check { name: TOLD_ONLY, ready_only: true, run: |api| api.registry.engine().full().map_or(Ok(()), Err) },
     Check { name: "poststarthook/start-system-namespaces-controller", ready_only: false, run: bootstrapped },
     Check { name: "poststarthook/rbac/bootstrap-roles", ready_only: false, run: bootstrapped },
     Check {
@@ -94,6 +99,9 @@ impl Health {
             } else {
                 match results.run(check, api) {
                     Ok(()) => format!("[+]{} ok\n", check.name),
+                    Err(_) if check.name == TOLD_ONLY => {
+                        format!("[-]{} failed (only told): reason withheld\n", check.name)
+                    }
                     Err(why) => {
                         failed = true;
                         tracing::debug!(check = check.name, why, "health check failed");

@@ -32,6 +32,8 @@ pub fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 #[must_use = "it gets its name with `replace`"]
 pub struct New {
     file: File,
+    /// Open from the start: where descriptors run out it fails before anything has changed.
+    folder: File,
     temporary: PathBuf,
     path: PathBuf,
 }
@@ -39,6 +41,7 @@ pub struct New {
 impl New {
     /// An empty file beside `path`, with that mode (less what the process's mask takes).
     pub fn beside(path: &Path, mode: u32) -> io::Result<New> {
+        let folder = File::open(folder_of(path))?;
         let temporary = temporary(path);
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -48,7 +51,7 @@ impl New {
             _ => {}
         }
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary)?;
-        Ok(New { file, temporary, path: path.to_owned() })
+        Ok(New { file, folder, temporary, path: path.to_owned() })
     }
 
     pub fn file(&mut self) -> &mut File {
@@ -64,7 +67,7 @@ impl New {
     pub fn replace(self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.temporary, &self.path)?;
-        sync_folder_of(&self.path)
+        self.folder.sync_all()
     }
 
     /// Durable, and in its place if nothing is there.
@@ -89,8 +92,11 @@ impl Drop for New {
 
 /// Names in a folder are only durable once the folder is.
 pub fn sync_folder_of(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    File::open(folder_of(path))?.sync_all()
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Ends in `.tmp`, by which leftovers are known.

@@ -239,6 +239,11 @@ impl Status {
     pub fn request_timeout(message: impl Into<String>) -> Status {
         Status::new(408, "Timeout", message).with_empty_details()
     }
+    /// 507: the store has no room. Upstream answers 500 with the same words of its etcd's.
+    pub fn insufficient_storage(why: impl AsRef<str>) -> Status {
+        let message = format!("etcdserver: mvcc: database space exceeded: {}", why.as_ref());
+        Status::new(507, "InsufficientStorage", message)
+    }
     pub fn timeout(message: impl AsRef<str>) -> Status {
         Status::new(504, "Timeout", format!("Timeout: {}", message.as_ref())).with_empty_details()
     }

@@ -111,6 +111,7 @@ impl Registry {
                 allotter.released(&attempt, &old_tree, &mut effects);
             }
             let mut commit = effects.join(&key, Guard::At(old.revision()), op);
+            commit.removal = true;
             self.guard_by_term(request, &mut commit)?;
             let committed = self.engine().commit(commit).await;
             if let Ok(revision) = &committed {
@@ -168,7 +169,7 @@ impl Registry {
     ) -> Result<Option<Revision>, Status> {
         let guards = vec![(key.clone(), Guard::At(old.revision()))];
         let ops = vec![(key.clone(), Op::Put { value, expires_at: old.expires_at() })];
-        let mut commit = Commit { guards, ops };
+        let mut commit = Commit { guards, ops, removal: true };
         self.guard_by_term(request, &mut commit)?;
         match self.engine().commit(commit).await {
             Ok(revision) => {

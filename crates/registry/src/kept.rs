@@ -30,7 +30,8 @@ impl Registry {
                 None => Guard::Absent,
             };
             let put = Op::Put { value: value.into(), expires_at: None };
-            let commit = Commit { guards: vec![(key.clone(), guard)], ops: vec![(key.clone(), put)] };
+            let commit =
+                Commit { guards: vec![(key.clone(), guard)], ops: vec![(key.clone(), put)], removal: false };
             match self.engine().commit(commit).await {
                 Ok(_) => return Ok(()),
                 Err(CommitError::Conflict { .. }) => {}

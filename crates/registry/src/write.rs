@@ -177,6 +177,8 @@ impl Registry {
                 allotter.released(&attempt, &old_tree, &mut effects);
             }
             let mut commit = effects.join(&key, Guard::At(old.revision()), op);
+            // What is going has to be brought to its end on a full disk too.
+            commit.removal = old_tree.at(&["metadata", "deletionTimestamp"]).is_some();
             self.guard_by_term(request, &mut commit)?;
             match self.engine().commit(commit).await {
                 Ok(revision) => {

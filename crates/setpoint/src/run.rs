@@ -233,15 +233,30 @@ async fn serve(settings: Settings) -> Result<()> {
         let _ = env.timeout(STOP, engine.close()).await;
         return Ok(());
     };
-    bootstrapped.map_err(|status| match engine.health() {
-        Err(why) => anyhow!("{why}"),
-        Ok(()) => anyhow!("cannot create the cluster's first objects: {}", status.message),
-    })?;
+    let mut bootstrapping = None;
+    if let Err(status) = bootstrapped {
+        match (engine.health(), engine.full()) {
+            (Err(why), _) => return Err(anyhow!("{why}")),
+            // What is there can be read, and deleting may make room; what is missing is written then.
+            (Ok(()), Some(why)) => {
+                tracing::error!(reason = %why, "the cluster's first objects are not all there");
+                bootstrapping = Some(env.spawn("bootstrap", bootstrap_later(env.clone(), api.clone())));
+            }
+            (Ok(()), None) => {
+                return Err(anyhow!("cannot create the cluster's first objects: {}", status.message));
+            }
+        }
+    }
 
     let url = server_url(bound);
     api.set_external_address(url.trim_start_matches("https://"));
-    kubeconfig::write(&copy, &pki.admin_kubeconfig(&url))?;
-    kubeconfig::write(&settings.kubeconfig, &pki.admin_kubeconfig(&url))?;
+    for path in [&copy, &settings.kubeconfig] {
+        match kubeconfig::write(path, &pki.admin_kubeconfig(&url)) {
+            // Others have theirs, and are served.
+            Err(error) if engine.full().is_some() => tracing::error!("{error:#}"),
+            written => written?,
+        }
+    }
     descriptors.log();
     let serving = env.spawn("server", server.run());
     let plane = loops::start(&env, &api, &settings.loops, settings.store.is_shared(), env.hostname());
@@ -271,6 +286,9 @@ async fn serve(settings: Settings) -> Result<()> {
             }
         }
     };
+    if let Some(bootstrapping) = bootstrapping {
+        bootstrapping.abort();
+    }
     tracing::info!("stopping: loops and watches end, requests under way finish");
     let stopping = async {
         // First those who write without being asked, so that a lease is given back while that can still be done.
@@ -287,6 +305,19 @@ async fn serve(settings: Settings) -> Result<()> {
     }
     tracing::info!("stopped");
     stopped_by
+}
+
+/// Again and again until there is room for it.
+async fn bootstrap_later(env: Env, api: Arc<Api>) {
+    loop {
+        env.sleep(CHECK_STORE).await;
+        match api.bootstrap().await {
+            Ok(()) => return,
+            Err(status) => {
+                tracing::debug!(error = status.message, "the cluster's first objects are not all there")
+            }
+        }
+    }
 }
 
 /// What the serving certificate must be valid for, beside the usual names.

@@ -67,9 +67,10 @@ pub fn failure(error: CallError) -> CommitError {
         code::RESOURCE_EXHAUSTED if message.contains("larger than max") => {
             CommitError::TooLarge(message.clone())
         }
-        code::RESOURCE_EXHAUSTED if message.contains("space exceeded") => nothing(&format!(
-            "{message}; compact and defragment etcd, or give it a larger quota, then disarm its NOSPACE alarm"
-        )),
+        code::RESOURCE_EXHAUSTED if message.contains("space exceeded") => CommitError::NoRoom(
+            "compact and defragment etcd, or give it a larger quota, then disarm its NOSPACE alarm"
+                .to_owned(),
+        ),
         // The member says so before it looks at the request.
         code::UNAVAILABLE if message == "etcdserver: no leader" => nothing(&error),
         code::INVALID_ARGUMENT

@@ -79,7 +79,7 @@ async fn run(what: &str, engine: &Arc<dyn Engine>, callers: usize, each: usize, 
                 let guards = if prefix == "state" { vec![] } else { vec![(key.clone(), Guard::Absent)] };
                 let begun = Instant::now();
                 let ops = vec![(key, Op::Put { value, expires_at: None })];
-                if let Err(error) = engine.commit(Commit { guards, ops }).await {
+                if let Err(error) = engine.commit(Commit { guards, ops, removal: false }).await {
                     panic!("{error}: measure in an empty directory");
                 }
                 times.push(begun.elapsed());

@@ -48,6 +48,9 @@ pub enum Op {
 pub struct Commit {
     pub guards: Vec<(Key, Guard)>,
     pub ops: Vec<(Key, Op)>,
+    /// It deletes something, or is a step on the way to that (a deletion's mark, a finalizer taken away): on a full
+    /// disk it may use the room that is kept back. Deletions alone may do so in any case.
+    pub removal: bool,
 }
 
 /// One key's part of a committed revision, as the log tells it.
@@ -80,6 +83,9 @@ pub enum CommitError {
     /// Too big for the engine.
     #[error("the commit is too large: {0}")]
     TooLarge(String),
+    /// There is no room for it (a full disk); nothing was written, and commits are taken again as soon as there is.
+    #[error("there is no room: {0}")]
+    NoRoom(String),
     /// The engine has stopped (shutdown, or a failed disk) and did not commit.
     #[error("the store has stopped: {0}")]
     Stopped(String),
@@ -151,6 +157,10 @@ pub trait Engine: Send + Sync {
     fn expire(&self, now: u64) -> BoxFuture<'_, Result<(), CommitError>>;
     /// `Err` with the reason once the engine can no longer commit; for health checks.
     fn health(&self) -> Result<(), String>;
+    /// Why nothing but removals can be committed for now, if so. Reads go on, and so do commits once there is room again.
+    fn full(&self) -> Option<String> {
+        None
+    }
     /// How much room its files take; `None` for engines without files of their own.
     fn size_bytes(&self) -> Option<u64> {
         None

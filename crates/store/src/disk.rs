@@ -64,6 +64,8 @@ struct Shared {
     revision: AtomicU64,
     /// Guards the reason why nothing can be committed any more.
     stopped: Mutex<Option<String>>,
+    /// Guards the reason why nothing but removals can be committed for now.
+    full: Mutex<Option<String>>,
     /// The last commit was alone and the disk was quick: the next one need not go through the queue.
     alone: AtomicBool,
 }
@@ -101,6 +103,7 @@ impl DiskEngine {
         let shared = Shared {
             revision: AtomicU64::new(sequencer.revision().0),
             stopped: Mutex::new(None),
+            full: Mutex::new(None),
             alone: AtomicBool::new(false),
         };
         let shared = Arc::new(shared);
@@ -179,6 +182,10 @@ impl Engine for DiskEngine {
             None if self.queue.is_closed() => Err("its thread ended".to_owned()),
             None => Ok(()),
         }
+    }
+
+    fn full(&self) -> Option<String> {
+        self.shared.full.lock().clone()
     }
 
     fn size_bytes(&self) -> Option<u64> {
@@ -334,6 +341,11 @@ impl Worker {
     /// Before anybody is answered, so that a barrier after an answer is never older than the answer.
     fn tell(&self) {
         self.shared.revision.store(self.sequencer.revision().0, Ordering::Release);
+        let full = self.sequencer.full();
+        // Compared first: it is nearly always as it was.
+        if self.shared.full.lock().as_deref() != full {
+            *self.shared.full.lock() = full.map(str::to_owned);
+        }
         if let Some(why) = self.sequencer.stopped() {
             self.shared.stopped.lock().get_or_insert_with(|| why.to_owned());
         }

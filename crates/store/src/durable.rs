@@ -44,6 +44,9 @@ pub enum DurableError {
     /// The batch was certainly not written.
     #[error("{0}")]
     NotWritten(String),
+    /// There is no room. The batch was not written, everything is as before, durably; it may be called again.
+    #[error("{0}")]
+    NoRoom(String),
     /// Some, all or nothing of the batch may be found at the next start.
     #[error("{0}")]
     Unknown(String),
@@ -57,9 +60,13 @@ pub trait Durable: Send {
     /// Called once, before the first `append`.
     fn load(&mut self) -> Result<Loaded, DurableError>;
     /// Consecutive changes of one revision are one record: all of it is found at the next start, or none.
-    /// Revisions go on from the last one without a gap. Durable when it returns `Ok`; after an `Err` it is not
-    /// called again.
+    /// Revisions go on from the last one without a gap. Durable when it returns `Ok`; after an `Err` other than
+    /// [`DurableError::NoRoom`] it is not called again.
     fn append(&mut self, batch: &[Change]) -> Result<(), DurableError>;
+    /// Why only removals may be appended for now, if so; asked before each batch.
+    fn full(&mut self) -> Option<String> {
+        None
+    }
     /// Releases files and locks. Nothing is called afterwards.
     fn close(&mut self) {}
 }

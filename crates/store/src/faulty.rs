@@ -103,6 +103,10 @@ impl Durable for Faulty {
         Err(DurableError::Unknown(format!("append {} failed, as it was told to", self.appends)))
     }
 
+    fn full(&mut self) -> Option<String> {
+        self.inner.full()
+    }
+
     fn close(&mut self) {
         self.inner.close();
     }

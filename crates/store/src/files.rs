@@ -7,6 +7,7 @@
 //!  snapshot-R  all entries as of revision R, in key order
 //!  log-F       commits from revision F on; only the last one is written to
 //!  place-N     which inode it was written to: another one in a copy
+//!  RESERVE     room kept back, so that things can be deleted when the disk is full
 //!  MOVE        to which revision the store has to move on before it is used
 //!  log-F.damaged  what a repair gave up; nobody reads it
 //! ```
@@ -16,6 +17,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,10 +29,13 @@ use crate::contract::{Change, Revision};
 use crate::durable::{Durable, DurableError, FIRST_REVISION, Loaded};
 use directory::{Lock, Name};
 use end::End;
+use error::{is_no_room, passes};
 use manifest::Manifest;
 use place::Place;
 use read::Reading;
-use tail::Tail;
+use reserve::Reserve;
+use room::Backoff;
+use tail::{AppendError, Tail};
 
 mod backup;
 mod directory;
@@ -43,6 +48,8 @@ mod out;
 mod place;
 mod read;
 mod record;
+mod reserve;
+mod room;
 mod step;
 mod tail;
 #[cfg(test)]
@@ -74,6 +81,15 @@ pub struct Files {
     buffer: Vec<u8>,
     /// A write failed: the file is in doubt, and the next start must not trust the page cache.
     failed: bool,
+    /// Why only removals are written for now: there is no room.
+    full: Option<String>,
+    /// When the next batch may try whether there is.
+    room: Backoff,
+    reserve: Reserve,
+    /// Something was removed since the disk was full: a snapshot may make room.
+    removed: bool,
+    /// When what a new segment or a snapshot failed for (descriptors, room) may be there again.
+    again: Backoff,
     shared: Arc<Mutex<Shared>>,
     folding: Option<JoinHandle<()>>,
     cancelled: Arc<AtomicBool>,
@@ -83,6 +99,8 @@ pub struct Files {
 struct Shared {
     manifest: Manifest,
     snapshot_bytes: u64,
+    /// Folding failed for want of something that comes back.
+    unfinished: bool,
     /// Folding failed for good.
     failure: Option<String>,
 }
@@ -169,7 +187,14 @@ impl Files {
         // What a proper close leaves: batches, to the end.
         let whole = chain.tail_length == chain.tail_bytes.next_multiple_of(frame::SECTOR as u64);
         if chain.torn_bytes > 0 || !whole || !lock.closed {
-            rewrite(&tail_path, chain.tail_bytes).map_err(|e| OpenError::io(&tail_path, e))?;
+            let rewritten = match rewrite(&tail_path, chain.tail_bytes) {
+                // What is kept is another name of the same file.
+                Err(error) if is_no_room(&error) && damaged.is_none() => {
+                    rewrite_in_place(&tail_path, chain.tail_bytes)
+                }
+                rewritten => rewritten,
+            };
+            rewritten.map_err(|e| OpenError::io(&tail_path, e))?;
         }
         let (mut manifest, mut tail_path) = (manifest, tail_path);
         // Not so after a move that was only kept from saying that it is finished.
@@ -190,7 +215,8 @@ impl Files {
             step::finish(dir)?;
         }
         let tail = Tail::open(tail_path.clone()).map_err(|e| OpenError::io(&tail_path, e))?;
-        let shared = Shared { manifest, snapshot_bytes: chain.snapshot_bytes, failure: None };
+        let shared =
+            Shared { manifest, snapshot_bytes: chain.snapshot_bytes, unfinished: false, failure: None };
         let files = Files {
             dir: dir.to_owned(),
             lock: Some(lock),
@@ -202,6 +228,11 @@ impl Files {
             snapshot_log_bytes,
             buffer: Vec::new(),
             failed: false,
+            full: None,
+            room: Backoff::new(),
+            reserve: Reserve::new(dir),
+            removed: false,
+            again: Backoff::new(),
             shared: Arc::new(Mutex::new(shared)),
             folding: None,
             cancelled: Arc::default(),
@@ -210,10 +241,15 @@ impl Files {
         Ok((files, repaired))
     }
 
-    fn write(&mut self, batch: &[Change]) -> io::Result<()> {
+    fn write(&mut self, batch: &[Change]) -> Result<(), AppendError> {
         self.buffer.clear();
         record::encode_batch(&mut self.buffer, batch);
-        self.tail.append(&self.buffer)?;
+        let mut written = self.tail.append(&self.buffer);
+        // While the disk is full only removals come here.
+        if self.full.is_some() && matches!(written, Err(AppendError::NoRoom(_))) && self.reserve.release() {
+            written = self.tail.append(&self.buffer);
+        }
+        written?;
         self.since_snapshot += self.buffer.len() as u64;
         if self.buffer.capacity() > KEPT_BUFFER {
             self.buffer = Vec::new();
@@ -221,46 +257,125 @@ impl Files {
         Ok(())
     }
 
-    fn snapshot_is_due(&self) -> bool {
-        self.since_snapshot > self.snapshot_log_bytes
-            && self.folding.as_ref().is_none_or(JoinHandle::is_finished)
-            && self.since_snapshot > self.shared.lock().snapshot_bytes
+    /// Why nothing can be written any more, and whether a snapshot is to be made up for.
+    fn state(&self) -> (Option<String>, bool) {
+        let shared = self.shared.lock();
+        (shared.failure.clone(), shared.unfinished)
+    }
+
+    fn is_folding(&self) -> bool {
+        self.folding.as_ref().is_some_and(|folding| !folding.is_finished())
+    }
+
+    /// What has to be done now and then, after a batch. Nothing of it holds the batch up: that is durable.
+    fn keep_up(&mut self, unfinished: bool) {
+        let due = self.since_snapshot > self.snapshot_log_bytes;
+        if !(due || unfinished) || self.is_folding() || !self.again.is_over() {
+            return;
+        }
+        let done = match unfinished {
+            true => self.fold(),
+            false if self.since_snapshot > self.shared.lock().snapshot_bytes => self.begin_snapshot(),
+            false => return,
+        };
+        self.settle(done);
+    }
+
+    /// Commits go on in the old segment, whatever kept a new one from being made, unless nobody knows what the disk holds.
+    fn settle(&mut self, done: Result<(), RotateError>) {
+        match done {
+            Ok(()) => self.again.succeeded(),
+            Err(RotateError::TryAgain(error)) => {
+                tracing::warn!(dir = %self.dir.display(), %error, "no new log segment or snapshot for now");
+                self.again.failed();
+            }
+            Err(RotateError::Failed(error)) => {
+                // The batch before is durable and is answered so; the next one is not accepted.
+                let why = format!("starting a new log segment in {} failed: {error}", self.dir.display());
+                self.shared.lock().failure.get_or_insert(why);
+            }
+        }
     }
 
     /// Goes on in a new segment, and has everything before it folded into a snapshot meanwhile.
+    fn begin_snapshot(&mut self) -> Result<(), RotateError> {
+        self.rotate()?;
+        self.fold()
+    }
+
+    fn rotate(&mut self) -> Result<(), RotateError> {
+        // Before a manifest says that it is closed: nothing but batches may be in it then.
+        self.tail.cut()?;
+        let first = Revision(self.revision.0 + 1);
+        let path = create_segment(&self.dir, first)?;
+        let tail = Tail::open(path.clone()).inspect_err(|_| forget(&path))?;
+        let mut shared = self.shared.lock();
+        let mut manifest = shared.manifest.clone();
+        manifest.segments.push(first);
+        if let Err(error) = manifest.write(&self.dir) {
+            // As long as the old one stands there nothing has changed. The new one may or may not be found after a crash.
+            if Manifest::read(&self.dir).ok().as_ref() != Some(&shared.manifest) {
+                return Err(RotateError::Failed(error));
+            }
+            forget(&path);
+            return Err(error.into());
+        }
+        shared.manifest = manifest;
+        (self.tail, self.since_snapshot) = (tail, 0);
+        Ok(())
+    }
+
+    /// All segments but the last.
     #[allow(
         clippy::disallowed_methods,
         reason = "the durable layer's own thread: it only reads and writes files"
     )]
-    fn begin_snapshot(&mut self) -> io::Result<()> {
+    fn fold(&mut self) -> Result<(), RotateError> {
         // The last one has ended; this only looks whether by a panic.
         self.finish_snapshot();
-        // Before a manifest says that it is closed: nothing but batches may be in it then.
-        self.tail.cut()?;
-        let first = Revision(self.revision.0 + 1);
-        let tail = Tail::open(create_segment(&self.dir, first)?)?;
-        let (old, segments) = {
-            let mut shared = self.shared.lock();
-            let mut manifest = shared.manifest.clone();
-            let closed = manifest.segments.clone();
-            manifest.segments.push(first);
-            manifest.write(&self.dir)?;
-            shared.manifest = manifest;
-            (shared.manifest.snapshot, closed)
-        };
-        (self.tail, self.since_snapshot) = (tail, 0);
+        let mut shared = self.shared.lock();
+        shared.unfinished = true;
+        let (last, closed) = shared.manifest.segments.split_last().expect("never empty");
+        if closed.is_empty() {
+            shared.unfinished = false;
+            return Ok(());
+        }
         let fold = fold::Fold {
             dir: self.dir.clone(),
-            old,
-            segments,
-            target: self.revision,
+            old: shared.manifest.snapshot,
+            segments: closed.to_vec(),
+            target: Revision(last.0 - 1),
             cancelled: self.cancelled.clone(),
             shared: self.shared.clone(),
         };
         // The durable layer's own thread: it only reads and writes files, no world's time or order shows in it.
         let thread = std::thread::Builder::new().name("store-snapshot".into());
         self.folding = Some(thread.spawn(move || fold.run())?);
+        shared.unfinished = false;
         Ok(())
+    }
+
+    /// Deletions take room in the log; what they free is free after a snapshot. It needs what was kept back.
+    fn make_room(&mut self) {
+        let written_to =
+            self.shared.lock().manifest.segments.last().is_some_and(|first| *first <= self.revision);
+        self.reserve.release();
+        let done = if written_to { self.begin_snapshot() } else { self.fold() };
+        self.removed = done.is_err();
+        if let Err(RotateError::Failed(_)) = done {
+            self.settle(done);
+        }
+    }
+
+    /// There is no room, for whatever came with this error.
+    fn set_full(&mut self, error: &io::Error) -> String {
+        let why = room::explain(&self.dir, error);
+        if self.full.is_none() {
+            tracing::error!(reason = %why, "only deletions are accepted for now");
+        }
+        self.room.failed();
+        self.full = Some(why.clone());
+        why
     }
 
     /// Waits for a snapshot that is being written; for tests and measurements.
@@ -288,29 +403,61 @@ impl Durable for Files {
     }
 
     fn append(&mut self, batch: &[Change]) -> Result<(), DurableError> {
-        if let Some(why) = &self.shared.lock().failure {
-            return Err(DurableError::NotWritten(why.clone()));
+        let (failure, unfinished) = self.state();
+        if let Some(why) = failure {
+            return Err(DurableError::NotWritten(why));
         }
         let Some(last) = batch.last() else { return Ok(()) };
-        if let Some(place) = self.unmarked.take()
+        if let Some(place) = self.unmarked.take_if(|_| self.again.is_over())
             && let Err(error) = place.renew(&self.dir)
         {
-            self.failed = true;
-            return Err(DurableError::NotWritten(error.to_string()));
+            if !error.can_be_tried_again() {
+                self.failed = true;
+                return Err(DurableError::NotWritten(error.to_string()));
+            }
+            // The old one still holds, and who has just opened the store is no copy.
+            self.again.failed();
+            self.unmarked = Some(place);
         }
-        if let Err(error) = self.write(batch) {
-            self.failed = true;
-            return Err(DurableError::Unknown(self.explain(&error)));
+        match self.write(batch) {
+            Ok(()) => {}
+            Err(AppendError::NoRoom(error)) => return Err(DurableError::NoRoom(self.set_full(&error))),
+            Err(AppendError::Failed(error)) => {
+                self.failed = true;
+                return Err(DurableError::Unknown(self.explain(&error)));
+            }
         }
         self.revision = last.revision;
-        if self.snapshot_is_due()
-            && let Err(error) = self.begin_snapshot()
-        {
-            // This batch is durable and is answered so; the next one is not accepted.
-            let why = format!("starting a new log segment in {} failed: {error}", self.dir.display());
-            self.shared.lock().failure.get_or_insert(why);
+        match self.full {
+            Some(_) => self.removed = true,
+            None => self.room.succeeded(),
         }
+        self.keep_up(unfinished);
         Ok(())
+    }
+
+    fn full(&mut self) -> Option<String> {
+        let bytes = self.since_snapshot + self.shared.lock().snapshot_bytes;
+        if (self.full.is_none() && self.reserve.is_settled(bytes)) || !self.room.is_over() {
+            return self.full.clone();
+        }
+        if self.full.is_some() {
+            if self.is_folding() {
+                return self.full.clone();
+            }
+            if self.removed {
+                self.make_room();
+                return self.full.clone();
+            }
+        }
+        if let Err(error) = self.reserve.keep(bytes) {
+            return Some(self.set_full(&error));
+        }
+        // The next batch is the proof; should it fail, the next try comes later.
+        if self.full.take().is_some() {
+            tracing::info!(dir = %self.dir.display(), "there is room again: everything is accepted");
+        }
+        None
     }
 
     fn close(&mut self) {
@@ -367,6 +514,27 @@ fn create_segment(dir: &Path, first: Revision) -> io::Result<PathBuf> {
     Ok(path)
 }
 
+#[derive(Debug)]
+enum RotateError {
+    /// Everything is as before.
+    TryAgain(io::Error),
+    Failed(io::Error),
+}
+
+impl From<io::Error> for RotateError {
+    fn from(error: io::Error) -> Self {
+        match passes(&error) || is_no_room(&error) {
+            true => RotateError::TryAgain(error),
+            false => RotateError::Failed(error),
+        }
+    }
+}
+
+/// A segment that never came to use. What is left of it, the next start deletes.
+fn forget(path: &Path) {
+    let _ = std::fs::remove_file(path);
+}
+
 /// Its start takes a sector of its own, as every batch does.
 const fn empty_segment_bytes() -> u64 {
     frame::SECTOR as u64
@@ -388,6 +556,24 @@ fn rewrite(path: &Path, bytes: u64) -> io::Result<()> {
     }
     new.file().write_all(&frame::padding(bytes))?;
     new.replace()
+}
+
+/// The same where there is no room for a second one: each byte over itself. A crash in the middle leaves every sector as it
+/// was, or as it is meant to be.
+fn rewrite_in_place(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
+    let mut piece = vec![0; 1 << 20];
+    let mut at = 0;
+    while at < bytes {
+        let length = piece.len().min((bytes - at) as usize);
+        file.read_exact_at(&mut piece[..length], at)?;
+        file.write_all_at(&piece[..length], at)?;
+        at += length as u64;
+    }
+    let padding = frame::padding(bytes);
+    file.write_all_at(&padding, bytes)?;
+    file.set_len(bytes + padding.len() as u64)?;
+    file.sync_all()
 }
 
 impl read::Chain {

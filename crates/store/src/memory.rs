@@ -58,6 +58,10 @@ impl Engine for MemoryEngine {
         self.sequencer.lock().stopped().map_or(Ok(()), |why| Err(why.to_owned()))
     }
 
+    fn full(&self) -> Option<String> {
+        self.sequencer.lock().full().map(str::to_owned)
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move { self.sequencer.lock().close() })
     }

@@ -36,6 +36,8 @@ pub struct Sequencer {
     overlay: HashMap<Key, Option<Revision>>,
     /// Why nothing can be committed any more.
     stopped: Option<String>,
+    /// Why only removals can be committed for now.
+    full: Option<String>,
 }
 
 impl Sequencer {
@@ -49,7 +51,15 @@ impl Sequencer {
         let (revision, before) = (loaded.revision, loaded.before_changes());
         state.reset(before, loaded.entries);
         publish_again(loaded.changes, &*state, &mut expiries);
-        Ok(Sequencer { state, durable, revision, expiries, overlay: HashMap::new(), stopped: None })
+        Ok(Sequencer {
+            state,
+            durable,
+            revision,
+            expiries,
+            overlay: HashMap::new(),
+            stopped: None,
+            full: None,
+        })
     }
 
     /// The last revision that is durable and published.
@@ -60,6 +70,11 @@ impl Sequencer {
     /// Why nothing can be committed any more, if so.
     pub fn stopped(&self) -> Option<&str> {
         self.stopped.as_deref()
+    }
+
+    /// Why only removals could be committed when that was last looked at.
+    pub fn full(&self) -> Option<&str> {
+        self.full.as_deref()
     }
 
     /// Empties `commits`; adds one answer for each to `answers`, in order. When it returns, everything the
@@ -73,12 +88,15 @@ impl Sequencer {
             answers.extend(commits.drain(..).map(|_| Err(CommitError::Stopped(why.clone()))));
             return;
         }
+        self.full = self.durable.full();
         let first = answers.len();
+        let mut removals_alone = true;
         let mut next = self.revision;
         let mut changes = Vec::with_capacity(commits.iter().map(|c| c.ops.len()).sum());
         let mut left = commits.len();
         for commit in commits.drain(..) {
             left -= 1;
+            removals_alone &= commit.is_removal();
             // Nobody looks at what the last one leaves, so a lone commit never touches the overlay.
             answers.push(self.decide(commit, &mut next, &mut changes, left > 0));
         }
@@ -86,12 +104,19 @@ impl Sequencer {
         if changes.is_empty() {
             return;
         }
-        match self.durable.append(&changes) {
+        let mut appended = self.durable.append(&changes);
+        if removals_alone && matches!(appended, Err(DurableError::NoRoom(_))) {
+            // It knows now that the disk is full, and has room kept back for these.
+            self.full = self.durable.full();
+            appended = self.durable.append(&changes);
+        }
+        match appended {
             Ok(()) => {
                 expire_as(&changes, &mut self.expiries);
                 self.state.publish(changes, next);
                 self.revision = next;
             }
+            Err(DurableError::NoRoom(why)) => self.refuse(why, &mut answers[first..]),
             Err(error) => self.fail(&error, &mut answers[first..]),
         }
     }
@@ -108,6 +133,8 @@ impl Sequencer {
         if let Some(why) = &self.stopped {
             return Err(CommitError::Stopped(why.clone()));
         }
+        // Now and then, even where nobody writes: whether there is room again.
+        self.full = self.durable.full();
         let mut commits = Vec::new();
         let mut answers = Vec::new();
         loop {
@@ -116,6 +143,7 @@ impl Sequencer {
                     Some(revision) => commits.push(Commit {
                         guards: vec![(key.clone(), Guard::At(revision))],
                         ops: vec![(key, Op::Delete)],
+                        removal: false,
                     }),
                     None => self.expiries.set(&key, None),
                 }
@@ -150,6 +178,7 @@ impl Sequencer {
         remember: bool,
     ) -> Result<Revision, CommitError> {
         check_size(&commit)?;
+        let refused = self.full.clone().filter(|_| !commit.is_removal());
         for (key, guard) in &commit.guards {
             let holds = match (guard, self.current(key)) {
                 (Guard::Absent, current) => current.is_none(),
@@ -180,6 +209,10 @@ impl Sequencer {
             // Guards alone (or deletions of nothing): the answer says as of when they held.
             return Ok(*next);
         }
+        if let Some(why) = refused {
+            changes.truncate(before);
+            return Err(CommitError::NoRoom(why));
+        }
         *next = revision;
         if remember {
             for change in &changes[before..] {
@@ -194,6 +227,19 @@ impl Sequencer {
             Some(pending) => *pending,
             None => self.state.current(key),
         }
+    }
+
+    /// Nothing of this batch was written, so nobody will see it: whoever wanted to change something, or was told of a
+    /// conflict with it, may try again.
+    fn refuse(&mut self, why: String, answers: &mut [Result<Revision, CommitError>]) {
+        for answer in answers {
+            match answer {
+                Err(CommitError::TooLarge(_)) => {}
+                Ok(revision) if *revision <= self.revision => {}
+                _ => *answer = Err(CommitError::NoRoom(why.clone())),
+            }
+        }
+        self.full = Some(why);
     }
 
     /// The durable layer failed: this batch is not acknowledged, and nothing is from now on. Conflicts turn
@@ -251,6 +297,10 @@ fn check_size(commit: &Commit) -> Result<(), CommitError> {
 }
 
 impl Commit {
+    fn is_removal(&self) -> bool {
+        self.removal || self.ops.iter().all(|(_, op)| *op == Op::Delete)
+    }
+
     /// Keys and values to be written, in bytes.
     pub fn bytes(&self) -> usize {
         let value = |op: &Op| match op {

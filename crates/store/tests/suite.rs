@@ -5,6 +5,10 @@
 
 #[path = "suite/disk.rs"]
 mod disk;
+#[path = "suite/faults.rs"]
+mod faults;
+#[path = "suite/full.rs"]
+mod full;
 #[path = "suite/memory.rs"]
 mod memory;
 #[path = "suite/model.rs"]

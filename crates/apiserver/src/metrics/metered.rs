@@ -116,6 +116,9 @@ impl Engine for Metered {
     fn failed(&self) -> Option<String> {
         self.engine.failed()
     }
+    fn full(&self) -> Option<String> {
+        self.engine.full()
+    }
     fn size_bytes(&self) -> Option<u64> {
         self.engine.size_bytes()
     }

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::Value;
 use store::testing::MapState;
 use store::{Commit, DiskEngine, DiskOptions, Op};
 
@@ -70,42 +71,180 @@ fn a_full_disk_is_refused_in_one_line() {
     Proc::start(&at.join("data")).stop();
 }
 
+/// Creates large objects until one is refused.
+async fn fill(client: &kube::Client, prefix: &str, kept: &mut BTreeMap<String, u64>) -> Value {
+    let long = "x".repeat(100_000);
+    for number in 0..200 {
+        let name = format!("{prefix}-{number}");
+        let (code, answer) = call(client, "POST", MAPS, Some(config_map(&name, &long))).await;
+        match code {
+            201 => kept.insert(name, revision(&answer)),
+            507 => return answer,
+            _ => panic!("{code} {answer}"),
+        };
+    }
+    panic!("a disk that takes everything")
+}
+
+/// Until a write is taken again; the server looks for room by itself.
+async fn create_in_the_end(client: &kube::Client, name: &str) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let (code, answer) = call(client, "POST", MAPS, Some(config_map(name, "1"))).await;
+        if code == 201 {
+            return;
+        }
+        assert!(code == 507 && std::time::Instant::now() < deadline, "{code} {answer}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_fills_up_stops_the_server_and_loses_nothing_acknowledged() {
+async fn on_a_full_disk_reads_watches_and_deletions_go_on_and_writing_resumes_by_itself() {
     let folder = folder();
     let at = folder.path().join("disk");
-    let Some(disk) = Tmpfs::mount(&at, "size=2m") else { return };
+    let Some(disk) = Tmpfs::mount(&at, "size=6m") else { return };
     let data = at.join("data");
+    let mut kept = BTreeMap::new();
     let mut server = Proc::start(&data);
-    let client = server.client().await;
-    let mut acknowledged = Vec::new();
-    let long = "x".repeat(100_000);
-    for number in 0..100 {
-        let name = format!("big-{number}");
-        let (code, answer) = call(&client, "POST", MAPS, Some(config_map(&name, &long))).await;
-        if code != 201 {
-            // The fate of this very write is unknown, and the server says so.
-            assert_eq!(code, 504, "{answer}");
-            break;
-        }
-        acknowledged.push((name, revision(&answer)));
-    }
-    assert!(!acknowledged.is_empty() && acknowledged.len() < 100);
-    let status = server.ended_within(Duration::from_secs(15)).expect("it stops by itself");
-    assert_eq!(status.code(), Some(1));
-    let log = server.log();
-    let last = log.lines().last().unwrap_or_default();
-    assert!(last.starts_with("setpoint: ") && last.contains("free some space"), "{log}");
-    drop(server);
+    for killed in [false, true] {
+        let client = server.client().await;
+        let (_, list) = call(&client, "GET", MAPS, None).await;
+        let path = format!("{MAPS}?watch=1&resourceVersion={}", revision(&list));
+        let mut watch = Watch::open(&client, &path).await.unwrap();
+        let refused = fill(&client, &format!("big-{killed}"), &mut kept).await;
+        let message = refused["message"].as_str().unwrap();
+        assert!(
+            message.starts_with("etcdserver: mvcc: database space exceeded: the disk that holds"),
+            "{message}"
+        );
+        assert!(message.contains("free some space or delete objects"), "{message}");
+        assert_eq!(
+            (refused["reason"].as_str(), refused["code"].as_u64()),
+            (Some("InsufficientStorage"), Some(507))
+        );
 
+        // Alive and ready, and whoever asks is told.
+        for path in ["/livez", "/readyz", "/healthz"] {
+            assert_eq!(call(&client, "GET", path, None).await.0, 200, "{path}");
+        }
+        let (_, said) = call(&client, "GET", "/readyz?verbose", None).await;
+        assert!(said.as_str().unwrap().contains("[-]disk-space failed"), "{said}");
+        let (code, said) = call(&client, "GET", "/readyz/disk-space", None).await;
+        assert!(code == 500 && said.as_str().unwrap().contains("is full"), "{said}");
+
+        // A start on the full disk, after a proper stop and after none.
+        if killed {
+            server.kill()
+        } else {
+            server.stop()
+        }
+        server = Proc::start(&data);
+        let client = server.client().await;
+        let (code, list) = call(&client, "GET", MAPS, None).await;
+        assert_eq!(code, 200);
+        let names = |list: &Value| {
+            list["items"].as_array().unwrap().iter().map(revision_and_name).collect::<BTreeMap<_, _>>()
+        };
+        let found = names(&list);
+        for (name, revision) in &kept {
+            assert_eq!(found.get(name), Some(revision), "{name}");
+        }
+        assert!(watch.next().await.is_ok(), "what was written was told");
+
+        // Deletions are taken, also those that take two steps, and make room.
+        let going: Vec<String> = kept.keys().filter(|name| name.starts_with("big-")).cloned().collect();
+        for name in &going[..going.len() - 2] {
+            let (code, answer) = call(&client, "DELETE", &format!("{MAPS}/{name}"), None).await;
+            assert_eq!(code, 200, "{answer}");
+            kept.remove(name);
+        }
+        create_in_the_end(&client, &format!("after-{killed}")).await;
+    }
     disk.remount("size=16m");
+    let client = server.client().await;
+    create_in_the_end(&client, "last").await;
+    assert_eq!(call(&client, "GET", "/readyz/disk-space", None).await.0, 200);
+    server.stop();
     let server = Proc::start(&data);
     let client = server.client().await;
-    for (name, revision_then) in acknowledged {
+    for (name, then) in kept {
         let (code, found) = call(&client, "GET", &format!("{MAPS}/{name}"), None).await;
-        assert_eq!((code, revision(&found)), (200, revision_then), "{name}");
+        assert_eq!((code, revision(&found)), (200, then), "{name}");
     }
-    assert_eq!(call(&client, "POST", MAPS, Some(config_map("after", "1"))).await.0, 201);
+}
+
+fn revision_and_name(object: &Value) -> (String, u64) {
+    (object["metadata"]["name"].as_str().unwrap_or_default().to_owned(), revision(object))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_cut_after_a_proper_stop_is_refused_in_one_line_until_it_is_repaired() {
+    let folder = folder();
+    let data = folder.path().join("data");
+    let server = Proc::start(&data);
+    let client = server.client().await;
+    for number in 0..20 {
+        let name = format!("map-{number}");
+        assert_eq!(call(&client, "POST", MAPS, Some(config_map(&name, "1"))).await.0, 201);
+    }
+    let (_, list) = call(&client, "GET", MAPS, None).await;
+    let highest = revision(&list);
+    server.stop();
+    let logs = files_of(&data).into_iter().filter(|(path, _)| path.to_str().unwrap().contains("log-"));
+    let (log, whole) = logs.last().unwrap();
+    let length = whole.len();
+    for cut in [length - 1, length - 512, length - 5_000, length / 2, 512, 0] {
+        std::fs::write(&log, &whole[..cut]).unwrap();
+        for _ in 0..2 {
+            let line = no_server(&data, &[]);
+            for part in ["was cut short", "setpoint restore", "setpoint repair"] {
+                assert!(line.contains(part), "{cut}: {line:?} does not say {part:?}");
+            }
+        }
+    }
+    std::fs::write(&log, &whole).unwrap();
+    Proc::start(&data).stop();
+    let whole = std::fs::read(&log).unwrap();
+    std::fs::write(&log, &whole[..whole.len() / 2]).unwrap();
+    let done = run(Command::new(SETPOINT).args(["repair", "--data-dir"]).arg(&data));
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let server = Proc::start(&data);
+    let (_, list) = call(&server.client().await, "GET", MAPS, None).await;
+    assert!(revision(&list) > highest, "{} after {highest}", revision(&list));
+    server.stop();
+}
+
+#[test]
+fn the_data_directory_of_another_user_is_refused_and_left_as_it_is() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        skipped("to be another user needs root");
+        return;
+    }
+    let folder = folder();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    // Where another user may run it from.
+    let program = folder.path().join("setpoint");
+    std::fs::copy(SETPOINT, &program).unwrap();
+    let data = folder.path().join("data");
+    Proc::start(&data).stop();
+    // A directory nobody else may enter, and one they may look into.
+    for mode in [0o700, 0o755] {
+        for dir in [data.clone(), data.join("store")] {
+            std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let before = files_of(&data);
+        let mut command = Command::new(&program);
+        command.args(["server", "--listen", "127.0.0.1:0", "--data-dir"]).arg(&data).uid(65534).gid(65534);
+        let ended = run(&mut command);
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert!(!ended.status.success() && said.trim().lines().count() == 1, "{said}");
+        assert!(said.to_lowercase().contains("permission"), "{said}");
+        assert_eq!(files_of(&data), before);
+    }
+    Proc::start(&data).stop();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,7 +311,7 @@ fn failing_disk(server: &Proc, log: &Path) -> Option<Child> {
 async fn write(data: &Path, snapshot_log_bytes: u64, key: &str, op: Op) {
     let options = DiskOptions { snapshot_log_bytes };
     let engine = DiskEngine::open(&data.join("store"), Arc::new(MapState::default()), options).unwrap();
-    engine.commit(Commit { guards: vec![], ops: vec![(key.into(), op)] }).await.unwrap();
+    engine.commit(Commit { guards: vec![], ops: vec![(key.into(), op)], removal: false }).await.unwrap();
     engine.close().await;
 }
 

@@ -38,10 +38,11 @@ async fn acknowledged_writes_survive_kill_9_under_load() {
     let mut known: BTreeMap<String, State> = BTreeMap::new();
     let mut highest = 0;
     let mut server = Proc::start(&data);
-    for round in 0..rounds(3, 50) {
+    for round in 0..rounds(5, 1000) {
         let client = server.client().await;
         let (_, list) = call(&client, "GET", MAPS, None).await;
-        let watching = tokio::spawn(follow(server.client().await, revision(&list)));
+        let started = revision(&list);
+        let watching = tokio::spawn(follow(server.client().await, started));
         let mut writers = Vec::new();
         for writer in 0..WRITERS {
             writers.push(tokio::spawn(write(server.client().await, format!("r{round}-w{writer}"))));
@@ -53,9 +54,11 @@ async fn acknowledged_writes_survive_kill_9_under_load() {
         server.kill();
 
         let mut writes = Vec::new();
+        let mut round_names: BTreeMap<String, State> = BTreeMap::new();
         let mut open: BTreeMap<String, Option<String>> = BTreeMap::new();
         for writer in writers {
             let ledger = writer.await.unwrap();
+            round_names.extend(ledger.acknowledged.clone());
             known.extend(ledger.acknowledged);
             writes.extend(ledger.writes);
             open.extend(ledger.under_way);
@@ -71,8 +74,12 @@ async fn acknowledged_writes_survive_kill_9_under_load() {
         let (_, list) = call(&client, "GET", MAPS, None).await;
         assert!(revision(&list) >= highest, "round {round}: the revision went back");
         check_list(&list, &mut known, &open);
-        let last_seen = seen.last().map_or(revision(&list), |e| e.0);
-        let watch = resume(&client, last_seen, revision(&list), &writes).await;
+        let last_seen = seen.last().map_or(started, |e| e.0);
+        let resumed = resume(&client, last_seen, revision(&list), &writes).await;
+        let watch = if resumed.is_some() { "resumed" } else { "410" };
+        if let Some(resumed) = resumed {
+            check_stories(seen.iter().chain(&resumed), &round_names);
+        }
         let (code, made) =
             call(&client, "POST", MAPS, Some(config_map(&format!("after-{round}"), "1"))).await;
         assert_eq!(code, 201, "{made}");
@@ -80,6 +87,13 @@ async fn acknowledged_writes_survive_kill_9_under_load() {
         highest = revision(&made);
         known.insert(format!("after-{round}"), Some((highest, "1".to_owned())));
         let (writes, seen) = (writes.len(), seen.len());
+        if round % 10 == 9 {
+            // So that the last of many rounds does not list what all of them wrote.
+            let (code, answer) = call(&client, "DELETE", MAPS, None).await;
+            assert_eq!(code, 200, "{answer}");
+            highest = revision(&call(&client, "GET", MAPS, None).await.1);
+            known.clear();
+        }
         println!(
             "round {round}: {writes} writes acknowledged, {seen} events before the crash, afterwards {watch}"
         );
@@ -164,14 +178,42 @@ fn check_list(list: &Value, known: &mut BTreeMap<String, State>, open: &BTreeMap
     assert_eq!(found, expected);
 }
 
+/// What a watch told before the crash and after it is, of each object, its whole life in order: made once, changed while it is
+/// there, gone once; and as far as it was acknowledged at least.
+fn check_stories<'a>(
+    events: impl Iterator<Item = &'a (u64, String, String)>,
+    acknowledged: &BTreeMap<String, State>,
+) {
+    let mut stories: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (_, name, event) in events {
+        stories.entry(name).or_default().push(event);
+    }
+    for (name, state) in acknowledged {
+        let story = stories.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let whole = [&["ADDED"][..], &["ADDED", "MODIFIED"], &["ADDED", "MODIFIED", "DELETED"]];
+        assert!(whole.contains(&story), "{name}: {story:?}");
+        let least = match state {
+            None => 3,
+            Some((_, value)) if value == "2" => 2,
+            Some(_) => 1,
+        };
+        assert!(story.len() >= least, "{name}: {story:?}, though {state:?} was acknowledged");
+    }
+}
+
 /// A watch from the last event seen gives everything since, or says 410.
-async fn resume(client: &kube::Client, from: u64, upto: u64, writes: &[(u64, String, &str)]) -> &'static str {
+async fn resume(
+    client: &kube::Client,
+    from: u64,
+    upto: u64,
+    writes: &[(u64, String, &str)],
+) -> Option<Vec<(u64, String, String)>> {
     let path = format!("{MAPS}?watch=1&resourceVersion={from}&timeoutSeconds=1");
     let mut watch = match Watch::open(client, &path).await {
         Ok(watch) => watch,
         Err(code) => {
             assert_eq!(code, 410);
-            return "410";
+            return None;
         }
     };
     let mut events = Vec::new();
@@ -179,10 +221,10 @@ async fn resume(client: &kube::Client, from: u64, upto: u64, writes: &[(u64, Str
         if event["type"] == "ERROR" {
             assert_eq!(event["object"]["code"], 410, "{event}");
             assert!(events.is_empty(), "410 only at once: {events:?}");
-            return "410";
+            return None;
         }
         events.push(of(&event));
     }
     check_events(&events, writes, from, upto);
-    "resumed"
+    Some(events)
 }

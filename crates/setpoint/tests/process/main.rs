@@ -26,6 +26,7 @@ mod kubectl_apps;
 mod leaders;
 mod make_up;
 mod other_clients;
+mod pauses;
 mod quotas;
 mod refusals;
 mod restart;

@@ -3,7 +3,7 @@
 use super::*;
 
 fn guarded(guards: &[(&str, Guard)]) -> Commit {
-    Commit { guards: guards.iter().map(|(k, g)| (Key::from(*k), *g)).collect(), ops: vec![] }
+    Commit { guards: guards.iter().map(|(k, g)| (Key::from(*k), *g)).collect(), ops: vec![], removal: false }
 }
 
 fn refused(revision: i64, stands: &[Option<i64>]) -> TxnResponse {
@@ -43,11 +43,12 @@ fn only_certain_failures_say_that_nothing_was_written() {
     for error in [
         CallError::NotSent("refused".into()),
         status(code::UNAVAILABLE, "etcdserver: no leader"),
-        status(code::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded"),
         status(code::PERMISSION_DENIED, "etcdserver: permission denied"),
     ] {
         assert!(matches!(failure(error.clone()), CommitError::Stopped(_)), "{error}");
     }
+    let full = status(code::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded");
+    assert!(matches!(failure(full), CommitError::NoRoom(why) if why.contains("NOSPACE alarm")));
     for error in [
         CallError::Lost("reset".into()),
         CallError::Timeout(std::time::Duration::from_secs(1)),

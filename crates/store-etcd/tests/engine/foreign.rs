@@ -69,7 +69,7 @@ async fn a_lease_that_someone_revoked_is_granted_again() {
     let at = Env::machine().now_seconds() + 1234;
     let commit = |key: &str| {
         let op = Op::Put { value: "x".into(), expires_at: Some(at) };
-        Commit { guards: vec![], ops: vec![(key.into(), op)] }
+        Commit { guards: vec![], ops: vec![(key.into(), op)], removal: false }
     };
     engine.commit(commit("/revoked/a")).await.unwrap();
     let found =

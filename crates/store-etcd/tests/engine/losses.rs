@@ -116,7 +116,7 @@ async fn what_is_missed_comes_whole_also_when_it_takes_many_fragments() {
             let put = Op::Put { value: value.clone(), expires_at: None };
             (Key::from(format!("/fragments/{i}")), put)
         });
-        other.commit(Commit { guards: vec![], ops: ops.collect() }).await.unwrap();
+        other.commit(Commit { guards: vec![], ops: ops.collect(), removal: false }).await.unwrap();
     }
     proxy.mend();
     engine.barrier().await.unwrap();

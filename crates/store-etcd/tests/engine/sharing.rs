@@ -12,7 +12,11 @@ use store_etcd::{ConnectError, EtcdEngine};
 use crate::server::{EtcdServer, PATIENCE};
 
 pub fn put(key: &str, value: impl Into<Bytes>) -> Commit {
-    Commit { guards: vec![], ops: vec![(key.into(), Op::Put { value: value.into(), expires_at: None })] }
+    Commit {
+        guards: vec![],
+        ops: vec![(key.into(), Op::Put { value: value.into(), expires_at: None })],
+        removal: false,
+    }
 }
 
 pub fn put_at(key: &str, at: Revision, value: impl Into<Bytes>) -> Commit {
@@ -20,7 +24,7 @@ pub fn put_at(key: &str, at: Revision, value: impl Into<Bytes>) -> Commit {
 }
 
 pub fn delete(key: &str) -> Commit {
-    Commit { guards: vec![], ops: vec![(key.into(), Op::Delete)] }
+    Commit { guards: vec![], ops: vec![(key.into(), Op::Delete)], removal: false }
 }
 
 fn now() -> u64 {
@@ -115,7 +119,7 @@ async fn a_large_state_is_loaded_in_pages_at_one_revision() {
             let value = Bytes::from(vec![b'x'; 500]);
             (Key::from(format!("/pages/{:04}", batch * 100 + i)), Op::Put { value, expires_at: None })
         });
-        writer.commit(Commit { guards: vec![], ops: ops.collect() }).await.unwrap();
+        writer.commit(Commit { guards: vec![], ops: ops.collect(), removal: false }).await.unwrap();
     }
     let (_reader, read) = etcd.open("/pages/").await;
     assert_eq!(read.entries("/").len(), 2500);
@@ -134,7 +138,7 @@ async fn what_etcd_finds_too_large_is_too_large() {
     }
     let ops =
         (0..200).map(|i| (Key::from(format!("/large/{i}")), Op::Put { value: "x".into(), expires_at: None }));
-    let answer = engine.commit(Commit { guards: vec![], ops: ops.collect() }).await;
+    let answer = engine.commit(Commit { guards: vec![], ops: ops.collect(), removal: false }).await;
     assert!(matches!(answer, Err(CommitError::TooLarge(_))), "{answer:?}");
     engine.commit(put("/large/b", "fits")).await.unwrap();
     assert_eq!(state.entries("/").len(), 1);
@@ -149,7 +153,7 @@ async fn expiry_is_published_and_every_server_knows_when_it_comes() {
     let (soon, later) = (now() + 2, now() + 7200);
     let ops = [("/expiry/soon", soon), ("/expiry/later", later), ("/expiry/past", now() - 100)]
         .map(|(key, at)| (Key::from(key), Op::Put { value: "x".into(), expires_at: Some(at) }));
-    let made = a.commit(Commit { guards: vec![], ops: ops.to_vec() }).await.unwrap();
+    let made = a.commit(Commit { guards: vec![], ops: ops.to_vec(), removal: false }).await.unwrap();
     assert_eq!(a_state.get("/expiry/soon").unwrap().expires_at, Some(soon));
     for state in [&a_state, &b_state] {
         assert!(state.wait_until(PATIENCE, |s| s.revision() >= made && s.entries("/").len() == 1).await);

@@ -13,6 +13,7 @@ use crate::contract::Revision;
 
 pub(super) const FORMAT_FILE: &str = "FORMAT";
 pub(super) const LOCK_FILE: &str = "LOCK";
+pub(super) const RESERVE_FILE: &str = "RESERVE";
 const CLOSED: &str = "closed";
 /// Bytes of a lock file that are looked at.
 const MOST: u64 = 200;

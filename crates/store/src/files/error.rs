@@ -43,7 +43,29 @@ pub enum OpenError {
     Io { path: PathBuf, source: io::Error },
 }
 
+/// The disk is full, or nobody may write to it for now: what was not written can be written later.
+pub(super) fn is_no_room(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
+}
+
+/// The process, or the machine, is out of something that others give back. Nothing is wrong with the disk.
+pub(super) fn passes(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(error.kind(), Interrupted | WouldBlock | OutOfMemory)
+        || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
 impl OpenError {
+    /// The same may well succeed later.
+    pub(super) fn can_be_tried_again(&self) -> bool {
+        match self {
+            OpenError::Full { .. } | OpenError::ReadOnly { .. } => true,
+            OpenError::Io { source, .. } => passes(source),
+            _ => false,
+        }
+    }
+
     /// The variant that says how to mend it.
     pub(super) fn io(path: &Path, source: io::Error) -> OpenError {
         let path = path.to_owned();

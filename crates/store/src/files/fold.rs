@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
+use super::manifest::Manifest;
 use super::out::Out;
 use super::read::{SegmentReader, SnapshotReader, explain};
 use super::{OpenError, Shared, directory, record};
@@ -64,8 +65,12 @@ impl Fold {
             Ok(entries) => tracing::info!(revision = self.target.0, entries, "snapshot written"),
             Err(FoldError::Cancelled) => {}
             // The log has room left, so the store goes on; the next attempt comes when the log has grown again.
-            Err(FoldError::Open(error @ OpenError::Full { .. })) => {
+            Err(FoldError::Open(error @ (OpenError::Full { .. } | OpenError::ReadOnly { .. }))) => {
                 tracing::error!(%error, "no snapshot could be written");
+            }
+            Err(FoldError::Open(error)) if error.can_be_tried_again() => {
+                tracing::warn!(%error, "no snapshot could be written for now");
+                self.shared.lock().unfinished = true;
             }
             Err(FoldError::Open(error)) => {
                 let why = format!("a snapshot could not be written: {error}");
@@ -153,7 +158,17 @@ impl Fold {
             let mut manifest = shared.manifest.clone();
             manifest.snapshot = Some(self.target);
             manifest.segments.retain(|first| *first > self.target);
-            manifest.write(&self.dir).map_err(|e| OpenError::io(&self.dir, e))?;
+            if let Err(error) = manifest.write(&self.dir) {
+                let unchanged = Manifest::read(&self.dir).ok().as_ref() == Some(&shared.manifest);
+                return Err(FoldError::Open(match OpenError::io(&self.dir, error) {
+                    error if unchanged || !error.can_be_tried_again() => error,
+                    // The new one stands there, and may be gone after a crash.
+                    error => OpenError::Io {
+                        path: self.dir.clone(),
+                        source: std::io::Error::other(error.to_string()),
+                    },
+                }));
+            }
             shared.manifest = manifest;
             shared.snapshot_bytes = bytes;
         }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use super::directory::{self, Name};
+use super::error::is_no_room;
 use super::{OpenError, checked};
 
 /// What `place-N` files say.
@@ -40,7 +41,7 @@ impl Place {
         match write(&path, "") {
             Ok(()) => {}
             // The old one still holds, and a full disk must not keep a store from being read.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull && !self.copied => return Ok(()),
+            Err(error) if is_no_room(&error) && !self.copied => return Ok(()),
             Err(error) => return Err(OpenError::io(&path, error)),
         }
         for old in &self.found {

@@ -7,6 +7,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::error::{is_no_room, passes};
 use super::frame;
 
 /// Written ahead at once: as much as the segment has, within these bounds. A small store stays small, and the
@@ -32,10 +33,11 @@ impl Tail {
     pub(super) fn open(path: PathBuf) -> io::Result<Tail> {
         let file = OpenOptions::new().write(true).open(&path)?;
         let length = file.metadata()?.len();
+        let direct = Direct::open(&path)?;
         if !length.is_multiple_of(frame::SECTOR as u64) {
             return Err(io::Error::other("the segment does not end with a sector"));
         }
-        Ok(Tail { direct: Direct::open(&path), file, path, end: length, length })
+        Ok(Tail { direct, file, path, end: length, length })
     }
 
     /// Of what was written to it.
@@ -43,42 +45,62 @@ impl Tail {
         self.end
     }
 
-    /// Durable when it returns; after an error nothing is known, and it is not called again.
-    pub(super) fn append(&mut self, batch: &[u8]) -> io::Result<()> {
+    /// Durable when it returns. After [`AppendError::Failed`] it is not called again.
+    pub(super) fn append(&mut self, batch: &[u8]) -> Result<(), AppendError> {
+        let mut touched = false;
+        match self.write(batch, &mut touched) {
+            Ok(()) => Ok(()),
+            Err(error) if is_no_room(&error) => match self.roll_back(touched) {
+                Ok(()) => Err(AppendError::NoRoom(error)),
+                Err(error) => Err(AppendError::Failed(error)),
+            },
+            Err(error) => Err(AppendError::Failed(error)),
+        }
+    }
+
+    /// `touched`: something of the batch may be in the file.
+    fn write(&mut self, batch: &[u8], touched: &mut bool) -> io::Result<()> {
         let end = self.end + batch.len() as u64;
         // Only over space that is there and clean: the file's size must not change under it.
         if end <= self.length
             && batch.len() <= DIRECT_BYTES
             && let Some(direct) = &mut self.direct
         {
-            if direct.write(batch, self.end)? {
+            if direct.write(batch, self.end, touched)? {
                 self.end = end;
                 return Ok(());
             }
             self.direct = None;
         }
-        self.file.write_all_at(batch, self.end)?;
-        self.end = end;
-        if self.end > self.length {
-            self.length = self.end;
-            self.write_ahead()?;
+        write_all_at(&self.file, batch, self.end, touched)?;
+        if end > self.length {
+            self.length = end;
+            self.write_ahead(end)?;
         }
-        self.file.sync_data()
+        self.file.sync_data()?;
+        self.end = end;
+        Ok(())
+    }
+
+    /// The file as it was before the batch, durably: what is cut off is neither on the disk nor in the page cache.
+    fn roll_back(&mut self, touched: bool) -> io::Result<()> {
+        if touched {
+            self.file.set_len(self.end)?;
+            self.file.sync_all()?;
+            self.length = self.end;
+        }
+        Ok(())
     }
 
     /// A disk too full for it is no failure: while the batches themselves fit, the file grows with each.
-    fn write_ahead(&mut self) -> io::Result<()> {
-        let target = (self.end + self.end.clamp(*AHEAD.start(), *AHEAD.end())).next_multiple_of(4096);
+    fn write_ahead(&mut self, end: u64) -> io::Result<()> {
+        let target = (end + end.clamp(*AHEAD.start(), *AHEAD.end())).next_multiple_of(4096);
         while self.length < target {
             let wanted = ZEROS.len().min((target - self.length) as usize);
             match self.file.write_at(&ZEROS[..wanted], self.length) {
                 Ok(written) => self.length += written as u64,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error)
-                    if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) =>
-                {
-                    return Ok(());
-                }
+                Err(error) if is_no_room(&error) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
@@ -89,11 +111,35 @@ impl Tail {
     pub(super) fn cut(&mut self) -> io::Result<()> {
         if self.length > self.end {
             self.file.set_len(self.end)?;
-            self.file.sync_all()?;
             self.length = self.end;
+            self.file.sync_all()?;
         }
         Ok(())
     }
+}
+
+#[derive(Debug)]
+pub(super) enum AppendError {
+    /// Nothing of the batch was written, or it was taken back: the file is as it was, durably.
+    NoRoom(io::Error),
+    /// Nothing is known.
+    Failed(io::Error),
+}
+
+/// As `write_all_at` of the standard library, but it tells whether something was written.
+fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64, touched: &mut bool) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                *touched = true;
+                (bytes, at) = (&bytes[written..], at + written as u64);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Writes past the page cache that are durable when they return.
@@ -104,14 +150,18 @@ struct Direct {
 }
 
 impl Direct {
-    fn open(path: &Path) -> Option<Direct> {
+    /// `None`: the file system has no such way.
+    fn open(path: &Path) -> io::Result<Option<Direct>> {
         let flags = libc::O_DIRECT | libc::O_DSYNC;
-        let file = OpenOptions::new().write(true).custom_flags(flags).open(path).ok()?;
-        Some(Direct { file, buffer: Vec::new() })
+        match OpenOptions::new().write(true).custom_flags(flags).open(path) {
+            Ok(file) => Ok(Some(Direct { file, buffer: Vec::new() })),
+            Err(error) if passes(&error) => Err(error),
+            Err(_) => Ok(None),
+        }
     }
 
     /// `false`: nothing was written, it has to go the other way.
-    fn write(&mut self, batch: &[u8], at: u64) -> io::Result<bool> {
+    fn write(&mut self, batch: &[u8], at: u64, touched: &mut bool) -> io::Result<bool> {
         let needed = batch.len() + frame::SECTOR;
         if self.buffer.len() < needed {
             self.buffer.resize(needed.next_power_of_two(), 0);
@@ -123,7 +173,10 @@ impl Direct {
         while written < batch.len() {
             match self.file.write_at(&aligned[written..], at + written as u64) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(n) => written += n,
+                Ok(n) => {
+                    *touched = true;
+                    written += n;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The file system promised and does not keep it, or its sectors are larger than ours.
                 Err(error)

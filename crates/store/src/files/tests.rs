@@ -32,8 +32,10 @@ fn contents(dir: &Path) -> Contents {
         .collect()
 }
 
+/// Also the room kept back, whose content means nothing.
 fn is_place(path: &Path) -> bool {
-    path.file_name().unwrap().to_str().unwrap().starts_with("place-")
+    let name = path.file_name().unwrap().to_str().unwrap();
+    name.starts_with("place-") || name == directory::RESERVE_FILE
 }
 
 fn lay_out(dir: &Path, files: &Contents) {

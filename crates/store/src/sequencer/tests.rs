@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::contract::{Commit, CommitError, Guard, Key, Op, Revision, State};
-use crate::durable::Nothing;
+use crate::contract::{Change, Commit, CommitError, Guard, Key, Op, Revision, State};
+use crate::durable::{Durable, DurableError, Loaded, Nothing};
 use crate::faulty::{Faulty, Image, Leaves};
 use crate::sequencer::{MAX_COMMIT_BYTES, Sequencer};
 use crate::testing::{MapState, Rng};
@@ -15,11 +15,12 @@ fn put(key: &str, guard: Option<Guard>, value: &'static str) -> Commit {
     Commit {
         guards: guard.map(|g| (key.clone(), g)).into_iter().collect(),
         ops: vec![(key, Op::Put { value: Bytes::from_static(value.as_bytes()), expires_at: None })],
+        removal: false,
     }
 }
 
 fn delete(key: &str, guard: Guard) -> Commit {
-    Commit { guards: vec![(key.into(), guard)], ops: vec![(key.into(), Op::Delete)] }
+    Commit { guards: vec![(key.into(), guard)], ops: vec![(key.into(), Op::Delete)], removal: false }
 }
 
 fn run(sequencer: &mut Sequencer, commits: Vec<Commit>) -> Vec<Result<Revision, CommitError>> {
@@ -59,8 +60,8 @@ fn too_large_commits_are_refused_and_the_rest_goes_on() {
     let answers = run(
         &mut sequencer,
         vec![
-            Commit { guards: vec![], ops: vec![("a".into(), huge)] },
-            Commit { guards: vec![], ops: many },
+            Commit { guards: vec![], ops: vec![("a".into(), huge)], removal: false },
+            Commit { guards: vec![], ops: many, removal: false },
             put("a", None, "1"),
         ],
     );
@@ -144,7 +145,7 @@ fn many_expired_keys_go_in_rounds_and_updates_move_the_end() {
     for i in 0..1000u64 {
         let op = |expires_at| Op::Put { value: Bytes::new(), expires_at };
         let key: Key = format!("{i:04}").into();
-        let commit = |op| Commit { guards: vec![], ops: vec![(key.clone(), op)] };
+        let commit = |op| Commit { guards: vec![], ops: vec![(key.clone(), op)], removal: false };
         sequencer.commit(commit(op(Some(100)))).unwrap();
         if i % 10 == 0 {
             sequencer.commit(commit(op(Some(200)))).unwrap();
@@ -158,4 +159,80 @@ fn many_expired_keys_go_in_rounds_and_updates_move_the_end() {
     assert_eq!(state.entries("").len(), 0);
     assert_eq!(state.current("0000"), None);
     assert_eq!(state.broken_promises(), Vec::<String>::new());
+}
+
+/// A disk with room for so many changes; as many more are kept back for removals.
+#[derive(Clone, Default)]
+struct Small {
+    image: Image,
+    room: Arc<parking_lot::Mutex<(usize, usize)>>,
+    full: bool,
+}
+
+impl Durable for Small {
+    fn load(&mut self) -> Result<Loaded, DurableError> {
+        self.image.load()
+    }
+
+    fn append(&mut self, batch: &[Change]) -> Result<(), DurableError> {
+        let mut room = self.room.lock();
+        let left = if self.full { &mut room.1 } else { &mut room.0 };
+        match left.checked_sub(batch.len()) {
+            Some(rest) => *left = rest,
+            None => {
+                self.full = true;
+                return Err(DurableError::NoRoom("full, as it was told to".to_owned()));
+            }
+        }
+        self.image.append(batch)
+    }
+
+    fn full(&mut self) -> Option<String> {
+        self.full &= self.room.lock().0 == 0;
+        self.full.then(|| "full, as it was told to".to_owned())
+    }
+}
+
+#[test]
+fn without_room_puts_are_refused_removals_go_on_and_so_does_everything_once_there_is_room() {
+    let disk = Small::default();
+    *disk.room.lock() = (3, 3);
+    let state = Arc::new(MapState::default());
+    let mut sequencer = Sequencer::start(Box::new(disk.clone()), state.clone()).unwrap();
+    run(&mut sequencer, vec![put("a", None, "1"), put("b", None, "1"), put("c", None, "1")]);
+    assert_eq!(sequencer.full(), None);
+    // A batch that does not fit is refused as a whole, and so is a conflict with what nobody will see.
+    let refused = run(&mut sequencer, vec![put("d", None, "1"), put("d", Some(Guard::Absent), "2")]);
+    assert!(refused.iter().all(|a| matches!(a, Err(CommitError::NoRoom(_)))), "{refused:?}");
+    assert!(sequencer.full().is_some() && sequencer.stopped().is_none());
+    assert_eq!((sequencer.revision(), state.get("d")), (Revision(4), None));
+    // Deletions, and what is said to be one, are taken; among others too; guards are still looked at.
+    let mut mark = put("a", Some(Guard::Present), "going");
+    mark.removal = true;
+    let answers = run(
+        &mut sequencer,
+        vec![delete("b", Guard::Present), put("e", None, "1"), mark, put("a", Some(Guard::Absent), "1")],
+    );
+    assert!(matches!(answers[0], Ok(Revision(5))) && matches!(answers[2], Ok(Revision(6))), "{answers:?}");
+    assert!(matches!(answers[1], Err(CommitError::NoRoom(_))), "{answers:?}");
+    assert!(matches!(answers[3], Err(CommitError::Conflict { .. })), "{answers:?}");
+    // Also these come to an end.
+    sequencer.commit(delete("c", Guard::Present)).unwrap();
+    assert!(matches!(sequencer.commit(delete("a", Guard::Present)), Err(CommitError::NoRoom(_))));
+    assert!(matches!(sequencer.commit(delete("x", Guard::Absent)), Ok(Revision(7))), "nothing to write");
+    disk.room.lock().0 = 10;
+    assert!(matches!(sequencer.commit(put("d", None, "1")), Ok(Revision(8))));
+    assert_eq!(sequencer.full(), None);
+    assert_eq!(disk.image.changes(), state.log(""));
+    assert_eq!(state.broken_promises(), Vec::<String>::new());
+}
+
+#[test]
+fn a_deletion_that_is_the_first_to_find_the_disk_full_uses_what_is_kept_back() {
+    let disk = Small::default();
+    *disk.room.lock() = (1, 1);
+    let state = Arc::new(MapState::default());
+    let mut sequencer = Sequencer::start(Box::new(disk), state).unwrap();
+    sequencer.commit(put("a", None, "1")).unwrap();
+    assert!(matches!(sequencer.commit(delete("a", Guard::Present)), Ok(Revision(3))));
 }

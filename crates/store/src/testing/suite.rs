@@ -112,7 +112,7 @@ impl Case {
     }
 
     async fn commit(&self, guards: &[(Key, Guard)], ops: &[(Key, Op)]) -> Result<Revision, CommitError> {
-        self.engine.commit(Commit { guards: guards.to_vec(), ops: ops.to_vec() }).await
+        self.engine.commit(Commit { guards: guards.to_vec(), ops: ops.to_vec(), removal: false }).await
     }
 
     /// Writes without a guard.
@@ -207,7 +207,9 @@ async fn a_conflict_can_be_read_at_once(c: &Case) {
         let (engine, state, key) = (c.engine.clone(), c.state.clone(), c.key("a"));
         tasks.spawn(async move {
             let ops = vec![(key.clone(), put(i.to_string()))];
-            let answer = engine.commit(Commit { guards: vec![(key.clone(), Guard::At(first))], ops }).await;
+            let answer = engine
+                .commit(Commit { guards: vec![(key.clone(), Guard::At(first))], ops, removal: false })
+                .await;
             let now = state.get(&key).expect("never deleted").revision;
             match answer {
                 Ok(revision) => assert!(now >= revision),
@@ -293,6 +295,7 @@ async fn many_keys_survive(c: &Case) {
                 let commit = Commit {
                     guards: vec![(key.clone(), Guard::Absent)],
                     ops: vec![(key, put(i.to_string()))],
+                    removal: false,
                 };
                 engine.commit(commit).await.expect("each key is new");
             }
@@ -316,7 +319,7 @@ async fn concurrent_counters_lose_no_increment(c: &Case) {
                 let n: u64 = std::str::from_utf8(&old.value).expect("ours").parse().expect("a number");
                 let guards = vec![(key.clone(), Guard::At(old.revision))];
                 let ops = vec![(key.clone(), put((n + 1).to_string()))];
-                match engine.commit(Commit { guards, ops }).await {
+                match engine.commit(Commit { guards, ops, removal: false }).await {
                     Ok(_) => done += 1,
                     Err(CommitError::Conflict { .. }) => {}
                     Err(other) => panic!("{other}"),
@@ -337,7 +340,10 @@ async fn concurrent_creates_have_one_winner(c: &Case) {
             let (engine, key) = (c.engine.clone(), key.clone());
             tasks.spawn(async move {
                 let guards = vec![(key.clone(), Guard::Absent)];
-                engine.commit(Commit { guards, ops: vec![(key, put(i.to_string()))] }).await.is_ok()
+                engine
+                    .commit(Commit { guards, ops: vec![(key, put(i.to_string()))], removal: false })
+                    .await
+                    .is_ok()
             });
         }
         let won = join(tasks).await.into_iter().filter(|ok| *ok).count();
@@ -361,8 +367,10 @@ async fn the_log_is_complete_and_in_order(c: &Case) {
                         ops.push((key, put(format!("{task}-{i}"))));
                     }
                 }
-                let revision =
-                    engine.commit(Commit { guards: vec![], ops: ops.clone() }).await.expect("no guard");
+                let revision = engine
+                    .commit(Commit { guards: vec![], ops: ops.clone(), removal: false })
+                    .await
+                    .expect("no guard");
                 let mut keys: Vec<Key> = ops.into_iter().map(|(key, _)| key).collect();
                 keys.sort();
                 acknowledged.push((revision, keys, Bytes::from(format!("{task}-{i}"))));

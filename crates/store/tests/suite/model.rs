@@ -142,7 +142,11 @@ async fn a_copy_taken_while_it_runs_holds_every_acknowledged_commit() {
             for n in 0..150u64 {
                 let op = Op::Put { value: vec![7; (n * 13 % 700) as usize].into(), expires_at: None };
                 engine
-                    .commit(Commit { guards: vec![], ops: vec![(format!("{task}/{n}").into(), op)] })
+                    .commit(Commit {
+                        guards: vec![],
+                        ops: vec![(format!("{task}/{n}").into(), op)],
+                        removal: false,
+                    })
                     .await
                     .unwrap();
             }
@@ -213,6 +217,7 @@ async fn engines_over_a_failing_disk_answer_unknown_then_stopped() {
         let put = || Commit {
             guards: vec![],
             ops: vec![("a".into(), Op::Put { value: Bytes::new(), expires_at: None })],
+            removal: false,
         };
         engine.commit(put()).await.unwrap();
         assert!(matches!(engine.commit(put()).await, Err(CommitError::Unknown(_))));
@@ -244,6 +249,7 @@ async fn after_a_panic_in_the_middle_of_a_commit_nothing_is_committed() {
     let put = || Commit {
         guards: vec![],
         ops: vec![("a".into(), Op::Put { value: Bytes::new(), expires_at: None })],
+        removal: false,
     };
     let mut acknowledged = Revision(1);
     while acknowledged < Revision(4) {

@@ -29,7 +29,11 @@ async fn store_raw(cluster: &TestCluster, group: &str, plural: &str, path: &str,
     }
     let value = serde_json::to_vec(&tree).expect("JSON").into();
     let ops = vec![(key.into(), Op::Put { value, expires_at: None })];
-    registry.engine().commit(Commit { guards: Vec::new(), ops }).await.expect("the store takes anything");
+    registry
+        .engine()
+        .commit(Commit { guards: Vec::new(), ops, removal: false })
+        .await
+        .expect("the store takes anything");
 }
 
 fn owned(list: &[Json]) -> Vec<(String, String)> {
