@@ -19,6 +19,7 @@ mod gzip;
 mod health;
 mod identity;
 mod info;
+mod inspect;
 mod kubernetes_service;
 mod list_body;
 mod local;
