@@ -58,6 +58,11 @@ pub fn command() -> Command {
         .arg(number("connections", 1..=1024).help("Connections that send requests [default: 64, overload 600]"))
         .arg(number("rounds", 1..=100).help("Rounds of each scenario [default: 1, with --against 3]"))
         .arg(number("pods", 1..=1_000_000).default_value("10000").help("How many pods `hold` holds"))
+        .arg(
+            number("objects", 1..=100_000)
+                .default_value("100")
+                .help("ConfigMaps of 1 KB in the namespace of each user of `overload`, beside those it makes: how long its lists are"),
+        )
         .arg(number("users", 1..=500).default_value("40").help("How many users `overload`"))
         .arg(file("token-file").help(
             "Users and nodes for `overload`, as the server's own --token-file [default: service accounts, and nodes impersonated]",
@@ -124,6 +129,7 @@ impl Options {
                 measured: Duration::from_secs(seconds),
                 pods: number("pods").unwrap_or(10_000),
                 overload: OverloadSettings {
+                    objects: number("objects").unwrap_or(100),
                     users: number("users").unwrap_or(40) as usize,
                     connections: number("connections").unwrap_or(600) as usize,
                     token_file: path("token-file"),

@@ -117,6 +117,8 @@ pub struct Settings {
 pub struct OverloadSettings {
     pub users: usize,
     pub connections: usize,
+    /// In each user's namespace before the start.
+    pub objects: u64,
     /// Users and nodes with static tokens; `None`: service accounts.
     pub token_file: Option<PathBuf>,
 }

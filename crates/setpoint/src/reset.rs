@@ -44,6 +44,15 @@ pub fn reset(matches: &ArgMatches) -> Result<()> {
         bail!("{} holds no data of setpoint; name the right directory with --data-dir", dir.display());
     }
     store_choice::check_unused(&dir)?;
+    // One whose objects are elsewhere uses the keys all the same.
+    if let Some(running) = pid_file::Running::find(&dir)? {
+        bail!(
+            "{} is already in use by pid {}; stop that process first: setpoint down --data-dir {}",
+            dir.display(),
+            running.pid.as_raw_nonzero(),
+            dir.display()
+        );
+    }
     if !matches.get_flag("yes") {
         if !std::io::stdin().is_terminal() {
             bail!("this deletes all objects and keys in {}; say --yes if that is meant", dir.display());

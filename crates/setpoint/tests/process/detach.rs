@@ -91,7 +91,7 @@ fn detached_server_has_a_session_of_its_own_and_no_terminal() {
 #[test]
 fn second_detached_start_says_how_to_reach_the_first() {
     let dir = Dir::new();
-    let first = good(&dir.up(&[]));
+    let first = good(&dir.up(&["--store", "memory"]));
     let api = first.split_whitespace().find(|word| word.starts_with("https://")).unwrap();
     let pid = dir.pid();
     let text = good(&dir.up(&["--simulated-nodes", "5"]));
@@ -99,6 +99,8 @@ fn second_detached_start_says_how_to_reach_the_first() {
         assert!(text.contains(part), "{text:?} does not say {part:?}");
     }
     assert_eq!(dir.pid(), pid);
+    let reset = said(&dir.run(&["reset", "--yes"]));
+    assert!(reset.contains(&format!("in use by pid {pid}; stop that process")), "{reset}");
     // What it says to use is there.
     let path = text.split("KUBECONFIG=").nth(1).unwrap().split_whitespace().next().unwrap();
     assert!(std::fs::read_to_string(path).unwrap().contains(api));

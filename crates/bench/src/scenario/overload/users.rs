@@ -12,8 +12,6 @@ use crate::error::BenchError;
 use crate::request::SLOT;
 use crate::site::Site;
 
-/// ConfigMaps of 1 KB in each namespace before the start.
-const OBJECTS: u64 = 100;
 /// What one of them takes in an answer.
 const OBJECT_BYTES: u64 = 1_200;
 /// Three nodes, if the token file does not name more.
@@ -66,13 +64,19 @@ impl<'a> Users<'a> {
             nodes.extend((0..NODES).map(|number| NodeIdentity { name: name(number), token: None }));
         }
         let mut users = Users { sites: Vec::new(), all: Vec::new(), nodes, from_file };
-        match users.add(site, settings.users, named) {
+        match users.add(site, settings, named) {
             Ok(()) => Ok(users),
             Err(error) => Err(users.close(site).err().unwrap_or(error)),
         }
     }
 
-    fn add(&mut self, site: &Site<'a>, count: usize, named: Vec<TokenLine>) -> Result<(), BenchError> {
+    fn add(
+        &mut self,
+        site: &Site<'a>,
+        settings: &OverloadSettings,
+        named: Vec<TokenLine>,
+    ) -> Result<(), BenchError> {
+        let count = settings.users;
         let mut named = named.into_iter();
         for number in 0..count {
             site.progress.show(&format!("preparing user {} of {count}", number + 1));
@@ -108,7 +112,7 @@ impl<'a> Users<'a> {
             );
             own.post(&format!("{RBAC}/namespaces/{namespace}/roles"), role)?;
             own.post(&format!("{RBAC}/namespaces/{namespace}/rolebindings"), &binding)?;
-            own.create_all("configmaps", &config_map(&format!("there-{SLOT}")), OBJECTS)?;
+            own.create_all("configmaps", &config_map(&format!("there-{SLOT}")), settings.objects)?;
             let endpoint = site.endpoint().for_bearer(Some(token));
             self.all.push(User { endpoint, namespace });
         }
