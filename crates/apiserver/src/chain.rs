@@ -477,7 +477,7 @@ impl Api {
             "/debug/controllers" => {
                 let loops = self.inspected.lock().clone();
                 let shown = loops.map_or_else(Value::map, |loops| loops.controllers());
-                Ok(respond::answer(200, "application/json", codec::json::to_vec(&shown).into()))
+                crate::inspect::controllers(&shown, &parts.headers, query)
             }
             path => match path.trim_end_matches('/') {
                 "/version" => discovery::version(&parts.method),

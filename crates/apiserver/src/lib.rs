@@ -24,6 +24,7 @@ mod health;
 mod http2;
 mod identity;
 mod info;
+mod inspect;
 mod kubernetes_service;
 mod ledger;
 mod list_body;

@@ -63,7 +63,7 @@ pub fn command() -> Command {
                 .default_value("100")
                 .help("ConfigMaps of 1 KB in the namespace of each user of `overload`, beside those it makes: how long its lists are"),
         )
-        .arg(number("users", 1..=500).default_value("40").help("How many users `overload`"))
+        .arg(number("users", 1..=500).default_value("40").help("Users of `overload`, in a namespace each"))
         .arg(file("token-file").help(
             "Users and nodes for `overload`, as the server's own --token-file [default: service accounts, and nodes impersonated]",
         ))

@@ -12,7 +12,7 @@ pub fn command() -> Command {
         .about("The Kubernetes control plane as one small program")
         .long_about(
             "The Kubernetes control plane as one small program: an API server that speaks v1.36, controllers, a scheduler and \
-             simulated nodes, on a durable store of its own or on etcd.\n\nStart with `setpoint up`; it says what runs where and what to type next.",
+             simulated nodes, on a durable store of its own or on etcd.\n\nStart with `setpoint up --detach --simulated-nodes 3`; it says what runs where and what to type next. `setpoint down` stops it.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -61,6 +61,7 @@ fn up_command() -> Command {
         .arg(
             Arg::new("detach")
                 .long("detach")
+                .display_order(0)
                 .action(ArgAction::SetTrue)
                 .help("Run in the background: return when the server is ready, or say why it is not; its log goes to DATA-DIR/log"),
         )
