@@ -1,42 +1,29 @@
-//! One connection between and after its requests: how long it may say nothing, and what it reads before it closes.
+//! What a connection's tasks know together: who asks, what is under way, and how long it may say nothing.
 //!
 //! ```text
 //!  opened ──> a header is awaited (32 s) ──> requests under way ──> idle (90 s) ──first byte──> its end is awaited (10 s)
-//!  closing with a request unread: our side is shut, theirs is read and forgotten for a while, so that no reset
-//!  overtakes the answer
 //! ```
 
 use std::collections::BTreeMap;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use env::Env;
 use hyper::upgrade::OnUpgrade;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 use crate::connections::Connections;
-use crate::frames::Frames;
 use crate::ledger::{Account, Exchange, Held};
-use crate::malformed;
 use crate::sending::Pieces;
 use crate::websocket::Session;
 
 /// Upstream's limits: how long a request's header may take, and how long a connection may be kept between requests.
 const HEADER: Duration = Duration::from_secs(32);
 const IDLE: Duration = Duration::from_secs(90);
-/// What is read of a request nobody wants, once it is answered. Bodies from there on are cut off upstream too.
-pub const UNREAD_BYTES: usize = 10 << 20;
-/// How long that may take in all, and how long it may stand still.
-pub const UNREAD_TIME: Duration = Duration::from_secs(10);
-const UNREAD_PAUSE: Duration = Duration::from_secs(1);
-
 /// How long a connection may leave a head it has begun without its end.
 const HALF_A_HEAD: Duration = Duration::from_secs(10);
 /// What may be on its way to one client at once; less when there is much for all of them.
@@ -125,6 +112,10 @@ impl Connection {
         self.wait_from_now();
     }
 
+    pub fn is_http2(&self) -> bool {
+        self.http2.load(Ordering::Relaxed)
+    }
+
     /// Ends it at once, whatever is under way.
     pub fn cut(&self) {
         self.cut.notify_one();
@@ -183,7 +174,7 @@ impl Connection {
     pub fn begin(self: &Arc<Connection>) -> Arc<Exchange> {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         self.heading.store(false, Ordering::Release);
-        if !self.http2.load(Ordering::Relaxed) {
+        if !self.is_http2() {
             self.head_is(0);
         }
         Exchange::new(self.clone())
@@ -217,6 +208,10 @@ impl Connection {
         self.unread.store(true, Ordering::Release);
     }
 
+    pub fn is_unread(&self) -> bool {
+        self.unread.load(Ordering::Acquire)
+    }
+
     /// Resolves once the client has let us wait too long. Looks now and then instead of setting a timer for each
     /// request, so it may be late by as much as a header may take.
     pub async fn overdue(&self) {
@@ -245,7 +240,7 @@ impl Connection {
     }
 
     /// Bytes have come over HTTP/1. Whether they are a request's head, and whether they begin it.
-    fn heard(&self, bytes: usize) -> Heard {
+    pub(crate) fn heard(&self, bytes: usize) -> Heard {
         if self.under_way() > 0 {
             return Heard::Other;
         }
@@ -271,7 +266,7 @@ impl Connection {
         }
     }
 
-    fn wait_from_now(&self) {
+    pub(crate) fn wait_from_now(&self) {
         self.waiting_since.store(self.age(), Ordering::Release);
     }
 
@@ -328,184 +323,9 @@ impl Connection {
     }
 }
 
-enum Heard {
+/// What bytes over HTTP/1 belong to.
+pub(crate) enum Heard {
     NewHead,
     Head,
     Other,
-}
-
-/// A connection's bytes. To shut it down is to let the other side finish first, where that is owed.
-pub struct Wire<S> {
-    io: S,
-    connection: Arc<Connection>,
-    lingering: Option<Box<Lingering>>,
-    /// The start of the head that is being read, for words about it should it be none.
-    head: Vec<u8>,
-    /// What goes out instead of hyper's own words, and how much of it has.
-    reworded: Option<(Vec<u8>, usize)>,
-    /// What comes over HTTP/2.
-    frames: Option<Box<Frames>>,
-}
-
-/// Our side is shut; theirs is read and forgotten, within limits.
-struct Lingering {
-    left: usize,
-    ends: Pin<Box<Sleep>>,
-    pause: Pin<Box<Sleep>>,
-    buffer: [u8; 16 << 10],
-}
-
-impl<S> Wire<S> {
-    pub fn new(io: S, connection: Arc<Connection>) -> Wire<S> {
-        let http2 = connection.http2.load(Ordering::Relaxed);
-        let frames = http2.then(|| Box::new(Frames::new(&connection.env)));
-        Wire { io, connection, lingering: None, head: Vec::new(), reworded: None, frames }
-    }
-
-    /// What goes out is answered by updates of windows.
-    fn count(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let (Some(frames), Poll::Ready(Ok(bytes))) = (&mut self.frames, &written) {
-            frames.sent(*bytes);
-        }
-        written
-    }
-
-    /// Keeps the start of a head, and changes the two things in it that hyper takes otherwise than Go does.
-    fn note(&mut self, bytes: &mut [u8], begins: bool) {
-        if begins {
-            self.head.clear();
-        }
-        let (before, room) = (self.head.len(), malformed::KEPT_HEAD - self.head.len());
-        self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        if before == 0 && !begins && matches!(bytes.first(), Some(b'\r' | b'\n')) {
-            // Before the first request there is no empty line to be forgiven; nor is this a method.
-            bytes[0] = 0;
-        }
-        let line_ends = memchr::memchr(b'\n', &self.head).filter(|end| *end >= before);
-        let minor = line_ends.and_then(|end| malformed::minor_version(&self.head[..end]));
-        if let Some(digit) = minor.and_then(|at| bytes.get_mut(at.checked_sub(before)?)) {
-            *digit = b'1';
-        }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> Wire<S> {
-    /// Writes Go's words where `answer` is hyper's own refusal, which counts as written when they are.
-    fn poll_reworded(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
-        if self.frames.is_some() {
-            return None;
-        }
-        if self.reworded.is_none() {
-            self.reworded = Some((malformed::reworded(answer, &self.head)?, 0));
-        }
-        let (words, sent) = self.reworded.as_mut()?;
-        while *sent < words.len() {
-            match Pin::new(&mut self.io).poll_write(cx, &words[*sent..]) {
-                Poll::Ready(Ok(0)) => return Some(Poll::Ready(Err(io::ErrorKind::WriteZero.into()))),
-                Poll::Ready(Ok(written)) => *sent += written,
-                Poll::Ready(Err(error)) => return Some(Poll::Ready(Err(error))),
-                Poll::Pending => return Some(Poll::Pending),
-            }
-        }
-        self.reworded = None;
-        Some(Poll::Ready(Ok(())))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let outcome = Pin::new(&mut self.io).poll_read(cx, buf);
-        let came = &mut buf.filled_mut()[before..];
-        if came.is_empty() {
-            return outcome;
-        }
-        let Wire { connection, frames, .. } = &mut *self;
-        if let Some(frames) = frames {
-            let head = frames.received(came, &connection.env).map_err(io::Error::other)?;
-            if head > 0 && connection.head_bytes() == 0 {
-                connection.wait_from_now();
-            }
-            connection.head_is(head);
-            return outcome;
-        }
-        match connection.heard(came.len()) {
-            Heard::Other => {}
-            heard => self.note(came, matches!(heard, Heard::NewHead)),
-        }
-        outcome
-    }
-}
-
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        if let Some(done) = self.poll_reworded(cx, buf) {
-            return done.map_ok(|()| buf.len());
-        }
-        let written = Pin::new(&mut self.io).poll_write(cx, buf);
-        self.count(written)
-    }
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        if let Some(done) = bufs.first().and_then(|head| self.poll_reworded(cx, head)) {
-            return done.map_ok(|()| bufs.iter().map(|buf| buf.len()).sum());
-        }
-        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
-        self.count(written)
-    }
-    fn is_write_vectored(&self) -> bool {
-        self.io.is_write_vectored()
-    }
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.io).poll_flush(cx)
-    }
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let wire = self.get_mut();
-        let lingering = match &mut wire.lingering {
-            Some(lingering) => lingering,
-            none => {
-                ready!(Pin::new(&mut wire.io).poll_shutdown(cx))?;
-                if !wire.connection.unread.load(Ordering::Acquire) {
-                    return Poll::Ready(Ok(()));
-                }
-                none.insert(Lingering::new(&wire.connection.env))
-            }
-        };
-        lingering.poll(&wire.connection.env, Pin::new(&mut wire.io), cx).map(Ok)
-    }
-}
-
-impl Lingering {
-    fn new(env: &Env) -> Box<Lingering> {
-        let now = env.monotonic();
-        Box::new(Lingering {
-            left: UNREAD_BYTES,
-            ends: Box::pin(env.sleep_until(now + UNREAD_TIME)),
-            pause: Box::pin(env.sleep_until(now + UNREAD_PAUSE)),
-            buffer: [0; 16 << 10],
-        })
-    }
-
-    /// However it ends, the connection closes then.
-    fn poll(&mut self, env: &Env, mut io: Pin<&mut impl AsyncRead>, cx: &mut Context<'_>) -> Poll<()> {
-        while self.left > 0 && self.ends.as_mut().poll(cx).is_pending() {
-            let mut buf = ReadBuf::new(&mut self.buffer);
-            match io.as_mut().poll_read(cx, &mut buf) {
-                Poll::Pending => return self.pause.as_mut().poll(cx),
-                Poll::Ready(Ok(())) if !buf.filled().is_empty() => {
-                    self.left = self.left.saturating_sub(buf.filled().len());
-                    self.pause.as_mut().reset(env.monotonic() + UNREAD_PAUSE);
-                }
-                Poll::Ready(_) => break,
-            }
-        }
-        Poll::Ready(())
-    }
 }

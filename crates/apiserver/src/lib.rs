@@ -50,6 +50,7 @@ mod views;
 mod warnings;
 mod watch_body;
 mod websocket;
+mod wire;
 
 pub use admission::Choice as AdmissionChoice;
 pub use admission::service_addresses::{PortRange, ServiceRanges};

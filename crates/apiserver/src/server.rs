@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::body::{Body, Incoming, Lender, RequestBody};
 use crate::chain::{Api, Caller};
-use crate::connection::{Connection, UNREAD_BYTES, UNREAD_TIME, Wire};
+use crate::connection::Connection;
 use crate::connections::Open;
 use crate::ledger::Exchange;
 use crate::negotiate::Wanted;
@@ -27,6 +27,7 @@ use crate::respond::{self, Answer};
 use crate::sending::{Http1, Sending};
 use crate::shutdown::Shutdown;
 use crate::websocket::{self, Handover};
+use crate::wire::{UNREAD_BYTES, UNREAD_TIME, Wire};
 use crate::{http2, malformed};
 
 /// A client that does not finish its handshake in time is let go.
