@@ -27,8 +27,11 @@ fn framed(kind: u8, messages: &[Vec<u8>]) -> Vec<u8> {
 
 fn seeds() -> Vec<Vec<u8>> {
     let header = Some(ResponseHeader { cluster_id: 5, revision: 9 });
-    let range =
-        RangeResponse { header: header.clone(), kvs: vec![pair("/registry/a", 3), pair("/registry/b", 4)], more: true };
+    let range = RangeResponse {
+        header: header.clone(),
+        kvs: vec![pair("/registry/a", 3), pair("/registry/b", 4)],
+        more: true,
+    };
     let txn = TxnResponse {
         header,
         succeeded: false,
