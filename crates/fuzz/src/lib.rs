@@ -98,7 +98,7 @@ impl<'a> Fuzz<'a> {
         self
     }
 
-    /// For a target that is slow, or fast.
+    /// For a target that is slow, or fast; none for one that only grows.
     pub fn inputs(mut self, count: usize) -> Fuzz<'a> {
         self.inputs = count;
         self
@@ -151,7 +151,7 @@ impl<'a> Fuzz<'a> {
         let mut rng = Rng::new(seed);
         let begun = now();
         let mut tried = 0;
-        while if long { begun.elapsed() < limit } else { tried < self.inputs } {
+        while self.inputs > 0 && if long { begun.elapsed() < limit } else { tried < self.inputs } {
             tried += 1;
             let input = mutate::child(&mut rng, &parents, self.tokens, self.max_len);
             let outcome = self.attempt(&input, seed, check);

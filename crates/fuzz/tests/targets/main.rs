@@ -15,6 +15,7 @@
 //! | `request` | method, path, query and headers, through the whole chain |
 //! | `field` | texts in objects of many kinds (schedules, CIDRs, certificates, …), through the whole chain |
 //! | `body` | bodies of any type and patches, through the whole chain |
+//! | `large_object` | objects with thousands of members: their cost grows with their size |
 //! | `connection`, `websocket` | HTTP/1.1 and HTTP/2 as bytes; frames |
 //!
 //! The messages of etcd have theirs in `store-etcd`.

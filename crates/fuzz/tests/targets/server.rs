@@ -553,3 +553,48 @@ fn websocket() {
         kinds
     });
 }
+
+/// Objects with as many members as fit, in the places that are compared with others.
+const LARGE: &[(&str, &str, &str, &str)] = &[
+    (
+        "/api/v1/namespaces/default/pods",
+        r#"{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"#,
+        r#""a.b/r{i}":"1","#,
+        r#""a.b/z":"1"}}}]}}"#,
+    ),
+    (
+        "/api/v1/namespaces/default/limitranges",
+        r#"{"metadata":{"name":"a"},"spec":{"limits":[{"type":"Container","max":{"#,
+        r#""a.b/r{i}":"1","#,
+        r#""a.b/z":"1"},"min":{"a.b/z":"1"}}]}}"#,
+    ),
+    (
+        "/api/v1/namespaces/default/pods",
+        r#"{"metadata":{"name":"a"},"spec":{"containers":["#,
+        r#"{"name":"c{i}","image":"i"},"#,
+        r#"{"name":"z","image":"i"}]}}"#,
+    ),
+    (
+        "/api/v1/namespaces/default/services",
+        r#"{"metadata":{"name":"a"},"spec":{"clusterIP":"None","ports":["#,
+        r#"{"name":"p{i}","port":{i}},"#,
+        r#"{"name":"z","port":1}]}}"#,
+    ),
+];
+
+#[test]
+fn large_object() {
+    let world = World::new(16);
+    for (row, (path, before, unit, after)) in LARGE.iter().enumerate() {
+        let before = format!("{row}{before}");
+        let growth = [fuzz::Growth::new(&before, unit, after, 8000)];
+        Fuzz::new("large_object").grows(&growth).inputs(0).holds_state().run(|input| {
+            // Only these: `body` has all others.
+            let Some((_, body)) = input.split_first() else { return "empty".to_owned() };
+            match world.ask("POST", &format!("{path}?dryRun=All"), &[], body.to_vec()) {
+                Some(reply) => check(&reply, path),
+                None => "no request".into(),
+            }
+        });
+    }
+}

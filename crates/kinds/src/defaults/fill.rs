@@ -4,7 +4,7 @@
 //! tree did not pass `normalise`, and it is not for defaulting to hide that.
 
 use catalog::Name;
-use object::{Map, Value};
+use object::{Index, Map, Value};
 
 /// A value that is known when the program is built.
 #[derive(Clone, Copy, Debug)]
@@ -108,18 +108,19 @@ pub(crate) fn copy_missing(parent: &mut Map, from: &str, into: &'static str) {
 /// As [`copy_missing`], of the entries so named only.
 pub(crate) fn copy_missing_if(parent: &mut Map, from: &str, into: &'static str, wanted: fn(&str) -> bool) {
     let Some(source) = parent.get(from).and_then(Value::as_map) else { return };
-    let there = parent.get(into);
+    let there = Index::of(parent.get(into));
     let missing: Vec<(Name, Value)> = source
         .iter()
-        .filter(|(name, _)| wanted(name) && there.is_none_or(|there| there.get(name).is_none()))
+        .filter(|(name, _)| wanted(name) && there.get(name).is_none())
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect();
     if missing.is_empty() {
         return;
     }
     if let Some(target) = inside(parent, into) {
+        // None of them is there, and the source names each once.
         for (name, value) in missing {
-            target.set(name, value);
+            target.push(name, value);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The rules of limit ranges: bounds that do not cross.
 
 use object::quantity::{Format, Quantity};
-use object::{Value, validate_text};
+use object::{Index, Value, validate_text};
 
 use crate::check::{Errors, Path, Seen, entries, items, quantity, quantity_text, text};
 use crate::checked::Write;
@@ -63,18 +63,22 @@ fn check_limit(limit: &Value, kind: &str, at: &Path<'_>, errors: &mut Errors) {
     }
     names.sort_unstable();
     names.dedup();
+    let lists = LISTS.map(|list| {
+        let hidden = kind == "Pod" && matches!(list, "default" | "defaultRequest");
+        Index::of(limit.get(list).filter(|_| !hidden))
+    });
     for name in names {
-        check_bounds(limit, kind, name, at, errors);
+        check_bounds(lists.each_ref().map(|list| list.get(name)), name, at, errors);
     }
 }
 
-fn check_bounds(limit: &Value, kind: &str, name: &str, at: &Path<'_>, errors: &mut Errors) {
-    let of = |list: &str| {
-        let hidden = kind == "Pod" && matches!(list, "default" | "defaultRequest");
-        limit.at(&[list, name]).filter(|_| !hidden)
-    };
-    let (min, max, default) = (of("min"), of("max"), of("default"));
-    let (request, ratio) = (of("defaultRequest"), of("maxLimitRequestRatio"));
+/// What the lists say of a name, in their order.
+fn check_bounds(
+    [max, min, default, request, ratio]: [Option<&Value>; 5],
+    name: &str,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     // Where, what is shown there, and the two values of which the first must not be more.
     let rules = [
         ("min", min, "min value", min, "max value", max),

@@ -5,6 +5,8 @@
 //! containers' requests ──(cpu and memory)───> resources.requests <┘ what is left
 //! ```
 
+use std::collections::BTreeMap;
+
 use catalog::Name;
 use object::quantity::Quantity;
 use object::{Map, Value};
@@ -56,7 +58,7 @@ struct Amount<'a> {
     text: Option<&'a str>,
 }
 
-type Amounts<'a> = Vec<(&'a Name, Amount<'a>)>;
+type Amounts<'a> = BTreeMap<&'a Name, Amount<'a>>;
 
 /// What the pod needs at its busiest: all containers together, or an init container and the sidecars before it.
 fn sum(spec: &Map, list: &str) -> Vec<(Name, Value)> {
@@ -103,19 +105,19 @@ fn of_container<'a>(container: &'a Map, list: &str) -> Amounts<'a> {
 
 fn add<'a>(list: &mut Amounts<'a>, more: &Amounts<'a>) {
     for (name, amount) in more {
-        match list.iter_mut().find(|(there, _)| there == name) {
-            Some((_, sum)) => *sum = Amount { quantity: sum.quantity + amount.quantity, text: None },
-            None => list.push((name, amount.clone())),
+        match list.get_mut(name) {
+            Some(sum) => *sum = Amount { quantity: sum.quantity + amount.quantity, text: None },
+            None => drop(list.insert(name, amount.clone())),
         }
     }
 }
 
 fn raise<'a>(list: &mut Amounts<'a>, other: &Amounts<'a>) {
     for (name, amount) in other {
-        match list.iter_mut().find(|(there, _)| there == name) {
-            Some((_, highest)) if amount.quantity > highest.quantity => *highest = amount.clone(),
+        match list.get_mut(name) {
+            Some(highest) if amount.quantity > highest.quantity => *highest = amount.clone(),
             Some(_) => {}
-            None => list.push((name, amount.clone())),
+            None => drop(list.insert(name, amount.clone())),
         }
     }
 }

@@ -3,7 +3,7 @@
 use object::quantity::Quantity;
 use std::collections::BTreeMap;
 
-use object::{Value, validate_text};
+use object::{Index, Value, validate_text};
 
 use super::Options;
 use crate::check::internal::internal;
@@ -177,11 +177,12 @@ fn check(
         compute |= matches!(name, "cpu" | "memory");
     }
     let requests = at.child("requests");
+    let limit_of = Index::of(resources.get("limits"));
     for (name, value) in entries(resources, "requests") {
         let at = requests.key(name);
         name_rule(name, &at, errors);
         quantity_value(name, value, &at, errors);
-        match resources.at(&["limits", name]) {
+        match limit_of.get(name) {
             Some(limit) => {
                 let order = quantity(value).cmp(&quantity(limit));
                 let words = if order.is_ne() && !may_overcommit(name) {

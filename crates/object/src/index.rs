@@ -1,0 +1,59 @@
+//! Looking up many names of one map: one walk over it instead of one a name.
+
+use std::collections::HashMap;
+
+use crate::{Map, Value};
+
+/// So few are found faster by going through them.
+const FEW: usize = 16;
+
+/// The members of a map by name. Whoever looks up every name of one map in another does so here: clients send maps with tens of
+/// thousands of members, and a map itself is searched from one end to the other.
+pub enum Index<'a> {
+    Few(Option<&'a Map>),
+    Many(HashMap<&'a str, &'a Value>),
+}
+
+impl<'a> Index<'a> {
+    /// Of what is no map, nothing.
+    pub fn of(value: Option<&'a Value>) -> Index<'a> {
+        match value.and_then(Value::as_map) {
+            // Of members with one name the last counts, as everywhere.
+            Some(map) if map.len() > FEW => {
+                Index::Many(map.iter().map(|(name, value)| (&**name, value)).collect())
+            }
+            map => Index::Few(map),
+        }
+    }
+
+    pub fn get(&self, name: &str) -> Option<&'a Value> {
+        match self {
+            Index::Few(map) => map.and_then(|map| map.get(name)),
+            Index::Many(members) => members.get(name).copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_finds_what_the_map_finds() {
+        for count in [0, 3, 40] {
+            let mut map = Map::default();
+            for i in 0..count {
+                map.push(format!("k{i}").into(), Value::Int(i));
+            }
+            // Twice the same name: the last counts.
+            map.push(String::from("k1").into(), Value::Null);
+            let value = Value::Map(map);
+            let index = Index::of(Some(&value));
+            for name in ["k0", "k1", "k2", "k39", "no"] {
+                assert_eq!(index.get(name), value.get(name), "{name} of {count}");
+            }
+        }
+        assert_eq!(Index::of(Some(&Value::Int(1))).get("a"), None);
+        assert_eq!(Index::of(None).get("a"), None);
+    }
+}
