@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::authorize::{Authorizer, NoEscalation};
 use crate::body::{Body, RequestBody};
+use crate::documents::Documents;
 use crate::health::Health;
 use crate::identity::Identity;
 use crate::info::{Place, Query, RequestInfo, parse};
@@ -44,7 +45,7 @@ const DEADLINE: Duration = Duration::from_secs(60);
 const MAX_READING: i64 = 400;
 const MAX_WRITING: i64 = 200;
 /// Documents smaller than this are sent as they are.
-const PACK_FROM: usize = 1400;
+pub(crate) const PACK_FROM: usize = 1400;
 
 const SPACE_BEFORE_TOKEN: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
@@ -107,7 +108,7 @@ pub struct Api {
     /// The registry's engine, for what it counts.
     store: Arc<Metered>,
     pub(crate) health: Health,
-    pub(crate) documents: open_api::Documents,
+    pub(crate) documents: Documents,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
     /// The loops of this cluster run once, however many sockets it has.
@@ -162,7 +163,7 @@ impl Api {
             metrics,
             store,
             health: Health::default(),
-            documents: open_api::Documents::default(),
+            documents: Documents::default(),
             shutdown,
             started,
             loops_started: AtomicBool::new(false),
@@ -177,6 +178,11 @@ impl Api {
     /// Bytes of OpenAPI documents in memory: none until somebody asks for one.
     pub fn documents_kept(&self) -> usize {
         self.documents.kept()
+    }
+
+    /// How many times one was made, in whatever form.
+    pub fn documents_made(&self) -> usize {
+        self.documents.made()
     }
 
     /// Shows the control loops of this process under `/debug/controllers` and in `/metrics`.
@@ -408,8 +414,8 @@ impl Api {
         if let Some(answer) = self.health.serve(self, path, query) {
             return Ok(answer);
         }
-        if let Some(answer) = open_api::serve(self, path, &parts.headers, query) {
-            return Ok(packed(answer, parts));
+        if let Some(answer) = open_api::serve(self, path, &parts.headers, query).await {
+            return Ok(answer);
         }
         if let Some(answer) = openid::serve(self, path.trim_end_matches('/'), &parts.method) {
             return answer;
@@ -569,7 +575,7 @@ fn has_space_before_token(headers: &http::HeaderMap) -> bool {
     bearer && words.next() == Some("") && words.next().is_some()
 }
 
-/// A document or metrics, compressed where the client takes that; made anew for each, since nothing of it is kept.
+/// Metrics, compressed where the client takes that.
 fn packed(answer: Answer, parts: &http::request::Parts) -> Answer {
     verbs::packed(answer, PACK_FROM, weighs_gzip(&parts.headers))
 }

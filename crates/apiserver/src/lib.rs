@@ -14,6 +14,7 @@ mod component_statuses;
 mod connect;
 mod connection;
 mod discovery;
+mod documents;
 mod follow;
 mod gzip;
 mod health;
