@@ -35,8 +35,8 @@ use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::websocket::{self, Handover};
 use crate::{
-    address_repair, aggregation, certificates, discovery, open_api, openid, quotas, service_cidrs, trust,
-    upkeep, verbs,
+    address_repair, aggregation, certificates, discovery, flow_schemas, open_api, openid, quotas,
+    service_cidrs, trust, upkeep, verbs,
 };
 
 /// Requests that are no watch must be answered within this.
@@ -240,6 +240,7 @@ impl Api {
             env.spawn("address-repair", address_repair::run(self.clone())),
             env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
             env.spawn("cluster-trust", trust::run(self.clone())),
+            env.spawn("flow-schemas", flow_schemas::run(self.clone())),
         ];
         let runs = |name: &str| !self.cluster.without.contains(&name);
         if runs(ROLE_AGGREGATION) {

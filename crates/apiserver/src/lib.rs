@@ -15,6 +15,7 @@ mod connect;
 mod connection;
 mod discovery;
 mod documents;
+mod flow_schemas;
 mod follow;
 mod gzip;
 mod health;

@@ -13,6 +13,7 @@ mod concurrency;
 mod deep_bodies;
 mod determinism;
 mod differential;
+mod flow_schemas;
 mod generated_names;
 mod golden_admission;
 mod golden_errors;
