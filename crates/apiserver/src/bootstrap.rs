@@ -11,14 +11,13 @@ use object::{Status, Value};
 
 use crate::chain::Api;
 use crate::own::{Own, Plural, lost_a_race};
-use crate::{address_repair, kubernetes_service, service_cidrs, trust};
+use crate::{address_repair, flow_schemas, kubernetes_service, service_cidrs, trust};
 use revise::{Revised, revise};
 
 /// One object a line, namespaces first.
 const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
 
-/// What is looked at again while the server runs, and not only when it starts.
-const KEPT: [&str; 3] = ["Namespace", "PriorityLevelConfiguration", "FlowSchema"];
+const FLOW_CONTROL: [&str; 2] = ["PriorityLevelConfiguration", "FlowSchema"];
 
 impl Api {
     /// Creates what is missing and mends what is kept in step, as the API server's own identity, through the same
@@ -26,6 +25,10 @@ impl Api {
     pub async fn bootstrap(self: &Arc<Api>) -> Result<(), Status> {
         let own = Own::new(self);
         ensure_all(&own, objects(|_| true)?).await?;
+        if let Err(status) = flow_schemas::sync(&own, &mut Default::default()).await {
+            // The loop goes on with it.
+            tracing::warn!(error = status.message, "could not write the status of the first FlowSchemas");
+        }
         trust::sync(&own).await?;
         service_cidrs::ensure_default(&own).await?;
         if let Err(status) = kubernetes_service::ensure_service(&own).await {
@@ -39,9 +42,25 @@ impl Api {
     }
 }
 
-/// What must be there at any time.
-pub(crate) async fn ensure_kept(own: &Own<'_>) -> Result<(), Status> {
-    ensure_all(own, objects(|kind| KEPT.contains(&kind))?).await
+/// The namespaces that must be there at any time.
+pub(crate) async fn ensure_namespaces(own: &Own<'_>) -> Result<(), Status> {
+    ensure_all(own, objects(|kind| kind == "Namespace")?).await
+}
+
+/// The FlowSchemas and priority levels that must be there, as far as people left them to the server.
+pub(crate) async fn ensure_flow_control(own: &Own<'_>) -> Result<(), Status> {
+    ensure_all(own, objects(|kind| FLOW_CONTROL.contains(&kind))?).await
+}
+
+/// Those of these objects that were the cluster's own in another version of it, and are still left to the server.
+pub(crate) fn outdated(objects_there: Vec<Value>) -> Result<Vec<Value>, Status> {
+    fn identity(object: &Value) -> (Option<&str>, Option<&str>) {
+        (object.str_at(&["kind"]), object.str_at(&["metadata", "name"]))
+    }
+    let ours = objects(|kind| FLOW_CONTROL.contains(&kind))?;
+    let wanted = |object: &Value| ours.iter().any(|one| identity(one) == identity(object));
+    let gone = |object: &Value| revise::is_left_to_the_server(object) && !wanted(object);
+    Ok(objects_there.into_iter().filter(gone).collect())
 }
 
 fn objects(wanted: impl Fn(&str) -> bool) -> Result<Vec<Value>, Status> {

@@ -27,6 +27,7 @@ use crate::authorize::{Authorizer, NoEscalation};
 use crate::body::{Body, RequestBody};
 use crate::bulk::Bulk;
 use crate::connections::Connections;
+use crate::documents::Documents;
 use crate::flow_control::{self, Gate};
 use crate::health::Health;
 use crate::identity::Identity;
@@ -38,14 +39,14 @@ use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::websocket::{self, Handover};
 use crate::{
-    address_repair, aggregation, certificates, discovery, open_api, openid, quotas, service_cidrs, trust,
-    upkeep, verbs,
+    address_repair, aggregation, certificates, discovery, flow_schemas, open_api, openid, quotas,
+    service_cidrs, trust, upkeep, verbs,
 };
 
 /// Requests that are no watch must be answered within this.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// Documents smaller than this are sent as they are.
-const PACK_FROM: usize = 1400;
+pub(crate) const PACK_FROM: usize = 1400;
 
 const SPACE_BEFORE_TOKEN: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
@@ -110,7 +111,7 @@ pub struct Api {
     /// The registry's engine, for what it counts.
     store: Arc<Metered>,
     pub(crate) health: Health,
-    pub(crate) documents: open_api::Documents,
+    pub(crate) documents: Documents,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
     /// Who is served now, and who waits.
@@ -175,7 +176,7 @@ impl Api {
             metrics,
             store,
             health: Health::default(),
-            documents: open_api::Documents::default(),
+            documents: Documents::default(),
             shutdown,
             started,
             flow,
@@ -194,6 +195,11 @@ impl Api {
     /// Bytes of OpenAPI documents in memory: none until somebody asks for one.
     pub fn documents_kept(&self) -> usize {
         self.documents.kept()
+    }
+
+    /// How many times one was made, in whatever form.
+    pub fn documents_made(&self) -> usize {
+        self.documents.made()
     }
 
     /// Shows the control loops of this process under `/debug/controllers` and in `/metrics`.
@@ -252,6 +258,7 @@ impl Api {
             env.spawn("address-repair", address_repair::run(self.clone())),
             env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
             env.spawn("cluster-trust", trust::run(self.clone())),
+            env.spawn("flow-schemas", flow_schemas::run(self.clone())),
         ];
         let runs = |name: &str| !self.cluster.without.contains(&name);
         if runs(ROLE_AGGREGATION) {
@@ -445,10 +452,8 @@ impl Api {
         if let Some(answer) = self.health.serve(self, path, query) {
             return Ok(answer);
         }
-        // A document takes a while to make and to compress.
-        let _turn = if path.starts_with("/openapi/") { self.bulk.turn().await } else { None };
-        if let Some(answer) = open_api::serve(self, path, &parts.headers, query) {
-            return Ok(packed(answer, parts));
+        if let Some(answer) = open_api::serve(self, path, &parts.headers, query).await {
+            return Ok(answer);
         }
         if let Some(answer) = openid::serve(self, path.trim_end_matches('/'), &parts.method) {
             return answer;
@@ -608,7 +613,7 @@ fn has_space_before_token(headers: &http::HeaderMap) -> bool {
     bearer && words.next() == Some("") && words.next().is_some()
 }
 
-/// A document or metrics, compressed where the client takes that; made anew for each, since nothing of it is kept.
+/// Metrics, compressed where the client takes that.
 fn packed(answer: Answer, parts: &http::request::Parts) -> Answer {
     verbs::packed(answer, PACK_FROM, weighs_gzip(&parts.headers))
 }

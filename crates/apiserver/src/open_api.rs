@@ -1,19 +1,18 @@
-//! /openapi/v3 and /openapi/v2: made from the catalogue when somebody asks, and not kept.
+//! /openapi/v3 and /openapi/v2: made from the catalogue when somebody asks.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderName};
 use object::time;
-use parking_lot::Mutex;
 
 use crate::body::Body;
-use crate::chain::Api;
+use crate::chain::{Api, PACK_FROM};
+use crate::documents::{Form, Hashes};
 use crate::info::Query;
-use crate::negotiate::ranges;
+use crate::negotiate::{ranges, weighs_gzip};
 use crate::respond::{self, Answer};
+use crate::{gzip, verbs};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -21,57 +20,47 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const PROTOBUF_V3: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
-/// What stays in memory, made on first use: some kilobytes.
-#[derive(Default)]
-pub struct Documents {
-    /// Guards nothing that takes long but the first time, when every document is made once for its hash.
-    index: Mutex<Option<Arc<Index>>>,
+/// How what is packed begins; no document does.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// What the index calls itself among the documents; no group version has this name.
+const INDEX: &str = "";
+/// The same of the document of everything.
+const V2: &str = "v2";
+
+/// What is asked for, and how the client takes it.
+struct Asked<'a> {
+    api: &'a Api,
+    headers: &'a HeaderMap,
+    packed: bool,
 }
 
-impl Documents {
-    /// Bytes kept.
-    pub fn kept(&self) -> usize {
-        let index = self.index.lock();
-        index.as_ref().map_or(0, |i| {
-            let hashes = i.hashes.iter().map(|(name, hash)| name.capacity() + hash.capacity());
-            i.document.capacity() + hashes.sum::<usize>()
-        })
-    }
-}
-
-struct Index {
-    document: Vec<u8>,
-    /// By what the index calls a document: `apis/apps/v1`.
-    hashes: BTreeMap<String, String>,
-}
-
-pub fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>) -> Option<Answer> {
+pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>) -> Option<Answer> {
     let catalog = api.registry.catalog();
+    let asked = Asked { api, headers, packed: weighs_gzip(headers) };
     match path {
         "/openapi/v3" => {
-            let index = index(api);
-            let hash = openapi::fingerprint(&index.document);
+            let hashes = hashes(api).await;
             // Upstream says nothing of what it is, and Go's server takes it for text.
-            Some(document_answer(TEXT, &hash, headers, || index.document.clone()))
+            Some(asked.hashed(INDEX, TEXT, || openapi::v3_index(&hashes)).await)
         }
         "/openapi/v2" => Some(match accepted(headers, PROTOBUF_V2) {
             None => not_acceptable(),
-            Some(PROTOBUF_V2) => {
-                let document = openapi::v2_protobuf(catalog);
-                document_answer(PROTOBUF_V2, &openapi::fingerprint(&document), headers, || document)
-            }
-            Some(_) => {
-                let document = openapi::v2(catalog);
-                document_answer(JSON, &openapi::fingerprint(&document), headers, || document)
-            }
+            Some(PROTOBUF_V2) => asked.hashed(V2, PROTOBUF_V2, || openapi::v2_protobuf(catalog)).await,
+            Some(_) => asked.hashed(V2, JSON, || openapi::v2(catalog)).await,
         }),
         _ => {
             let name = path.strip_prefix("/openapi/v3/")?;
-            let index = index(api);
-            let Some(hash) = index.hashes.get(name) else { return Some(no_document()) };
-            Some(group_answer(api, name, hash, headers, query))
+            let hashes = hashes(api).await;
+            let Some(hash) = hashes.get(name) else { return Some(no_document()) };
+            Some(asked.group(name, hash, query).await)
         }
     }
+}
+
+async fn hashes(api: &Api) -> Arc<Hashes> {
+    let catalog = api.registry.catalog();
+    let names = || openapi::v3_entries(catalog);
+    api.documents.v3_hashes(names, |name| openapi::v3_hash(catalog, name)).await
 }
 
 /// Upstream says nothing at all of a document that it does not have.
@@ -81,37 +70,78 @@ fn no_document() -> Answer {
     answer
 }
 
-fn index(api: &Api) -> Arc<Index> {
-    let mut index = api.documents.index.lock();
-    let made = index.get_or_insert_with(|| {
-        let hashes = openapi::v3_hashes(api.registry.catalog());
-        Arc::new(Index { document: openapi::v3_index(&hashes), hashes })
-    });
-    made.clone()
-}
+impl Asked<'_> {
+    /// A document whose hash is known once it was made.
+    async fn hashed(&self, name: &str, media: &'static str, make: impl Fn() -> Vec<u8>) -> Answer {
+        let documents = &self.api.documents;
+        if documents.hash(name, media).is_none() {
+            let form = Form { name, media, packed: self.packed };
+            documents
+                .form(form, || {
+                    self.encoded(&make, |document| {
+                        documents.set_hash(name, media, openapi::fingerprint(document));
+                    })
+                })
+                .await;
+        }
+        let hash = documents.hash(name, media).unwrap_or_default();
+        self.answer(name, media, &hash, make).await
+    }
 
-/// A document of v3. Asked for by its hash it may be kept for ever; by another one the client is sent to the right one.
-fn group_answer(api: &Api, name: &str, hash: &str, headers: &HeaderMap, query: &Query<'_>) -> Answer {
-    let Some(media) = accepted(headers, PROTOBUF_V3) else { return not_acceptable() };
-    let asked = query.find("hash").filter(|asked| !asked.is_empty());
-    if asked.is_some_and(|asked| *asked != *hash) {
-        let mut answer = respond::answer(301, media, Body::empty());
-        set(&mut answer, LOCATION, &format!("/openapi/v3/{name}?hash={hash}"));
-        set(&mut answer, ETAG, &format!("\"{hash}\""));
+    /// A document of v3. Asked for by its hash it may be kept for ever; by another one the client is sent to the right one.
+    async fn group(&self, name: &str, hash: &str, query: &Query<'_>) -> Answer {
+        let Some(media) = accepted(self.headers, PROTOBUF_V3) else { return not_acceptable() };
+        let asked = query.find("hash").filter(|asked| !asked.is_empty());
+        if asked.is_some_and(|asked| *asked != *hash) {
+            let mut answer = respond::answer(301, media, Body::empty());
+            set(&mut answer, LOCATION, &format!("/openapi/v3/{name}?hash={hash}"));
+            set(&mut answer, ETAG, &format!("\"{hash}\""));
+            set(&mut answer, VARY, "Accept");
+            return answer;
+        }
+        let catalog = self.api.registry.catalog();
+        // The hash is there, so the document is: both come from the catalogue.
+        let make = || match media {
+            PROTOBUF_V3 => openapi::v3_group_protobuf(catalog, name).unwrap_or_default(),
+            _ => openapi::v3_group(catalog, name).unwrap_or_default(),
+        };
+        let mut answer = self.answer(name, media, hash, make).await;
+        if asked.is_some() {
+            set(&mut answer, CACHE_CONTROL, "public, immutable");
+            set(&mut answer, EXPIRES, &in_a_year(self.api.registry.env().now_seconds() as i64));
+        }
+        answer
+    }
+
+    async fn answer(
+        &self,
+        name: &str,
+        media: &'static str,
+        hash: &str,
+        make: impl Fn() -> Vec<u8>,
+    ) -> Answer {
+        let tag = format!("\"{hash}\"");
+        let unchanged = self.headers.get(IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
+        let mut answer = respond::answer(if unchanged { 304 } else { 200 }, media, Body::empty());
         set(&mut answer, VARY, "Accept");
-        return answer;
+        set(&mut answer, ETAG, &tag);
+        if !unchanged {
+            let form = Form { name, media, packed: self.packed };
+            let bytes = self.api.documents.form(form, || self.encoded(make, |_| ())).await;
+            if bytes.starts_with(&GZIP) {
+                verbs::mark_gzip(&mut answer);
+            }
+            *answer.body_mut() = bytes.into();
+        }
+        answer
     }
-    let catalog = api.registry.catalog();
-    // The hash is there, so the document is: both come from the catalogue.
-    let mut answer = document_answer(media, hash, headers, || match media {
-        PROTOBUF_V3 => openapi::v3_group_protobuf(catalog, name).unwrap_or_default(),
-        _ => openapi::v3_group(catalog, name).unwrap_or_default(),
-    });
-    if asked.is_some() {
-        set(&mut answer, CACHE_CONTROL, "public, immutable");
-        set(&mut answer, EXPIRES, &in_a_year(api.registry.env().now_seconds() as i64));
+
+    /// The document as the client takes it; `seen` looks at it as it is.
+    fn encoded(&self, make: impl Fn() -> Vec<u8>, seen: impl FnOnce(&[u8])) -> Vec<u8> {
+        let document = make();
+        seen(&document);
+        if self.packed && document.len() >= PACK_FROM { gzip::gzip(&document) } else { document }
     }
-    answer
 }
 
 /// What the client wants most of JSON and this protobuf; `None` when it wants neither.
@@ -131,24 +161,6 @@ fn not_acceptable() -> Answer {
     let mut answer = respond::answer(406, JSON, Body::empty());
     answer.headers_mut().remove(CONTENT_TYPE);
     set(&mut answer, VARY, "Accept");
-    answer
-}
-
-fn document_answer(
-    content_type: &'static str,
-    hash: &str,
-    headers: &HeaderMap,
-    document: impl FnOnce() -> Vec<u8>,
-) -> Answer {
-    let tag = format!("\"{hash}\"");
-    let unchanged = headers.get(IF_NONE_MATCH).is_some_and(|v| v.as_bytes() == tag.as_bytes());
-    let mut answer = if unchanged {
-        respond::answer(304, content_type, Body::empty())
-    } else {
-        respond::answer(200, content_type, Bytes::from(document()).into())
-    };
-    set(&mut answer, VARY, "Accept");
-    set(&mut answer, ETAG, &tag);
     answer
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use object::{Status, Value};
 use table::{EventKind, WatchEvent};
 
-use crate::bootstrap::ensure_kept;
+use crate::bootstrap::ensure_namespaces;
 use crate::chain::Api;
 use crate::follow::Follow;
 use crate::own::{Own, Plural, lost_a_race};
@@ -19,7 +19,7 @@ const END: &str = "-----END CERTIFICATE-----";
 /// Upstream looks this often at what it keeps.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Runs until shutdown: keeps this ConfigMap, the system namespaces and the flow control objects as they should be.
+/// Runs until shutdown: keeps this ConfigMap and the system namespaces as they should be.
 pub async fn run(api: Arc<Api>) {
     let own = Own::new(&api);
     let mut follow = Follow::new(&api, &[("", "namespaces"), CONFIG_MAPS]).named(NAME);
@@ -32,7 +32,7 @@ pub async fn run(api: Arc<Api>) {
         let ours = |e: &WatchEvent| e.obj.namespace() == NAMESPACE && e.obj.name() == NAME;
         let mut done = Ok(());
         if all || events.iter().any(namespace_gone) {
-            done = ensure_kept(&own).await;
+            done = ensure_namespaces(&own).await;
         }
         if all || events.iter().any(ours) {
             done = done.and(sync(&own).await);

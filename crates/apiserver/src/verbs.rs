@@ -518,7 +518,7 @@ pub(crate) fn include(query: &Query<'_>) -> Result<Include, Status> {
     }
 }
 
-fn mark_gzip(answer: &mut Answer) {
+pub(crate) fn mark_gzip(answer: &mut Answer) {
     answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     answer.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }

@@ -30,13 +30,14 @@ use catalog::Catalog;
 /// Of the API the documents describe, as kube-apiserver says it.
 const API_VERSION: &str = "1.36";
 
-/// The version of each document for caches: equal documents have equal hashes. Makes them all, one after the other.
-pub fn v3_hashes(catalog: &Catalog) -> BTreeMap<String, String> {
-    let hash = |path: String| {
-        let document = v3::document(catalog, &path)?;
-        Some((path, fingerprint(&document)))
-    };
-    v3::entries(catalog).into_iter().filter_map(hash).collect()
+/// The entries of the index: `api/v1`, `apis/apps/v1`, `apis/apps`.
+pub fn v3_entries(catalog: &Catalog) -> Vec<String> {
+    v3::entries(catalog)
+}
+
+/// The version of a document for caches: equal documents have equal hashes. Makes it to know it.
+pub fn v3_hash(catalog: &Catalog, path: &str) -> Option<String> {
+    v3::document(catalog, path).map(|document| fingerprint(&document))
 }
 
 /// The document at `/openapi/v3`: where the document of each group version is.

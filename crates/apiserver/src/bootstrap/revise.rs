@@ -103,6 +103,11 @@ fn flow(existing: &Value, expected: &Value) -> Revised {
     Revised::Update(new)
 }
 
+/// A flow control object whose annotation says that the server may change it.
+pub(super) fn is_left_to_the_server(existing: &Value) -> bool {
+    existing.str_at(&["metadata", "annotations", FLOW_AUTO]).and_then(parse_bool) == Some(true)
+}
+
 fn is_left_alone(existing: &Value) -> bool {
     existing.str_at(&["metadata", "annotations", RBAC_AUTO]) == Some("false")
 }

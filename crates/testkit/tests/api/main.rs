@@ -14,6 +14,7 @@ mod deep_bodies;
 mod determinism;
 mod differential;
 mod flow_control;
+mod flow_schemas;
 mod generated_names;
 mod golden_admission;
 mod golden_errors;
