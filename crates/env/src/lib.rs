@@ -12,6 +12,7 @@ mod rng;
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -38,6 +39,8 @@ enum Clock {
     Virtual {
         epoch_nanos: u128,
         start: Instant,
+        /// By how much somebody set the wall clock since.
+        set_by_nanos: AtomicI64,
     },
 }
 
@@ -52,7 +55,11 @@ impl Env {
     #[allow(clippy::disallowed_methods)]
     pub fn simulated(seed: u64) -> Env {
         // 2026-01-01T00:00:00Z: any fixed instant does.
-        let clock = Clock::Virtual { epoch_nanos: 1_767_225_600_000_000_000, start: Instant::now() };
+        let clock = Clock::Virtual {
+            epoch_nanos: 1_767_225_600_000_000_000,
+            start: Instant::now(),
+            set_by_nanos: AtomicI64::new(0),
+        };
         let hostname = "simulated".to_owned();
         Env { world: Arc::new(World { clock, rng: Mutex::new(Rng::seeded(seed)), hostname }) }
     }
@@ -70,7 +77,17 @@ impl Env {
                 .duration_since(std::time::UNIX_EPOCH)
                 .map(|d| d.as_nanos())
                 .unwrap_or(0),
-            Clock::Virtual { epoch_nanos, start } => epoch_nanos + start.elapsed().as_nanos(),
+            Clock::Virtual { epoch_nanos, start, set_by_nanos } => {
+                let set_by = i128::from(set_by_nanos.load(Ordering::Relaxed));
+                (epoch_nanos + start.elapsed().as_nanos()).saturating_add_signed(set_by)
+            }
+        }
+    }
+
+    /// Sets a virtual wall clock forward or back, as somebody's hand or a time server does; the monotonic one goes on.
+    pub fn set_clock(&self, by_seconds: i64) {
+        if let Clock::Virtual { set_by_nanos, .. } = &self.world.clock {
+            set_by_nanos.fetch_add(by_seconds.saturating_mul(1_000_000_000), Ordering::Relaxed);
         }
     }
 

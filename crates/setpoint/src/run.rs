@@ -252,8 +252,8 @@ async fn serve(settings: Settings) -> Result<()> {
     api.set_external_address(url.trim_start_matches("https://"));
     for path in [&copy, &settings.kubeconfig] {
         match kubeconfig::write(path, &pki.admin_kubeconfig(&url)) {
-            // Others have theirs, and are served.
-            Err(error) if engine.full().is_some() => tracing::error!("{error:#}"),
+            // A full disk is read from: others have their kubeconfigs.
+            Err(error) if is_full_disk(&error) => tracing::error!("{error:#}"),
             written => written?,
         }
     }
@@ -305,6 +305,12 @@ async fn serve(settings: Settings) -> Result<()> {
     }
     tracing::info!("stopped");
     stopped_by
+}
+
+fn is_full_disk(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let kind = error.root_cause().downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+    matches!(kind, Some(StorageFull | QuotaExceeded))
 }
 
 /// Again and again until there is room for it.

@@ -145,7 +145,7 @@ impl Unreadable {
 /// - `commit` answers after the change is durable *and* published to the [`State`]; so does `Conflict`: whoever
 ///   reads the state after the answer sees at least what the answer was based on.
 /// - Revisions are published in order, each exactly once.
-/// - After an error of the durable layer nothing is acknowledged any more.
+/// - After an error of the durable layer nothing is acknowledged any more, unless it was for want of room.
 pub trait Engine: Send + Sync {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>>;
     /// A revision at least as new as every commit acknowledged before the call, on any server; when it is

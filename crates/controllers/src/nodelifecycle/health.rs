@@ -60,7 +60,9 @@ pub fn judge(
             }
         }
     };
-    if renewed.is_some() && next.renewed < renewed {
+    // Differs from kube-controller-manager: it waits for a later time, so where a clock was set back every node falls silent until
+    // the clock has caught up. Whoever writes another time is alive.
+    if renewed.is_some() && next.renewed != renewed {
         next.renewed = renewed;
         next.seen_ms = now.ms;
     }

@@ -45,7 +45,11 @@ impl Place {
             Err(error) => return Err(OpenError::io(&path, error)),
         }
         for old in &self.found {
-            std::fs::remove_file(old).map_err(|e| OpenError::io(old, e))?;
+            match std::fs::remove_file(old) {
+                // By an attempt that did not come to its end.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|e| OpenError::io(old, e))?,
+            }
         }
         Ok(())
     }

@@ -57,10 +57,13 @@ async fn inject(calls: &str, error: &str, when: u32) -> Option<(End, Said)> {
         // The one of its creation, and these.
         assert!(said.acked.values().all(|n| *n == COMMITS) && said.errors.is_empty(), "{context}: {said:?}");
     }
+    said.complete = true;
     check(&data, &said, &context).await;
     Some((end, said))
 }
 
+// Another process, in the machine's time.
+#[allow(clippy::disallowed_methods)]
 fn attach(process: &Running, calls: &str, error: &str, when: u32, log: &Path) -> Option<Child> {
     let mut strace = Command::new("strace");
     strace.args(["-f", "-o", "/dev/null", "-e", &format!("trace={calls}")]);

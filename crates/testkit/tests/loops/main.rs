@@ -4,6 +4,7 @@ mod accounts;
 mod batch_steps;
 mod board;
 mod budgets;
+mod clock_jumps;
 mod component_statuses;
 mod converged;
 mod deployments;
