@@ -11,16 +11,14 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// A body or document above this is bulk.
+/// A body above this is bulk.
 pub const LARGE_BYTES: usize = 64 << 10;
-/// So is a list that takes so many seats.
-pub const LARGE_SEATS: u32 = 4;
 
 /// Turns of one server.
 #[derive(Clone)]
 pub struct Bulk(Arc<Semaphore>);
 
-/// A turn, until it is dropped. Not to be kept while waiting for a client.
+/// A turn, until it is dropped. Not to be kept while waiting for anything: who is waited for may need one.
 pub struct Turn(#[allow(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
 type Acquire = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
@@ -70,8 +68,10 @@ impl Turns {
         Poll::Ready(())
     }
 
+    /// Gives back a turn, or its place in the row.
     pub fn over(&mut self) {
         self.held = None;
+        self.waiting = None;
     }
 }
 

@@ -397,22 +397,20 @@ impl Api {
         // The verb, within a deadline. What is cut off here may still be committed: 504 says "unknown".
         let work = self.verb(&gate, body, info);
         let served = if watch { Ok(work.await) } else { env.timeout(deadline, work).await };
+        if let Some(rejection) = gate.rejection() {
+            course.stage = Stage::Dropped;
+            return Ok(rejection);
+        }
         match served {
             Ok(Ok(mut answer)) => {
-                if let Body::List(list) = answer.body_mut()
-                    && let Some(seats) = gate.take()
-                {
-                    list.holds(seats);
+                match answer.body_mut() {
+                    Body::List(list) => gate.take().into_iter().for_each(|seats| list.holds(seats)),
+                    Body::Watch(watch) => gate.take().into_iter().for_each(|seats| watch.holds(seats)),
+                    Body::Whole(_) => {}
                 }
                 Ok(answer)
             }
-            Ok(Err(status)) => match gate.rejection() {
-                Some(answer) => {
-                    course.stage = Stage::Dropped;
-                    Ok(answer)
-                }
-                None => Err(status),
-            },
+            Ok(Err(status)) => Err(status),
             Err(_) => {
                 course.stage = Stage::TimedOut;
                 Err(Status::timeout("request did not complete within the allowed duration"))

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Resource};
-use flowcontrol::estimate::{self, ListSize, WATCHES_PER_SEAT};
+use flowcontrol::estimate::{self, ListSize};
 use flowcontrol::{
     About, Classified, Flow, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat, WatchCounts,
     WatchGuard, WorkEstimate,
@@ -22,7 +22,7 @@ use http::{HeaderName, Uri};
 use object::Status;
 use parking_lot::Mutex;
 
-use crate::bulk::{LARGE_BYTES, LARGE_SEATS, Turn, Turns};
+use crate::bulk::Turns;
 use crate::chain::{Api, is_writing};
 use crate::follow::Follow;
 use crate::info::Query;
@@ -40,14 +40,17 @@ const TOO_MANY: &str = "Too many requests, please try again later.";
 
 /// Keeps flow control to what its objects say, and looks after it, until the server goes down.
 pub async fn run(api: Arc<Api>) {
-    let control = api.flow.clone();
-    let env = api.registry().env();
-    let upkeep = env.spawn("flow-control-upkeep", async move { control.run().await });
     let mut follow = Follow::new(&api, &[(GROUP, "flowschemas"), (GROUP, "prioritylevelconfigurations")]);
-    while follow.changes(None).await.is_some() {
-        configure(&api);
+    let follow = async {
+        while follow.changes(None).await.is_some() {
+            configure(&api);
+        }
+    };
+    tokio::select! {
+        biased;
+        () = follow => {}
+        () = api.flow.run() => {}
     }
-    upkeep.abort();
 }
 
 fn configure(api: &Arc<Api>) {
@@ -73,8 +76,6 @@ fn configure(api: &Arc<Api>) {
 pub struct Held {
     seat: Seat,
     api: Arc<Api>,
-    /// Of one that is bulk, until its answer is made.
-    _turn: Option<Turn>,
     _slot: InFlightSlot,
 }
 
@@ -137,10 +138,7 @@ impl<'a> Gate<'a> {
         match control.seat(self.classified, &digest, about, estimate, Some(self.wait)).await {
             Ok(seat) => {
                 let slot = self.api.metrics.enter(is_writing(self.parts));
-                let bulk = bytes > LARGE_BYTES || estimate.initial_seats >= LARGE_SEATS;
-                let turn = if bulk { self.api.bulk.turn().await } else { None };
-                self.outcome.lock().held =
-                    Some(Held { seat, api: self.api.clone(), _turn: turn, _slot: slot });
+                self.outcome.lock().held = Some(Held { seat, api: self.api.clone(), _slot: slot });
                 Ok(())
             }
             Err(rejected) => {
@@ -152,8 +150,12 @@ impl<'a> Gate<'a> {
 
     /// For an answer that is yet to be sent.
     pub fn take(&self) -> Option<Held> {
-        let held = self.outcome.lock().held.take()?;
-        Some(Held { _turn: None, ..held })
+        self.outcome.lock().held.take()
+    }
+
+    /// The one object it is about, in its path or by its field selector.
+    pub fn name(&self) -> &'a str {
+        self.wanted.name
     }
 
     /// The answer to one that was turned away.
@@ -208,7 +210,7 @@ pub fn estimate_of(
         return WorkEstimate { bytes, ..WorkEstimate::ONE };
     }
     let (at, namespace, name) = (usize::from(storage.id.0), wanted.namespace, wanted.name);
-    let watches = api.watches.concerned(at, namespace, name, WATCHES_PER_SEAT);
+    let watches = api.watches.concerned(at, namespace, name);
     classified.concerns(watches);
     estimate::write(bytes, watches, classified.max_seats())
 }

@@ -217,7 +217,10 @@ impl Future for Out {
                 Poll::Pending => {
                     // Others may use what was set aside of the connection's window.
                     out.stream.reserve_capacity(0);
-                    out.unfetched = None;
+                    // A list waits for us now; whether its client reads is another question.
+                    if out.body.is_watch() {
+                        out.unfetched = None;
+                    }
                     return Poll::Pending;
                 }
                 Poll::Ready(false) => {

@@ -76,7 +76,9 @@ impl ListBody {
         self.sending = Some(sending);
     }
 
-    pub fn holds(&mut self, seats: Held) {
+    pub fn holds(&mut self, mut seats: Held) {
+        // From now on it is its client who may keep it waiting.
+        seats.sending();
         self.turns = Some(seats.turns());
         self.seats = Some(seats);
     }

@@ -124,7 +124,10 @@ impl Sending {
             Source::List(_, rest) if !rest.is_empty() => return Poll::Ready(true),
             Source::List(list, _) if list.is_done() => return Poll::Ready(false),
             Source::List(..) => {
-                ready!(self.poll_budget(cx));
+                if self.poll_budget(cx).is_pending() {
+                    self.go_back();
+                    return Poll::Pending;
+                }
                 if let Source::List(list, _) = &mut self.source {
                     ready!(list.poll_turn(cx));
                 }

@@ -23,6 +23,7 @@ use registry::{
 use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
+use crate::bulk::{LARGE_BYTES, Turn};
 use crate::chain::Api;
 use crate::flow_control::Gate;
 use crate::info::{Query, RequestInfo};
@@ -178,11 +179,12 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The body, and the request's seats once it is there.
-    async fn read(&self, body: RequestBody) -> Result<Bytes, Status> {
+    /// The body, and the request's seats once it is there; with a turn to decode it, if it is large.
+    async fn read(&self, body: RequestBody) -> Result<(Bytes, Option<Turn>), Status> {
         let bytes = body.read().await?;
         self.gate.pass(bytes.len()).await?;
-        Ok(bytes)
+        let turn = if bytes.len() > LARGE_BYTES { self.api.bulk.turn().await } else { None };
+        Ok((bytes, turn))
     }
 
     fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
@@ -263,7 +265,7 @@ impl Call<'_> {
     async fn subresource_body(&self, body: RequestBody, kind: &str, ty: &str) -> Result<Value, Status> {
         let catalog = self.api.registry.catalog();
         let ty = catalog.schema().find(ty);
-        Ok(decode(catalog, &self.parts.headers, &self.read(body).await?, kind, ty)?.value)
+        Ok(decode(catalog, &self.parts.headers, &self.read(body).await?.0, kind, ty)?.value)
     }
 
     async fn get_scale(&self) -> Result<Answer, Status> {
@@ -277,7 +279,7 @@ impl Call<'_> {
         let options = self.write_options(Operation::Update)?;
         let catalog = self.api.registry.catalog();
         let ty = catalog.schema().find("autoscaling.v1.Scale");
-        let value = decode(catalog, &self.parts.headers, &self.read(body).await?, "Scale", ty)?.value;
+        let value = decode(catalog, &self.parts.headers, &self.read(body).await?.0, "Scale", ty)?.value;
         let (scale, warnings) = self.api.registry.update_scale(&self.request, value, options).await?;
         let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
@@ -309,7 +311,7 @@ impl Call<'_> {
         of: BodyType<'_>,
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
-        let bytes = self.read(body).await?;
+        let (bytes, _turn) = self.read(body).await?;
         let catalog = self.api.registry.catalog();
         let decoded = decode(catalog, &self.parts.headers, &bytes, of.kind, Some(of.ty))?;
         match (decoded.duplicates, validation) {

@@ -20,6 +20,8 @@ use registry::{Watch, WatchStart};
 use table::{Cursor, EventKind, Obj, Place, WatchEvent};
 use tokio::time::Sleep;
 
+use crate::bulk::Turns;
+use crate::flow_control::Held;
 use crate::metrics::LongRunning;
 use crate::negotiate::Encoding;
 use crate::shutdown::Shutdown;
@@ -124,6 +126,8 @@ pub struct WatchBody {
     unshowable: bool,
     /// Counts this watch while it lives, and its events.
     gauge: LongRunning,
+    /// Until the state it begins with is sent, or nobody fetches it.
+    seats: Option<(Held, Turns)>,
 }
 
 pub struct WatchSettings {
@@ -176,6 +180,16 @@ impl WatchBody {
             ended: false,
             unshowable: settings.unshowable,
             gauge: settings.gauge,
+            seats: None,
+        }
+    }
+
+    /// Its seats, if it begins with more than changes.
+    pub fn holds(&mut self, mut seats: Held) {
+        if !self.initial.is_empty() {
+            seats.sending();
+            let turns = seats.turns();
+            self.seats = Some((seats, turns));
         }
     }
 
@@ -200,6 +214,11 @@ impl WatchBody {
         }
         if self.ended {
             return Poll::Ready(false);
+        }
+        if self.initial.is_empty() {
+            self.seats = None;
+        } else if let Some((_, turns)) = &mut self.seats {
+            ready!(turns.poll(cx));
         }
         if !self.initial.is_empty() || self.end_of_initial.is_some() || self.next.is_some() {
             return Poll::Ready(self.may_show());
@@ -251,6 +270,9 @@ impl WatchBody {
 
     /// Nothing can be sent now: what is not written yet is left to the log, which is bounded, and pulled again later.
     pub fn go_back(&mut self) {
+        if let Some((_, turns)) = &mut self.seats {
+            turns.over();
+        }
         if let Some((_, place)) = self.next.take() {
             self.cursor.go_back(place);
         }
@@ -285,6 +307,10 @@ impl WatchBody {
 
     /// Writes events until there are so many bytes, or no more events.
     fn write(&mut self, most: usize, share: bool) {
+        if let Some((seats, turns)) = &mut self.seats {
+            seats.sending();
+            turns.over();
+        }
         let mut out = Vec::new();
         while out.len() < most
             && let Some(obj) = self.initial.pop_front()

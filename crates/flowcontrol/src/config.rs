@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use http::HeaderValue;
 
@@ -54,6 +55,7 @@ impl Config {
                 let mut state = level.lock();
                 state.spec = spec;
                 state.quiescing = false;
+                level.removed.store(false, Ordering::Release);
             }
             next.insert(level.name.clone(), level);
         }
@@ -71,8 +73,10 @@ impl Config {
             }
             let mut state = level.lock();
             state.quiescing = true;
-            if !state.set.is_idle() {
-                drop(state);
+            let idle = state.set.is_idle();
+            drop(state);
+            level.removed.store(idle, Ordering::Release);
+            if !idle {
                 next.insert(name.clone(), level.clone());
             }
         }
@@ -99,7 +103,8 @@ impl Config {
         for level in self.levels.values() {
             let mut state = level.lock();
             let part = f64::from(server_seats) * f64::from(state.spec.shares) / shares.max(1) as f64;
-            state.set_limits(part.ceil() as u32, server_seats, server_bytes);
+            let max_seats = state.set_limits(part.ceil() as u32, server_seats, server_bytes);
+            level.max_seats.store(max_seats, Ordering::Relaxed);
         }
         self.rebalance()
     }
@@ -128,13 +133,10 @@ impl Config {
         }
         let nominal_sum: u32 = self.levels.values().map(|level| level.lock().limits.nominal).sum();
         // What is left over the exempt is shared; where that is too little for all floors, each gets a part of the way to its own.
-        let (parts, fraction) = if remaining <= floor_sum {
-            (None, 0.0)
-        } else {
-            match allocate(f64::from(nominal_sum), &claims) {
-                Some((parts, fraction)) => (Some(parts), fraction),
-                None => (None, 0.0),
-            }
+        let enough = remaining > floor_sum;
+        let (parts, fraction) = match allocate(f64::from(nominal_sum), &claims).filter(|_| enough) {
+            Some((parts, fraction)) => (Some(parts), fraction),
+            None => (None, 0.0),
         };
         let part_way = if remaining <= lower_sum || floor_sum == lower_sum {
             0.0
@@ -152,6 +154,8 @@ impl Config {
                     let floor = limits.lower.max(limits.nominal.min(peak));
                     state.limits.current = match parts.as_ref().and_then(|parts| parts.get(limited)) {
                         Some(part) => part.round() as u32,
+                        // Bounds that cannot be kept change nothing.
+                        None if enough => limits.current,
                         None => limits.lower + (f64::from(floor - limits.lower) * part_way).round() as u32,
                     };
                     limited += 1;

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::hash::Hasher;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::families::{self, FlowStats};
 use crate::level::{Clock, Level};
 use crate::matching::RequestDigest;
 use crate::queue_set::{About, Arrival, Flow, RequestId, Started};
-use crate::spec::{Distinguisher, FlowSchema, PriorityLevel};
+use crate::spec::{CATCH_ALL, Distinguisher, FlowSchema, PriorityLevel};
 use crate::{Nanos, SECOND};
 
 /// Lending and borrowing is looked at this often.
@@ -58,8 +58,8 @@ pub struct FlowControl {
     changing: Mutex<()>,
     /// Bits of the fraction of the last allocation.
     fair_fraction: AtomicU64,
-    /// [`FlowControl::run`] has something to look at before the next rebalancing.
-    busy: AtomicBool,
+    /// When [`FlowControl::run`] looks after the levels next.
+    next_look: AtomicU64,
     look: Notify,
 }
 
@@ -109,7 +109,7 @@ impl FlowControl {
             config: RwLock::new(Arc::new(Config::empty())),
             changing: Mutex::new(()),
             fair_fraction: AtomicU64::new(0),
-            busy: AtomicBool::new(false),
+            next_look: AtomicU64::new(Nanos::MAX),
             look: Notify::new(),
         };
         control.configure(Vec::new(), Vec::new());
@@ -126,9 +126,10 @@ impl FlowControl {
 
     pub fn classify(&self, request: &RequestDigest<'_>) -> Classified {
         let config = self.config.read();
-        let mut matching = config.schemas.iter().filter(|schema| schema.spec.matches(request));
-        // Catch-all is always the last of them, and everybody is somebody or nobody.
-        let schema = matching.next().or(config.schemas.last());
+        let mut schemas = config.schemas.iter();
+        let schema = schemas.find(|schema| schema.spec.matches(request));
+        // Catch-all matches everybody who is somebody or nobody, and nobody is neither.
+        let schema = schema.or_else(|| config.schemas.iter().find(|s| s.spec.name == CATCH_ALL));
         Classified(schema.expect("catch-all is always there").clone())
     }
 
@@ -141,6 +142,9 @@ impl FlowControl {
         estimate: WorkEstimate,
         patient: bool,
     ) -> Result<Result<Seat, Ticket>, Rejected> {
+        // Its level may have gone while its body came.
+        let again = classified.0.level.removed.load(Ordering::Acquire).then(|| self.classify(request));
+        let classified = again.as_ref().unwrap_or(classified);
         let schema = &classified.0;
         schema.stats.estimated(estimate.max_seats());
         let flow_hash = self.hash(&schema.spec.name, schema.spec.flow(request));
@@ -151,10 +155,8 @@ impl FlowControl {
         };
         let about = About { flow, ..about };
         let arrival = Arrival { about, stats: schema.stats.clone(), estimate, flow_hash, patient };
-        let (started, comes_back) = schema.level.start(arrival);
-        if comes_back {
-            self.look_soon();
-        }
+        let (started, release) = schema.level.start(arrival);
+        self.look_by(release);
         match started {
             Started::Executing(id) => {
                 // Only what lingers or is sent needs to be looked after.
@@ -222,6 +224,9 @@ impl FlowControl {
             let kept = config.levels.iter().filter(|(_, level)| !unwanted(level));
             let levels = kept.map(|(name, level)| (name.clone(), level.clone())).collect();
             let next = Arc::new(Config { schemas: config.schemas.clone(), levels });
+            for level in config.levels.values().filter(|level| !next.levels.contains_key(&level.name)) {
+                level.removed.store(true, Ordering::Release);
+            }
             *self.config.write() = next.clone();
             self.divided(next.divide(self.limits.seats, self.limits.bytes));
         }
@@ -229,7 +234,7 @@ impl FlowControl {
 
     /// Gives back what is due; when to look again before the next rebalancing.
     fn look_after(&self) -> Option<Nanos> {
-        self.busy.store(false, Ordering::Release);
+        self.next_look.store(Nanos::MAX, Ordering::Release);
         let now = self.clock.now();
         let mut next: Option<Nanos> = None;
         for level in self.config().levels.values() {
@@ -240,12 +245,16 @@ impl FlowControl {
             let look = sending.then_some(now + LOOK);
             next = [next, look, release].into_iter().flatten().min();
         }
+        // Who asked meanwhile for an earlier look has notified.
+        self.next_look.fetch_min(next.unwrap_or(Nanos::MAX), Ordering::AcqRel);
         next
     }
 
-    /// Wakes [`FlowControl::run`], unless it is awake.
-    fn look_soon(&self) {
-        if !self.busy.swap(true, Ordering::AcqRel) {
+    /// Wakes [`FlowControl::run`] where it would look later.
+    fn look_by(&self, at: Option<Nanos>) {
+        if let Some(at) = at
+            && at < self.next_look.fetch_min(at, Ordering::AcqRel)
+        {
             self.look.notify_one();
         }
     }
@@ -303,7 +312,7 @@ impl Classified {
     }
     /// The most seats one request may be estimated to take.
     pub fn max_seats(&self) -> u32 {
-        self.0.level.lock().max_seats
+        self.0.level.max_seats.load(Ordering::Relaxed)
     }
     /// Nobody waits in its level, and nobody is turned away.
     pub fn is_exempt(&self) -> bool {
@@ -323,17 +332,16 @@ impl Classified {
 impl Seat {
     /// The request is done, and its answer leaves in pieces: called with each.
     pub fn sending(&mut self, control: &Arc<FlowControl>) {
-        if self.level.sending(self.id) {
-            control.look_soon();
-        }
+        let first = self.level.sending(self.id);
+        control.look_by(first.map(|now| now + LOOK));
     }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let comes_back = self.level.finish(self.id);
-        if let Some(control) = self.control.as_ref().filter(|_| comes_back) {
-            control.look_soon();
+        let release = self.level.finish(self.id);
+        if let Some(control) = &self.control {
+            control.look_by(release);
         }
     }
 }
@@ -341,13 +349,7 @@ impl Drop for Seat {
 impl Ticket {
     fn give_up(&mut self, timed_out: bool) {
         if let Some((level, id)) = self.waiting.take() {
-            // It may have been its turn meanwhile.
-            let waits = level.poll(id, &Context::from_waker(std::task::Waker::noop())).is_pending();
-            if waits {
-                level.cancel(id, timed_out);
-            } else {
-                level.finish(id);
-            }
+            level.cancel(id, timed_out);
         }
     }
 }

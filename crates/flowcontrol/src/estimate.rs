@@ -10,7 +10,7 @@ const LIST_BYTES_AT_ONCE: u64 = 1_000_000;
 pub const MOST_LIST_SEATS: u32 = 100;
 pub const MOST_WRITE_SEATS: u32 = 10;
 /// So many watches are told of a change by one seat, in that time.
-pub const WATCHES_PER_SEAT: usize = 10;
+const WATCHES_PER_SEAT: usize = 10;
 // Differs from kube-apiserver (5 ms): to tell a watch of a change costs us some 5 us of CPU, a hundredth of what upstream reckons with.
 const EVENT_NANOS: Nanos = 50_000;
 

@@ -1,6 +1,7 @@
 //! One priority level: its queues, its limits, and the seats that are held.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -41,6 +42,10 @@ impl Clock {
 
 pub struct Level {
     pub name: String,
+    /// No longer among the levels: nothing may begin here.
+    pub removed: AtomicBool,
+    /// The most seats one request may be estimated to take.
+    pub max_seats: AtomicU32,
     clock: Clock,
     /// Guards the queues and what is counted with them; held for some hundred instructions.
     state: Mutex<State>,
@@ -56,8 +61,6 @@ pub struct State {
     pub demand: Demand,
     integrator: Integrator,
     pub retry_after: RetryAfter,
-    /// The most seats one request may be estimated to take.
-    pub max_seats: u32,
     /// What the last allocation aimed at.
     pub target: f64,
 }
@@ -73,8 +76,8 @@ pub struct SeatLimits {
     pub upper: u32,
     /// With what is lent and borrowed now.
     pub current: u32,
-    /// Bytes under way, in proportion to its seats.
-    pub bytes: u64,
+    /// Bytes of bodies that come with each seat.
+    pub bytes_per_seat: u64,
 }
 
 impl Level {
@@ -87,11 +90,16 @@ impl Level {
             demand: Demand::default(),
             integrator: Integrator::new(now),
             retry_after: RetryAfter::default(),
-            max_seats: 1,
             target: 0.0,
             spec,
         };
-        Arc::new(Level { name: state.spec.name.clone(), clock, state: Mutex::new(state) })
+        Arc::new(Level {
+            name: state.spec.name.clone(),
+            removed: AtomicBool::new(false),
+            max_seats: AtomicU32::new(1),
+            clock,
+            state: Mutex::new(state),
+        })
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
@@ -102,11 +110,11 @@ impl Level {
         &self.clock
     }
 
-    /// With whether somebody now waits for seats that come back by themselves.
-    pub fn start(&self, arrival: Arrival) -> (Started, bool) {
+    /// With when seats come back by themselves that somebody now waits for.
+    pub fn start(&self, arrival: Arrival) -> (Started, Option<Nanos>) {
         self.change(|state, now| {
             let started = state.set.start(arrival, now);
-            (started, state.set.next_release().is_some())
+            (started, state.set.next_release())
         })
     }
 
@@ -118,18 +126,18 @@ impl Level {
         self.change(|state, now| state.set.cancel(id, timed_out, now));
     }
 
-    /// Whether somebody now waits for seats that come back by themselves.
-    pub fn finish(&self, id: RequestId) -> bool {
+    /// When seats come back by themselves that somebody now waits for.
+    pub fn finish(&self, id: RequestId) -> Option<Nanos> {
         self.change(|state, now| {
             state.set.finish(id, now);
-            state.set.next_release().is_some()
+            state.set.next_release()
         })
     }
 
-    /// Whether it is the first of the level whose answer leaves in pieces.
-    pub fn sending(&self, id: RequestId) -> bool {
+    /// Now, if it is the first of the level whose answer leaves in pieces.
+    pub fn sending(&self, id: RequestId) -> Option<Nanos> {
         let now = self.clock.now();
-        self.state.lock().set.sending(id, now)
+        self.state.lock().set.sending(id, now).then_some(now)
     }
 
     /// One was turned away: in how many seconds it should come again.
@@ -161,30 +169,32 @@ impl State {
         self.demand.update(seen);
     }
 
-    pub fn set_limits(&mut self, nominal: u32, server_seats: u32, server_bytes: u64) {
+    /// By its shares; the most seats one request may be estimated to take.
+    pub fn set_limits(&mut self, nominal: u32, server_seats: u32, server_bytes: u64) -> u32 {
         let percent = |percent: u32| (f64::from(nominal) * f64::from(percent) / 100.0).round() as u32;
         let lendable = percent(self.spec.lendable_percent);
         let borrowable = self.spec.borrowing_limit_percent.map_or(server_seats, percent);
         let first = self.limits == SeatLimits::default();
         self.limits.nominal = nominal;
         self.limits.lower = nominal - lendable.min(nominal);
-        self.limits.upper = nominal + borrowable;
-        let share = f64::from(nominal) / f64::from(server_seats.max(1));
-        self.limits.bytes = (server_bytes as f64 * share) as u64;
+        self.limits.upper = nominal.saturating_add(borrowable);
+        self.limits.bytes_per_seat = server_bytes / u64::from(server_seats.max(1));
         if first {
             self.limits.current = nominal - lendable.min(nominal) / 2;
         }
-        self.max_seats = match self.spec.response {
+        match self.spec.response {
             Response::Queue { hand_size, .. } => {
                 let part = (f64::from(nominal) * MAX_SEATS_PERCENT).ceil() as u32;
                 part.min(nominal / hand_size).max(1)
             }
             // No bound of its own.
             Response::Exempt | Response::Reject => u32::MAX,
-        };
+        }
     }
 
     pub fn apply_limits(&mut self, now: Nanos) {
-        self.set.configure(self.spec.response, self.limits.current, self.limits.bytes, now);
+        let seats = self.limits.current.max(self.limits.nominal);
+        let bytes = u64::from(seats).saturating_mul(self.limits.bytes_per_seat);
+        self.set.configure(self.spec.response, self.limits.current, bytes, now);
     }
 }

@@ -224,7 +224,9 @@ impl QueueSet {
                 (queues as usize, hand_size as usize, queue_length_limit as usize)
             }
             // Those of our own who would be rejected wait, in the one queue that is made for them.
-            Response::Reject if patient && !self.has_room(&request) => (1, 1, usize::MAX),
+            Response::Reject if patient && (self.totals.waiting > 0 || !self.has_room(&request)) => {
+                (1, 1, usize::MAX)
+            }
             Response::Reject if !self.has_room(&request) => {
                 return self.reject(&request, Reason::ConcurrencyLimit);
             }
@@ -235,8 +237,9 @@ impl QueueSet {
             }
         };
         let queue = self.shortest(flow_hash, queues, hand_size);
-        // Nobody waits and there is room: served without looking at the other queues.
-        let at_once = self.totals.waiting == 0 && self.has_room(&request);
+        // Nobody waits and there is room: served without looking at the other queues. A level without seats serves nobody.
+        let free = self.totals.seats_in_use < self.seat_limit;
+        let at_once = self.totals.waiting == 0 && free && self.has_room(&request);
         // Differs from kube-apiserver, which lets a queue grow beyond its limit while a wide request waits for its last seats.
         if !at_once && self.queues[queue].waiting.len() >= limit && !patient {
             return self.reject(&request, Reason::QueueFull);
@@ -270,6 +273,11 @@ impl QueueSet {
 
     /// It does not wait any longer; `timed_out`: because it waited too long.
     pub fn cancel(&mut self, id: RequestId, timed_out: bool, now: Nanos) {
+        if self.request(id).phase != Phase::Waiting {
+            // Its turn came as it left: it did nothing, and nobody has to be told of it.
+            self.request_mut(id).estimate.additional_nanos = 0;
+            return self.finish(id, now);
+        }
         self.sync(now);
         let request = self.request(id);
         let Some(at) = request.queue else { return };
@@ -375,18 +383,23 @@ impl QueueSet {
 
     /// The meter goes on as fast as the seats in use are divided among the queues with work; what lingered long enough is over.
     fn sync(&mut self, now: Nanos) {
+        while let Some(Reverse((at, id))) = self.lingering.peek().copied()
+            && at <= now
+        {
+            self.lingering.pop();
+            self.advance(at);
+            self.release(id);
+            self.remove(id);
+        }
+        self.advance(now);
+    }
+
+    fn advance(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.synced);
         self.synced = self.synced.max(now);
         if self.active > 0 && passed > 0 {
             let seats = self.demand().min(self.seat_limit);
             self.meter += i128::from(seats) * i128::from(passed) / self.active as i128;
-        }
-        while let Some(Reverse((at, id))) = self.lingering.peek().copied()
-            && at <= now
-        {
-            self.lingering.pop();
-            self.release(id);
-            self.remove(id);
         }
     }
 

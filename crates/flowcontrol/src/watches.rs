@@ -1,6 +1,8 @@
 //! How many watches a write wakes: open watches by what they watch.
 
 use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,14 +16,14 @@ pub struct WatchCounts {
 
 #[derive(Debug, Default)]
 struct OfResource {
-    /// All of them: most resources have few, and nothing more need be looked up.
+    /// All of them: nobody watches most resources, and nothing more need be looked up.
     all: AtomicUsize,
-    /// Guards the same by what they select, for the others.
+    /// Guards the same by what they select.
     selected: Mutex<HashMap<Selected, usize>>,
 }
 
-/// Namespace and name; empty: all of them.
-type Selected = (Box<str>, Box<str>);
+/// The hash of namespace and name (empty: all of them). Two that share it are counted together, in what is an estimate anyway.
+type Selected = u64;
 
 /// An open watch; it ends when this is dropped.
 #[derive(Debug)]
@@ -39,22 +41,19 @@ impl WatchCounts {
 
     pub fn open(self: &Arc<WatchCounts>, resource: usize, namespace: &str, name: &str) -> Option<WatchGuard> {
         let of = self.resources.get(resource)?;
-        let selected = (Box::from(namespace), Box::from(name));
+        let selected = selected(namespace, name);
         of.all.fetch_add(1, Ordering::AcqRel);
-        *of.selected.lock().entry(selected.clone()).or_default() += 1;
+        *of.selected.lock().entry(selected).or_default() += 1;
         Some(WatchGuard { counts: self.clone(), resource, selected })
     }
 
-    /// How many watches may be concerned by a write of that object, if they are at least `from`; 0 otherwise.
-    pub fn concerned(&self, resource: usize, namespace: &str, name: &str, from: usize) -> usize {
-        let Some(of) = self.resources.get(resource) else { return 0 };
-        if of.all.load(Ordering::Acquire) < from {
-            return 0;
-        }
-        let selected = of.selected.lock();
-        let count = |namespace: &str, name: &str| {
-            selected.get(&(Box::from(namespace), Box::from(name))).copied().unwrap_or(0)
-        };
+    /// How many watches may be concerned by a write of that object.
+    pub fn concerned(&self, resource: usize, namespace: &str, name: &str) -> usize {
+        let of = self.resources.get(resource).filter(|of| of.all.load(Ordering::Acquire) > 0);
+        let Some(of) = of else { return 0 };
+        let counts = of.selected.lock();
+        let count =
+            |namespace: &str, name: &str| counts.get(&selected(namespace, name)).copied().unwrap_or(0);
         let mut concerned = count("", "");
         if !namespace.is_empty() {
             concerned += count(namespace, "");
@@ -64,6 +63,12 @@ impl WatchCounts {
         }
         concerned
     }
+}
+
+fn selected(namespace: &str, name: &str) -> Selected {
+    let mut hasher = DefaultHasher::new();
+    (namespace, name).hash(&mut hasher);
+    hasher.finish()
 }
 
 impl Drop for WatchGuard {
@@ -91,12 +96,11 @@ mod tests {
             .into_iter()
             .map(|(namespace, name)| counts.open(1, namespace, name))
             .collect();
-        assert_eq!(counts.concerned(1, "a", "x", 1), 4);
-        assert_eq!(counts.concerned(1, "a", "", 1), 3);
-        assert_eq!(counts.concerned(1, "a", "x", 6), 0);
-        assert_eq!(counts.concerned(0, "a", "x", 1), 0);
+        assert_eq!(counts.concerned(1, "a", "x"), 4);
+        assert_eq!(counts.concerned(1, "a", ""), 3);
+        assert_eq!(counts.concerned(0, "a", "x"), 0);
         drop(open);
-        assert_eq!(counts.concerned(1, "a", "x", 0), 0);
+        assert_eq!(counts.concerned(1, "a", "x"), 0);
         assert!(counts.resources[1].selected.lock().is_empty());
     }
 }

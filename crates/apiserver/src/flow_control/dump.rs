@@ -1,7 +1,6 @@
 //! `/debug/api_priority_and_fairness/*`: levels, queues and requests as tables, as kube-apiserver prints them.
 
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use flowcontrol::{LevelDump, RequestDump};
 use object::time;
@@ -135,7 +134,7 @@ fn request_row(level: &str, queue: i64, at: i64, request: &RequestDump, details:
         moment(request.arrived),
         estimate.initial_seats.to_string(),
         estimate.final_seats.to_string(),
-        format!("{:?}", Duration::from_nanos(estimate.additional_nanos)),
+        time::format_duration(estimate.additional_nanos as i64),
         // Go's zero time, for one that waits.
         request.started.map_or_else(|| "0001-01-01T00:00:00Z".to_owned(), moment),
     ];

@@ -63,7 +63,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {
-        let bytes = self.read(body).await?;
+        let (bytes, _turn) = self.read(body).await?;
         let catalog = self.api.registry.catalog();
         let ty = catalog.schema().find("meta.v1.DeleteOptions");
         let mut value = if bytes.is_empty() {

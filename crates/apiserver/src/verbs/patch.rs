@@ -24,7 +24,7 @@ impl Call<'_> {
     /// it when it has the object at hand.
     pub(super) async fn read_patch(&self, body: RequestBody) -> Result<(Patch, WriteOptions), Status> {
         let kind = self.patch_kind()?;
-        let bytes = self.read(body).await?;
+        let (bytes, _turn) = self.read(body).await?;
         let operation = if kind == PatchKind::Apply { Operation::Apply } else { Operation::Patch };
         let options = self.write_options(operation)?;
         match kind.read(&bytes, options.field_validation) {

@@ -59,7 +59,7 @@ impl Call<'_> {
         let route = route(self.api, self.info, &self.parts.headers).ok_or_else(Status::method_not_allowed)?;
         let begun = env.monotonic();
         let (within, fields) = (request.namespace, &options.field_selector);
-        let watched = flow_control::watched(self.api, request.resource, within, self.request.name, fields);
+        let watched = flow_control::watched(self.api, request.resource, within, self.gate.name(), fields);
         let share: Option<ShareObject> = (wanted.view == View::Object).then(|| {
             let (catalog, id) = (catalog.clone(), request.resource.id);
             let share: ShareObject = Box::new(move |obj| match framing {

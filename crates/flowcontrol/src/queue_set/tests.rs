@@ -141,6 +141,29 @@ fn wide_requests_count_by_their_seats() {
 }
 
 #[test]
+fn one_whose_turn_comes_as_it_leaves_gives_its_seats_back() {
+    let mut set = set(queues(1, 1, 10), 1);
+    let first = executing(set.start(arrival(0, 1), 0));
+    let estimate = WorkEstimate { final_seats: 3, additional_nanos: 5 * MS, ..WorkEstimate::ONE };
+    let leaves = waiting(set.start(Arrival { estimate, ..arrival(0, 1) }, 0));
+    set.finish(first, MS);
+    assert!(!waits(&mut set, leaves));
+    set.cancel(leaves, true, MS);
+    check(&set);
+    assert!(set.is_idle() && set.totals.seats_in_use == 0);
+    executing(set.start(arrival(0, 1), MS));
+}
+
+#[test]
+fn a_level_without_seats_serves_nobody() {
+    let mut set = set(queues(1, 1, 1), 0);
+    let waits_for_ever = waiting(set.start(arrival(0, 1), 0));
+    assert_eq!(set.start(arrival(0, 1), 0), Started::Rejected(Reason::QueueFull));
+    set.cancel(waits_for_ever, true, MS);
+    check(&set);
+}
+
+#[test]
 fn bytes_under_way_count_as_well() {
     let mut set = set(queues(1, 1, 10), 100);
     set.configure(queues(1, 1, 10), 100, 10, 0);
