@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use apiserver::Api;
 use env::Env;
 
-/// So many connections make a rush.
-const MANY: u64 = 20;
+/// So many connections make a rush: each may have had a thousand watches.
+const MANY: u64 = 5;
 /// In seconds: how often it is looked, and how often after a rush everything is given back (what was freed a moment ago is kept).
 const EVERY: u64 = 5;
 const TIMES: u32 = 4;
