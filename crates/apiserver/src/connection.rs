@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::connections::Connections;
 use crate::ledger::{Account, Exchange, Held};
-use crate::sending::Pieces;
+use crate::sending::{Pieces, UNFETCHED};
 use crate::websocket::Session;
 
 /// Upstream's limits: how long a request's header may take, and how long a connection may be kept between requests.
@@ -30,6 +30,17 @@ const HALF_A_HEAD: Duration = Duration::from_secs(10);
 const IN_HAND: usize = 1 << 20;
 const IN_HAND_PRESSED: usize = 32 << 10;
 const IN_HAND_OF_ALL: usize = 64 << 20;
+
+/// Requests at once on a connection of which nothing is known; and when there are too many of those in all.
+const STRANGERS_MOST: usize = 100;
+const STRANGERS_FEW: usize = 4;
+
+#[derive(Default)]
+struct Owner {
+    account: Option<Arc<Account>>,
+    /// Nobody's any more: its requests may still end.
+    closed: bool,
+}
 
 /// What a connection's tasks know together.
 pub struct Connection {
@@ -52,11 +63,13 @@ pub struct Connection {
     held: Held,
     /// Bytes given to the socket's side and not sent.
     in_hand: AtomicUsize,
+    /// When some were sent last, or began to be; milliseconds since it was opened.
+    sent_at: AtomicU64,
     /// Guards those who wait for some of them to be sent; and whether there is anyone.
     waiting: Mutex<Vec<Waker>>,
     anyone_waits: AtomicBool,
-    /// Guards whose request was the last.
-    account: Mutex<Option<Arc<Account>>>,
+    /// Guards whose request was the last. No other lock is taken under it but that of the accounts.
+    owner: Mutex<Owner>,
     /// Guards the answers that leave in pieces over HTTP/1, by number: never more than there are requests under way.
     in_pieces: Mutex<BTreeMap<u64, Arc<Pieces>>>,
     /// So many there were.
@@ -83,9 +96,10 @@ impl Connection {
             cut: Notify::new(),
             held: Held::default(),
             in_hand: AtomicUsize::new(0),
+            sent_at: AtomicU64::new(0),
             waiting: Mutex::default(),
             anyone_waits: AtomicBool::new(false),
-            account: Mutex::default(),
+            owner: Mutex::default(),
             in_pieces: Mutex::default(),
             answers: AtomicU64::new(0),
             unread: AtomicBool::new(false),
@@ -126,22 +140,30 @@ impl Connection {
 
     pub fn closed(&self) {
         self.head_is(0);
-        if let Some(account) = self.account.lock().take() {
+        let mut owner = self.owner.lock();
+        owner.closed = true;
+        if let Some(account) = owner.account.take() {
             account.connections().fetch_sub(1, Ordering::Relaxed);
         }
     }
 
     /// The account of who asks; looked up when that is another one than before.
     pub fn account(&self, user: &str) -> Arc<Account> {
-        let mut last = self.account.lock();
-        if let Some(account) = &*last
+        let mut owner = self.owner.lock();
+        if let Some(account) = &owner.account
             && account.name() == user
         {
             return account.clone();
         }
         let account = self.connections.account(user);
+        if owner.closed {
+            // A request that outlives its connection.
+            return account;
+        }
         account.connections().fetch_add(1, Ordering::Relaxed);
-        match last.replace(account.clone()) {
+        let before = owner.account.replace(account.clone());
+        drop(owner);
+        match before {
             Some(before) => _ = before.connections().fetch_sub(1, Ordering::Relaxed),
             None => {
                 self.known.store(true, Ordering::Relaxed);
@@ -151,6 +173,13 @@ impl Connection {
         account
     }
 
+    /// Nothing is known of who asks, and they ask for more at once than a stranger needs; or, where there is much of that
+    /// already, for more than a few things.
+    pub fn asks_too_much_for_a_stranger(&self) -> bool {
+        let most = if self.connections.is_full_of_strangers() { STRANGERS_FEW } else { STRANGERS_MOST };
+        !self.is_known() && self.under_way() >= most
+    }
+
     /// A request on it was somebody's.
     pub fn is_known(&self) -> bool {
         self.known.load(Ordering::Relaxed)
@@ -158,7 +187,7 @@ impl Connection {
 
     /// How many connections its user has.
     pub fn of_same_user(&self) -> usize {
-        self.account.lock().as_ref().map_or(0, |account| account.connections().load(Ordering::Relaxed))
+        self.owner.lock().account.as_ref().map_or(0, |account| account.connections().load(Ordering::Relaxed))
     }
 
     /// The answer under way is the last one: after it the connection speaks another protocol.
@@ -183,7 +212,7 @@ impl Connection {
     /// What follows the last request is under way too, and its user's.
     pub fn begin_session(self: &Arc<Connection>) -> Arc<Exchange> {
         let exchange = self.begin();
-        if let Some(account) = &*self.account.lock() {
+        if let Some(account) = &self.owner.lock().account {
             exchange.of(account.clone());
         }
         exchange
@@ -218,8 +247,9 @@ impl Connection {
         loop {
             let now = self.env.monotonic();
             let mut look = now + HALF_A_HEAD;
-            // Nothing can follow half an answer.
-            if self.let_go_of_unfetched() {
+            // Nothing can follow half an answer; and who takes nothing of what was sent is gone, or wants it to lie here.
+            let stuck = self.in_hand.load(Ordering::Acquire) > 0 && !self.sends(UNFETCHED);
+            if self.let_go_of_unfetched() || stuck {
                 return;
             }
             let half_a_head = self.head_bytes() > 0;
@@ -296,7 +326,12 @@ impl Connection {
         if self.has_room() {
             return Poll::Ready(());
         }
-        self.waiting.lock().push(cx.waker().clone());
+        {
+            let mut waiting = self.waiting.lock();
+            if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
+                waiting.push(cx.waker().clone());
+            }
+        }
         self.anyone_waits.store(true, Ordering::SeqCst);
         // Some may have been sent in between.
         if self.has_room() { Poll::Ready(()) } else { Poll::Pending }
@@ -308,11 +343,24 @@ impl Connection {
     }
 
     pub fn handed_over(&self, bytes: usize) {
-        self.in_hand.fetch_add(bytes, Ordering::AcqRel);
+        if self.in_hand.fetch_add(bytes, Ordering::AcqRel) == 0 {
+            self.sent_at.store(self.age(), Ordering::Release);
+        }
         self.connections.in_hand.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Whether some of what was given to it was sent within that time.
+    pub fn sends(&self, within: Duration) -> bool {
+        self.age().saturating_sub(self.sent_at.load(Ordering::Acquire)) < within.as_millis() as u64
+    }
+
+    /// When some was sent last, in milliseconds of the connection's time.
+    pub fn sent_at(&self) -> u64 {
+        self.sent_at.load(Ordering::Acquire)
+    }
+
     pub fn sent(&self, bytes: usize) {
+        self.sent_at.store(self.age(), Ordering::Release);
         self.connections.in_hand.fetch_sub(bytes, Ordering::Relaxed);
         let left = self.in_hand.fetch_sub(bytes, Ordering::SeqCst) - bytes;
         // Either this sees who waits, or they see what was sent.

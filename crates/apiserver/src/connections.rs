@@ -161,15 +161,19 @@ impl Connections {
     fn drop_largest_heads(&self) {
         let register = self.register.lock();
         let all = register.strangers.values().chain(register.known.values());
-        let mut heads: Vec<&Arc<Connection>> = all.filter(|c| c.head_bytes() > 0).collect();
-        heads.sort_by_key(|connection| std::cmp::Reverse(connection.head_bytes()));
-        let mut left: usize = heads.iter().map(|connection| connection.head_bytes()).sum();
+        // They grow and shrink meanwhile: looked at once.
+        let mut heads: Vec<(usize, &Arc<Connection>)> = all
+            .map(|connection| (connection.head_bytes(), connection))
+            .filter(|(bytes, _)| *bytes > 0)
+            .collect();
+        heads.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let mut left: usize = heads.iter().map(|(bytes, _)| bytes).sum();
         let mut dropped = 0;
-        for connection in heads {
+        for (bytes, connection) in heads {
             if left <= HEADS / 2 {
                 break;
             }
-            left -= connection.head_bytes();
+            left -= bytes;
             connection.cut();
             dropped += 1;
         }
@@ -208,8 +212,9 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.0.closed();
+        // First, so that nobody looks for its owner who holds the register.
         self.0.connections().register.lock().remove(self.0.id());
+        self.0.closed();
     }
 }
 
@@ -230,6 +235,7 @@ fn http_date(seconds: u64) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::Charge;
 
     #[test]
     fn the_date_is_the_rfcs() {
@@ -279,6 +285,52 @@ mod tests {
         assert!(!is_cut(&last).await);
         drop((a, b, c, stranger, newer, newest, last));
         assert_eq!(all.count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_yet_to_be_made_keeps_nobody_from_making_it() {
+        let env = Env::simulated(1);
+        let all = Connections::new();
+        let connection = all.open(&env);
+        let exchange = connection.connection().begin();
+        exchange.belongs_to(&auth::UserInfo::new("jane", &[]), false).unwrap();
+        let mut charge = Charge::new(exchange.clone());
+        charge.set(0, 200 << 20);
+        assert!(!exchange.is_over() && !exchange.is_full() && exchange.is_pressed());
+        charge.set(9 << 20, 0);
+        assert!(exchange.is_over() && !exchange.is_pressed());
+        drop(charge);
+        assert!(!exchange.is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stranger_asks_for_a_hundred_things_at_once_and_others_are_not_kept_out_by_it() {
+        let env = Env::simulated(1);
+        let all = Connections::new();
+        let (rude, polite) = (all.open(&env), all.open(&env));
+        let mut asked: Vec<_> = (0..100).map(|_| rude.connection().begin()).collect();
+        assert!(rude.connection().asks_too_much_for_a_stranger());
+        assert!(!polite.connection().asks_too_much_for_a_stranger());
+        while !all.is_full_of_strangers() {
+            asked.push(rude.connection().begin());
+        }
+        assert!(!polite.connection().asks_too_much_for_a_stranger(), "its first request is answered");
+        asked[0].belongs_to(&auth::UserInfo::new("jane", &[]), false).unwrap();
+        assert!(!rude.connection().asks_too_much_for_a_stranger(), "now it is known");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_outlives_its_connection_is_not_counted_as_another() {
+        let env = Env::simulated(1);
+        let all = Connections::new();
+        let jane = auth::UserInfo::new("jane", &[]);
+        let (gone, stays) = (all.open(&env), all.open(&env));
+        stays.connection().begin().belongs_to(&jane, false).unwrap();
+        let late = gone.connection().begin();
+        drop(gone);
+        late.belongs_to(&jane, false).unwrap();
+        assert_eq!(stays.connection().of_same_user(), 1);
+        assert_eq!(all.count(), 1);
     }
 
     #[tokio::test(start_paused = true)]

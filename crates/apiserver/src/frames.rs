@@ -129,6 +129,9 @@ impl Frames {
     fn frame(&mut self, env: &Env) -> Result<(), Flood> {
         let [a, b, c, kind, flags, ..] = self.header;
         self.payload_left = u32::from_be_bytes([0, a, b, c]) as usize;
+        if !matches!(kind, HEADERS | CONTINUATION) {
+            self.head = 0;
+        }
         match kind {
             HEADERS => {
                 self.head = self.payload_left;
@@ -189,6 +192,16 @@ mod tests {
                 assert_eq!(frames.received(last, &env), Err(Flood), "kind {kind}");
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn half_a_body_is_no_half_head() {
+        let env = Env::simulated(1);
+        let mut frames = after_preface(&env);
+        let head = frame(HEADERS, END_HEADERS, 40);
+        assert_eq!(frames.received(&head[..20], &env), Ok(40));
+        assert_eq!(frames.received(&head[20..], &env), Ok(0));
+        assert_eq!(frames.received(&frame(DATA, 0, 1000)[..500], &env), Ok(0));
     }
 
     #[tokio::test(start_paused = true)]

@@ -95,9 +95,7 @@ where
         match step.await {
             Ok(None) => return Ok(()),
             Ok(Some(Err(error))) => return Err(error.to_string()),
-            Ok(Some(Ok((_, mut reply))))
-                if !connection.is_known() && connection.connections().is_full_of_strangers() =>
-            {
+            Ok(Some(Ok((_, mut reply)))) if connection.asks_too_much_for_a_stranger() => {
                 reply.send_reset(Reason::REFUSED_STREAM);
             }
             Ok(Some(Ok((request, reply)))) => {
@@ -230,24 +228,24 @@ impl Future for Out {
                 }
                 Poll::Ready(true) => {}
             }
+            // Before the window: what is reserved of it and given back at once would wake this task again and again.
+            if out.body.exchange().connection().poll_room(cx).is_pending() {
+                out.stream.reserve_capacity(0);
+                out.body.go_back();
+                ready!(out.poll_unfetched(cx, true));
+                out.stream.send_reset(Reason::CANCEL);
+                return Poll::Ready(());
+            }
             let window = match out.poll_window(cx) {
                 Poll::Ready(Some(window)) => window,
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => {
                     out.body.go_back();
-                    ready!(out.poll_unfetched(cx));
+                    ready!(out.poll_unfetched(cx, false));
                     out.stream.send_reset(Reason::CANCEL);
                     return Poll::Ready(());
                 }
             };
-            let connection = out.body.exchange().connection();
-            if connection.poll_room(cx).is_pending() {
-                out.stream.reserve_capacity(0);
-                out.body.go_back();
-                ready!(out.poll_unfetched(cx));
-                out.stream.send_reset(Reason::CANCEL);
-                return Poll::Ready(());
-            }
             out.unfetched = None;
             let piece = out.body.take(window);
             let end = out.body.is_end();
@@ -274,14 +272,17 @@ impl Out {
         }
     }
 
-    /// Ready when what lies there was not fetched in time.
-    fn poll_unfetched(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let env = self.body.exchange().connection().env();
+    /// Ready when what lies there was not fetched in time. Who waits for `room` has time while anything of the connection is.
+    fn poll_unfetched(&mut self, cx: &mut Context<'_>, room: bool) -> Poll<()> {
+        let connection = self.body.exchange().connection();
+        let env = connection.env();
         let soon = || env.monotonic() + UNFETCHED_PRESSED;
         let (timer, times) = self.unfetched.get_or_insert_with(|| (Box::pin(env.sleep_until(soon())), 0));
         loop {
             ready!(timer.as_mut().poll(cx));
-            *times += 1;
+            if !(room && connection.sends(UNFETCHED_PRESSED)) {
+                *times += 1;
+            }
             if UNFETCHED_PRESSED * *times >= UNFETCHED || self.body.exchange().is_pressed() {
                 return Poll::Ready(());
             }

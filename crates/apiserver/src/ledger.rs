@@ -32,6 +32,8 @@ const UNREAD: &str = "Too many bytes of requests are under way, please try again
 #[derive(Default)]
 pub struct Held {
     answers: AtomicUsize,
+    /// References to objects that lists and watches are yet to send; they keep nobody from sending them, which is how they go.
+    items: AtomicUsize,
     bodies: AtomicUsize,
 }
 
@@ -129,7 +131,8 @@ impl Exchange {
 
     /// Whether all answers together are near their bound: who does not fetch has less time then.
     pub fn is_pressed(&self) -> bool {
-        self.unfetched()[2] > ANSWERS.all / 2
+        let items = self.connection.connections().held.items.load(Ordering::Relaxed);
+        self.unfetched()[2] + items > ANSWERS.all / 2
     }
 
     /// Whether there is too much of all of them for a large answer.
@@ -189,38 +192,39 @@ impl Drop for Exchange {
 /// Bytes of an answer that are held.
 pub struct Charge {
     exchange: Arc<Exchange>,
-    bytes: usize,
+    made: usize,
+    items: usize,
 }
 
 impl Charge {
-    pub fn new(exchange: Arc<Exchange>, bytes: usize) -> Charge {
-        let mut charge = Charge { exchange, bytes: 0 };
-        charge.set(bytes);
-        charge
+    pub fn new(exchange: Arc<Exchange>) -> Charge {
+        Charge { exchange, made: 0, items: 0 }
     }
 
     pub fn exchange(&self) -> &Arc<Exchange> {
         &self.exchange
     }
 
-    /// It is so much now.
-    pub fn set(&mut self, bytes: usize) {
-        if bytes == self.bytes {
-            return;
-        }
+    /// So much is made, and so much is taken by references to what is not.
+    pub fn set(&mut self, made: usize, items: usize) {
         for held in self.exchange.levels() {
-            if bytes > self.bytes {
-                held.answers.fetch_add(bytes - self.bytes, Ordering::Relaxed);
-            } else {
-                held.answers.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
-            }
+            change(&held.answers, self.made, made);
         }
-        self.bytes = bytes;
+        change(&self.exchange.connection.connections().held.items, self.items, items);
+        (self.made, self.items) = (made, items);
+    }
+}
+
+fn change(count: &AtomicUsize, before: usize, now: usize) {
+    match now.cmp(&before) {
+        std::cmp::Ordering::Greater => _ = count.fetch_add(now - before, Ordering::Relaxed),
+        std::cmp::Ordering::Less => _ = count.fetch_sub(before - now, Ordering::Relaxed),
+        std::cmp::Ordering::Equal => {}
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.set(0);
+        self.set(0, 0);
     }
 }

@@ -95,8 +95,8 @@ impl Sending {
             Body::List(list) => Source::List(list, Bytes::new()),
             Body::Watch(watch) => Source::Watch(watch),
         };
-        let mut sending = Sending { source, charge: Charge::new(exchange, 0), again: None };
-        sending.charge.set(sending.weight());
+        let mut sending = Sending { source, charge: Charge::new(exchange), again: None };
+        sending.weigh();
         sending
     }
 
@@ -109,12 +109,13 @@ impl Sending {
         matches!(self.source, Source::Watch(_))
     }
 
-    fn weight(&self) -> usize {
-        match &self.source {
-            Source::Whole(rest) => rest.len(),
-            Source::List(list, rest) => list.weight() + rest.len(),
+    fn weigh(&mut self) {
+        let (made, items) = match &self.source {
+            Source::Whole(rest) => (rest.len(), 0),
+            Source::List(list, rest) => (rest.len(), list.weight()),
             Source::Watch(watch) => watch.weight(),
-        }
+        };
+        self.charge.set(made, items);
     }
 
     /// Ready when there is something to take (true), or nothing is left (false).
@@ -191,7 +192,7 @@ impl Sending {
             }
             Source::Watch(watch) => watch.take(most),
         };
-        self.charge.set(self.weight());
+        self.weigh();
         Piece::new(bytes, self.charge.exchange())
     }
 
@@ -277,6 +278,8 @@ impl Pieces {
         let mut sending = self.sending.lock();
         let Some(held) = &*sending else { return false };
         let limit = if held.exchange().is_pressed() { UNFETCHED_PRESSED } else { UNFETCHED };
+        // hyper asks for more when all it has is sent: until then something must be.
+        let since = since.max(held.exchange().connection().sent_at());
         let late = now.saturating_sub(since) >= limit.as_millis() as u64;
         late && sending.take().is_some()
     }

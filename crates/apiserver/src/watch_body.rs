@@ -223,6 +223,11 @@ impl WatchBody {
         if !self.initial.is_empty() || self.end_of_initial.is_some() || self.next.is_some() {
             return Poll::Ready(self.may_show());
         }
+        // Also where there is always something more to send.
+        if self.shutdown.has_begun() || self.env.monotonic() >= self.deadline {
+            self.ended = true;
+            return Poll::Ready(false);
+        }
         let place = self.cursor.place();
         match self.cursor.pull(&mut self.pulled, 1) {
             Ok(at_end) => self.at_end = at_end,
@@ -291,8 +296,8 @@ impl WatchBody {
     }
 
     /// Bytes that are written and not taken, and what the objects to begin with take.
-    pub fn weight(&self) -> usize {
-        self.rest.iter().map(Bytes::len).sum::<usize>() + self.initial.len() * size_of::<Arc<Obj>>()
+    pub fn weight(&self) -> (usize, usize) {
+        (self.rest.iter().map(Bytes::len).sum(), self.initial.len() * size_of::<Arc<Obj>>())
     }
 
     /// Whether anything is left of an event that was begun.

@@ -263,7 +263,8 @@ async fn send(
             Step::Events(chunk) => push_events(framing, &chunk, &mut frames),
             Step::End => return,
         }
-        let _held = Charge::new(exchange.clone(), frames.len());
+        let mut held = Charge::new(exchange.clone());
+        held.set(frames.len(), 0);
         whole_frames.store(false, Ordering::Release);
         let written = async {
             writer.write_all(&frames).await?;

@@ -1,6 +1,8 @@
 //! Answers that their clients do not fetch: after a minute they are let go, and with them what they held.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use apiserver::{Caller, serve_stream};
@@ -10,7 +12,7 @@ use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 use testkit::TestCluster;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::task::JoinHandle;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -104,5 +106,63 @@ async fn over_http1_the_connection_ends_with_it() {
     let quiet = "/api/v1/namespaces/default/secrets?watch=1&timeoutSeconds=600";
     near.write_all(format!("GET {quiet} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
     assert!(cluster.env().timeout(Duration::from_secs(300), served).await.is_err(), "it goes on");
+    cluster.shutdown().await;
+}
+
+/// A client that sends, and reads nothing.
+struct Deaf(DuplexStream);
+
+impl AsyncRead for Deaf {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        _: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+impl AsyncWrite for Deaf {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+// Virtual time passes only while nobody is busy: a server that asked again and again whether it may send would never let it.
+#[tokio::test(start_paused = true)]
+async fn many_answers_that_nobody_reads_keep_nobody_busy_and_end_with_their_connection() {
+    let cluster = TestCluster::simulated(43).await;
+    with_large_maps(&cluster).await;
+    let idle = reading(&cluster).await;
+    let (near, served) = open(&cluster, true);
+    let (mut client, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+        .initial_stream_window_size(16 << 20)
+        .initial_connection_window_size(512 << 20)
+        .handshake::<_, Empty<Bytes>>(TokioIo::new(Deaf(near)))
+        .await
+        .expect("it is HTTP/2");
+    cluster.env().spawn("client", connection);
+    let mut asked = Vec::new();
+    for at in 0..12 {
+        let path = if at % 3 == 0 { format!("{MAPS}?watch=1") } else { MAPS.to_owned() };
+        let request = hyper::Request::get(format!("http://x{path}")).body(Empty::new()).unwrap();
+        client.ready().await.expect("it takes requests");
+        asked.push(cluster.env().spawn("asked", client.send_request(request)));
+    }
+    assert!(reading(&cluster).await > idle);
+    // Others are served meanwhile.
+    cluster.get(MAPS).await.ok(200);
+    cluster.env().timeout(LONG, served).await.expect("the server ends it").unwrap().ok();
+    assert_eq!(reading(&cluster).await, idle);
     cluster.shutdown().await;
 }
