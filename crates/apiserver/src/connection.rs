@@ -364,7 +364,7 @@ impl Connection {
         self.connections.in_hand.fetch_sub(bytes, Ordering::Relaxed);
         let left = self.in_hand.fetch_sub(bytes, Ordering::SeqCst) - bytes;
         // Either this sees who waits, or they see what was sent.
-        if left < IN_HAND_PRESSED && self.anyone_waits.swap(false, Ordering::SeqCst) {
+        if left < IN_HAND / 2 && self.anyone_waits.swap(false, Ordering::SeqCst) {
             let waiting = std::mem::take(&mut *self.waiting.lock());
             waiting.into_iter().for_each(Waker::wake);
         }

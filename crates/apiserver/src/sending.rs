@@ -29,7 +29,7 @@ use crate::watch_body::WatchBody;
 pub(crate) const UNFETCHED: Duration = Duration::from_secs(60);
 pub(crate) const UNFETCHED_PRESSED: Duration = Duration::from_secs(5);
 /// As much is handed over at a time.
-pub(crate) const PIECE: usize = 64 * 1024;
+pub(crate) const PIECE: usize = 128 * 1024;
 /// How long one waits where too much is held, before it looks again.
 pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 /// Nothing lies ready: the connection waits for us.
