@@ -61,6 +61,7 @@ fn read<M: Message + Default + PartialEq + std::fmt::Debug>(bytes: &[u8]) -> Res
 fn etcd_messages() {
     // Two guards, and what an answer makes of them.
     let commit = Commit {
+        removal: false,
         guards: vec![("/registry/a".into(), Guard::At(Revision(3))), ("/registry/b".into(), Guard::Absent)],
         ops: Vec::new(),
     };

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use auth::UserInfo;
 use env::Env;
 use serde_json::json;
 use testkit::TestCluster;
