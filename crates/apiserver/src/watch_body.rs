@@ -35,6 +35,8 @@ const SHARED_FROM: usize = 16 * 1024;
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 /// A bookmark about once a minute, and shortly before the watch ends.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+/// How long a watch whose time is over may take to send the events that lay there.
+const LAST_EVENTS: Duration = Duration::from_secs(10);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// How one event's object is written (as itself, as a Table, as metadata).
@@ -122,6 +124,8 @@ pub struct WatchBody {
     env: Env,
     shutdown: Shutdown,
     ended: bool,
+    /// Since when its time is known to be over.
+    over_since: Option<tokio::time::Instant>,
     /// Its objects cannot be shown in the form that was asked for: the first one is the end, and nothing is said of it.
     unshowable: bool,
     /// Counts this watch while it lives, and its events.
@@ -178,6 +182,7 @@ impl WatchBody {
             env: settings.env,
             shutdown: settings.shutdown,
             ended: false,
+            over_since: None,
             unshowable: settings.unshowable,
             gauge: settings.gauge,
             seats: None,
@@ -223,8 +228,7 @@ impl WatchBody {
         if !self.initial.is_empty() || self.end_of_initial.is_some() || self.next.is_some() {
             return Poll::Ready(self.may_show());
         }
-        // Also where there is always something more to send.
-        if self.shutdown.has_begun() || self.env.monotonic() >= self.deadline {
+        if self.is_long_over() {
             self.ended = true;
             return Poll::Ready(false);
         }
@@ -271,6 +275,15 @@ impl WatchBody {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
+    }
+
+    /// Whether its time is over although there is always something more to send: what lay there at the end is still sent.
+    fn is_long_over(&mut self) -> bool {
+        let now = self.env.monotonic();
+        if now < self.deadline && !self.shutdown.has_begun() {
+            return false;
+        }
+        now >= *self.over_since.get_or_insert(now) + LAST_EVENTS
     }
 
     /// Nothing can be sent now: what is not written yet is left to the log, which is bounded, and pulled again later.
