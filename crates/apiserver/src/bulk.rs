@@ -1,8 +1,9 @@
-//! The slow lane: work that keeps a thread busy for more than a moment waits for its turn.
+//! Two lanes: what keeps the cluster alive passes by, everything else waits for its turn to use a thread.
 //!
-//! The runtime's threads serve what is ready in the order in which it became ready. A hundred pieces of lists in that row, or
-//! a dozen bodies of megabytes, would be what a probe of `/readyz` or a node's lease waits for. So there are never more of
-//! them in the row than there are threads: the others wait here, first come, first served. What is small passes by.
+//! The runtime's threads run what is ready in the order in which it became ready. Four hundred requests in that row, or a
+//! hundred pieces of lists, would be what a probe of `/readyz` or a node's lease waits for. So few of them are in the row at a
+//! time: the others wait here, first come, first served. A turn is the right to be run, not to be under way: a request that
+//! waits for the disk, for a client or for anything else has none ([`Lane`]).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,11 +31,22 @@ pub struct Turns {
     held: Option<Turn>,
 }
 
+/// Work that has a turn whenever it is run, and none while it waits. It must not ask for another: those who have one would wait
+/// for each other.
+pub struct Lane<F> {
+    turns: Turns,
+    work: Pin<Box<F>>,
+}
+
 impl Bulk {
-    /// As many at once as there are threads to run them.
+    /// As many at once as there are threads to run them, and one each to come next.
     pub fn new() -> Bulk {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Bulk(Arc::new(Semaphore::new(threads)))
+        Bulk(Arc::new(Semaphore::new(2 * threads)))
+    }
+
+    pub fn lane<F: Future>(&self, work: F) -> Lane<F> {
+        Lane { turns: self.turns(), work: Box::pin(work) }
     }
 
     pub async fn turn(&self) -> Option<Turn> {
@@ -75,6 +87,18 @@ impl Turns {
     }
 }
 
+impl<F: Future> Future for Lane<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let Lane { turns, work } = &mut *self;
+        ready!(turns.poll(cx));
+        let polled = work.as_mut().poll(cx);
+        turns.over();
+        polled
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +118,14 @@ mod tests {
         assert!(poll(&mut third) && !poll(&mut first));
         third.over();
         assert!(poll(&mut first));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_waits_leaves_its_turn_to_others() {
+        let bulk = Bulk(Arc::new(Semaphore::new(1)));
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let first = bulk.lane(async { receiver.await.expect("it is sent") });
+        let second = bulk.lane(async { sender.send(7).expect("somebody waits for it") });
+        assert_eq!(tokio::join!(first, second).0, 7);
     }
 }

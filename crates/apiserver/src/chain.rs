@@ -396,7 +396,14 @@ impl Api {
         let gate = Gate::new(self, &user, &wanted, query, parts, classified, deadline);
         // The verb, within a deadline. What is cut off here may still be committed: 504 says "unknown".
         let work = self.verb(&gate, body, info);
-        let served = if watch { Ok(work.await) } else { env.timeout(deadline, work).await };
+        // What keeps the cluster alive is not queued behind what does not.
+        let slow = !keeps_alive(gate.level());
+        let served = match (slow, watch) {
+            (false, true) => Ok(work.await),
+            (false, false) => env.timeout(deadline, work).await,
+            (true, true) => Ok(self.bulk.lane(work).await),
+            (true, false) => env.timeout(deadline, self.bulk.lane(work)).await,
+        };
         if let Some(rejection) = gate.rejection() {
             course.stage = Stage::Dropped;
             return Ok(rejection);
@@ -405,7 +412,7 @@ impl Api {
             Ok(Ok(mut answer)) => {
                 match answer.body_mut() {
                     Body::List(list) => gate.take().into_iter().for_each(|seats| list.holds(seats)),
-                    Body::Watch(watch) => gate.take().into_iter().for_each(|seats| watch.holds(seats)),
+                    Body::Watch(watch) => gate.take().into_iter().for_each(|seats| watch.holds(seats, slow)),
                     Body::Whole(_) => {}
                 }
                 Ok(answer)
@@ -563,6 +570,11 @@ impl Api {
         let authorize = |user: &UserInfo, wanted: &Attributes<'_>| self.authorizer.authorize(user, wanted);
         Ok(Arc::new(impersonation::impersonate(&as_whom, &user, wanted, &authorize)?.user))
     }
+}
+
+/// Priority levels of health checks and administrators, of leader election, and of nodes.
+pub(crate) fn keeps_alive(level: &str) -> bool {
+    matches!(level, "exempt" | "leader-election" | "node-high" | "system")
 }
 
 /// What reads no body and ends by itself. (A connection to a pod lasts as long as its client likes, and takes no seat.)

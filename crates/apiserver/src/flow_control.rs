@@ -153,6 +153,11 @@ impl<'a> Gate<'a> {
         self.outcome.lock().held.take()
     }
 
+    /// Its priority level.
+    pub fn level(&self) -> &str {
+        self.classified.level_name()
+    }
+
     /// The one object it is about, in its path or by its field selector.
     pub fn name(&self) -> &'a str {
         self.wanted.name

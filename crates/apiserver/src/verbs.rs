@@ -24,7 +24,7 @@ use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
 use crate::bulk::{LARGE_BYTES, Turn};
-use crate::chain::Api;
+use crate::chain::{Api, keeps_alive};
 use crate::flow_control::Gate;
 use crate::info::{Query, RequestInfo};
 use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip, negotiate, negotiate_error};
@@ -183,7 +183,9 @@ impl Call<'_> {
     async fn read(&self, body: RequestBody) -> Result<(Bytes, Option<Turn>), Status> {
         let bytes = body.read().await?;
         self.gate.pass(bytes.len()).await?;
-        let turn = if bytes.len() > LARGE_BYTES { self.api.bulk.turn().await } else { None };
+        // Who is in the slow lane has one already.
+        let alone = bytes.len() > LARGE_BYTES && keeps_alive(self.gate.level());
+        let turn = if alone { self.api.bulk.turn().await } else { None };
         Ok((bytes, turn))
     }
 

@@ -131,7 +131,11 @@ pub struct WatchBody {
     /// Counts this watch while it lives, and its events.
     gauge: LongRunning,
     /// Until the state it begins with is sent, or nobody fetches it.
-    seats: Option<(Held, Turns)>,
+    seats: Option<Held>,
+    /// Of one in the slow lane, and of any while it sends that state.
+    turns: Option<Turns>,
+    /// In the slow lane for good.
+    slow: bool,
 }
 
 pub struct WatchSettings {
@@ -186,15 +190,26 @@ impl WatchBody {
             unshowable: settings.unshowable,
             gauge: settings.gauge,
             seats: None,
+            turns: None,
+            slow: false,
         }
     }
 
-    /// Its seats, if it begins with more than changes.
-    pub fn holds(&mut self, mut seats: Held) {
+    /// Its seats, kept if it begins with more than changes; and whether it is in the slow lane.
+    pub fn holds(&mut self, mut seats: Held, slow: bool) {
+        self.slow = slow;
+        if slow || !self.initial.is_empty() {
+            self.turns = Some(seats.turns());
+        }
         if !self.initial.is_empty() {
             seats.sending();
-            let turns = seats.turns();
-            self.seats = Some((seats, turns));
+            self.seats = Some(seats);
+        }
+    }
+
+    fn turn_over(&mut self) {
+        if let Some(turns) = &mut self.turns {
+            turns.over();
         }
     }
 
@@ -217,13 +232,25 @@ impl WatchBody {
         if !self.rest.is_empty() {
             return Poll::Ready(true);
         }
-        if self.ended {
-            return Poll::Ready(false);
-        }
         if self.initial.is_empty() {
             self.seats = None;
-        } else if let Some((_, turns)) = &mut self.seats {
+            if !self.slow {
+                self.turns = None;
+            }
+        }
+        if let Some(turns) = &mut self.turns {
             ready!(turns.poll(cx));
+        }
+        let polled = self.poll_next(cx);
+        if polled != Poll::Ready(true) {
+            self.turn_over();
+        }
+        polled
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.ended {
+            return Poll::Ready(false);
         }
         if !self.initial.is_empty() || self.end_of_initial.is_some() || self.next.is_some() {
             return Poll::Ready(self.may_show());
@@ -288,9 +315,7 @@ impl WatchBody {
 
     /// Nothing can be sent now: what is not written yet is left to the log, which is bounded, and pulled again later.
     pub fn go_back(&mut self) {
-        if let Some((_, turns)) = &mut self.seats {
-            turns.over();
-        }
+        self.turn_over();
         if let Some((_, place)) = self.next.take() {
             self.cursor.go_back(place);
         }
@@ -325,10 +350,10 @@ impl WatchBody {
 
     /// Writes events until there are so many bytes, or no more events.
     fn write(&mut self, most: usize, share: bool) {
-        if let Some((seats, turns)) = &mut self.seats {
+        if let Some(seats) = &mut self.seats {
             seats.sending();
-            turns.over();
         }
+        self.turn_over();
         let mut out = Vec::new();
         while out.len() < most
             && let Some(obj) = self.initial.pop_front()

@@ -138,6 +138,8 @@ pub fn run(settings: Settings) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_stack_size(STACK_BYTES)
+        // How many tasks are run before sockets are looked at again: a probe is not to wait for sixty of them, the usual number.
+        .event_interval(11)
         .on_thread_park(memory::before_waiting)
         .build()
         .context("cannot start threads")?;
