@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use auth::UserInfo;
+use auth::{Attributes, UserInfo};
 use catalog::{Resource, Storage};
 use codec::json;
 use env::Env;
@@ -52,6 +52,20 @@ pub struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
+    /// What the authorizer is asked about another verb on what this is about.
+    pub fn attributes(&self, verb: &'a str, name: &'a str) -> Attributes<'a> {
+        Attributes {
+            verb,
+            group: &self.resource.group,
+            resource: &self.resource.plural,
+            subresource: self.subresource.unwrap_or_default(),
+            name,
+            namespace: self.namespace,
+            path: None,
+            field_selector: "",
+        }
+    }
+
     pub fn about(&self) -> About<'a> {
         About { group: &self.resource.group, resource: &self.resource.plural }
     }

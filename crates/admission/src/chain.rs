@@ -224,16 +224,7 @@ impl Chain {
         if attempt.requested_name.is_empty() {
             return Ok(());
         }
-        let wanted = Attributes {
-            verb: "create",
-            group: &attempt.resource.group,
-            resource: &attempt.resource.plural,
-            subresource: attempt.subresource.unwrap_or_default(),
-            name: attempt.requested_name,
-            namespace: attempt.namespace,
-            path: None,
-            field_selector: "",
-        };
+        let wanted = attempt.attributes("create", attempt.requested_name);
         let decision = (self.authorize)(attempt.user, &wanted);
         if decision.allowed { Ok(()) } else { Err(auth::forbidden(attempt.user, &wanted, &decision.reason)) }
     }

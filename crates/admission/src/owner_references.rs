@@ -33,16 +33,7 @@ impl Plugin for OwnerReferencesPermissionEnforcement {
             return Ok(());
         }
         if attempt.operation != Operation::Create {
-            let wanted = Attributes {
-                verb: "delete",
-                group: &attempt.resource.group,
-                resource: &attempt.resource.plural,
-                subresource: attempt.subresource.unwrap_or_default(),
-                name: attempt.name,
-                namespace: attempt.namespace,
-                path: None,
-                field_selector: "",
-            };
+            let wanted = attempt.attributes("delete", attempt.name);
             let decision = (self.authorize)(attempt.user, &wanted);
             if !decision.allowed {
                 let why = format!(

@@ -161,11 +161,6 @@ impl RequestBody {
         }
     }
 
-    /// The same body, once all of it is there: what is taken while it comes need not be held by anything but itself.
-    pub async fn received(self) -> Result<RequestBody, Status> {
-        Ok(RequestBody::Whole(self.read().await?))
-    }
-
     /// All of it. 408 if it stands still, 429 if its sender has too much under way.
     pub async fn read(self) -> Result<Bytes, Status> {
         let mut received = match self {

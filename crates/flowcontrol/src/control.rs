@@ -314,10 +314,6 @@ impl Classified {
     pub fn max_seats(&self) -> u32 {
         self.0.level.max_seats.load(Ordering::Relaxed)
     }
-    /// Nobody waits in its level, and nobody is turned away.
-    pub fn is_exempt(&self) -> bool {
-        self.0.level.name == crate::spec::EXEMPT
-    }
     /// A write, and how many watches it concerns.
     pub fn concerns(&self, watches: usize) {
         self.0.stats.concerns(watches);
