@@ -20,6 +20,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::ledger::Exchange;
 use crate::list_body::ListBody;
+use crate::pools::Pool;
 use crate::watch_body::WatchBody;
 
 /// Upstream's bound on a request body.
@@ -158,6 +159,13 @@ impl RequestBody {
         match self {
             RequestBody::Socket(received) => received.exchange.belongs_to(user, writes),
             RequestBody::Whole(_) => Ok(()),
+        }
+    }
+
+    /// In which pool of threads its connection is to be run.
+    pub fn belongs_in(&self, pool: Pool) {
+        if let RequestBody::Socket(received) = self {
+            received.exchange.connection().belongs_in(pool);
         }
     }
 

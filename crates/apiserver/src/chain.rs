@@ -35,6 +35,7 @@ use crate::info::{Place, Query, RequestInfo, parse};
 use crate::kubernetes_service::{self, Advertised};
 use crate::metrics::{Admissions, DryRun, Extent, Metered, Metrics, Verb};
 use crate::negotiate::{Wanted, negotiate_error, weighs_gzip};
+use crate::pools::Pool;
 use crate::respond::{self, Answer};
 use crate::shutdown::{Shutdown, Trigger};
 use crate::websocket::{self, Handover};
@@ -394,15 +395,16 @@ impl Api {
         allowed?;
         course.stage = Stage::Served;
         let gate = Gate::new(self, &user, &wanted, query, parts, classified, deadline);
+        // What keeps the cluster alive is not queued behind what does not.
+        let vital = keeps_alive(gate.level());
+        body.belongs_in(if vital { Pool::Priority } else { Pool::Ordinary });
         // The verb, within a deadline. What is cut off here may still be committed: 504 says "unknown".
         let work = self.verb(&gate, body, info);
-        // What keeps the cluster alive is not queued behind what does not.
-        let slow = !keeps_alive(gate.level());
-        let served = match (slow, watch) {
-            (false, true) => Ok(work.await),
-            (false, false) => env.timeout(deadline, work).await,
-            (true, true) => Ok(self.bulk.lane(work).await),
-            (true, false) => env.timeout(deadline, self.bulk.lane(work)).await,
+        let served = match (vital, watch) {
+            (true, true) => Ok(work.await),
+            (true, false) => env.timeout(deadline, work).await,
+            (false, true) => Ok(self.bulk.lane(work).await),
+            (false, false) => env.timeout(deadline, self.bulk.lane(work)).await,
         };
         if let Some(rejection) = gate.rejection() {
             course.stage = Stage::Dropped;
@@ -412,7 +414,9 @@ impl Api {
             Ok(Ok(mut answer)) => {
                 match answer.body_mut() {
                     Body::List(list) => gate.take().into_iter().for_each(|seats| list.holds(seats)),
-                    Body::Watch(watch) => gate.take().into_iter().for_each(|seats| watch.holds(seats, slow)),
+                    Body::Watch(watch) => {
+                        gate.take().into_iter().for_each(|seats| watch.holds(seats, !vital))
+                    }
                     Body::Whole(_) => {}
                 }
                 Ok(answer)

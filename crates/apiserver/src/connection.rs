@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::connections::Connections;
 use crate::ledger::{Account, Exchange, Held};
+use crate::pools::{Pool, Whereabouts};
 use crate::sending::{Pieces, UNFETCHED};
 use crate::websocket::Session;
 
@@ -48,6 +49,7 @@ pub struct Connection {
     id: u64,
     connections: Arc<Connections>,
     http2: AtomicBool,
+    whereabouts: Whereabouts,
     opened: Instant,
     under_way: AtomicUsize,
     /// Part of a header has come, or the first one is awaited.
@@ -88,6 +90,7 @@ impl Connection {
             id,
             connections,
             http2: AtomicBool::new(false),
+            whereabouts: Whereabouts::new(),
             under_way: AtomicUsize::new(0),
             heading: AtomicBool::new(true),
             waiting_since: AtomicU64::new(0),
@@ -118,6 +121,15 @@ impl Connection {
     }
     pub fn held(&self) -> &Held {
         &self.held
+    }
+
+    pub fn whereabouts(&self) -> &Whereabouts {
+        &self.whereabouts
+    }
+
+    /// A request on it is to be run there.
+    pub fn belongs_in(&self, pool: Pool) {
+        self.whereabouts.want(pool, || self.env.monotonic() - self.opened);
     }
 
     /// Which protocol it turned out to speak; its first head is awaited from now on.

@@ -102,6 +102,12 @@ impl Connections {
         self.register.lock().make_room();
     }
 
+    /// Ends whatever is left.
+    pub fn cut_all(&self) {
+        let register = self.register.lock();
+        register.strangers.values().chain(register.known.values()).for_each(|connection| connection.cut());
+    }
+
     /// Now, for the `Date` of an answer.
     pub(crate) fn date(&self, env: &Env) -> HeaderValue {
         let now = env.now_seconds();

@@ -38,6 +38,7 @@ mod node_relations;
 mod open_api;
 mod openid;
 mod own;
+mod pools;
 mod quotas;
 mod renewal;
 mod respond;
@@ -62,6 +63,7 @@ pub use connections::MAX_CONNECTIONS;
 pub use flowcontrol::Limits;
 pub use kubernetes_service::Advertised;
 pub use local::{LocalClient, LocalClients};
+pub use pools::Pools;
 pub use renewal::{Renewal, WriteKubeconfig};
 pub use server::{Door, Server, ServerError, Tls, serve_stream};
 

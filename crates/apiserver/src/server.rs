@@ -23,6 +23,7 @@ use crate::connection::Connection;
 use crate::connections::Open;
 use crate::ledger::Exchange;
 use crate::negotiate::Wanted;
+use crate::pools::{Moving, Pools, Socket};
 use crate::respond::{self, Answer};
 use crate::sending::{Http1, Sending};
 use crate::shutdown::Shutdown;
@@ -115,6 +116,7 @@ pub struct Server {
     api: Arc<Api>,
     listener: TcpListener,
     door: Door,
+    pools: Option<Pools>,
 }
 
 impl Server {
@@ -122,13 +124,18 @@ impl Server {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServerError::Listen { address: address.to_owned(), source })?;
-        Ok(Server { api, listener, door: Door::new(tls)? })
+        Ok(Server { api, listener, door: Door::new(tls)?, pools: None })
     }
 
     /// At most so many connections at once, of those a server may have: each takes a file descriptor. For one more, another
     /// one goes.
     pub fn limit_connections(&self, most: usize) {
         self.api.connections.limit(most);
+    }
+
+    /// Connections that keep the cluster alive are run by threads of their own.
+    pub fn run_in(&mut self, pools: Pools) {
+        self.pools = Some(pools);
     }
 
     pub fn address(&self) -> std::io::Result<SocketAddr> {
@@ -160,6 +167,7 @@ impl Server {
         while self.api.connections.count() > 0 && env.monotonic() < deadline {
             env.sleep(Duration::from_millis(10)).await;
         }
+        self.api.connections.cut_all();
         for task in loops {
             // They stop by themselves on shutdown; a panic in one of them was already reported.
             let _ = task.await;
@@ -171,11 +179,18 @@ impl Server {
         let _ = stream.set_nodelay(true);
         let (api, door) = (self.api.clone(), self.door.clone());
         let open = api.connections.open(api.registry().env());
-        self.api.registry().env().spawn("connection", async move {
+        let env = self.api.registry().env();
+        let connection = open.connection().clone();
+        let stream = Socket::new(stream, connection.clone());
+        let work = async move {
             if let Err(error) = door.serve_open(api, stream, open).await {
                 tracing::debug!(error, "a connection ended");
             }
-        });
+        };
+        match &self.pools {
+            Some(pools) => env.spawn("connection", Moving::new(work, connection, pools.clone())),
+            None => env.spawn("connection", work),
+        };
     }
 }
 

@@ -6,8 +6,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use apiserver::Api;
-use env::Env;
+use apiserver::{Api, Pools};
 
 /// So many connections make a rush: each may have had a thousand watches.
 const MANY: u64 = 5;
@@ -48,7 +47,7 @@ pub struct GiveBack {
 
 impl GiveBack {
     /// Called every second.
-    pub fn look(&mut self, env: &Env, api: &Api) {
+    pub fn look(&mut self, api: &Api, pools: &Pools) {
         self.seconds += 1;
         if !self.seconds.is_multiple_of(EVERY) {
             return;
@@ -64,8 +63,10 @@ impl GiveBack {
         self.rounds -= 1;
         ROUND.fetch_add(1, Ordering::Relaxed);
         // More tasks than threads, so that those that wait are woken.
-        for _ in 0..2 * tokio::runtime::Handle::current().metrics().num_workers() {
-            env.spawn("give-back", async { before_waiting() });
+        for pool in [&pools.ordinary, &pools.priority] {
+            for _ in 0..2 * pool.metrics().num_workers() {
+                pool.spawn(async { before_waiting() });
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
-    Advertised, Api, ApiConfig, ClusterSettings, Limits, PortRange, Renewal, Server, ServerError,
+    Advertised, Api, ApiConfig, ClusterSettings, Limits, Pools, PortRange, Renewal, Server, ServerError,
     ServiceRanges, Tls, WriteKubeconfig,
 };
 use auth::pki::ServingCertificate;
@@ -17,6 +17,7 @@ use catalog::Catalog;
 use clap::ArgMatches;
 use env::Env;
 use table::Table;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
@@ -135,18 +136,29 @@ pub fn run(settings: Settings) -> Result<()> {
     let lines =
         tracing_subscriber::fmt::layer().with_target(false).with_ansi(colours).with_writer(std::io::stderr);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    let ordinary = threads("setpoint")?;
+    let priority = threads("setpoint-vital")?;
+    let pools = Pools { ordinary: ordinary.handle().clone(), priority: priority.handle().clone() };
+    let stopped_by = ordinary.block_on(serve(settings, pools));
+    // Connections have ended in both by now.
+    priority.shutdown_background();
+    stopped_by
+}
+
+/// A pool of as many threads as there are cores.
+fn threads(name: &str) -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_name(name)
         .thread_stack_size(STACK_BYTES)
         // How many tasks are run before sockets are looked at again: a probe is not to wait for sixty of them, the usual number.
         .event_interval(11)
         .on_thread_park(memory::before_waiting)
         .build()
-        .context("cannot start threads")?;
-    runtime.block_on(serve(settings))
+        .context("cannot start threads")
 }
 
-async fn serve(settings: Settings) -> Result<()> {
+async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let env = Env::machine();
     // Signals first: one that comes during start-up must end it cleanly too.
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
@@ -213,8 +225,9 @@ async fn serve(settings: Settings) -> Result<()> {
         anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
     })?;
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
-    let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
+    let mut server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     server.limit_connections(descriptors.connections);
+    server.run_in(pools.clone());
     let bound = server.address().context("the listening socket has no address")?;
     api.advertise(Advertised {
         address: SocketAddr::new(advertised, bound.port()),
@@ -280,7 +293,7 @@ async fn serve(settings: Settings) -> Result<()> {
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
             () = env.sleep(CHECK_STORE) => {
-                give_back.look(&env, &api);
+                give_back.look(&api, &pools);
                 if let Some(why) = engine.failed() {
                     // What was acknowledged is on disk; whoever watches over us may start us again.
                     break Err(anyhow!("{why}"));

@@ -1,0 +1,187 @@
+//! Two pools of threads: connections whose requests keep the cluster alive (health, administrators, leader election, nodes) are
+//! run apart from all others, so that the operating system, and no queue of ours, decides when they get a core.
+//!
+//! ```text
+//!  accepted ──> ordinary pool ──a request of a vital level──> priority pool ──a request of another level──> ordinary pool
+//!               (a connection moves at most once a second, between two polls: its task ends in one runtime and goes on in the other)
+//! ```
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+
+use crate::connection::Connection;
+
+/// A connection that mixes requests of both kinds does not move for each of them.
+const STAYS: Duration = Duration::from_secs(1);
+const NEVER: u64 = u64::MAX;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Pool {
+    Ordinary,
+    Priority,
+}
+
+/// The runtimes of both pools.
+#[derive(Clone)]
+pub struct Pools {
+    pub ordinary: Handle,
+    pub priority: Handle,
+}
+
+/// Where a connection is run, and where its last request wants it to be.
+pub struct Whereabouts {
+    is: AtomicU8,
+    wanted: AtomicU8,
+    /// Milliseconds since the connection was opened.
+    moved_at: AtomicU64,
+}
+
+impl Whereabouts {
+    pub fn new() -> Whereabouts {
+        let ordinary = Pool::Ordinary as u8;
+        Whereabouts {
+            is: AtomicU8::new(ordinary),
+            wanted: AtomicU8::new(ordinary),
+            moved_at: AtomicU64::new(NEVER),
+        }
+    }
+
+    fn pool(&self) -> Pool {
+        if self.is.load(Ordering::Acquire) == Pool::Priority as u8 { Pool::Priority } else { Pool::Ordinary }
+    }
+
+    /// A request belongs there; `since_opened` is the time.
+    pub fn want(&self, pool: Pool, since_opened: impl FnOnce() -> Duration) {
+        if self.is.load(Ordering::Relaxed) == pool as u8 {
+            return self.wanted.store(pool as u8, Ordering::Relaxed);
+        }
+        let (now, moved_at) = (since_opened().as_millis() as u64, self.moved_at.load(Ordering::Relaxed));
+        if moved_at != NEVER && now < moved_at + STAYS.as_millis() as u64 {
+            return;
+        }
+        self.moved_at.store(now, Ordering::Relaxed);
+        self.wanted.store(pool as u8, Ordering::Relaxed);
+    }
+
+    /// To where it must go, if it must.
+    fn leave(&self) -> Option<Pool> {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        if wanted == self.is.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.is.store(wanted, Ordering::Release);
+        Some(self.pool())
+    }
+}
+
+/// A connection's task, which goes on in the other pool when the connection is to be run there.
+pub struct Moving {
+    work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    connection: Arc<Connection>,
+    pools: Pools,
+}
+
+impl Moving {
+    pub fn new(
+        work: impl Future<Output = ()> + Send + 'static,
+        connection: Arc<Connection>,
+        pools: Pools,
+    ) -> Moving {
+        Moving { work: Some(Box::pin(work)), connection, pools }
+    }
+}
+
+impl Future for Moving {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let moving = &mut *self;
+        let Some(work) = &mut moving.work else { return Poll::Ready(()) };
+        if work.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        let Some(pool) = moving.connection.whereabouts().leave() else { return Poll::Pending };
+        let rest = Moving {
+            work: moving.work.take(),
+            connection: moving.connection.clone(),
+            pools: moving.pools.clone(),
+        };
+        match pool {
+            Pool::Ordinary => drop(moving.pools.ordinary.spawn(rest)),
+            Pool::Priority => drop(moving.pools.priority.spawn(rest)),
+        }
+        Poll::Ready(())
+    }
+}
+
+/// A socket that is watched by the runtime that runs its connection.
+pub struct Socket {
+    stream: Option<TcpStream>,
+    connection: Arc<Connection>,
+    registered: Pool,
+}
+
+impl Socket {
+    pub fn new(stream: TcpStream, connection: Arc<Connection>) -> Socket {
+        let registered = connection.whereabouts().pool();
+        Socket { stream: Some(stream), connection, registered }
+    }
+
+    /// Registers it anew after a move. Only the connection's task calls this, so it is in the runtime it was moved to.
+    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        let pool = self.connection.whereabouts().pool();
+        if pool != self.registered
+            && let Some(stream) = self.stream.take()
+        {
+            self.stream = Some(TcpStream::from_std(stream.into_std()?)?);
+            self.registered = pool;
+        }
+        self.stream.as_mut().map(Pin::new).ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.stream()?.poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream()?.poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.as_ref().is_some_and(TcpStream::is_write_vectored)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream()?.poll_shutdown(cx)
+    }
+}
