@@ -185,3 +185,92 @@ impl AsyncWrite for Socket {
         self.stream()?.poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connections::Connections;
+    use env::Env;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    fn at(milliseconds: u64) -> impl FnOnce() -> Duration {
+        move || Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_connection_follows_its_requests_but_not_each_of_them() {
+        let whereabouts = Whereabouts::new();
+        whereabouts.want(Pool::Ordinary, at(0));
+        assert_eq!(whereabouts.leave(), None);
+        whereabouts.want(Pool::Priority, at(10));
+        assert_eq!(whereabouts.leave(), Some(Pool::Priority));
+        whereabouts.want(Pool::Ordinary, at(1000));
+        assert_eq!(whereabouts.leave(), None, "it came less than a second ago");
+        whereabouts.want(Pool::Ordinary, at(1010));
+        // One that wants it to stay is the last to be heard.
+        whereabouts.want(Pool::Priority, at(1010));
+        assert_eq!(whereabouts.leave(), None);
+        whereabouts.want(Pool::Ordinary, at(2010));
+        assert_eq!(whereabouts.leave(), Some(Pool::Ordinary));
+    }
+
+    fn threads(name: &str) -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name(name)
+            .enable_all()
+            .build()
+            .unwrap()
+    }
+
+    /// Answers each byte with the name of the thread that runs it, after it asked to be run elsewhere.
+    async fn tell_thread(mut socket: Socket, connection: Arc<Connection>) {
+        loop {
+            let Ok(byte) = socket.read_u8().await else { return };
+            let pool = if byte == b'p' { Pool::Priority } else { Pool::Ordinary };
+            // Long after the last time.
+            let opened = connection.whereabouts().moved_at.load(Ordering::Relaxed).wrapping_add(1);
+            connection.whereabouts().want(pool, at(opened.saturating_add(10_000)));
+            tokio::task::yield_now().await;
+            let name = std::thread::current().name().unwrap_or("").to_owned();
+            socket.write_all(format!("{name}\n").as_bytes()).await.unwrap();
+        }
+    }
+
+    #[test]
+    fn a_connection_goes_on_in_the_other_pool_and_comes_back() {
+        let (ordinary, priority) = (threads("ordinary"), threads("priority"));
+        let pools = Pools { ordinary: ordinary.handle().clone(), priority: priority.handle().clone() };
+        let address = ordinary.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let (all, env) = (Connections::new(), Env::machine());
+            let accept = async move {
+                let (stream, _) = listener.accept().await.unwrap();
+                let open = all.open(&env);
+                let connection = open.connection().clone();
+                let work = tell_thread(Socket::new(stream, connection.clone()), connection.clone());
+                let work = async move {
+                    let _open = open;
+                    work.await;
+                };
+                Moving::new(work, connection, pools).await;
+            };
+            drop(Env::machine().spawn("accept", accept));
+            address
+        });
+        let mut client = std::net::TcpStream::connect(address).unwrap();
+        let mut lines = std::io::BufReader::new(client.try_clone().unwrap());
+        for (wanted, name) in
+            [("p", "priority"), ("p", "priority"), ("o", "ordinary"), ("p", "priority"), ("o", "ordinary")]
+        {
+            std::io::Write::write_all(&mut client, wanted.as_bytes()).unwrap();
+            let mut line = String::new();
+            std::io::BufRead::read_line(&mut lines, &mut line).unwrap();
+            assert_eq!(line.trim_end(), name);
+        }
+        drop((client, lines));
+        priority.shutdown_background();
+    }
+}

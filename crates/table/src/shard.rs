@@ -138,6 +138,8 @@ pub(crate) struct Shard {
     /// Changes in order; the first has number `first`.
     log: VecDeque<Event>,
     first: u64,
+    /// The last event that was forgotten: reads below it are answered 410.
+    floor: Revision,
     live: usize,
     /// Of the bodies of the live ones.
     live_bytes: u64,
@@ -169,6 +171,7 @@ impl Shard {
             chains: BTreeSet::new(),
             log: VecDeque::new(),
             first: 0,
+            floor: Revision(0),
             live: 0,
             live_bytes: 0,
             changed: Revision(0),
@@ -191,6 +194,10 @@ impl Shard {
 
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes
+    }
+
+    pub fn floor(&self) -> Revision {
+        self.floor
     }
 
     pub fn changed(&self) -> Revision {
@@ -275,6 +282,7 @@ impl Shard {
 
     /// Drops the events up to `floor` and the versions only they needed.
     pub fn forget_upto(&mut self, floor: Revision) {
+        self.floor = self.floor.max(floor);
         while self.log.front().is_some_and(|event| event.revision() <= floor)
             && let Some(event) = self.log.pop_front()
         {

@@ -9,7 +9,7 @@ use parking_lot::{Mutex, RwLock};
 use store::{Change, Entry, Key, Revision, State, Unreadable};
 use tokio::sync::watch;
 
-use crate::history::{Due, HISTORY_BYTES, History};
+use crate::history::{Bounds, Due, History};
 use crate::shard::{Found, Shard};
 use crate::wake::Sleepers;
 use crate::{Cursor, NotAnObject, Obj, Scope, Selection, foreign};
@@ -28,13 +28,10 @@ pub struct Table {
     shards: Box<[Cell]>,
     /// The last complete revision. Raised while the locks of all shards it touches are held.
     revision: AtomicU64,
-    /// Reads below this revision are answered 410.
-    floor: AtomicU64,
     /// Grows with every reset; cursors of an older epoch end.
     epoch: AtomicU64,
     /// Guards the order in which history is forgotten; no shard lock is waited for while it is held.
     history: Mutex<History>,
-    history_bytes: usize,
     /// There may be indexes made on demand.
     indexed: AtomicBool,
     /// Tells those who wait for a revision that has not come yet.
@@ -78,25 +75,28 @@ pub enum ReadError {
 
 impl Table {
     pub fn new(catalog: Arc<Catalog>, env: Env) -> Arc<Table> {
-        Table::with_history_bytes(catalog, env, HISTORY_BYTES)
+        Table::with_bounds(catalog, env, Bounds::DEFAULT)
     }
 
     /// A table that forgets earlier, for tests of what happens then.
     pub fn with_history_bytes(catalog: Arc<Catalog>, env: Env, history_bytes: usize) -> Arc<Table> {
-        let shards = catalog
+        Table::with_bounds(catalog, env, Bounds::fixed(history_bytes))
+    }
+
+    fn with_bounds(catalog: Arc<Catalog>, env: Env, bounds: Bounds) -> Arc<Table> {
+        let shards: Box<[Cell]> = catalog
             .storages()
             .iter()
             .map(|s| Cell { shard: RwLock::new(Shard::new(s)), sleepers: Mutex::default() })
             .collect();
+        let history = Mutex::new(History::new(bounds, shards.len()));
         Arc::new(Table {
             catalog,
             env,
             shards,
             revision: AtomicU64::new(0),
-            floor: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
-            history: Mutex::default(),
-            history_bytes,
+            history,
             indexed: AtomicBool::new(false),
             news: watch::Sender::new(0),
         })
@@ -111,9 +111,9 @@ impl Table {
         Revision(self.revision.load(Ordering::Acquire))
     }
 
-    /// Reads and watches below this are 410.
-    pub fn floor(&self) -> Revision {
-        Revision(self.floor.load(Ordering::Acquire))
+    /// Reads and watches of a storage resource below this are 410.
+    pub fn floor(&self, storage: StorageId) -> Revision {
+        self.shard(storage).read().floor()
     }
 
     /// How many objects a storage resource holds.
@@ -178,8 +178,8 @@ impl Table {
             if revision > seen {
                 return Err(ReadError::Future { current: seen });
             }
-            if revision < self.floor() {
-                return Err(ReadError::Expired { floor: self.floor() });
+            if revision < shard.floor() {
+                return Err(ReadError::Expired { floor: shard.floor() });
             }
             if visited_before == 0 {
                 unreadable = shard.unreadable(row, selection, revision);
@@ -296,8 +296,8 @@ impl Table {
     ) -> Result<Cursor, ReadError> {
         let (next, epoch) = {
             let shard = self.shard(storage).read();
-            if from < self.floor() {
-                return Err(ReadError::Expired { floor: self.floor() });
+            if from < shard.floor() {
+                return Err(ReadError::Expired { floor: shard.floor() });
             }
             (shard.number_after(from), self.epoch())
         };
@@ -306,18 +306,26 @@ impl Table {
 
     /// Forgets what became too old; call about once a second. `publish` keeps the size bound by itself.
     pub fn forget_old(&self) {
-        while self.forget_some(1024) {}
+        for storage in self.storages() {
+            while self.forget_some(storage, 1024) {}
+        }
         self.drop_idle_indexes();
     }
 
     /// Forgets all history up to `upto` at once, for tests of 410: a server forgets by age and size, in [`Table::forget_old`].
     pub fn compact(&self, upto: Revision) {
-        loop {
-            let popped = self.history.lock().pop_upto(upto);
-            let Some(due) = popped else { break };
-            self.forget(due);
+        for storage in self.storages() {
+            loop {
+                let popped = self.history.lock().pop_upto(storage, upto);
+                let Some(due) = popped else { break };
+                self.forget(due);
+            }
+            self.forget(Due { revision: upto.min(self.revision()), storage });
         }
-        self.floor.fetch_max(upto.0.min(self.revision().0), Ordering::AcqRel);
+    }
+
+    fn storages(&self) -> impl Iterator<Item = StorageId> + use<> {
+        (0..self.shards.len()).map(|at| StorageId(at as _))
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -330,11 +338,13 @@ impl Table {
         &self.shards[storage.0 as usize].sleepers
     }
 
-    /// True when `most` were forgotten and more may be due.
-    fn forget_some(&self, most: usize) -> bool {
+    /// Of a storage resource, and of all when they are too much together. True when `most` were forgotten and more may be due.
+    fn forget_some(&self, storage: StorageId, most: usize) -> bool {
         let now = self.env.now_seconds() as u32;
         for _ in 0..most {
-            let popped = self.history.lock().pop_due(now, self.history_bytes);
+            let mut history = self.history.lock();
+            let popped = history.pop_due(storage, now).or_else(|| history.pop_excess());
+            drop(history);
             let Some(due) = popped else { return false };
             self.forget(due);
         }
@@ -342,8 +352,6 @@ impl Table {
     }
 
     pub(crate) fn forget(&self, due: Due) {
-        // The floor first: a reader that comes in between gets 410, never a hole.
-        self.floor.fetch_max(due.revision.0, Ordering::AcqRel);
         self.shard(due.storage).write().forget_upto(due.revision);
     }
 }
@@ -372,11 +380,15 @@ impl State for Table {
             }
         }
         let mut guards: Vec<_> = self.shards.iter().map(|c| c.shard.write()).collect();
-        for (guard, shard) in guards.iter_mut().zip(fresh) {
-            **guard = shard;
+        {
+            let mut history = self.history.lock();
+            history.clear();
+            for ((guard, mut shard), storage) in guards.iter_mut().zip(fresh).zip(self.storages()) {
+                shard.forget_upto(revision);
+                history.set_live(storage, shard.live_bytes());
+                **guard = shard;
+            }
         }
-        self.history.lock().clear();
-        self.floor.store(revision.0, Ordering::Release);
         self.epoch.fetch_add(1, Ordering::AcqRel);
         self.revision.store(revision.0, Ordering::Release);
         drop(guards);
@@ -420,6 +432,7 @@ impl State for Table {
         // What changed, for the sleepers: old and new states.
         let mut moved: Vec<(StorageId, Arc<Obj>)> = Vec::with_capacity(ready.len());
         let mut broken: Vec<StorageId> = Vec::new();
+        let live: Vec<(StorageId, u64)>;
         {
             let mut guards: Vec<_> = touched.iter().map(|s| (*s, self.shard(*s).write())).collect();
             for (storage, revision, key, obj) in ready {
@@ -447,6 +460,7 @@ impl State for Table {
                     moved.push((storage, prev));
                 }
             }
+            live = guards.iter().map(|(storage, shard)| (*storage, shard.live_bytes())).collect();
             self.revision.store(upto.0, Ordering::Release);
         }
         self.news.send_replace(upto.0);
@@ -469,9 +483,12 @@ impl State for Table {
             for (revision, storage, bytes) in past {
                 history.push(revision, storage, now, bytes);
             }
+            live.into_iter().for_each(|(storage, bytes)| history.set_live(storage, bytes));
         }
-        // More than came in: the size bound holds, and one publish never pays for a whole history.
-        self.forget_some(count / 64 + 2);
+        // More than came in: the bounds hold, and one publish never pays for a whole history.
+        for storage in touched {
+            self.forget_some(storage, count / 64 + 2);
+        }
     }
 }
 

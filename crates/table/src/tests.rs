@@ -203,7 +203,8 @@ fn a_cursor_that_falls_behind_ends_instead_of_skipping() {
         f.put("a/n", "1", &i.to_string());
     }
     assert!(slow.pull(&mut Vec::new(), usize::MAX).is_err());
-    assert!(f.table.floor().0 > 500, "the size bound holds: floor {}", f.table.floor());
+    let floor = f.table.floor(f.storage("configmaps"));
+    assert!(floor.0 > 500, "the size bound holds: floor {floor}");
     // The newest state is never forgotten.
     assert_eq!(f.list(&Selection::everything(Scope::All), None).unwrap(), ["a/n@1001"]);
 }
@@ -243,7 +244,7 @@ fn a_deletion_weighs_as_much_as_it_keeps() {
         f.delete(&path);
     }
     // Some 2,400 bytes for each that was deleted.
-    let kept = 400 - f.table.floor().0;
+    let kept = 400 - f.table.floor(f.storage("configmaps")).0;
     assert!(kept < 100, "{kept} events are kept");
 }
 
