@@ -39,7 +39,9 @@ pub struct ListBody {
     write_item: WriteItem,
     first: bool,
     format: ListFormat,
-    gzip: Option<GzEncoder<Vec<u8>>>,
+    gzip: bool,
+    /// From the first chunk to the last: it takes a quarter of a megabyte.
+    encoder: Option<GzEncoder<Vec<u8>>>,
     done: bool,
     /// Counts what goes out.
     sending: Option<Sending>,
@@ -57,7 +59,6 @@ impl ListBody {
         format: ListFormat,
         gzip: bool,
     ) -> ListBody {
-        let gzip = gzip.then(|| gzip::encoder(CHUNK));
         ListBody {
             head,
             items: items.into_iter(),
@@ -65,6 +66,7 @@ impl ListBody {
             first: true,
             format,
             gzip,
+            encoder: None,
             done: false,
             sending: None,
             seats: None,
@@ -123,13 +125,19 @@ impl ListBody {
     fn make_chunk(&mut self, bytes: usize) -> Option<Bytes> {
         while !self.done {
             let chunk = self.plain_chunk(bytes);
-            let Some(gzip) = &mut self.gzip else { return Some(chunk.into()) };
-            // Writing into a Vec cannot fail.
-            let _ = gzip.write_all(&chunk);
-            if self.done {
-                let _ = gzip.try_finish();
+            if !self.gzip {
+                return Some(chunk.into());
             }
-            let compressed = std::mem::take(gzip.get_mut());
+            let encoder = self.encoder.get_or_insert_with(|| gzip::encoder(chunk.len() / 4));
+            // Writing into a Vec cannot fail.
+            let _ = encoder.write_all(&chunk);
+            if self.done {
+                let _ = encoder.try_finish();
+            }
+            let compressed = std::mem::take(encoder.get_mut());
+            if self.done {
+                self.encoder = None;
+            }
             if !compressed.is_empty() {
                 return Some(compressed.into());
             }

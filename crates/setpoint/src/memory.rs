@@ -1,4 +1,4 @@
-//! Memory goes back to the system after many connections have closed.
+//! Memory goes back to the system after many connections have closed, or much history was forgotten.
 //!
 //! The allocator keeps what a thread has freed until that thread allocates again, and a thread that waits does not: after a
 //! rush, gigabytes could stay with a server that has nothing to do.
@@ -12,6 +12,8 @@ use apiserver::{Api, Pools};
 const MANY: u64 = 5;
 /// In seconds: how often it is looked, and how often after a rush everything is given back (what was freed a moment ago is kept).
 const EVERY: u64 = 5;
+/// So many bytes of history make a rush too.
+const MUCH: usize = 4 << 20;
 const TIMES: u32 = 4;
 
 /// Raised when every thread is to give back what it has; the threads of this process are one, however many worlds run on them.
@@ -42,6 +44,8 @@ pub fn before_waiting() {
 pub struct GiveBack {
     seconds: u64,
     closed: u64,
+    /// The most there was since memory was given back.
+    history: usize,
     rounds: u32,
 }
 
@@ -56,6 +60,12 @@ impl GiveBack {
         if closed - self.closed >= MANY {
             self.closed = closed;
             self.rounds = TIMES;
+        }
+        let history = api.registry().table().history_bytes();
+        self.history = self.history.max(history);
+        if history + MUCH <= self.history {
+            self.history = history;
+            self.rounds = self.rounds.max(1);
         }
         if self.rounds == 0 {
             return;

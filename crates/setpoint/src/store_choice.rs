@@ -89,7 +89,9 @@ impl StoreChoice {
             StoreChoice::Memory => Ok(MemoryEngine::open(table.clone())),
             StoreChoice::Disk => {
                 let dir = data_dir.join("store");
-                let engine = DiskEngine::open(&dir, table.clone(), DiskOptions::default())?;
+                let options =
+                    DiskOptions { before_waiting: crate::memory::before_waiting, ..DiskOptions::default() };
+                let engine = DiskEngine::open(&dir, table.clone(), options)?;
                 if let Some(unreadable) = table.unreadable() {
                     engine.close().await;
                     bail!(

@@ -39,11 +39,13 @@ const QUICK: Duration = Duration::from_millis(1);
 pub struct DiskOptions {
     /// A snapshot is begun when the log since the last one is longer than this, and than that snapshot.
     pub snapshot_log_bytes: u64,
+    /// Called by the engine's thread before it waits for the next commits.
+    pub before_waiting: fn(),
 }
 
 impl Default for DiskOptions {
     fn default() -> Self {
-        DiskOptions { snapshot_log_bytes: 64 << 20 }
+        DiskOptions { snapshot_log_bytes: 64 << 20, before_waiting: || {} }
     }
 }
 
@@ -84,13 +86,13 @@ impl DiskEngine {
         options: DiskOptions,
     ) -> Result<Arc<dyn Engine>, OpenError> {
         let files = Files::open(dir, options.snapshot_log_bytes)?;
-        let engine = Self::start(Box::new(files), state, Some(dir.to_owned()));
+        let engine = Self::start(Box::new(files), state, Some(dir.to_owned()), options.before_waiting);
         engine.map_err(|source| OpenError::Io { path: dir.to_owned(), source })
     }
 
     /// The same engine over any durable layer.
     pub fn over(durable: Box<dyn Durable>, state: Arc<dyn State>) -> std::io::Result<Arc<dyn Engine>> {
-        Self::start(durable, state, None)
+        Self::start(durable, state, None, || {})
     }
 
     #[allow(clippy::disallowed_methods, reason = "the durable layer's own thread, because an fsync blocks")]
@@ -98,6 +100,7 @@ impl DiskEngine {
         durable: Box<dyn Durable>,
         state: Arc<dyn State>,
         dir: Option<PathBuf>,
+        before_waiting: fn(),
     ) -> std::io::Result<Arc<dyn Engine>> {
         let sequencer = Sequencer::start(durable, state).map_err(std::io::Error::other)?;
         let shared = Shared {
@@ -111,8 +114,8 @@ impl DiskEngine {
         let worker = Arc::new(Mutex::new(Worker::new(sequencer, shared.clone())));
         let owner = worker.clone();
         // The durable layer's own thread, because an fsync blocks; nothing of a virtual world runs on it.
-        let thread =
-            std::thread::Builder::new().name("store-disk".into()).spawn(move || run(&owner, requests))?;
+        let thread = std::thread::Builder::new().name("store-disk".into());
+        let thread = thread.spawn(move || run(&owner, requests, before_waiting))?;
         Ok(Arc::new(DiskEngine { queue, shared, worker, thread: Mutex::new(Some(thread)), dir }))
     }
 
@@ -230,7 +233,7 @@ struct Worker {
 }
 
 /// The engine's thread.
-fn run(worker: &Mutex<Worker>, mut requests: mpsc::Receiver<Request>) {
+fn run(worker: &Mutex<Worker>, mut requests: mpsc::Receiver<Request>, before_waiting: fn()) {
     let mut queued = Vec::with_capacity(QUEUE);
     let mut closers = Vec::new();
     let mut last_batch = 0;
@@ -252,6 +255,8 @@ fn run(worker: &Mutex<Worker>, mut requests: mpsc::Receiver<Request>) {
             }
         }
         worker.commit();
+        drop(worker);
+        before_waiting();
     }
     worker.lock().close();
     for closer in closers {

@@ -1,8 +1,8 @@
 //! How long superseded versions and log entries stay: in proportion to what lives, by resource.
 //!
 //! ```text
-//!  younger than 30 s:   16 MiB a resource, or half of what lives of it
-//!  younger than 5 min:   4 MiB a resource, or an eighth of what lives of it
+//!  younger than 30 s:    8 MiB a resource, or half of what lives of it
+//!  younger than 5 min:   2 MiB a resource, or an eighth of what lives of it
 //!  all together:        64 MiB, or half of what lives; then the oldest go first
 //! ```
 
@@ -16,7 +16,7 @@ pub const HISTORY_SECONDS: u64 = 300;
 /// One that was away this long can, even if much happened: a client that connects again needs as much.
 const RECENT_SECONDS: u64 = 30;
 /// Superseded versions and log entries of a resource together never weigh more, unless much of it lives.
-pub const HISTORY_BYTES: usize = 16 << 20;
+pub const HISTORY_BYTES: usize = 8 << 20;
 
 /// What one log entry costs by itself: the event, and its share of the chain.
 const ENTRY_BYTES: usize = 64;
@@ -48,7 +48,7 @@ impl Bounds {
     pub const DEFAULT: Bounds = Bounds {
         recent: Bound { bytes: HISTORY_BYTES, of_live: 2 },
         old: Bound { bytes: HISTORY_BYTES / 4, of_live: 8 },
-        all: Bound { bytes: 4 * HISTORY_BYTES, of_live: 2 },
+        all: Bound { bytes: 8 * HISTORY_BYTES, of_live: 2 },
     };
 
     /// The same for all ages, whatever lives.
@@ -149,6 +149,10 @@ impl History {
         if oldest.revision > upto { None } else { self.pop(storage) }
     }
 
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// All is forgotten; what lives is said anew.
     pub fn clear(&mut self) {
         *self = History::new(self.bounds, self.shards.len());
@@ -188,7 +192,7 @@ mod tests {
         filled(A, 1..=50, 0, &mut history);
         filled(B, 51..=100, 0, &mut history);
         history.set_live(B, 60 * MIB as u64);
-        assert_eq!(left(&mut history, A, 100), 3, "older than 30 s: 4 MiB");
+        assert_eq!(left(&mut history, A, 100), 1, "older than 30 s: 2 MiB");
         assert_eq!(left(&mut history, B, 100), 29, "not older: half of what lives");
         assert_eq!(left(&mut history, B, 200), 7, "older: an eighth of it");
         assert_eq!(left(&mut history, B, 401), 0, "too old for all");

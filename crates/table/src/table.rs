@@ -304,6 +304,11 @@ impl Table {
         Ok(Cursor::new(self.clone(), storage, selection, next, from, epoch))
     }
 
+    /// What superseded versions and the log weigh.
+    pub fn history_bytes(&self) -> usize {
+        self.history.lock().bytes()
+    }
+
     /// Forgets what became too old; call about once a second. `publish` keeps the size bound by itself.
     pub fn forget_old(&self) {
         for storage in self.storages() {

@@ -26,7 +26,7 @@ async fn disk_engine_passes_the_contract_suite() {
 #[tokio::test]
 async fn disk_engine_passes_the_contract_suite_with_a_snapshot_after_every_few_commits() {
     let dir = tempfile::tempdir().unwrap();
-    let options = DiskOptions { snapshot_log_bytes: 500 };
+    let options = DiskOptions { snapshot_log_bytes: 500, ..DiskOptions::default() };
     contract_suite(open_in(dir.path().join("data"), options.clone()), "/registry/disk").await;
     reopen_suite(open_in(dir.path().join("data"), options), "/registry/again").await;
 }

@@ -101,7 +101,7 @@ async fn random_histories_with_restarts_match_a_plain_map() {
         let mut model = Model { revision: 1, ..Model::default() };
         for restart in 0..8 {
             let context = format!("seed {seed}, restart {restart}");
-            let options = DiskOptions { snapshot_log_bytes: 1 << rng.below(18) };
+            let options = DiskOptions { snapshot_log_bytes: 1 << rng.below(18), ..DiskOptions::default() };
             let state = Arc::new(MapState::default());
             let engine = DiskEngine::open(dir.path(), state.clone(), options).unwrap();
             model.assert_is(&state, &context);

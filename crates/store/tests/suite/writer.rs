@@ -70,7 +70,8 @@ fn writer_process() {
 #[allow(clippy::disallowed_methods)]
 async fn write(dir: &Path, writers: u64, snapshot_log_bytes: u64, commits: u64) {
     let state = Arc::new(MapState::default());
-    let engine = match DiskEngine::open(dir, state.clone(), DiskOptions { snapshot_log_bytes }) {
+    let options = DiskOptions { snapshot_log_bytes, ..DiskOptions::default() };
+    let engine = match DiskEngine::open(dir, state.clone(), options) {
         Ok(engine) => engine,
         Err(error) => {
             say(&format!("refused {error}"));

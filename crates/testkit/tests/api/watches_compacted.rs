@@ -61,7 +61,7 @@ async fn watches_stay_ordered_unique_and_complete_while_history_is_compacted() {
     let env = Env::machine();
     let cluster = TestCluster::bare(env.clone(), |config| {
         config.table = Table::with_history_bytes(config.catalog.clone(), env.clone(), HISTORY_BYTES);
-        let options = DiskOptions { snapshot_log_bytes: 32 << 10 };
+        let options = DiskOptions { snapshot_log_bytes: 32 << 10, ..DiskOptions::default() };
         config.engine = DiskEngine::open(dir.path(), config.table.clone(), options).unwrap();
     })
     .await;
