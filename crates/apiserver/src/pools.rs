@@ -104,6 +104,10 @@ impl Moving {
 impl Future for Moving {
     type Output = ();
 
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the task of a connection, which goes on elsewhere; only sockets have pools"
+    )]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let moving = &mut *self;
         let Some(work) = &mut moving.work else { return Poll::Ready(()) };

@@ -51,6 +51,7 @@ pub struct GiveBack {
 
 impl GiveBack {
     /// Called every second.
+    #[allow(clippy::disallowed_methods, reason = "the threads of both pools are meant, not a world")]
     pub fn look(&mut self, api: &Api, pools: &Pools) {
         self.seconds += 1;
         if !self.seconds.is_multiple_of(EVERY) {

@@ -325,7 +325,7 @@ fn failing_disk(server: &Proc, log: &Path) -> Option<Child> {
 
 /// Writes to the store of a server that does not run, past everything that looks at values.
 async fn write(data: &Path, snapshot_log_bytes: u64, key: &str, op: Op) {
-    let options = DiskOptions { snapshot_log_bytes };
+    let options = DiskOptions { snapshot_log_bytes, ..DiskOptions::default() };
     let engine = DiskEngine::open(&data.join("store"), Arc::new(MapState::default()), options).unwrap();
     engine.commit(Commit { guards: vec![], ops: vec![(key.into(), op)], removal: false }).await.unwrap();
     engine.close().await;
