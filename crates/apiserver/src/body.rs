@@ -165,7 +165,7 @@ impl RequestBody {
     /// In which pool of threads its connection is to be run.
     pub fn belongs_in(&self, pool: Pool) {
         if let RequestBody::Socket(received) = self {
-            received.exchange.connection().belongs_in(pool);
+            received.exchange.belongs_in(pool);
         }
     }
 

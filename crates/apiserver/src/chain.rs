@@ -378,13 +378,17 @@ impl Api {
         let watch = info.is_some_and(|i| i.verb == "watch");
         let deadline = if watch { DEADLINE } else { deadline(query)? };
         // Who: before anything is looked at in their name.
-        let user = self.authenticate(caller, parts).await?;
+        let ordinary = |_: &Status| body.belongs_in(Pool::Ordinary);
+        let user = self.authenticate(caller, parts).await.inspect_err(ordinary)?;
         // As whom: after we know who asks, before their rights are looked at; it is itself a right.
         let wanted = attributes(parts, query, info);
-        let user = self.impersonated(user, parts, &wanted)?;
+        let user = self.impersonated(user, parts, &wanted).inspect_err(ordinary)?;
         // In which level and flow: after identity, on which it depends; told with every answer, refusals too.
         let classified = self.flow.classify(&flow_control::digest(&user, &wanted));
         let classified = course.classified.insert(classified);
+        // What keeps the cluster alive is not queued behind what does not.
+        let vital = keeps_alive(classified.level_name());
+        body.belongs_in(if vital { Pool::Priority } else { Pool::Ordinary });
         // From here on what the request holds is its user's, who may hold only so much.
         body.belongs_to(&user, is_writing(parts)).inspect_err(|_| course.stage = Stage::Dropped)?;
         // May they: before they wait, or their body is read, for nothing; and the same for everyone, our own loops included.
@@ -395,9 +399,6 @@ impl Api {
         allowed?;
         course.stage = Stage::Served;
         let gate = Gate::new(self, &user, &wanted, query, parts, classified, deadline);
-        // What keeps the cluster alive is not queued behind what does not.
-        let vital = keeps_alive(gate.level());
-        body.belongs_in(if vital { Pool::Priority } else { Pool::Ordinary });
         // The verb, within a deadline. What is cut off here may still be committed: 504 says "unknown".
         let work = self.verb(&gate, body, info);
         let served = match (vital, watch) {

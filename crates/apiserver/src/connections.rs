@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use env::Env;
 use http::HeaderValue;
@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 
 use crate::connection::Connection;
 use crate::ledger::{Account, Held};
+use crate::pools::Pools;
 
 /// Connections at once, where the limit of descriptors allows as many.
 pub const MAX_CONNECTIONS: usize = 20_000;
@@ -40,6 +41,8 @@ pub struct Connections {
     heads: AtomicUsize,
     /// Requests under way on connections of whom nothing is known yet.
     pub(crate) strangers_asking: AtomicUsize,
+    /// Set where there are two pools of threads.
+    pools: OnceLock<Pools>,
     /// Guards the date every answer carries, made once a second.
     date: Mutex<(u64, HeaderValue)>,
 }
@@ -66,12 +69,22 @@ impl Connections {
             in_hand: AtomicUsize::new(0),
             heads: AtomicUsize::new(0),
             strangers_asking: AtomicUsize::new(0),
+            pools: OnceLock::new(),
             date: Mutex::new((0, http_date(0))),
         })
     }
 
     pub fn limit(&self, connections: usize) {
         self.limit.store(connections.clamp(1, MAX_CONNECTIONS), Ordering::Release);
+    }
+
+    /// Connections that keep the cluster alive are run by threads of their own.
+    pub fn run_in(&self, pools: Pools) {
+        // Said once.
+        let _ = self.pools.set(pools);
+    }
+    pub fn pools(&self) -> Option<&Pools> {
+        self.pools.get()
     }
 
     pub fn count(&self) -> usize {

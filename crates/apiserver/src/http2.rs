@@ -188,7 +188,12 @@ where
     let out = Out { stream, body, unfetched: None };
     if out.body.is_watch() {
         // A task of its own: this one's room is that of a whole request, and a watch lives long.
-        env.spawn("watch", out);
+        let exchange = out.body.exchange();
+        let (pool, connections) = (exchange.pool(), exchange.connection().connections().clone());
+        match connections.pools() {
+            Some(pools) => pools.spawn(pool, out),
+            None => drop(env.spawn("watch", out)),
+        }
     } else {
         out.await;
     }

@@ -9,6 +9,7 @@ use object::Status;
 
 use crate::connection::Connection;
 use crate::connections::Connections;
+use crate::pools::Pool;
 
 /// What one connection, one user, and all of them may hold. Something of any size may be held alone.
 struct Bounds {
@@ -75,6 +76,8 @@ pub struct Exchange {
     body: AtomicUsize,
     /// It counts as one of those of whom nothing is known.
     stranger: AtomicBool,
+    /// Its level is one that keeps the cluster alive.
+    vital: AtomicBool,
 }
 
 impl Exchange {
@@ -84,11 +87,22 @@ impl Exchange {
             connection.connections().strangers_asking.fetch_add(1, Ordering::Relaxed);
         }
         let (account, body) = (OnceLock::new(), AtomicUsize::new(0));
-        Arc::new(Exchange { connection, account, body, stranger: AtomicBool::new(stranger) })
+        let (stranger, vital) = (AtomicBool::new(stranger), AtomicBool::new(false));
+        Arc::new(Exchange { connection, account, body, stranger, vital })
     }
 
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
+    }
+
+    /// Where it is to be run; its connection too.
+    pub fn belongs_in(&self, pool: Pool) {
+        self.vital.store(pool == Pool::Priority, Ordering::Relaxed);
+        self.connection.belongs_in(pool);
+    }
+
+    pub fn pool(&self) -> Pool {
+        if self.vital.load(Ordering::Relaxed) { Pool::Priority } else { Pool::Ordinary }
     }
 
     /// It is known who asks: what the request holds is theirs from here on. Who has too much unfetched cannot change anything

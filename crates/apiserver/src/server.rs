@@ -45,7 +45,9 @@ const PARTING: Duration = Duration::from_secs(5);
 /// Goes back as it came, so that a client finds its request in a log; made up where none came.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// How long requests under way may take once a shutdown has begun.
-const DRAIN: Duration = Duration::from_secs(4);
+const DRAIN: Duration = Duration::from_millis(3700);
+/// How long their tasks may take to end when they are cut off then.
+const PARTED: Duration = Duration::from_millis(200);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -116,7 +118,6 @@ pub struct Server {
     api: Arc<Api>,
     listener: TcpListener,
     door: Door,
-    pools: Option<Pools>,
 }
 
 impl Server {
@@ -124,7 +125,7 @@ impl Server {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServerError::Listen { address: address.to_owned(), source })?;
-        Ok(Server { api, listener, door: Door::new(tls)?, pools: None })
+        Ok(Server { api, listener, door: Door::new(tls)? })
     }
 
     /// At most so many connections at once, of those a server may have: each takes a file descriptor. For one more, another
@@ -134,8 +135,8 @@ impl Server {
     }
 
     /// Connections that keep the cluster alive are run by threads of their own.
-    pub fn run_in(&mut self, pools: Pools) {
-        self.pools = Some(pools);
+    pub fn run_in(&self, pools: Pools) {
+        self.api.connections.run_in(pools);
     }
 
     pub fn address(&self) -> std::io::Result<SocketAddr> {
@@ -168,6 +169,10 @@ impl Server {
             env.sleep(Duration::from_millis(10)).await;
         }
         self.api.connections.cut_all();
+        let deadline = env.monotonic() + PARTED;
+        while self.api.connections.count() > 0 && env.monotonic() < deadline {
+            env.sleep(Duration::from_millis(1)).await;
+        }
         for task in loops {
             // They stop by themselves on shutdown; a panic in one of them was already reported.
             let _ = task.await;
@@ -187,7 +192,7 @@ impl Server {
                 tracing::debug!(error, "a connection ended");
             }
         };
-        match &self.pools {
+        match self.api.connections.pools() {
             Some(pools) => env.spawn("connection", Moving::new(work, connection, pools.clone())),
             None => env.spawn("connection", work),
         };

@@ -14,6 +14,8 @@ const MANY: u64 = 5;
 const EVERY: u64 = 5;
 /// So many bytes of history make a rush too.
 const MUCH: usize = 4 << 20;
+/// But not more often than this, in seconds.
+const FORGETTING_EVERY: u64 = 30;
 const TIMES: u32 = 4;
 
 /// Raised when every thread is to give back what it has; the threads of this process are one, however many worlds run on them.
@@ -46,6 +48,7 @@ pub struct GiveBack {
     closed: u64,
     /// The most there was since memory was given back.
     history: usize,
+    forgot_at: u64,
     rounds: u32,
 }
 
@@ -64,8 +67,10 @@ impl GiveBack {
         }
         let history = api.registry().table().history_bytes();
         self.history = self.history.max(history);
-        if history + MUCH <= self.history {
+        let much = MUCH.max(self.history / 4);
+        if history + much <= self.history && self.seconds >= self.forgot_at + FORGETTING_EVERY {
             self.history = history;
+            self.forgot_at = self.seconds;
             self.rounds = self.rounds.max(1);
         }
         if self.rounds == 0 {

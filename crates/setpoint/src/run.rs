@@ -140,8 +140,8 @@ pub fn run(settings: Settings) -> Result<()> {
     let priority = threads("setpoint-vital")?;
     let pools = Pools { ordinary: ordinary.handle().clone(), priority: priority.handle().clone() };
     let stopped_by = ordinary.block_on(serve(settings, pools));
-    // Connections have ended in both by now.
-    priority.shutdown_background();
+    // First: its connections may hold timers of the other one.
+    priority.shutdown_timeout(Duration::from_millis(100));
     stopped_by
 }
 
@@ -225,7 +225,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
     })?;
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
-    let mut server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
+    let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     server.limit_connections(descriptors.connections);
     server.run_in(pools.clone());
     let bound = server.address().context("the listening socket has no address")?;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use catalog::StorageId;
+use catalog::{Storage, StorageId};
 use store::{Revision, Unreadable};
 
-use crate::shard::Shard;
-use crate::wake::{Bell, Interest};
+use crate::shard::{Event, Shard};
+use crate::watchers::{Interest, Notifier, Topic};
 use crate::{Obj, Scope, Selection, Table};
 
 /// What happened to an object, from where the watcher stands.
@@ -47,7 +47,44 @@ pub struct Cursor {
     /// It serves others, who must not take for current what is not.
     strict: bool,
     interest: Interest,
-    bell: Arc<Bell>,
+    /// The events that concern it.
+    topic: Arc<Topic>,
+    notifier: Arc<Notifier>,
+}
+
+/// What a pull may still take.
+struct Room<'a> {
+    events: &'a mut Vec<WatchEvent>,
+    bytes: usize,
+    looked_at: usize,
+}
+
+impl Room<'_> {
+    fn is_full(&self) -> bool {
+        self.bytes == 0 || self.looked_at == STRETCH
+    }
+
+    /// What an event after `after` is for a selection, if anything.
+    fn take(&mut self, storage: &Storage, selection: &Selection, after: Revision, event: &Event) {
+        self.looked_at += 1;
+        if event.revision() <= after {
+            return;
+        }
+        let was = event.past.as_ref().is_some_and(|p| selection.matches(&p.prev));
+        let is = !event.deleted() && selection.matches(&event.obj);
+        let (kind, obj) = match (was, is) {
+            (false, false) => return,
+            (false, true) => (EventKind::Added, event.obj.clone()),
+            (true, true) => (EventKind::Modified, event.obj.clone()),
+            (true, false) if event.deleted() => (EventKind::Deleted, event.obj.clone()),
+            (true, false) => match event.left(storage) {
+                Some(left) => (EventKind::Deleted, left),
+                None => return,
+            },
+        };
+        self.bytes = self.bytes.saturating_sub(obj.body().len());
+        self.events.push(WatchEvent { kind, obj });
+    }
 }
 
 /// A place a cursor can go back to.
@@ -59,28 +96,29 @@ pub struct Place {
 }
 
 impl Cursor {
+    /// Right after `from`, which `shard` still knows everything about.
     pub(crate) fn new(
         table: Arc<Table>,
         storage: StorageId,
         selection: Selection,
-        next: u64,
-        caught_up: Revision,
-        epoch: u64,
+        from: Revision,
+        shard: &Shard,
     ) -> Cursor {
         let interest = interest(&table, storage, &selection);
-        let bell = Arc::new(Bell::default());
-        table.sleepers(storage).lock().add(interest.clone(), bell.clone());
+        let notifier = Arc::new(Notifier::default());
+        let topic = table.watchers(storage).lock().add(&interest, notifier.clone(), shard.end());
         Cursor {
+            epoch: table.epoch(),
+            next: shard.number_after(from),
             table,
             storage,
             selection,
-            next,
-            caught_up,
+            caught_up: from,
             starting: true,
-            epoch,
             strict: false,
             interest,
-            bell,
+            topic,
+            notifier,
         }
     }
 
@@ -99,41 +137,40 @@ impl Cursor {
     /// through. `Ok(true)`: at the end; everything up to [`Cursor::caught_up`] was handed out. `Ok(false)`: there is more, even
     /// if nothing was appended.
     pub fn pull(&mut self, out: &mut Vec<WatchEvent>, max_bytes: usize) -> Result<bool, Gone> {
-        let storage = self.table.catalog().storage(self.storage);
-        let shard = self.table.shard(self.storage).read();
+        let Cursor { table, selection, topic, next, .. } = self;
+        let storage = table.catalog().storage(self.storage);
+        let shard = table.shard(self.storage).read();
         // Read under the shard's lock: `publish` raises it while it still holds the lock.
-        let seen = self.table.revision();
-        if self.table.epoch() != self.epoch {
+        let seen = table.revision();
+        if table.epoch() != self.epoch {
             return Err(Gone);
         }
-        if self.strict && self.unreadable(&shard).is_some() {
+        if self.strict && shard.unreadable(storage, selection, Revision(u64::MAX)).is_some() {
             return Err(Gone);
         }
-        let events = shard.events_from(self.next).ok_or(Gone)?;
-        let mut bytes = 0;
-        for (looked_at, event) in events.enumerate() {
-            if bytes >= max_bytes || looked_at == STRETCH {
+        let after = if self.starting { self.caught_up } else { Revision(0) };
+        let mut room = Room { events: out, bytes: max_bytes, looked_at: 0 };
+        let topic = topic.log(shard.first());
+        // Along the log, and from where its topic is complete along that.
+        let along_all = if self.interest == Interest::All { shard.end() } else { topic.since() };
+        if *next < along_all {
+            for event in shard.events(*next, along_all).ok_or(Gone)? {
+                if room.is_full() {
+                    return Ok(false);
+                }
+                *next += 1;
+                room.take(storage, selection, after, event);
+            }
+        }
+        for number in topic.from(*next).ok_or(Gone)? {
+            let event = shard.event(number).ok_or(Gone)?;
+            if room.is_full() {
                 return Ok(false);
             }
-            self.next += 1;
-            if event.revision() <= self.caught_up && self.starting {
-                continue;
-            }
-            let before = event.past.as_ref().is_some_and(|p| self.selection.matches(&p.prev));
-            let after = !event.deleted() && self.selection.matches(&event.obj);
-            let (kind, obj) = match (before, after) {
-                (false, false) => continue,
-                (false, true) => (EventKind::Added, event.obj.clone()),
-                (true, true) => (EventKind::Modified, event.obj.clone()),
-                (true, false) if event.deleted() => (EventKind::Deleted, event.obj.clone()),
-                (true, false) => match event.left(storage) {
-                    Some(left) => (EventKind::Deleted, left),
-                    None => continue,
-                },
-            };
-            bytes += obj.body().len();
-            out.push(WatchEvent { kind, obj });
+            *next = number + 1;
+            room.take(storage, selection, after, event);
         }
+        *next = shard.end();
         if seen >= self.caught_up {
             self.caught_up = seen;
             self.starting = false;
@@ -166,7 +203,7 @@ impl Cursor {
 
     /// Ready when there may be something to pull: call after `pull` said it is at the end.
     pub fn poll_changed(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.bell.listen(cx) { Poll::Ready(()) } else { Poll::Pending }
+        if self.notifier.listen(cx) { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Waits until there may be something to pull.
@@ -181,7 +218,7 @@ impl Cursor {
 
 impl Drop for Cursor {
     fn drop(&mut self) {
-        self.table.sleepers(self.storage).lock().remove(&self.interest, &self.bell);
+        self.table.watchers(self.storage).lock().remove(&self.interest, &self.topic, &self.notifier);
     }
 }
 

@@ -10,8 +10,8 @@
 //! each takes a shard's read lock for a bounded stretch. A revision becomes readable at once in all shards it
 //! touches, because `publish` holds their locks while it raises the table's revision.
 //!
-//! Superseded versions and log entries are kept for five minutes and at most 64 MiB; what is older is below the
-//! *floor*: reads there are 410 Gone, and a cursor that fell behind it ends.
+//! Superseded versions and log entries are kept by resource, for a while and in proportion to what lives; what is older is below the
+//! *floor*: reads there are 410 Gone, and a cursor ends whose own events were forgotten before it had them.
 
 mod broken;
 mod cursor;
@@ -23,7 +23,7 @@ mod scan;
 mod select;
 mod shard;
 mod table;
-mod wake;
+mod watchers;
 
 pub use cursor::{Cursor, EventKind, Gone, Place, WatchEvent};
 pub use history::{HISTORY_BYTES, HISTORY_SECONDS};

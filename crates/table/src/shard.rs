@@ -305,10 +305,23 @@ impl Shard {
         self.first + self.log.partition_point(|e| e.revision() <= revision) as u64
     }
 
-    /// Events from number `from` on; `None` when some of them are forgotten.
-    pub fn events_from(&self, from: u64) -> Option<impl Iterator<Item = &Event>> {
-        let skip = from.checked_sub(self.first)?;
-        Some(self.log.range((skip as usize).min(self.log.len())..))
+    /// The number of the oldest event there is, and of the next one there will be.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+    pub fn end(&self) -> u64 {
+        self.first + self.log.len() as u64
+    }
+
+    /// Events from number `from` to before `to`; `None` when some of them are forgotten.
+    pub fn events(&self, from: u64, to: u64) -> Option<impl Iterator<Item = &Event>> {
+        let (from, to) = (from.checked_sub(self.first)? as usize, to.checked_sub(self.first)? as usize);
+        let to = to.min(self.log.len());
+        Some(self.log.range(from.min(to)..to))
+    }
+
+    pub fn event(&self, number: u64) -> Option<&Event> {
+        self.log.get(number.checked_sub(self.first)? as usize)
     }
 
     /// Objects of `scope` at `revision`, in key order, after `after`.

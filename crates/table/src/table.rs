@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::history::{Bounds, Due, History};
 use crate::shard::{Found, Shard};
-use crate::wake::Sleepers;
+use crate::watchers::{Topic, Watchers};
 use crate::{Cursor, NotAnObject, Obj, Scope, Selection, foreign};
 
 /// How many keys a read visits before it lets the writer in.
@@ -41,8 +41,8 @@ pub struct Table {
 struct Cell {
     /// Guards versions and log of one storage resource.
     shard: RwLock<Shard>,
-    /// Guards who waits for changes of it; never taken before `shard`.
-    sleepers: Mutex<Sleepers>,
+    /// Guards who watches it; never taken before `shard`.
+    watchers: Mutex<Watchers>,
 }
 
 /// Part of a list.
@@ -87,7 +87,7 @@ impl Table {
         let shards: Box<[Cell]> = catalog
             .storages()
             .iter()
-            .map(|s| Cell { shard: RwLock::new(Shard::new(s)), sleepers: Mutex::default() })
+            .map(|s| Cell { shard: RwLock::new(Shard::new(s)), watchers: Mutex::default() })
             .collect();
         let history = Mutex::new(History::new(bounds, shards.len()));
         Arc::new(Table {
@@ -294,14 +294,11 @@ impl Table {
         selection: Selection,
         from: Revision,
     ) -> Result<Cursor, ReadError> {
-        let (next, epoch) = {
-            let shard = self.shard(storage).read();
-            if from < shard.floor() {
-                return Err(ReadError::Expired { floor: shard.floor() });
-            }
-            (shard.number_after(from), self.epoch())
-        };
-        Ok(Cursor::new(self.clone(), storage, selection, next, from, epoch))
+        let shard = self.shard(storage).read();
+        if from < shard.floor() {
+            return Err(ReadError::Expired { floor: shard.floor() });
+        }
+        Ok(Cursor::new(self.clone(), storage, selection, from, &shard))
     }
 
     /// What superseded versions and the log weigh.
@@ -339,8 +336,8 @@ impl Table {
     pub(crate) fn shard(&self, storage: StorageId) -> &RwLock<Shard> {
         &self.shards[storage.0 as usize].shard
     }
-    pub(crate) fn sleepers(&self, storage: StorageId) -> &Mutex<Sleepers> {
-        &self.shards[storage.0 as usize].sleepers
+    pub(crate) fn watchers(&self, storage: StorageId) -> &Mutex<Watchers> {
+        &self.shards[storage.0 as usize].watchers
     }
 
     /// Of a storage resource, and of all when they are too much together. True when `most` were forgotten and more may be due.
@@ -392,6 +389,7 @@ impl State for Table {
                 shard.forget_upto(revision);
                 history.set_live(storage, shard.live_bytes());
                 **guard = shard;
+                self.watchers(storage).lock().reset();
             }
         }
         self.epoch.fetch_add(1, Ordering::AcqRel);
@@ -399,7 +397,7 @@ impl State for Table {
         drop(guards);
         self.news.send_replace(revision.0);
         for cell in &self.shards {
-            cell.sleepers.lock().ring_everyone();
+            cell.watchers.lock().notify_everyone();
         }
     }
 
@@ -434,53 +432,52 @@ impl State for Table {
 
         let now = self.env.now_seconds() as u32;
         let mut past = Vec::with_capacity(ready.len());
-        // What changed, for the sleepers: old and new states.
-        let mut moved: Vec<(StorageId, Arc<Obj>)> = Vec::with_capacity(ready.len());
+        let mut concerned: Vec<Arc<Topic>> = Vec::new();
         let mut broken: Vec<StorageId> = Vec::new();
         let live: Vec<(StorageId, u64)>;
         {
-            let mut guards: Vec<_> = touched.iter().map(|s| (*s, self.shard(*s).write())).collect();
+            let lock = |storage: &StorageId| {
+                let row = self.catalog.storage(*storage);
+                let indexed = row.indexed.as_ref().and_then(|name| row.selectable_at(name));
+                (self.shard(*storage).write(), self.watchers(*storage).lock(), indexed)
+            };
+            let mut guards: Vec<_> = touched.iter().map(lock).collect();
             for (storage, revision, key, obj) in ready {
                 let at = touched.binary_search(&storage).expect("every storage of `ready` is in `touched`");
-                let shard = &mut guards[at].1;
+                let (shard, watchers, indexed) = &mut guards[at];
                 // A deletion's event has a copy of its own.
                 let copies = if matches!(obj, New::Gone) { 2 } else { 1 };
-                let prev = match obj {
-                    New::Object(obj) => {
-                        moved.push((storage, obj.clone()));
-                        shard.put(revision, obj)
-                    }
+                let (new, prev) = match obj {
+                    New::Object(obj) => (Some(obj.clone()), shard.put(revision, obj)),
                     New::Broken { protobuf } => {
                         shard.break_key(revision, key, protobuf);
                         broken.push(storage);
                         continue;
                     }
                     New::Gone => match shard.delete(self.catalog.storage(storage), revision, &key) {
-                        Some(prev) => Some(prev),
+                        Some(prev) => (None, Some(prev)),
                         None => continue,
                     },
                 };
                 past.push((revision, storage, prev.as_ref().map_or(0, |p| p.weight() * copies)));
-                if let Some(prev) = prev {
-                    moved.push((storage, prev));
+                let number = shard.end() - 1;
+                for state in [prev, new].into_iter().flatten() {
+                    watchers.note((number, upto), &state, *indexed, &mut concerned);
                 }
             }
-            live = guards.iter().map(|(storage, shard)| (*storage, shard.live_bytes())).collect();
+            concerned.extend(guards.iter().map(|(_, watchers, _)| watchers.all().clone()));
+            live = touched
+                .iter()
+                .zip(&guards)
+                .map(|(storage, (shard, ..))| (*storage, shard.live_bytes()))
+                .collect();
             self.revision.store(upto.0, Ordering::Release);
         }
         self.news.send_replace(upto.0);
-        for storage in &touched {
-            let sleepers = self.sleepers(*storage).lock();
-            sleepers.ring_all_interested();
-            let row = self.catalog.storage(*storage);
-            let indexed = row.indexed.as_ref().and_then(|n| row.selectable_at(n));
-            for (_, obj) in moved.iter().filter(|(s, _)| s == storage) {
-                sleepers.ring(obj, indexed);
-            }
-        }
+        concerned.iter().for_each(|topic| topic.notify());
         // Whose watches may end.
         for storage in broken {
-            self.sleepers(storage).lock().ring_everyone();
+            self.watchers(storage).lock().notify_everyone();
         }
         let count = past.len();
         {
@@ -491,8 +488,9 @@ impl State for Table {
             live.into_iter().for_each(|(storage, bytes)| history.set_live(storage, bytes));
         }
         // More than came in: the bounds hold, and one publish never pays for a whole history.
+        let most = (count / 64 + 2).div_ceil(touched.len().max(1));
         for storage in touched {
-            self.forget_some(storage, count / 64 + 2);
+            self.forget_some(storage, most);
         }
     }
 }

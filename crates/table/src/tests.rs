@@ -210,6 +210,66 @@ fn a_cursor_that_falls_behind_ends_instead_of_skipping() {
 }
 
 #[test]
+fn a_quiet_cursor_outlives_the_history_of_others_but_not_that_of_its_own() {
+    let mut f = Fixture::new(20_000);
+    f.put("a/n", "1", "0");
+    f.put("b/n", "1", "0");
+    let mut cursors = [
+        f.watch(Selection::everything(Scope::Namespace("a".into())), 0),
+        f.watch(f.select(Scope::All, "", "metadata.name=quiet"), 0),
+        f.watch(f.select(Scope::Namespace("a".into()), "", "metadata.name=n"), 0),
+    ];
+    // What came before they did is in the log of all, and theirs.
+    assert_eq!(drain(&mut cursors[0]), ["Added a/n@1"]);
+    assert_eq!(drain(&mut cursors[1]), Vec::<String>::new());
+    assert_eq!(drain(&mut cursors[2]), ["Added a/n@1"]);
+    for i in 0..1000 {
+        f.put("b/n", "1", &i.to_string());
+    }
+    assert!(f.table.floor(f.storage("configmaps")).0 > 500);
+    f.put("a/n", "1", "1");
+    f.put("b/quiet", "1", "1");
+    assert_eq!(drain(&mut cursors[0]), ["Modified a/n@1003"]);
+    assert_eq!(drain(&mut cursors[1]), ["Added b/quiet@1004"]);
+    assert_eq!(drain(&mut cursors[2]), ["Modified a/n@1003"]);
+    // One more for each, which it does not fetch before it is forgotten.
+    f.put("a/n", "1", "2");
+    for i in 0..1000 {
+        f.put("b/n", "1", &i.to_string());
+    }
+    assert!(cursors[0].pull(&mut Vec::new(), usize::MAX).is_err());
+    assert!(cursors[2].pull(&mut Vec::new(), usize::MAX).is_err());
+    assert_eq!(drain(&mut cursors[1]), Vec::<String>::new(), "nothing happened to it");
+}
+
+#[test]
+fn who_joins_others_reads_on_from_where_it_was() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    let of_a = || Selection::everything(Scope::Namespace("a".into()));
+    f.put("a/n", "1", "0"); // 1
+    f.put("b/n", "1", "0"); // 2
+    let mut first = f.watch(of_a(), 1);
+    f.put("a/n", "1", "1"); // 3
+    let mut second = f.watch(of_a(), 0);
+    let mut third = f.watch(of_a(), 3);
+    f.put("a/n", "1", "2"); // 4
+    assert_eq!(drain(&mut first), ["Modified a/n@3", "Modified a/n@4"]);
+    assert_eq!(drain(&mut second), ["Added a/n@1", "Modified a/n@3", "Modified a/n@4"]);
+    assert_eq!(drain(&mut third), ["Modified a/n@4"]);
+    drop((first, second, third));
+    f.put("a/n", "1", "3"); // 5
+    let mut again = f.watch(of_a(), 3);
+    assert_eq!(drain(&mut again), ["Modified a/n@4", "Modified a/n@5"]);
+    // The numbers begin anew.
+    f.table.reset(Revision(9), Vec::new());
+    f.revision = 9;
+    let mut anew = f.watch(of_a(), 9);
+    f.put("a/m", "1", "1"); // 10
+    assert_eq!(drain(&mut anew), ["Added a/m@10"]);
+    assert!(again.pull(&mut Vec::new(), usize::MAX).is_err());
+}
+
+#[test]
 fn two_who_forget_at_a_time_leave_nothing_behind_whoever_is_first() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let storage = f.storage("configmaps");
