@@ -151,8 +151,6 @@ fn threads(name: &str) -> Result<Runtime> {
         .enable_all()
         .thread_name(name)
         .thread_stack_size(STACK_BYTES)
-        // How many tasks are run before sockets are looked at again: a probe is not to wait for sixty of them, the usual number.
-        .event_interval(11)
         .on_thread_park(memory::before_waiting)
         .build()
         .context("cannot start threads")
