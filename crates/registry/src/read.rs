@@ -7,7 +7,7 @@ use std::time::Duration;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{FieldError, Status, number_error, quote};
 use store::Revision;
-use table::{Obj, Page, ReadError, Scope, Selection};
+use table::{Behind, Obj, Page, ReadError, Scope, Selection};
 
 use crate::token::Token;
 use crate::{Registry, Request, not_readable};
@@ -84,7 +84,8 @@ impl Registry {
             if at.is_none() {
                 self.freshen().await?;
             }
-            return match self.table().list(storage.id, &selection, at, Some(&after), limit) {
+            let behind = Behind { key: &after, left: token.left };
+            return match self.table().list(storage.id, &selection, at, Some(behind), limit) {
                 Ok(page) => Ok(finish(readable(page)?, &root)),
                 Err(ReadError::Expired { .. }) => Err(continue_expired(token)),
                 Err(ReadError::Future { current }) => {
@@ -264,7 +265,7 @@ fn finish(page: Page, root: &str) -> List {
     let continue_token = match page.items.last() {
         Some(last) if page.more => {
             let after = last.key().strip_prefix(root).unwrap_or(last.key()).to_owned();
-            Some(Token { revision: Some(page.revision.0), after }.encode())
+            Some(Token { revision: Some(page.revision.0), after, left: page.remaining }.encode())
         }
         _ => None,
     };
@@ -279,6 +280,7 @@ fn continue_expired(token: Token) -> Status {
          results. Continuing with the provided token results in an inconsistent list - objects that were created, \
          modified, or deleted between the time the first chunk was returned and now may show up in the list.",
     );
-    status.continue_token = Some(Token { revision: None, ..token }.encode());
+    // What there is by now was not counted.
+    status.continue_token = Some(Token { revision: None, left: None, ..token }.encode());
     status
 }

@@ -12,6 +12,8 @@ pub(crate) struct Token {
     pub revision: Option<u64>,
     /// The last key already handed out, relative to the list's root.
     pub after: String,
+    /// How many follow it, if that is known. Ours alone: upstream counts them for each page, and passes over what it does not know.
+    pub left: Option<usize>,
 }
 
 impl Token {
@@ -21,6 +23,9 @@ impl Token {
         map.set("rv", self.revision.map_or(-1, |r| r as i64));
         // "Right after this key" is the key with a zero byte behind it.
         map.set("start", format!("{}\0", self.after));
+        if let Some(left) = self.left {
+            map.set("left", left as i64);
+        }
         URL_SAFE_NO_PAD.encode(json::to_vec(&Value::Map(map)))
     }
 
@@ -51,7 +56,8 @@ impl Token {
         }
         let after = plain.strip_suffix('\0').unwrap_or(plain).to_owned();
         let revision = (revision > 0).then_some(revision as u64);
-        Ok(Token { revision, after })
+        let left = value.get("left").and_then(Value::as_int).and_then(|left| usize::try_from(left).ok());
+        Ok(Token { revision, after, left })
     }
 }
 
@@ -69,8 +75,8 @@ mod tests {
 
     #[test]
     fn tokens_survive_the_round_trip() {
-        for revision in [Some(7), None] {
-            let token = Token { revision, after: "default/web".into() };
+        for (revision, left) in [(Some(7), Some(12)), (None, None)] {
+            let token = Token { revision, after: "default/web".into(), left };
             assert_eq!(Token::decode(&token.encode()).unwrap(), token);
         }
     }

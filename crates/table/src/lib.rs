@@ -29,7 +29,7 @@ pub use cursor::{Cursor, EventKind, Gone, Place, WatchEvent};
 pub use history::{HISTORY_BYTES, HISTORY_SECONDS};
 pub use obj::{NotAnObject, Obj};
 pub use select::{Scope, Selection};
-pub use table::{Page, ReadError, Table, Version};
+pub use table::{Behind, Page, ReadError, Table, Version};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
@@ -141,6 +141,8 @@ pub(crate) struct Shard {
     /// The last event that was forgotten: reads below it are answered 410.
     floor: Revision,
     live: usize,
+    /// How many of them are in each namespace.
+    in_namespace: HashMap<Box<str>, usize>,
     /// Of the bodies of the live ones.
     live_bytes: u64,
     /// When anything here changed last.
@@ -173,6 +175,7 @@ impl Shard {
             first: 0,
             floor: Revision(0),
             live: 0,
+            in_namespace: HashMap::new(),
             live_bytes: 0,
             changed: Revision(0),
             indexes: Indexes::new(indexed),
@@ -192,6 +195,32 @@ impl Shard {
         self.live
     }
 
+    /// How many of them a scope has.
+    pub fn live_in(&self, scope: &Scope) -> usize {
+        match scope {
+            Scope::All => self.live,
+            Scope::Namespace(namespace) => self.in_namespace.get(namespace.as_str()).copied().unwrap_or(0),
+        }
+    }
+
+    fn appears(&mut self, obj: &Obj) {
+        self.live += 1;
+        match self.in_namespace.get_mut(obj.namespace()) {
+            Some(count) => *count += 1,
+            None => _ = self.in_namespace.insert(obj.namespace().into(), 1),
+        }
+    }
+
+    fn disappears(&mut self, obj: &Obj) {
+        self.live -= 1;
+        if let Some(count) = self.in_namespace.get_mut(obj.namespace()) {
+            *count -= 1;
+            if *count == 0 {
+                self.in_namespace.remove(obj.namespace());
+            }
+        }
+    }
+
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
@@ -207,7 +236,7 @@ impl Shard {
     /// Inserts a fresh object without an event: the first load.
     pub fn load(&mut self, obj: Arc<Obj>) {
         self.index_add(&obj);
-        self.live += 1;
+        self.appears(&obj);
         self.live_bytes += obj.body().len() as u64;
         self.changed = self.changed.max(obj.revision());
         self.chains.insert(Chain::One(obj));
@@ -255,7 +284,7 @@ impl Shard {
             self.live_bytes -= prev.body().len() as u64;
             self.index_remove(prev);
         } else {
-            self.live += 1;
+            self.appears(&obj);
         }
         self.index_add(&obj);
         self.log.push_back(Event { obj, past: prev.clone().map(|p| Past::new(p, false)) });
@@ -272,7 +301,7 @@ impl Shard {
         chain.push(revision, None);
         self.chains.insert(chain);
         self.changed = revision;
-        self.live -= 1;
+        self.disappears(&prev);
         self.live_bytes -= prev.body().len() as u64;
         self.index_remove(&prev);
         let obj = Arc::new(prev.at_revision(storage, revision));

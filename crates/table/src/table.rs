@@ -58,6 +58,15 @@ pub struct Page {
     pub unreadable: Option<Unreadable>,
 }
 
+/// Where a page of a list begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Behind<'a> {
+    /// The last one of the page before.
+    pub key: &'a str,
+    /// How many follow it, if that is known.
+    pub left: Option<usize>,
+}
+
 /// A state of one storage resource, to compare with a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
@@ -154,20 +163,21 @@ impl Table {
         let _ = news.wait_for(|seen| *seen >= revision.0).await;
     }
 
-    /// Objects of a selection in key order: at `at`, or at the newest revision; after the key `after`; at most
-    /// `limit` (0: all).
+    /// Objects of a selection in key order: at `at`, or at the newest revision; behind `after`; at most `limit` (0: all).
     pub fn list(
         &self,
         storage: StorageId,
         selection: &Selection,
         at: Option<Revision>,
-        after: Option<&str>,
+        behind: Option<Behind<'_>>,
         limit: usize,
     ) -> Result<Page, ReadError> {
         let row = self.catalog.storage(storage);
         let limit = if limit == 0 { usize::MAX } else { limit };
         let mut items: Vec<Arc<Obj>> = Vec::new();
-        let mut after: Option<Key> = after.map(Key::from);
+        let mut after: Option<Key> = behind.map(|behind| Key::from(behind.key));
+        // How many there are in all; told by the page before, or counted where it is the newest state that is read.
+        let mut total = behind.and_then(|behind| behind.left);
         let mut at = at;
         let mut visited_before = 0;
         let mut unreadable = None;
@@ -183,6 +193,9 @@ impl Table {
             }
             if visited_before == 0 {
                 unreadable = shard.unreadable(row, selection, revision);
+                if after.is_none() && revision >= shard.changed() {
+                    total = Some(shard.live_in(&selection.scope));
+                }
             }
             if let Some(key) = selection.exact_key(row) {
                 let found = shard.get_at(&key, revision).filter(|o| selection.matches(o)).cloned();
@@ -220,9 +233,13 @@ impl Table {
                 }
                 // As upstream: whether what follows is selected too is only known to who goes on.
                 if items.len() == limit && selection.matches_index(row, obj) {
-                    let remaining = selection.is_whole_scope().then(|| {
-                        shard.range(row, &selection.scope, items.last().map(|o| o.key()), revision).count()
-                    });
+                    let count = || {
+                        let last = items.last().map(|o| o.key());
+                        shard.range(row, &selection.scope, last, revision).count()
+                    };
+                    let remaining = selection
+                        .is_whole_scope()
+                        .then(|| total.map_or_else(count, |total| total.saturating_sub(items.len())));
                     full = Some(remaining);
                     last = None;
                     here = visited;

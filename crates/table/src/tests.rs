@@ -143,9 +143,52 @@ fn pages_of_one_list_are_one_snapshot() {
     f.delete("a/n7");
     f.put("a/n99", "1", "1");
     let last = first.items.last().unwrap().key().to_owned();
-    let rest = f.table.list(storage, &all, Some(first.revision), Some(&last), 0).unwrap();
+    let behind = Behind { key: &last, left: first.remaining };
+    let rest = f.table.list(storage, &all, Some(first.revision), Some(behind), 0).unwrap();
     let names: Vec<&str> = rest.items.iter().map(|o| o.name()).collect();
     assert_eq!(names, ["n4", "n5", "n6", "n7", "n8", "n9"]);
+}
+
+#[test]
+fn what_remains_of_a_list_is_the_same_counted_or_told() {
+    let mut f = Fixture::new(HISTORY_BYTES);
+    let storage = f.storage("configmaps");
+    for i in 0..30 {
+        f.put(&format!("{}/{i:02}", ["a", "b", "c"][i % 3]), "1", "1");
+    }
+    for i in 0..6 {
+        f.delete(&format!("{}/{i:02}", ["a", "b", "c"][i % 3]));
+    }
+    f.put("b/07", "1", "2");
+    for (scope, in_all) in
+        [(Scope::All, 24), (Scope::Namespace("b".into()), 8), (Scope::Namespace("z".into()), 0)]
+    {
+        let selection = Selection::everything(scope);
+        let at = f.table.revision();
+        let (mut key, mut left, mut seen) = (None::<String>, None, 0);
+        loop {
+            let page = |left| {
+                let behind = key.as_deref().map(|key| Behind { key, left });
+                f.table.list(storage, &selection, Some(at), behind, 5).unwrap()
+            };
+            let (told, counted) = (page(left), page(None));
+            seen += told.items.len();
+            assert_eq!(told.remaining, counted.remaining);
+            if !told.more {
+                break;
+            }
+            assert_eq!(told.remaining, Some(in_all - seen));
+            (key, left) = (told.items.last().map(|obj| obj.key().to_owned()), told.remaining);
+            // What happens meanwhile is not counted.
+            f.put(&format!("b/new-{seen}"), "1", "1");
+            f.put(&format!("d/new-{seen}"), "1", "1");
+        }
+        assert_eq!(seen, in_all);
+        for name in 0..=24 {
+            f.delete(&format!("b/new-{name}"));
+            f.delete(&format!("d/new-{name}"));
+        }
+    }
 }
 
 #[test]

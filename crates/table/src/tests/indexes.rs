@@ -73,8 +73,10 @@ fn same(f: &Fixture, plain: &Fixture, resource: &Resource, fields: &str, scope: 
     for limit in [0, 1, 3, 1000] {
         let mut after: Option<String> = None;
         loop {
-            let page =
-                |of: &Fixture| of.table.list(storage, &select(), Some(Revision(at)), after.as_deref(), limit);
+            let page = |of: &Fixture| {
+                let behind = after.as_deref().map(|key| Behind { key, left: None });
+                of.table.list(storage, &select(), Some(Revision(at)), behind, limit)
+            };
             let (ours, theirs) = (page(f).unwrap(), page(plain).unwrap());
             assert_eq!(
                 shown(&ours),
