@@ -43,36 +43,36 @@ pub fn command() -> Command {
         Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u64).range(limits))
     };
     Command::new("bench")
-        .about("Measures any Kubernetes API server: rates, latencies, and the server's CPU and memory")
+        .about("Benchmark any Kubernetes API server: throughput, latency, CPU and memory")
         .after_help(format!("Scenarios:\n{scenarios}\n{EXAMPLES}"))
         .arg(
             file("kubeconfig")
                 .required(true)
-                .help("The server to measure, and the credentials; its current context"),
+                .help("Kubeconfig of the server to measure (current context)"),
         )
-        .arg(pids("pids").help("The server's processes on this machine, to measure their CPU and memory"))
-        .arg(file("against").help("Another server to compare with; the rounds take turns"))
-        .arg(pids("against-pids").requires("against").help("The other server's processes"))
-        .arg(number("seconds", 1..=600).help("How long each round measures [default: 5, overload 60]"))
-        .arg(number("warmup", 0..=60).default_value("1").help("Seconds before each round that do not count"))
-        .arg(number("connections", 1..=1024).help("Connections that send requests [default: 64, overload 600]"))
-        .arg(number("rounds", 1..=100).help("Rounds of each scenario [default: 1, with --against 3]"))
-        .arg(number("pods", 1..=1_000_000).default_value("10000").help("How many pods `hold` holds"))
+        .arg(pids("pids").help("PIDs of the server on this machine, to measure CPU and memory"))
+        .arg(file("against").help("Kubeconfig of a second server to compare with, in alternating rounds"))
+        .arg(pids("against-pids").requires("against").help("PIDs of the second server"))
+        .arg(number("seconds", 1..=600).help("Duration of each round in seconds [default: 5, overload 60]"))
+        .arg(number("warmup", 0..=60).default_value("1").help("Warm-up before each round in seconds"))
+        .arg(number("connections", 1..=1024).help("Number of client connections [default: 64, overload 600]"))
+        .arg(number("rounds", 1..=100).help("Rounds per scenario [default: 1, with --against 3]"))
+        .arg(number("pods", 1..=1_000_000).default_value("10000").help("Number of pods for `hold`"))
         .arg(
             number("objects", 1..=100_000)
                 .default_value("100")
-                .help("ConfigMaps of 1 KB in the namespace of each user of `overload`, beside those it makes: how long its lists are"),
+                .help("Existing 1 KB ConfigMaps in the namespace of each `overload` user"),
         )
-        .arg(number("users", 1..=500).default_value("40").help("Users of `overload`, in a namespace each"))
+        .arg(number("users", 1..=500).default_value("40").help("Number of `overload` users, each in its own namespace"))
         .arg(file("token-file").help(
-            "Users and nodes for `overload`, as the server's own --token-file [default: service accounts, and nodes impersonated]",
+            "Static token file with the users and nodes for `overload` [default: service accounts, and impersonated nodes]",
         ))
-        .arg(file("json").help("Also write the raw figures there"))
+        .arg(file("json").help("Also write the raw results to this file"))
         .arg(
             Arg::new("allow-remote")
                 .long("allow-remote")
                 .action(ArgAction::SetTrue)
-                .help("Allow a server that is not on this machine"),
+                .help("Allow servers on other machines"),
         )
         .arg(
             Arg::new("scenario")
@@ -80,7 +80,7 @@ pub fn command() -> Command {
                 .num_args(0..)
                 .value_parser(names().collect::<Vec<_>>())
                 .hide_possible_values(true)
-                .help("What to measure [default: all that do not say otherwise]"),
+                .help("Scenarios to run [default: all not marked otherwise]"),
         )
 }
 

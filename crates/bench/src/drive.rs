@@ -196,8 +196,8 @@ impl<'a> Generator<'a> {
 
     /// Opens the watches and waits for their heads, so that no create is missed.
     fn open_watches(&mut self, watch: &Watch<'_>) -> Result<(), BenchError> {
-        watch.template.fill(0, 0, &mut self.request);
         for index in 0..watch.watchers {
+            watch.template.fill(index as u64, 0, &mut self.request);
             let token = Token(self.callers.len() + index);
             let mut watcher = Watcher::connect(self.endpoint, self.poll.registry(), token)?;
             watcher.open(&self.request).map_err(|source| self.connection_error("opening a watch", source))?;

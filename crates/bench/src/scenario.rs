@@ -5,8 +5,10 @@ mod get;
 mod hold;
 mod list;
 mod memory;
+mod node_watches;
 mod objects;
 mod overload;
+mod pages;
 mod patch;
 mod place;
 mod watch;
@@ -66,6 +68,18 @@ pub const ALL: &[Row] = &[
         "hold",
         "--pods of them Running and held: memory, single calls, writes; needs nodes that run pods, runs only when named",
         &hold::Hold,
+    )
+    .only_when_named(),
+    row(
+        "node-watches",
+        "100, 1,000 and 10,000 watches of one node's pods each, 1,000 creates/s of bound pods: CPU a create; runs only when named",
+        &node_watches::NodeWatches,
+    )
+    .only_when_named(),
+    row(
+        "pages",
+        "200,000 ConfigMaps of 1 KB listed in pages of 500 while one is written; runs only when named",
+        &pages::Pages,
     )
     .only_when_named(),
     row(

@@ -174,7 +174,8 @@ impl<'a> Site<'a> {
         prefix: &str,
         numbers: std::ops::Range<u64>,
     ) -> Result<(), BenchError> {
-        let path = format!("{}/{prefix}{NUMBER}", self.path(resource));
+        // A pod that is bound would wait for its node.
+        let path = format!("{}/{prefix}{NUMBER}?gracePeriodSeconds=0", self.path(resource));
         let template = self.template("DELETE", &path, None, 1);
         let max_requests = numbers.end - numbers.start;
         let load = Load { max_requests, ..Load::new(&template, SETUP_CONNECTIONS, numbers.start) };

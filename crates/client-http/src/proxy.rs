@@ -112,7 +112,7 @@ impl Proxy {
         let mut answer = [0; 2];
         tcp.read_exact(&mut answer).await?;
         if answer != [5, method] {
-            return Err(refused("it does not take our way to log in; mend the user in proxy-url".to_owned()));
+            return Err(refused("unsupported proxy authentication; check the user in proxy-url".to_owned()));
         }
         let short = |text: &str, what: &str| {
             u8::try_from(text.len()).map_err(|_| refused(format!("{what} is too long")))

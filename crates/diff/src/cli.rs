@@ -26,43 +26,38 @@ pub fn command() -> Command {
     };
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     Command::new("diff")
-        .about("Sends the same requests to two Kubernetes API servers and shows what they answer differently")
+        .about(
+            "Send the same requests to two Kubernetes API servers and report differences in their responses",
+        )
         .after_help(EXAMPLES)
+        .arg(file("kubeconfig").required(true).help("Kubeconfig of the server under test (current context)"))
+        .arg(file("against").required(true).help("Kubeconfig of the reference server (current context)"))
+        .arg(Arg::new("only").long("only").value_name("RESOURCE").action(ArgAction::Append).help(
+            "Only run cases of this resource: deployments, or \"apps/v1 deployments\"; may be repeated",
+        ))
+        .arg(file("cases").help("Run the cases of this file instead of the built-in ones"))
+        .arg(file("explained").help("File with the known differences, instead of the built-in list"))
         .arg(
-            file("kubeconfig")
-                .required(true)
-                .help("The server to judge, and the credentials; its current context"),
+            file("record")
+                .help("Record the responses of the reference server in this file, one line per case"),
         )
-        .arg(file("against").required(true).help("The server that is right"))
         .arg(
-            Arg::new("only").long("only").value_name("RESOURCE").action(ArgAction::Append).help(
-                "Only cases of this resource: deployments, or \"apps/v1 deployments\"; may be given again",
-            ),
+            file("details")
+                .help("Write every difference in full to this file: the request and both responses"),
         )
-        .arg(file("cases").help("Play the scenarios of this file instead of the built-in ones"))
-        .arg(
-            file("explained")
-                .help("Read the explained differences from this file instead of the built-in list"),
-        )
-        .arg(file("record").help("Write what the other server answered there, one line a case"))
-        .arg(file("details").help("Write every difference in full there: the request and both answers"))
         .arg(
             Arg::new("show")
                 .long("show")
                 .value_name("N")
                 .default_value("20")
                 .value_parser(value_parser!(u64))
-                .help("Show so many differences on the screen"),
+                .help("Number of differences to print"),
         )
-        .arg(
-            Arg::new("run")
-                .long("run")
-                .value_name("WORD")
-                .value_parser(is_word)
-                .help("Begin names with this word instead of a new one: lower-case letters and digits"),
-        )
-        .arg(flag("keep").help("Do not delete the namespaces afterwards"))
-        .arg(flag("allow-remote").help("Allow servers that are not on this machine"))
+        .arg(Arg::new("run").long("run").value_name("WORD").value_parser(is_word).help(
+            "Prefix for the names of created objects, instead of a random one: lower-case letters and digits",
+        ))
+        .arg(flag("keep").help("Keep the namespaces after the run"))
+        .arg(flag("allow-remote").help("Allow servers on other machines"))
 }
 
 /// The run's word becomes a part of names and is looked for in answers: short and unlike any other text.

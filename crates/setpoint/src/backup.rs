@@ -26,32 +26,32 @@ pub fn commands(data_dir: impl Fn() -> Arg) -> [Command; 3] {
     };
     [
         Command::new("backup")
-            .about("Write all objects, keys and certificates of a data directory into one file")
+            .about("Back up a data directory (objects, keys and certificates) to a single file")
             .long_about(
-                "Write all objects, keys and certificates of a data directory into one file, also while a server runs on it.\n\n\
-                 The file holds every write that was answered before the command began. It holds secrets and private keys, so \
-                 only its owner may read it; keep it on another disk. For a cluster on etcd use `etcdctl snapshot save` and \
+                "Back up a data directory (objects, keys and certificates) to a single file. The server may be running.\n\n\
+                 The backup contains every write acknowledged before the command started. It contains secrets and private keys, so only \
+                 its owner can read it; keep it on another disk. For a cluster on etcd, use `etcdctl snapshot save` and \
                  keep a copy of DATA-DIR/pki.",
             )
             .arg(data_dir())
-            .arg(file("Where to write it; a file that is there is replaced once the new one is whole")),
+            .arg(file("Backup file to write; an existing file is replaced once the new one is complete")),
         Command::new("restore")
-            .about("Make a data directory from a file that `setpoint backup` wrote")
+            .about("Restore a data directory from a backup file")
             .long_about(
-                "Make a data directory from a file that `setpoint backup` wrote. The directory must be empty or missing.\n\n\
-                 The restored cluster goes on at a resourceVersion far past everything the lost one may have handed out, so \
-                 clients that remember newer objects are told to list anew (410) or that they conflict (409); none mistakes the \
-                 old state for the new one. A damaged file is refused as a whole.",
+                "Restore a data directory from a backup file. The directory must be empty or not exist.\n\n\
+                 The restored cluster continues at a resourceVersion beyond any the lost cluster could have issued, so clients holding \
+                 newer objects get 410 Gone (and list again) or 409 Conflict, and never mistake old state for new. A damaged backup \
+                 is rejected as a whole.",
             )
-            .arg(file("What `setpoint backup` wrote"))
+            .arg(file("Backup file written by `setpoint backup`"))
             .arg(data_dir()),
         Command::new("repair")
-            .about("Give up the damaged end of a data directory's log, and move its revision on")
+            .about("Truncate a damaged log and advance the revision")
             .long_about(
-                "Give up the damaged end of a data directory's log: everything from the damage on is lost. Restore a backup \
-                 instead if you have a recent one.\n\nThe revision moves on past everything that may have been lost, as after \
-                 `setpoint restore`. Run it also after a whole disk or virtual machine was put back from a snapshot, which \
-                 leaves no trace in the directory.",
+                "Truncate the log of a data directory at the first damaged record: everything after it is lost. If you have a recent \
+                 backup, restore that instead.\n\nThe revision is advanced beyond anything that may have been lost, as after \
+                 `setpoint restore`. Also run it after reverting the disk or the virtual machine to a snapshot, which cannot be \
+                 detected from the directory.",
             )
             .arg(data_dir()),
     ]
@@ -139,7 +139,7 @@ fn file_of(matches: &ArgMatches) -> PathBuf {
 /// Checked, and with nothing in it that would be written anywhere but into `pki`.
 fn read(file: &Path) -> Result<Backup> {
     if !file.is_file() {
-        bail!("{} is no file: name what `setpoint backup` wrote", file.display());
+        bail!("backup file not found: {}", file.display());
     }
     let backup = Backup::read(file)?;
     for BackupFile { name, .. } in &backup.files {

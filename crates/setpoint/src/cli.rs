@@ -12,36 +12,36 @@ pub fn command() -> Command {
         .about("The Kubernetes control plane as one small program")
         .long_about(
             "The Kubernetes control plane as one small program: an API server that speaks v1.36, controllers, a scheduler and \
-             simulated nodes, on a durable store of its own or on etcd.\n\nStart with `setpoint up --detach --simulated-nodes 3`; it says what runs where and what to type next. `setpoint down` stops it.",
+             simulated nodes, on a durable store of its own or on etcd.\n\nStart with `setpoint up --detach --simulated-nodes 3`; it prints what is running and what to do next. Stop with `setpoint down`.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(up_command())
-        .subcommand(server_command("server", "Run the control plane: the same as `up`, as long as there is no agent for real containers"))
+        .subcommand(server_command("server", "Run the control plane in the foreground (currently the same as `up`: there is no container runtime yet)"))
         .subcommand(
             Command::new("down")
-                .about("Stop the server on a data directory; its data stays")
+                .about("Stop the server of a data directory; the data is kept")
                 .long_about(
-                    "Stop the server on a data directory, and return when it has ended; its data stays. Nothing to stop is \
-                     no failure.",
+                    "Stop the server of a data directory and wait until it has exited; the data is kept. Succeeds if no server is \
+                     running.",
                 )
                 .arg(data_dir()),
         )
         .subcommand(
             Command::new("kubeconfig")
-                .about("Print the administrator's kubeconfig of a data directory")
+                .about("Print the admin kubeconfig of a data directory")
                 .arg(data_dir()),
         )
         .subcommand(
             Command::new("reset")
-                .about("Delete a data directory: all objects, keys and certificates in it")
+                .about("Delete a data directory with all its objects, keys and certificates")
                 .arg(data_dir())
-                .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask")),
+                .arg(Arg::new("yes").long("yes").action(ArgAction::SetTrue).help("Do not ask for confirmation")),
         )
         .subcommands(crate::backup::commands(data_dir))
         .subcommand(bench::command())
         .subcommand(diff::command())
-        .subcommand(Command::new("version").about("Print the versions of setpoint and of the API it speaks"))
+        .subcommand(Command::new("version").about("Print the Setpoint version and the Kubernetes API version"))
 }
 
 fn up_command() -> Command {
@@ -49,7 +49,7 @@ fn up_command() -> Command {
         .long_about(
             "Start a cluster on this machine: the API server, the controllers and the scheduler in one process. It stays in the \
              foreground until Ctrl-C or SIGTERM; with --detach the command returns when the cluster is ready, and `setpoint \
-             down` stops it.\n\nThere is no agent for real containers yet: give it nodes with --simulated-nodes N, whose pods \
+             down` stops it.\n\nThere is no container runtime yet: add nodes with --simulated-nodes N, whose pods \
              run without containers.",
         )
         .after_help(
@@ -63,7 +63,7 @@ fn up_command() -> Command {
                 .long("detach")
                 .display_order(0)
                 .action(ArgAction::SetTrue)
-                .help("Run in the background: return when the server is ready, or say why it is not; its log goes to DATA-DIR/log"),
+                .help("Run in the background: return when the server is ready, or report why it failed; logs go to DATA-DIR/log"),
         )
         // What `--detach` starts is this program again, with this flag in its place.
         .arg(Arg::new("detached").long("detached").action(ArgAction::SetTrue).hide(true))
@@ -78,31 +78,31 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .long("listen")
                 .value_name("ADDR")
                 .default_value("127.0.0.1:6443")
-                .help("Address to serve the API on; port 0 takes a free one"),
+                .help("Address and port to serve the API on; port 0 picks a free port"),
         )
         .arg(
             Arg::new("store")
                 .long("store")
                 .value_name("STORE")
                 .default_value("disk")
-                .help("Where objects are kept: memory, disk, or etcd:URL[,URL]"),
+                .help("Storage backend: memory, disk, or etcd:URL[,URL]"),
         )
-        .arg(file("etcd-cafile", "Authorities that signed the certificate of an etcd at https://, in PEM"))
-        .arg(file("etcd-certfile", "Our certificate for an etcd that asks for one, in PEM"))
-        .arg(file("etcd-keyfile", "The key of --etcd-certfile, in PEM"))
+        .arg(file("etcd-cafile", "CA bundle to verify etcd's serving certificate (PEM)"))
+        .arg(file("etcd-certfile", "Client certificate for etcd (PEM)"))
+        .arg(file("etcd-keyfile", "Private key of --etcd-certfile (PEM)"))
         .arg(
             Arg::new("kubeconfig")
                 .long("kubeconfig")
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
-                .help("Where to write the administrator's kubeconfig once the server is ready [default: DATA-DIR/admin.kubeconfig]"),
+                .help("Where to write the admin kubeconfig when the server is ready [default: DATA-DIR/admin.kubeconfig]"),
         )
         .arg(
             Arg::new("token-file")
                 .long("token-file")
                 .value_name("FILE")
                 .value_parser(value_parser!(PathBuf))
-                .help("Users who prove themselves with a static token: lines of token,user,uid,\"group1,group2\""),
+                .help("Static token file, in CSV: token,user,uid,\"group1,group2\""),
         )
         .args(crate::identity::flags())
         .args(crate::loops::flags())
@@ -112,7 +112,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .value_name("N")
                 .default_value("400")
                 .value_parser(clap::value_parser!(u32))
-                .help("Together with the next flag: how many requests are served at once, divided among the priority levels"),
+                .help("With --max-mutating-requests-inflight: maximum number of requests in flight, shared among the priority levels"),
         )
         .arg(
             Arg::new("max-mutating-requests-inflight")
@@ -120,27 +120,27 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .value_name("N")
                 .default_value("200")
                 .value_parser(clap::value_parser!(u32))
-                .help("Added to the flag before: only the sum counts, as in kube-apiserver"),
+                .help("Added to --max-requests-inflight: only the sum matters, as in kube-apiserver"),
         )
         .arg(
             Arg::new("service-cluster-ip-range")
                 .long("service-cluster-ip-range")
                 .value_name("CIDR[,CIDR]")
                 .default_value("10.96.0.0/16")
-                .help("Where services get their addresses from: one range, or one of IPv4 and one of IPv6"),
+                .help("CIDR for Service cluster IPs; dual-stack with one IPv4 and one IPv6 range"),
         )
         .arg(
             Arg::new("service-node-port-range")
                 .long("service-node-port-range")
                 .value_name("FIRST-LAST")
                 .default_value("30000-32767")
-                .help("Which ports services of type NodePort and LoadBalancer get on every node"),
+                .help("Port range for NodePort Services"),
         )
         .arg(
             Arg::new("advertise-address")
                 .long("advertise-address")
                 .value_name("IP")
-                .help("Where pods and nodes reach this server [default: the address of --listen, or the machine's first one that is not loopback]"),
+                .help("Address advertised to pods and nodes [default: the address of --listen, or the first non-loopback address of this machine]"),
         )
         .arg(
             Arg::new("enable-admission-plugins")
@@ -148,7 +148,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .value_name("NAMES")
                 .value_delimiter(',')
                 .action(ArgAction::Append)
-                .help("Admission plugins to run beside the default ones, by name, with commas between them"),
+                .help("Admission plugins to enable in addition to the defaults (comma-separated)"),
         )
         .arg(
             Arg::new("disable-admission-plugins")
@@ -156,14 +156,14 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .value_name("NAMES")
                 .value_delimiter(',')
                 .action(ArgAction::Append)
-                .help("Default admission plugins not to run"),
+                .help("Default admission plugins to disable (comma-separated)"),
         )
         .arg(
             Arg::new("log")
                 .long("log")
                 .value_name("FILTER")
                 .default_value("info")
-                .help("What to log: error, warn, info, debug, trace, or a filter such as apiserver=debug"),
+                .help("Log level (error, warn, info, debug, trace) or filter, such as apiserver=debug"),
         )
 }
 
@@ -173,7 +173,7 @@ fn file(name: &'static str, help: &'static str) -> Arg {
 
 fn data_dir() -> Arg {
     Arg::new("data-dir").long("data-dir").value_name("DIR").value_parser(value_parser!(PathBuf)).help(
-        "Objects, keys and certificates [default: /var/lib/setpoint as root, else ~/.local/share/setpoint]",
+        "Directory for objects, keys and certificates [default: /var/lib/setpoint as root, else ~/.local/share/setpoint]",
     )
 }
 

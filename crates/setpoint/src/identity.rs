@@ -28,11 +28,11 @@ pub fn flags() -> Vec<Arg> {
     vec![
         file(
             "service-account-signing-key-file",
-            "Private key that signs service accounts' tokens; servers on one etcd need the same [default: DATA-DIR/pki/sa.key, made if missing]",
+            "Private key used to sign service account tokens; all servers on one etcd need the same key [default: DATA-DIR/pki/sa.key, generated if missing]",
         ),
         file(
             "service-account-key-file",
-            "Keys whose tokens are believed too, private or public, several in a file; may be given several times",
+            "File with additional private or public keys used to verify service account tokens; may be repeated",
         )
         .action(ArgAction::Append),
         Arg::new("service-account-issuer")
@@ -40,24 +40,24 @@ pub fn flags() -> Vec<Arg> {
             .value_name("ISSUER")
             .action(ArgAction::Append)
             .default_value(DEFAULT_ISSUER)
-            .help("Who tokens say they are from; may be given several times, the first signs, all are believed"),
+            .help("Issuer of service account tokens; may be repeated: the first is used for new tokens, all are accepted"),
         Arg::new("api-audiences")
             .long("api-audiences")
             .value_name("NAMES")
             .action(ArgAction::Append)
             .value_delimiter(',')
-            .help("What tokens for this API are for [default: the issuers]"),
+            .help("Audiences accepted in service account tokens [default: the issuers]"),
         Arg::new("service-account-max-token-expiration")
             .long("service-account-max-token-expiration")
             .value_name("DURATION")
-            .help("Longest life of a token somebody asks for, such as 24h; at least 1h"),
+            .help("Maximum lifetime of requested service account tokens, such as 24h; at least 1h"),
         switch(
             "service-account-extend-token-expiration",
-            "Tokens kubelets put into pods live a year, so that clients that never read them again go on working",
+            "Extend the lifetime of projected service account tokens to one year, for clients that do not reload them",
         ),
         switch(
             "enable-bootstrap-token-auth",
-            "Secrets of type bootstrap.kubernetes.io/token in kube-system prove an identity",
+            "Allow Secrets of type bootstrap.kubernetes.io/token in kube-system to be used for authentication",
         ),
     ]
 }

@@ -19,7 +19,7 @@ pub fn flags() -> [Arg; 3] {
             .value_delimiter(',')
             .action(ArgAction::Append)
             .default_value("*")
-            .help("Loops to run: * for all, NAME for one more, -NAME for one less, -* for none; *,-NAME runs all but one, and -NAME alone runs none. The scheduler is called scheduler")
+            .help("Controllers to run: '*' enables all, 'NAME' enables one, '-NAME' disables one; '*,-NAME' runs all but one, '-*' none. The scheduler is named 'scheduler'")
             .allow_hyphen_values(true),
         Arg::new("simulated-nodes")
             .long("simulated-nodes")
@@ -27,7 +27,7 @@ pub fn flags() -> [Arg; 3] {
             .default_value("0")
             .allow_negative_numbers(true)
             .value_parser(value_parser!(u32).range(0..=50_000))
-            .help("Nodes without containers: their pods become Running and Ready, and do what their command or annotations say"),
+            .help("Number of simulated nodes: they run no containers, but their pods become Running and Ready, and follow their command or annotations"),
         Arg::new("scheduler-config")
             .long("scheduler-config")
             .value_name("FILE")

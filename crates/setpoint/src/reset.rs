@@ -55,7 +55,7 @@ pub fn reset(matches: &ArgMatches) -> Result<()> {
     }
     if !matches.get_flag("yes") {
         if !std::io::stdin().is_terminal() {
-            bail!("this deletes all objects and keys in {}; say --yes if that is meant", dir.display());
+            bail!("this deletes all objects and keys in {}; pass --yes to confirm", dir.display());
         }
         print!("Delete all objects, keys and certificates in {}? Type yes: ", dir.display());
         std::io::stdout().flush()?;

@@ -166,7 +166,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let descriptors = descriptors::raise();
     // The error's text holds its cause already, so the chain is cut here.
     let tokens = settings.token_file.as_deref().map(Tokens::load).transpose();
-    let tokens = tokens.map_err(|error| anyhow!("{error}; mend or leave out --token-file"))?;
+    let tokens = tokens.map_err(|error| anyhow!("{error}; check --token-file"))?;
     for warning in tokens.iter().flat_map(|t| t.warnings()) {
         tracing::warn!("{warning}");
     }
@@ -220,7 +220,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         tracing::warn!(plugin, "this admission plugin comes with the extension part and does nothing yet");
     }
     let api = Api::new(config).map_err(|error| {
-        anyhow!("{error}; mend --enable-admission-plugins or --disable-admission-plugins")
+        anyhow!("{error}; check --enable-admission-plugins and --disable-admission-plugins")
     })?;
     let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;

@@ -104,7 +104,7 @@ impl StoreChoice {
             }
             StoreChoice::Etcd { urls, tls } => {
                 let config = tls.as_ref().map(TlsFiles::load).transpose().context(
-                    "TLS to etcd cannot be set up; mend --etcd-cafile, --etcd-certfile or --etcd-keyfile",
+                    "cannot set up TLS to etcd; check --etcd-cafile, --etcd-certfile and --etcd-keyfile",
                 )?;
                 let options = store_etcd::Options {
                     endpoints: urls.clone(),

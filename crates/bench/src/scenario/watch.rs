@@ -47,7 +47,7 @@ impl Scenario for FanOut {
 }
 
 /// The resourceVersion of a list, which stands before those of its items in every server's JSON; "0" if there is none.
-fn list_revision(body: &[u8]) -> String {
+pub fn list_revision(body: &[u8]) -> String {
     const KEY: &[u8] = b"\"resourceVersion\":\"";
     let digits = memchr::memmem::find(body, KEY).map(|at| &body[at + KEY.len()..]).unwrap_or_default();
     let digits: String =

@@ -191,7 +191,7 @@ fn what_is_no_data_directory_or_backup_is_refused_in_one_line() {
     assert!(line.contains("holds no objects") && line.contains("--data-dir"), "{line}");
     assert!(!file.exists());
     let line = refused(["restore", text(&file), "--data-dir", text(&none)]);
-    assert!(line.contains("is no file"), "{line}");
+    assert!(line.contains("backup file not found"), "{line}");
     std::fs::write(&file, "something else, and long enough for a header").unwrap();
     let line = refused(["restore", text(&file), "--data-dir", text(&none)]);
     assert!(line.contains("damaged") && line.contains("take another backup"), "{line}");
