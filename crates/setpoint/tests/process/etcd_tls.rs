@@ -68,7 +68,7 @@ async fn a_server_on_etcd_over_tls_needs_the_right_files() {
         (
             "a missing file",
             vec!["--etcd-cafile", &missing],
-            &[&missing, "No such file", "mend --etcd-cafile"],
+            &[&missing, "No such file", "check --etcd-cafile"],
         ),
         ("a file without certificates", vec!["--etcd-cafile", &garbage], &[&garbage, "holds no certificate"]),
         ("half a pair", vec!["--etcd-cafile", &ca, "--etcd-certfile", &crt], &["belong together"]),
