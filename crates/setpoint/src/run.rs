@@ -136,8 +136,8 @@ pub fn run(settings: Settings) -> Result<()> {
     let lines =
         tracing_subscriber::fmt::layer().with_target(false).with_ansi(colours).with_writer(std::io::stderr);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-    let ordinary = threads("setpoint")?;
-    let priority = threads("setpoint-vital")?;
+    let ordinary = threads("setpoint", memory::give_back_all)?;
+    let priority = threads("setpoint-vital", memory::give_back_own)?;
     let pools = Pools { ordinary: ordinary.handle().clone(), priority: priority.handle().clone() };
     let stopped_by = ordinary.block_on(serve(settings, pools));
     // First: its connections may hold timers of the other one.
@@ -146,12 +146,12 @@ pub fn run(settings: Settings) -> Result<()> {
 }
 
 /// A pool of as many threads as there are cores.
-fn threads(name: &str) -> Result<Runtime> {
+fn threads(name: &str, before_waiting: fn()) -> Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name(name)
         .thread_stack_size(STACK_BYTES)
-        .on_thread_park(memory::before_waiting)
+        .on_thread_park(before_waiting)
         .build()
         .context("cannot start threads")
 }

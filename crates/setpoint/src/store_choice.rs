@@ -90,7 +90,7 @@ impl StoreChoice {
             StoreChoice::Disk => {
                 let dir = data_dir.join("store");
                 let options =
-                    DiskOptions { before_waiting: crate::memory::before_waiting, ..DiskOptions::default() };
+                    DiskOptions { before_waiting: crate::memory::give_back_own, ..DiskOptions::default() };
                 let engine = DiskEngine::open(&dir, table.clone(), options)?;
                 if let Some(unreadable) = table.unreadable() {
                     engine.close().await;
