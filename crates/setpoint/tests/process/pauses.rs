@@ -45,6 +45,8 @@ async fn after_a_pause_connections_watches_and_leases_go_on() {
     let (_, list) = call(&client, "GET", MAPS, None).await;
     let path = format!("{MAPS}?watch=1&resourceVersion={}", revision(&list));
     let mut watch = Watch::open(&client, &path).await.unwrap();
+    // Leaves a connection to write on: one that is yet to be opened would not be waited for that long.
+    call(&client, "GET", MAPS, None).await;
 
     server.signal("STOP");
     // Written while nobody listens; it waits in the connection.
