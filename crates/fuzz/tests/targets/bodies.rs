@@ -153,11 +153,9 @@ fn yaml() {
             assert!(same, "{}", String::from_utf8_lossy(&written));
             let mut twice = Vec::new();
             yaml::write(&again, &mut twice);
-            assert!(
-                twice == written || written.windows(2).any(|two| two == b"-0"),
-                "{}",
-                written.escape_ascii()
-            );
+            // Go's order of names is none for some (2a before 02a before 20 before 2a): only what is written holds still.
+            let twice = yaml::parse(&twice).expect("as above");
+            assert!(bytes(&twice) == bytes(&again), "{}", written.escape_ascii());
             let json = json::to_vec(&value);
             assert_eq!(json::parse(&json, None).as_ref(), Ok(&value), "and it is JSON");
             if document.duplicates.is_some() { "ok, twice".into() } else { "ok".into() }

