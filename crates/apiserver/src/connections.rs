@@ -117,8 +117,7 @@ impl Connections {
 
     /// Ends whatever is left.
     pub fn cut_all(&self) {
-        let register = self.register.lock();
-        register.strangers.values().chain(register.known.values()).for_each(|connection| connection.cut());
+        self.register.lock().all().for_each(|connection| connection.cut());
     }
 
     /// Now, for the `Date` of an answer.
@@ -179,9 +178,9 @@ impl Connections {
     /// Down to half of what is allowed, so that it need not be done for every further byte.
     fn drop_largest_heads(&self) {
         let register = self.register.lock();
-        let all = register.strangers.values().chain(register.known.values());
         // They grow and shrink meanwhile: looked at once.
-        let mut heads: Vec<(usize, &Arc<Connection>)> = all
+        let mut heads: Vec<(usize, &Arc<Connection>)> = register
+            .all()
             .map(|connection| (connection.head_bytes(), connection))
             .filter(|(bytes, _)| *bytes > 0)
             .collect();
@@ -201,6 +200,10 @@ impl Connections {
 }
 
 impl Register {
+    fn all(&self) -> impl Iterator<Item = &Arc<Connection>> {
+        self.strangers.values().chain(self.known.values())
+    }
+
     fn make_room(&mut self) {
         let idle = |connection: &&Arc<Connection>| connection.under_way() == 0;
         let stranger = self.strangers.values().take(LOOKED_AT).find(idle);

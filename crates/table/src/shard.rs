@@ -387,8 +387,7 @@ impl Shard {
         let prefix = selection.scope.prefix(storage);
         let start = start(&prefix, after);
         let in_scope = |obj: &&Arc<Obj>| obj.key_bytes().starts_with(prefix.as_bytes());
-        let changes =
-            (self.log.len() as u64 + self.first).saturating_sub(self.number_after(revision)) as usize;
+        let changes = (self.end() - self.number_after(revision)) as usize;
         let mut found: Vec<Arc<Obj>> = Vec::new();
         let mut more = false;
         let mut take = |obj: &Arc<Obj>| {

@@ -163,7 +163,7 @@ impl Table {
         let _ = news.wait_for(|seen| *seen >= revision.0).await;
     }
 
-    /// Objects of a selection in key order: at `at`, or at the newest revision; behind `after`; at most `limit` (0: all).
+    /// Objects of a selection in key order: at `at`, or at the newest revision; what comes behind `behind`; at most `limit` (0: all).
     pub fn list(
         &self,
         storage: StorageId,
