@@ -14,10 +14,10 @@ use client::{
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
 use object::patch::json::JsonPatch;
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use registry::{Request, Term, WatchStart, WriteOptions};
 use store::Revision;
-use table::{Cursor, EventKind, Obj, WatchEvent};
+use table::{Cursor, EventKind, WatchEvent};
 
 use crate::chain::Api;
 use crate::flow_control;

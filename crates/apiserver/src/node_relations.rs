@@ -9,9 +9,10 @@ use admission::newest;
 use auth::node::{Related, Relations, claims_of, is_mirror, refers, volume_secrets};
 use catalog::Resource;
 use codec::json;
+use object::Obj;
 use object::Value;
 use object::selector::FieldSelector;
-use table::{Obj, Scope, Selection, Table};
+use table::{Scope, Selection, Table};
 
 pub struct NodeRelations {
     table: Arc<Table>,

@@ -16,11 +16,10 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use kinds::{Operation, columns};
 use object::normalise::{Strict, normalise};
-use object::{Details, Map, Status, Value, quote};
+use object::{Details, Map, Obj, Status, Value, quote};
 use registry::{
     BodyType, FieldValidation, ListOptions, Request, WriteOptions, Written, protobuf_body, shared_body,
 };
-use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
 use crate::bulk::{LARGE_BYTES, Turn};

@@ -8,8 +8,7 @@ use client::{Answer, Client, DeleteOptions, List, ListOptions, Patch, Target, Wa
 use codec::json;
 use env::Env;
 use http::{HeaderMap, Method};
-use object::{Status, Value};
-use table::Obj;
+use object::{Obj, Status, Value};
 
 use crate::call::{Caller, Said};
 use crate::config::{Config, ConfigError};

@@ -9,9 +9,7 @@
 
 use catalog::{Catalog, Name, Resource, Storage};
 use client::Target;
-use object::{Map, Status, Value};
-use store::Revision;
-use table::Obj;
+use object::{Map, Obj, Revision, Status, Value};
 
 /// The rows of the catalogue a target is about.
 #[derive(Clone, Copy)]

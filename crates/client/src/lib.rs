@@ -5,7 +5,7 @@
 //! loop ── dyn Client ────┤
 //!                        └─ over HTTP: client-http's HttpClient, any cluster
 //! ```
-//! Bodies are trees ([`object::Value`]), answers are objects ([`table::Obj`]: bytes and a header, shared), refusals are
+//! Bodies are trees ([`object::Value`]), answers are objects ([`Obj`]: bytes and a header, shared), refusals are
 //! [`Status`]es. Ask for the version a resource is stored in ([`resources`] names it): in process nothing is converted.
 
 pub mod resources;
@@ -14,11 +14,9 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Name};
 use futures_util::future::BoxFuture;
-use store::Revision;
 
 // What calls are made of, for those who need no more than a client.
-pub use object::{Map, Status, Value};
-pub use table::Obj;
+pub use object::{Map, Obj, Revision, Status, Value};
 
 /// What a call comes to, later.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Status>>;

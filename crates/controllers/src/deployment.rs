@@ -22,13 +22,12 @@ use std::time::Duration;
 use client::Client;
 use client::resources::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use futures_util::future::BoxFuture;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::{
     BY_CONTROLLER, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn,
     owners,
 };
-use store::Revision;
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::claim::{candidates, index_orphans, matches};

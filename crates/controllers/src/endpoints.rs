@@ -13,13 +13,11 @@ use client::resources::{ENDPOINTS, PODS, SERVICES};
 use client::{Client, DeleteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::{Map, Status, Value};
+use object::{Map, Obj, Revision, Status, Value};
 use parking_lot::Mutex;
 use runtime::{
     Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
 };
-use store::Revision;
-use table::Obj;
 use tokio::task::JoinHandle;
 
 pub use self::plan::{Address, Port, Subset, repack};

@@ -19,10 +19,9 @@ use client::resources::{ENDPOINT_SLICES, NODES, PODS, SERVICES};
 use client::{Client, DeleteOptions};
 
 use futures_util::future::BoxFuture;
-use object::{Map, Status, Value, time};
+use object::{Map, Obj, Status, Value, time};
 use runtime::queue::Limits;
 use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Recorder, Severity, Turn, owners};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 pub use self::draft::{Draft, Plan as SlicePlan};

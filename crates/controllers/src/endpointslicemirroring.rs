@@ -11,12 +11,11 @@ use std::time::Duration;
 use client::resources::{ENDPOINT_SLICES, ENDPOINTS, SERVICES};
 use client::{Client, DeleteOptions};
 use futures_util::future::BoxFuture;
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use runtime::queue::Limits;
 use runtime::{
     Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, owners,
 };
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use self::plan::{CONTROLLER, EndpointsView, MOST, Mirror, Notes, Plan, SKIP};

@@ -23,6 +23,7 @@ use std::time::Duration;
 use client::Gvr;
 use env::Env;
 use futures_util::future::BoxFuture;
+use object::Obj;
 use parking_lot::Mutex;
 use runtime::owners::{Owner, owners_of};
 use runtime::queue::{LOW, NORMAL};
@@ -30,7 +31,6 @@ use runtime::{
     Cause, Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
     WorkQueue, batch,
 };
-use table::Obj;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 

@@ -30,11 +30,10 @@ use client::Client;
 use client::resources::{JOBS, PODS};
 use env::Env;
 use futures_util::future::BoxFuture;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::queue::Limits;
 use runtime::{Controller, Expectations, Failure, Informer, Key, Next, Reconcile, Recorder, Turn};
-use store::Revision;
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;

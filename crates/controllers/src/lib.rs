@@ -32,9 +32,8 @@ use std::sync::Arc;
 
 use client::{Client, Clients};
 use env::Env;
-use object::Status;
+use object::{Obj, Status};
 use runtime::{Board, Informers, Recorder, Stop};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 pub use pods::{PodFields, pod_view};

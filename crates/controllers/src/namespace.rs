@@ -20,11 +20,10 @@ use client::Client;
 use client::resources::{NAMESPACES, PODS};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use runtime::queue::{Limits, NORMAL};
 use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn, WorkQueue, tree};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;

@@ -20,8 +20,8 @@ use client::resources::{
 };
 use env::Env;
 use futures_util::future::BoxFuture;
+use object::Obj;
 use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::{Context, pod_view};

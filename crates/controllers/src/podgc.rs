@@ -12,10 +12,9 @@ use client::resources::{NODES, PODS};
 use client::{Client, DeleteOptions, Patch};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::Status;
+use object::{Obj, Status};
 use parking_lot::Mutex;
 use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Stop, Turn, batch};
-use table::Obj;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use client::resources::PODS;
 use kinds::pod::view::PodView;
-use table::Obj;
+use object::Obj;
 
 use crate::Context;
 

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use client::resources::{PODS, REPLICA_SETS};
 use client::{Client, Gvr};
 use futures_util::future::BoxFuture;
+use object::Obj;
 use runtime::{
     Controller, Expectations, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Turn, owners,
 };
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;

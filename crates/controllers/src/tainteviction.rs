@@ -15,13 +15,12 @@ use client::resources::{NODES, PODS};
 use client::{Client, DeleteOptions, Patch};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::{Status, time};
+use object::{Obj, Status, time};
 use parking_lot::Mutex;
 use runtime::{
     Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
     WorkQueue,
 };
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use self::plan::{Judgement, Phase, Sentence, Then, allowed, judge, no_execute, tolerations};

@@ -12,11 +12,10 @@ use client::resources::{SECRETS, SERVICE_ACCOUNTS};
 use client::{Client, DeleteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::Status;
+use object::{Obj, Status};
 use parking_lot::Mutex;
 use runtime::queue::NORMAL;
 use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Scope, Turn, retry, tree};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::{Context, SignToken};

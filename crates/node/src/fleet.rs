@@ -14,10 +14,9 @@ use std::time::Duration;
 use client::resources::PODS;
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::Value;
+use object::{Obj, Value};
 use runtime::queue::{LOW, NORMAL};
 use runtime::{Board, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Stop, Turn, WorkQueue};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::agent::{Again, Agent};

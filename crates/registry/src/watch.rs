@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use object::Status;
+use object::{Obj, Status};
 use store::Revision;
-use table::{Cursor, Obj, ReadError};
+use table::{Cursor, ReadError};
 
 use crate::read::{parse_version, readable, told_by_cache, too_old, validate};
 use crate::{ListOptions, Registry, Request, not_readable};

@@ -1,8 +1,7 @@
 //! Why a key was queued: kept through deduplication, for people who ask.
 
 use client::Gvr;
-use store::Revision;
-use table::Obj;
+use object::{Obj, Revision};
 
 /// A change that asked for work.
 #[derive(Clone, Debug, PartialEq, Eq)]

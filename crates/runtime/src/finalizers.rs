@@ -12,8 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use client::{Client, Gvr, Patch};
-use object::{Status, Value};
-use table::Obj;
+use object::{Obj, Status, Value};
 
 use crate::Failure;
 

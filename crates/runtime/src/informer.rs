@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use client::Client;
 use env::Env;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
-use store::Revision;
-use table::Obj;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;

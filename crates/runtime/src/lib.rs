@@ -84,7 +84,7 @@
 //! use runtime::{
 //!     Board, Controller, Failure, Informer, Informers, Key, Next, Reconcile, Recorder, Severity, Stop, Turn, owners, tree,
 //! };
-//! use table::Obj;
+//! use object::Obj;
 //! use tokio::task::JoinHandle;
 //!
 //! #[derive(Debug, PartialEq)]
@@ -196,8 +196,7 @@ mod stop;
 mod testing;
 mod trigger;
 
-use object::Value;
-use table::Obj;
+use object::{Obj, Value};
 
 // What the signatures below are made of: a controller needs `client` and this crate, nothing else.
 pub use env::Env;

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use client::Gvr;
 use env::Env;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
-use store::Revision;
-use table::Obj;
 use tokio::time::Instant;
 
 use crate::{Failure, Informer, Key};

@@ -12,9 +12,8 @@ use std::time::Duration;
 use client::resources::EVENTS;
 use client::{Client, Gvr, Patch};
 use env::Env;
-use object::{Map, Status, Value, time};
+use object::{Map, Obj, Status, Value, time};
 use parking_lot::Mutex;
-use table::Obj;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 

@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use client::{Client, Event, Gvr, ListOptions, Watch, WatchOptions};
 use env::Env;
-use object::Status;
-use store::Revision;
-use table::Obj;
+use object::{Obj, Revision, Status};
 
 use crate::backoff::Backoff;
 use crate::fifo::Delta;

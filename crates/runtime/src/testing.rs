@@ -9,10 +9,8 @@ use client::resources::CONFIG_MAPS;
 use client::{
     Answer, Client, DeleteOptions, Event, Gvr, List, ListOptions, Patch, Target, Watch, WatchOptions,
 };
-use object::{Status, Value};
+use object::{Obj, Revision, Status, Value};
 use parking_lot::Mutex;
-use store::Revision;
-use table::Obj;
 
 /// A ConfigMap `namespace/name` with `extra` inside its metadata (beginning with a comma, or empty).
 pub fn map_with(name: &str, uid: &str, revision: u64, extra: &str) -> Arc<Obj> {

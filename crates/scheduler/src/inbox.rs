@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use client::Gvr;
+use object::Obj;
 use parking_lot::Mutex;
 use runtime::{Informer, Key, Notice};
-use table::Obj;
 use tokio::sync::Notify;
 
 #[derive(Default)]

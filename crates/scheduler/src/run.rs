@@ -23,10 +23,9 @@ use client::{Client, Gvr};
 use env::Env;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use object::Status;
+use object::{Obj, Status};
 use parking_lot::Mutex;
 use runtime::{Informer, Informers, SeriesRecorder, Stop, tree};
-use table::Obj;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 

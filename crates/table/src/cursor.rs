@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use catalog::{Storage, StorageId};
+use object::Obj;
 use store::{Revision, Unreadable};
 
 use crate::shard::{Event, Shard};
 use crate::watchers::{Interest, Notifier, Topic};
-use crate::{Obj, Scope, Selection, Table};
+use crate::{Scope, Selection, Table};
 
 /// What happened to an object, from where the watcher stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use catalog::{Catalog, Storage, StorageId};
 use env::Env;
+use object::{NotAnObject, Obj};
 use parking_lot::{Mutex, RwLock};
 use store::{Change, Entry, Key, Revision, State, Unreadable};
 use tokio::sync::watch;
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use crate::history::{Bounds, Due, History};
 use crate::shard::{Found, Shard};
 use crate::watchers::{Topic, Watchers};
-use crate::{Cursor, NotAnObject, Obj, Scope, Selection, foreign};
+use crate::{Cursor, Scope, Selection, foreign};
 
 /// How many keys a read visits before it lets the writer in.
 const STRETCH: usize = 4096;

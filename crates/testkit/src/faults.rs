@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use client::{Answer, Client, Clients, Event, Target, Watch, WatchOptions};
 use env::Env;
-use object::{About, Status};
-use table::Obj;
+use object::{About, Obj, Status};
 use tokio::sync::watch;
 
 use crate::forward::{Forward, Forwarding, Verb};

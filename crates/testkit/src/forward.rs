@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Name};
 use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
-use object::Value;
+use object::{Obj, Value};
 use store::Revision;
-use table::Obj;
 
 /// What a wrapper does about calls; those it says nothing about are passed on as they are.
 pub trait Forward: Send + Sync {

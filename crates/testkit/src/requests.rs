@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::{Answer, Client, Clients, Patch, Target};
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use store::Revision;
-use table::{Obj, Table};
+use table::Table;
 
 use crate::TestCluster;
 use crate::forward::{Forward, Forwarding, Verb};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use catalog::{Catalog, Storage, StorageId};
 use codec::json;
 use object::normalise::{Strict, normalise};
-use object::{Status, Value};
-use table::{Obj, Scope, Selection, Table};
+use object::{Obj, Status, Value};
+use table::{Scope, Selection, Table};
 
 use super::evaluator::{Evaluator, Measured};
 use super::list::{self, List};

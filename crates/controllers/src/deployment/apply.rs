@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use client::DeleteOptions;
 use client::resources::{DEPLOYMENTS, REPLICA_SETS};
-use object::Value;
+use object::{Obj, Value};
 use runtime::{Failure, Key, Next, Severity, owners};
-use table::Obj;
 
 use super::Sync;
 use super::create::to_map;

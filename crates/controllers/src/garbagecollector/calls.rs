@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use client::{Client, DeleteOptions, Patch, Propagation, Target};
 use env::Env;
-use object::{Map, Status, Value};
+use object::{Map, Obj, Status, Value};
 use runtime::{Failure, tree};
-use table::Obj;
 
 use super::identity::Identity;
 use super::kinds::{Mapping, mapping};

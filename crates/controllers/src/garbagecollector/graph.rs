@@ -16,9 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codec::json;
-use object::Value;
+use object::{Obj, Value};
 use runtime::owners::{Owner, owners_of};
-use table::Obj;
 
 use super::absent::AbsentOwners;
 use super::identity::{Identity, Place, Uid};

@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use client::Propagation;
-use object::Value;
-use store::Revision;
-use table::Obj;
+use object::{Obj, Revision, Value};
 
 use super::graph::{Graph, Wanted};
 use super::identity::{Identity, Uid};

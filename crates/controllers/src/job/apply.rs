@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use client::resources::{JOBS, PODS};
 use client::{DeleteOptions, Patch};
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use runtime::{Failure, Key, Next, Severity, Turn, batch};
-use table::Obj;
 
 use super::backoff::Record;
 use super::plan::{New, Step, Work};

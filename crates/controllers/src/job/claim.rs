@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use client::resources::{JOBS, PODS};
+use object::Obj;
 use runtime::owners::{self, Claimant, Verdict};
 use runtime::{Failure, Key};
-use table::Obj;
 
 use super::Jobs;
 use super::pods::FINALIZER;

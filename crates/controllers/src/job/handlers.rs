@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use client::resources::{JOBS, PODS};
+use object::Obj;
 use runtime::owners::{Owner, controller_of};
 use runtime::queue::{LOW, NORMAL};
 use runtime::{BY_CONTROLLER, Cause, Informer, Key, Notice, WorkQueue};
-use table::Obj;
 
 use super::pods::is_tracked;
 use super::view::job_view;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use client::resources::{NODES, PODS};
 use client::{Client, Patch};
 use env::Env;
-use object::{Map, Status, Value, time};
+use object::{Map, Obj, Status, Value, time};
 use runtime::{ObjectRef, Recorder, Severity};
-use table::Obj;
 
 use super::node::{Condition, NodeFacts, Taint};
 use super::plan;

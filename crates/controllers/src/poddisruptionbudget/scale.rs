@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use client::resources::{DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS};
 use client::{Client, Gvr};
-use object::Value;
+use object::{Obj, Value};
 use runtime::owners::{Owner, controller_of};
 use runtime::{Failure, Informer};
-use table::Obj;
 
 pub struct Scales {
     pub client: Arc<dyn Client>,

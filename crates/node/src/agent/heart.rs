@@ -12,10 +12,8 @@ use std::collections::BTreeSet;
 
 use client::Patch;
 use client::resources::{LEASES, NODES};
-use object::{Map, Status, Value, time};
+use object::{Map, Obj, Revision, Status, Value, time};
 use runtime::{Key, ObjectRef, Severity, Turn};
-use store::Revision;
-use table::Obj;
 
 use super::{Again, Agent, FindPod};
 use crate::admit;

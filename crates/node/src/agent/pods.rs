@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use client::DeleteOptions;
 use client::resources::PODS;
-use object::{Status, Value};
+use object::{Obj, Revision, Status, Value};
 use runtime::{Key, ObjectRef, Turn};
-use store::Revision;
-use table::Obj;
 
 use super::{Again, Agent, Inner};
 use crate::admit;

@@ -10,8 +10,7 @@
 use std::sync::Arc;
 
 use client::{Client, Gvr, Patch};
-use object::{Map, Status, Value};
-use table::Obj;
+use object::{Map, Obj, Status, Value};
 
 use super::{controller_of, controller_ref};
 

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use client::resources::CONFIG_MAPS;
 use client::{Client, Patch};
-use object::{Map, Value};
+use object::{Map, Obj, Value};
 use runtime::finalizers::{self, Finalized};
 use runtime::owners::{self, Claimant};
 use runtime::{Failure, Recorder, Severity, Stopper, retry, tree};
 use serde_json::json;
-use table::Obj;
 use testkit::TestCluster;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -32,7 +32,7 @@ fn by_socket(cluster: &TestCluster, served: &Served) -> HttpClient {
 }
 
 /// The very bytes the server holds.
-fn is_servers_own(cluster: &TestCluster, obj: &table::Obj) {
+fn is_servers_own(cluster: &TestCluster, obj: &object::Obj) {
     let catalog = cluster.catalog();
     let (storage, _) = catalog.storage_of_key(obj.key()).unwrap();
     let held = cluster.api().registry().table().get(storage, obj.key()).expect("it is there");

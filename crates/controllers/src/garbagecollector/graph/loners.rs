@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use table::Obj;
+use object::Obj;
 
 use crate::garbagecollector::kinds::KindId;
 
