@@ -81,13 +81,12 @@ impl LocalClient {
     ) -> Result<(Request<'a>, Seat), Status> {
         let catalog = self.api.registry().catalog();
         let gvr = target.resource;
-        let resource =
-            catalog.find(gvr.group, gvr.version, gvr.plural).ok_or_else(Status::no_such_resource)?;
+        let resource = gvr.find(catalog).ok_or_else(Status::no_such_resource)?;
         let namespace = if resource.namespaced { target.namespace } else { "" };
         let wanted = Attributes {
             verb,
-            group: gvr.group,
-            resource: gvr.plural,
+            group: &gvr.group,
+            resource: &gvr.plural,
             subresource: target.subresource,
             name: target.name,
             namespace,
@@ -115,8 +114,8 @@ impl LocalClient {
 }
 
 impl Client for LocalClient {
-    fn catalog(&self) -> &Arc<Catalog> {
-        self.api.registry().catalog()
+    fn catalog(&self) -> Arc<Catalog> {
+        self.api.registry().catalog().clone()
     }
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {

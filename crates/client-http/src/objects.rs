@@ -22,7 +22,7 @@ pub(crate) struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub fn find(catalog: &'a Catalog, target: &Target<'_>) -> Result<Rows<'a>, Status> {
         let gvr = target.resource;
-        let resource = catalog.find(gvr.group, gvr.version, gvr.plural).ok_or_else(|| Status {
+        let resource = gvr.find(catalog).ok_or_else(|| Status {
             message: format!(
                 "the resource {} in version {} of group {:?} is not in this client's catalogue",
                 gvr.plural, gvr.version, gvr.group

@@ -38,7 +38,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     let (client, recorder) = context.identity(CONTROLLER, &mut tasks);
     let informers = &context.informers;
-    let (services, pods, endpoints) = (informers.of(SERVICES), informers.of(PODS), informers.of(ENDPOINTS));
+    let (services, pods, endpoints) =
+        (informers.of(&SERVICES), informers.of(&PODS), informers.of(&ENDPOINTS));
     let of_pods = services.clone();
     let controller = Controller::new(&context.env, NAME)
         .owns_keys_of(&services)
@@ -169,7 +170,7 @@ impl EndpointsLoop {
         let (namespace, name, why) = (&view.namespace, &view.name, &status.message);
         match there {
             Some(there) => self.recorder.event(
-                ENDPOINTS,
+                &ENDPOINTS,
                 there,
                 Severity::Warning,
                 "FailedToUpdateEndpoint",

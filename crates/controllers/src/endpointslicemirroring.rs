@@ -40,8 +40,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     );
     let mut tasks = vec![task];
     let informers = &context.informers;
-    let (services, endpoints) = (informers.of(SERVICES), informers.of(ENDPOINTS));
-    let slices = informers.of(ENDPOINT_SLICES);
+    let (services, endpoints) = (informers.of(&SERVICES), informers.of(&ENDPOINTS));
+    let slices = informers.of(&ENDPOINT_SLICES);
     let controller = Controller::new(&context.env, NAME)
         .limits(LIMITS)
         // The annotation is looked at in the turn only: Endpoints are large, and most are somebody else's.
@@ -110,7 +110,7 @@ impl MirrorLoop {
 
     fn tell(&self, endpoints: &Obj, plan: &Plan) {
         let warn = |reason: &str, message: String| {
-            self.recorder.event(ENDPOINTS, endpoints, Severity::Warning, reason, message);
+            self.recorder.event(&ENDPOINTS, endpoints, Severity::Warning, reason, message);
         };
         let Notes { invalid, skipped } = &plan.notes;
         if *invalid > 0 {

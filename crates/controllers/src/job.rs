@@ -89,7 +89,7 @@ impl Memory {
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     let (client, recorder) = context.identity("job-controller", &mut tasks);
-    let (jobs, pods) = (context.informers.of(JOBS), context.informers.of(PODS));
+    let (jobs, pods) = (context.informers.of(&JOBS), context.informers.of(&PODS));
     index_orphans(&pods);
     let state = Arc::new(Jobs {
         env: context.env.clone(),

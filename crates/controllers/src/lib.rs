@@ -20,7 +20,6 @@ mod port_order;
 mod replicaset;
 mod replicationcontroller;
 mod rootca;
-mod served;
 mod serviceaccount;
 mod services;
 mod tainteviction;

@@ -42,9 +42,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let gc = PodGc {
         env: context.env.clone(),
         client: context.clients.controller("pod-garbage-collector"),
-        pods: context.informers.of(PODS),
+        pods: context.informers.of(&PODS),
         fields: PodFields::of(context),
-        nodes: context.informers.of(NODES),
+        nodes: context.informers.of(&NODES),
         missed: Mutex::default(),
         stop: context.stop.clone(),
     };

@@ -35,7 +35,7 @@ struct Fleet {
     by_name: HashMap<Box<str>, usize>,
     pods: Arc<Informer>,
     nodes: Arc<Informer>,
-    /// The place of `spec.nodeName` among what the table keeps of a pod.
+    /// The position of `spec.nodeName` ([`Obj::field`]).
     node_field: usize,
     pod_queue: Arc<WorkQueue<Key>>,
 }
@@ -52,7 +52,7 @@ pub fn start(
 ) -> Vec<JoinHandle<()>> {
     let pod_loop = Controller::new(env, "node-pods").workers(POD_WORKERS).max_retries(None);
     let node_loop = Controller::new(env, "node-status").workers(NODE_WORKERS).max_retries(None);
-    let node_field = PODS.field(catalog, "spec.nodeName");
+    let node_field = PODS.field(catalog, "spec.nodeName").expect("pods are selected by it");
     let by_name = agents.iter().enumerate().map(|(at, agent)| (agent.name().into(), at)).collect();
     let fleet = Arc::new(Fleet {
         env: env.clone(),

@@ -275,7 +275,7 @@ impl Entry {
         let recent = shown.recent.iter().rev().map(|past| {
             let causes = past.causes.kept().iter().map(|cause| {
                 let mut shown = Map::default();
-                shown.set("resource", cause.resource.plural.to_owned());
+                shown.set("resource", &*cause.resource.plural);
                 shown.set("object", cause.object.as_str().to_owned());
                 shown.set("revision", Value::Int(cause.revision.0 as i64));
                 shown.set("what", cause.what.to_owned());

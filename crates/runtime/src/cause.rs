@@ -14,9 +14,9 @@ pub struct Cause {
 }
 
 impl Cause {
-    pub fn new(resource: Gvr, obj: &Obj, what: &'static str) -> Cause {
+    pub fn new(resource: &Gvr, obj: &Obj, what: &'static str) -> Cause {
         let what = if what == "updated" && obj.deleting() { "terminating" } else { what };
-        Cause { resource, object: crate::Key::of(obj), revision: obj.revision(), what }
+        Cause { resource: resource.clone(), object: crate::Key::of(obj), revision: obj.revision(), what }
     }
 }
 

@@ -134,14 +134,14 @@
 //!                 Step::Nothing => {}
 //!                 Step::Create(made) => {
 //!                     self.client.create(CONFIG_MAPS.within(source.namespace()), made).await?;
-//!                     self.events.event(CONFIG_MAPS, &source, Severity::Normal, "Mirrored", "Made a copy");
+//!                     self.events.event(&CONFIG_MAPS, &source, Severity::Normal, "Mirrored", "Made a copy");
 //!                 }
 //!                 Step::Update(wanted) => {
 //!                     self.client.update(CONFIG_MAPS.at(source.namespace(), name), wanted).await?;
 //!                 }
 //!                 Step::Taken => {
 //!                     let message = format!("ConfigMap {name} belongs to somebody else");
-//!                     self.events.event(CONFIG_MAPS, &source, Severity::Warning, "NameTaken", message);
+//!                     self.events.event(&CONFIG_MAPS, &source, Severity::Warning, "NameTaken", message);
 //!                 }
 //!             }
 //!             Ok(Next::Done)
@@ -152,7 +152,7 @@
 //! /// In process or over HTTP: only `client` differs.
 //! fn start(env: &Env, client: Arc<dyn Client>, board: &Arc<Board>, stop: Stop) -> Vec<JoinHandle<()>> {
 //!     let informers = Informers::new(env.clone(), client.clone(), stop.clone());
-//!     let maps = informers.of(CONFIG_MAPS);
+//!     let maps = informers.of(&CONFIG_MAPS);
 //!     let (events, recording) = Recorder::start(env, client.clone(), "mirror", stop.clone());
 //!     let mirror = Arc::new(Mirror { maps: maps.clone(), client, events });
 //!     let mut tasks = Controller::new(env, "mirror")

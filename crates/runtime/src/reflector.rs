@@ -37,8 +37,13 @@ pub struct Scope {
 }
 
 impl Scope {
-    pub fn all(resource: Gvr) -> Scope {
-        Scope { resource, namespace: String::new(), labels: String::new(), fields: String::new() }
+    pub fn all(resource: &Gvr) -> Scope {
+        Scope {
+            resource: resource.clone(),
+            namespace: String::new(),
+            labels: String::new(),
+            fields: String::new(),
+        }
     }
 }
 
@@ -113,7 +118,7 @@ impl Reflector {
             phase = match next {
                 Ok(phase) => phase,
                 Err((after, status)) => {
-                    let plural = self.scope.resource.plural;
+                    let plural = &*self.scope.resource.plural;
                     tracing::debug!(plural, error = status.message, "watching failed, trying again");
                     tokio::select! {
                         biased;

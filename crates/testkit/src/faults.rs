@@ -134,7 +134,7 @@ impl Faulty {
         let every = |n: Option<usize>| at.zip(n).is_some_and(|(at, n)| scattered(at).is_multiple_of(n));
         if every(self.plan.conflict_every) {
             self.counted.meet();
-            let about = About { group: target.resource.group, resource: target.resource.plural };
+            let about = About { group: &target.resource.group, resource: &target.resource.plural };
             return Err(Status::modified(about, target.name));
         }
         let answer = call.await;

@@ -11,6 +11,9 @@ use store::Revision;
 pub trait Forward: Send + Sync {
     fn inner(&self) -> &dyn Client;
 
+    fn catalog(&self) -> Arc<Catalog> {
+        self.inner().catalog()
+    }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.inner().get(target)
     }
@@ -67,8 +70,8 @@ impl<F: Forward + 'static, W: Fn(Arc<dyn Client>) -> F + Send + Sync> Clients fo
 pub struct Forwarding<F>(pub F);
 
 impl<F: Forward> Client for Forwarding<F> {
-    fn catalog(&self) -> &Arc<Catalog> {
-        self.0.inner().catalog()
+    fn catalog(&self) -> Arc<Catalog> {
+        self.0.catalog()
     }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.0.get(target)

@@ -141,7 +141,7 @@ impl Forward for Noted {
     ) -> Answer<'a, T> {
         let Target { resource, subresource, .. } = target;
         let what = match subresource {
-            "" => resource.plural.to_owned(),
+            "" => resource.plural.to_string(),
             subresource => format!("{}/{subresource}", resource.plural),
         };
         *self.seen.lock().writes.entry((self.who.clone(), format!("{verb:?}"), what)).or_default() += 1;

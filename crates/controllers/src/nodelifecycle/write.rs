@@ -83,7 +83,7 @@ impl Writer {
                 }
                 Ok(_) => {}
             }
-            self.recorder.event(PODS, pod, Severity::Warning, "NodeNotReady", "Node is not ready");
+            self.recorder.event(&PODS, pod, Severity::Warning, "NodeNotReady", "Node is not ready");
         }
         failed.map_or(Ok(()), Err)
     }

@@ -186,7 +186,7 @@ impl Agent {
         }
         if let Some(health) = turned {
             let reason = if health == Health::Ready { "NodeReady" } else { "NodeNotReady" };
-            let mut about = ObjectRef::of(self.client.catalog(), NODES, node);
+            let mut about = ObjectRef::of(&self.client.catalog(), &NODES, node);
             // Kubelet knows itself by name only.
             about.uid = self.name.to_string();
             about.resource_version.clear();

@@ -139,7 +139,7 @@ impl Agent {
             return;
         }
         let pod = Pod::read(tree);
-        let about = ObjectRef::of(self.client.catalog(), PODS, obj);
+        let about = ObjectRef::of(&self.client.catalog(), &PODS, obj);
         for event in &step.events {
             let mut about = about.clone();
             if let Some(container) = event.container.and_then(|index| pod.containers.get(index)) {

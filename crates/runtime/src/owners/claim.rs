@@ -26,7 +26,7 @@ pub enum Verdict {
 /// Who claims.
 #[derive(Clone, Copy)]
 pub struct Claimant<'a> {
-    pub resource: Gvr,
+    pub resource: &'a Gvr,
     pub api_version: &'a str,
     pub kind: &'a str,
     pub owner: &'a Obj,
@@ -68,7 +68,7 @@ pub fn decide(
 pub async fn apply(
     client: &dyn Client,
     claimant: &Claimant<'_>,
-    resource: Gvr,
+    resource: &Gvr,
     decided: Vec<(Arc<Obj>, Verdict)>,
     wrote: &mut (dyn FnMut(Verdict, &Obj) + Send),
 ) -> Result<Vec<Arc<Obj>>, Status> {
@@ -117,7 +117,7 @@ pub async fn apply(
 pub async fn claim(
     client: &dyn Client,
     claimant: &Claimant<'_>,
-    resource: Gvr,
+    resource: &Gvr,
     candidates: impl IntoIterator<Item = Arc<Obj>>,
     matches: impl Fn(&Obj) -> bool,
 ) -> Result<Vec<Arc<Obj>>, Status> {

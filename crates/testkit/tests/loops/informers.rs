@@ -41,7 +41,7 @@ async fn a_controller_holds_what_it_is_told_to_hold() {
     let cluster = TestCluster::simulated(1).await;
     let mut plane = cluster.bare_control_plane(cluster.local_clients());
     let context = plane.context.clone();
-    let maps = context.informers.of(CONFIG_MAPS);
+    let maps = context.informers.of(&CONFIG_MAPS);
     let client = context.clients.user("kubernetes-admin", &["system:masters"]);
     let loops = Controller::new(&context.env, "labelled").owns_keys_of(&maps).start(
         &context.board,

@@ -37,6 +37,12 @@ impl Loners {
         taken.map(|alone| alone.0)
     }
 
+    pub fn clear(&mut self, kind: KindId) {
+        if let Some(set) = self.0.get_mut(usize::from(kind)) {
+            *set = HashSet::new();
+        }
+    }
+
     pub fn find(&self, uid: &str) -> Option<(KindId, &Arc<Obj>)> {
         (0..).zip(&self.0).find_map(|(kind, set)| Some((kind, &set.get(uid)?.0)))
     }
