@@ -12,10 +12,9 @@ pub mod view;
 mod tests;
 
 use catalog::Storage;
-use object::{FieldError, Map, Value};
+use object::{DeleteOptions, FieldError, Map, Value};
 
 use crate::kind::{Context, Kind};
-use crate::options::DeleteOptions;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
 

@@ -76,11 +76,11 @@ mod storageclass;
 mod tests;
 
 use catalog::Storage;
-use object::Value;
+use object::{DeleteOptions, Value};
 
 use crate::kind::Context;
 use crate::pod::apparmor;
-use crate::{DeleteOptions, list, metadata};
+use crate::{list, metadata};
 use said::Said;
 
 /// A write that broke no rule.

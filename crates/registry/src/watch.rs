@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use object::{Obj, Status};
+use object::{ListOptions, Obj, Status};
 use store::Revision;
 use table::{Cursor, ReadError};
 
 use crate::read::{parse_version, readable, told_by_cache, too_old, validate};
-use crate::{ListOptions, Registry, Request, not_readable};
+use crate::{Registry, Request, not_readable};
 
 /// A watch about to stream.
 pub struct Watch {

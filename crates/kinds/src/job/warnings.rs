@@ -1,9 +1,8 @@
 //! Warnings about jobs: of their spec, and of a DELETE that leaves their pods.
 
-use object::Value;
+use object::{DeleteOptions, Value};
 
 use super::{Accepted, Said, pod};
-use crate::DeleteOptions;
 use crate::check::{Path, int, text};
 use crate::workload::SPEC;
 
