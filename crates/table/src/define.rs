@@ -1,0 +1,105 @@
+//! Definitions that come and go while the table is in use.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use catalog::{DefineError, ResourceDef};
+
+use crate::shard::Shard;
+use crate::table::{Cell, Layout, PROTOBUF, is_protobuf, object};
+use crate::unclaimed::Stored;
+use crate::Table;
+
+impl Table {
+    /// Makes a resource known, or gives one that is known another definition; the definition with its ids comes back. What is
+    /// stored under its keys are its objects from now on. Watches that an earlier definition served end.
+    pub fn define(&self, def: ResourceDef) -> Result<ResourceDef, DefineError> {
+        // Between a key's guard and its change nobody may move it elsewhere.
+        let _alone = self.defining.write();
+        let before = self.layout();
+        let (catalog, def) = before.catalog.define(def)?;
+        let mut after = Layout { catalog: Arc::new(catalog), cells: before.cells.clone() };
+        let old = def.storage.as_ref().and_then(|storage| {
+            let old = before.catalog.find_storage(&storage.group, &storage.plural)?;
+            before.cell(old.id).cloned()
+        });
+        if let Some(storage) = &def.storage {
+            let mut shard = Shard::new(storage);
+            match &old {
+                // The same fields stand in the same places: the objects stay as they are.
+                Some(old) if old.storage.prefix == storage.prefix && old.storage.selectable == storage.selectable => {
+                    shard.take_over(&old.shard.read());
+                }
+                Some(old) => self.release(old),
+                None => {}
+            }
+            for (key, stored) in self.unclaimed.lock().claim(&storage.prefix) {
+                match object(storage, &key, &stored.value, stored.revision, stored.expires_at) {
+                    Ok(obj) => shard.load(Arc::new(obj)),
+                    Err(_) => shard.break_key(stored.revision, key, is_protobuf(&stored.value)),
+                }
+            }
+            // Nobody can have watched it before.
+            shard.forget_upto(self.revision());
+            let mut history = self.history.lock();
+            history.renew(storage.id);
+            history.set_live(storage.id, shard.live_bytes());
+            drop(history);
+            after.add(Arc::new(Cell::new(storage.clone(), shard)));
+        }
+        if let Some(old) = &old {
+            after.remove(old.storage.id);
+        }
+        self.swap(after);
+        if let Some(old) = old {
+            self.retire(&old);
+        }
+        Ok(def)
+    }
+
+    /// Forgets a definition; `None` when there was none of that name. What is stored under its keys stays there, unclaimed.
+    pub fn undefine(&self, group: &str, plural: &str) -> Option<ResourceDef> {
+        let _alone = self.defining.write();
+        let before = self.layout();
+        let (catalog, def) = before.catalog.undefine(group, plural)?;
+        let mut after = Layout { catalog: Arc::new(catalog), cells: before.cells.clone() };
+        let cell = def.storage.as_ref().and_then(|storage| before.cell(storage.id).cloned());
+        if let Some(cell) = &cell {
+            self.release(cell);
+            after.remove(cell.storage.id);
+        }
+        self.swap(after);
+        if let Some(cell) = cell {
+            self.retire(&cell);
+        }
+        Some(def)
+    }
+
+    /// What lives in a cell is nobody's from now on.
+    fn release(&self, cell: &Cell) {
+        let shard = cell.shard.read();
+        let mut unclaimed = self.unclaimed.lock();
+        for obj in shard.newest() {
+            let value = obj.stored_value().into();
+            let stored = Stored { value, revision: obj.revision(), expires_at: obj.expires_at() };
+            unclaimed.put(obj.key().into(), stored);
+        }
+        // Only their form and revision are known: to whoever defines them next they are as unreadable.
+        for (key, revision, protobuf) in shard.broken().iter() {
+            let value = Bytes::from_static(if protobuf { PROTOBUF } else { b"" });
+            unclaimed.put(key.clone(), Stored { value, revision, expires_at: None });
+        }
+    }
+
+    fn swap(&self, layout: Layout) {
+        let generation = layout.catalog.generation();
+        self.layout.store(Arc::new(layout));
+        self.generation.send_replace(generation);
+    }
+
+    /// Ends the watches of a cell that is no longer in the layout.
+    fn retire(&self, cell: &Cell) {
+        self.history.lock().renew(cell.storage.id);
+        cell.retire();
+    }
+}
