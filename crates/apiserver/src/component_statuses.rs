@@ -54,7 +54,7 @@ pub async fn serve(
     info: &RequestInfo<'_>,
     request: &Request<'_>,
 ) -> Result<Answer, Status> {
-    let catalog = api.registry.catalog();
+    let catalog = request.catalog;
     let printer = columns::printer(request.resource);
     if !request.name.is_empty() {
         let wanted = negotiate(&parts.headers, query, Offer::Object)?;

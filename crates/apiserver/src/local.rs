@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
-use catalog::{Catalog, Name};
+use catalog::{Catalog, Name, Resource};
 use client::{
     Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
 };
@@ -78,11 +78,11 @@ impl LocalClient {
         target: &Target<'a>,
         fields: &str,
         lists: Option<u64>,
-    ) -> Result<(Request<'a>, Seat), Status> {
+    ) -> Result<Admitted<'a>, Status> {
         let catalog = self.api.registry().catalog();
         let gvr = target.resource;
-        let resource =
-            catalog.find(gvr.group, gvr.version, gvr.plural).ok_or_else(Status::no_such_resource)?;
+        let resource = catalog.find(gvr.group, gvr.version, gvr.plural);
+        let resource = resource.ok_or_else(Status::no_such_resource)?.clone();
         let namespace = if resource.namespaced { target.namespace } else { "" };
         let wanted = Attributes {
             verb,
@@ -101,27 +101,43 @@ impl LocalClient {
         let about = flow_control::about(&self.user, &wanted, None);
         let seat = self.api.flow.seat(&classified, &digest, about, estimate, None).await;
         let seat = seat.map_err(|r| Status::too_many_requests("no seat", r.retry_after_seconds))?;
-        let subresource = Some(target.subresource).filter(|sub| !sub.is_empty());
-        let request = Request {
-            user: &self.user,
-            resource,
-            subresource,
-            namespace,
-            name: target.name,
-            term: self.term.as_deref(),
-        };
-        Ok((request, seat))
+        Ok(Admitted { client: self, target: *target, catalog, resource, _seat: seat })
+    }
+}
+
+/// A request that may go on, and what it borrows from.
+struct Admitted<'a> {
+    client: &'a LocalClient,
+    target: Target<'a>,
+    catalog: Arc<Catalog>,
+    resource: Arc<Resource>,
+    _seat: Seat,
+}
+
+impl Admitted<'_> {
+    fn request(&self) -> Request<'_> {
+        let Target { namespace, name, subresource, .. } = self.target;
+        Request {
+            user: &self.client.user,
+            resource: &self.resource,
+            subresource: Some(subresource).filter(|sub| !sub.is_empty()),
+            namespace: if self.resource.namespaced { namespace } else { "" },
+            name,
+            catalog: &self.catalog,
+            term: self.client.term.as_deref(),
+        }
     }
 }
 
 impl Client for LocalClient {
-    fn catalog(&self) -> &Arc<Catalog> {
+    fn catalog(&self) -> Arc<Catalog> {
         self.api.registry().catalog()
     }
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("get", &target, "", None).await?;
+            let admitted = self.admitted("get", &target, "", None).await?;
+            let request = admitted.request();
             self.api.registry().get(&request, "").await
         })
     }
@@ -129,7 +145,8 @@ impl Client for LocalClient {
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         Box::pin(async move {
             let limit = Some(options.limit);
-            let (request, _seat) = self.admitted("list", &target, &options.fields, limit).await?;
+            let admitted = self.admitted("list", &target, &options.fields, limit).await?;
+            let request = admitted.request();
             let list = self.api.registry().list(&request, &list_options(options)).await?;
             Ok(List {
                 items: list.items,
@@ -145,7 +162,8 @@ impl Client for LocalClient {
             let begins = flow_control::begins_with_state(version, options.initial_events);
             let lists = begins.then_some(0);
             // Only while it begins.
-            let (request, _seat) = self.admitted("watch", &target, &options.fields, lists).await?;
+            let admitted = self.admitted("watch", &target, &options.fields, lists).await?;
+            let request = admitted.request();
             let (within, fields) = (request.namespace, &options.fields);
             let watched = flow_control::watched(&self.api, request.resource, within, request.name, fields);
             let timeout = options.timeout_seconds;
@@ -192,7 +210,8 @@ impl Client for LocalClient {
 
     fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("create", &target, "", None).await?;
+            let admitted = self.admitted("create", &target, "", None).await?;
+            let request = admitted.request();
             let written = self.api.registry().create(&request, body, OPTIONS).await?;
             Ok(written.obj)
         })
@@ -200,7 +219,8 @@ impl Client for LocalClient {
 
     fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("update", &target, "", None).await?;
+            let admitted = self.admitted("update", &target, "", None).await?;
+            let request = admitted.request();
             let written = self.api.registry().update(&request, body, OPTIONS).await?;
             Ok(written.obj)
         })
@@ -208,7 +228,8 @@ impl Client for LocalClient {
 
     fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("patch", &target, "", None).await?;
+            let admitted = self.admitted("patch", &target, "", None).await?;
+            let request = admitted.request();
             let patch = match patch {
                 Patch::Json(operations) => registry::Patch::Json(JsonPatch::parse(operations)?),
                 Patch::Merge(patch) => registry::Patch::Merge(patch),
@@ -221,7 +242,8 @@ impl Client for LocalClient {
 
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("delete", &target, "", None).await?;
+            let admitted = self.admitted("delete", &target, "", None).await?;
+            let request = admitted.request();
             self.api.registry().delete(&request, &delete_options(options)).await.map(|_| ())
         })
     }
@@ -233,7 +255,8 @@ impl Client for LocalClient {
         which: ListOptions,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("deletecollection", &target, &which.fields, None).await?;
+            let admitted = self.admitted("deletecollection", &target, &which.fields, None).await?;
+            let request = admitted.request();
             let (options, which) = (delete_options(options), list_options(which));
             self.api.registry().delete_collection(&request, &options, &which).await.map(|_| ())
         })
@@ -241,7 +264,8 @@ impl Client for LocalClient {
 
     fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("create", &target, "", None).await?;
+            let admitted = self.admitted("create", &target, "", None).await?;
+            let request = admitted.request();
             match target.subresource {
                 "binding" => self.api.registry().bind(&request, body, OPTIONS).await.map(|_| ()),
                 "eviction" => self.api.registry().evict(&request, body, OPTIONS).await.map(|_| ()),

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Catalog, Resource, ResourceId};
+use catalog::{Catalog, Resource};
 use codec::{json, protobuf, yaml};
 use kinds::columns::{self, Printer};
 use object::normalise::{Strict, normalise};
@@ -31,19 +31,13 @@ pub struct TableView {
     printer: &'static Printer,
     include: Include,
     meta: MetaVersion,
-    catalog: Arc<Catalog>,
-    resource: ResourceId,
+    resource: Arc<Resource>,
 }
 
 impl TableView {
-    pub fn new(
-        catalog: &Arc<Catalog>,
-        resource: &Resource,
-        include: Include,
-        meta: MetaVersion,
-    ) -> TableView {
+    pub fn new(resource: &Arc<Resource>, include: Include, meta: MetaVersion) -> TableView {
         let printer = columns::printer(resource);
-        TableView { printer, include, meta, catalog: catalog.clone(), resource: resource.id }
+        TableView { printer, include, meta, resource: resource.clone() }
     }
 
     /// `{"kind":"Table",...,"columnDefinitions":[..],"rows":[`.
@@ -86,8 +80,7 @@ impl TableView {
             Include::None => out.extend_from_slice(b"null"),
             Include::Metadata => metadata_of(self.meta, obj, out),
             Include::Object => {
-                let resource = self.catalog.resource(self.resource);
-                out.extend_from_slice(&served_body(&self.catalog, resource, obj));
+                out.extend_from_slice(&served_body(&self.resource, obj));
             }
         }
         out.push(b'}');
@@ -101,10 +94,10 @@ impl TableView {
     }
 
     fn tree(&self, obj: &Obj) -> Value {
-        let resource = self.catalog.resource(self.resource);
-        let ty = resource.storage.map_or(resource.ty, |id| self.catalog.storage(id).ty);
+        let stored = self.resource.storage.as_ref().map(|storage| (storage.schema(), storage.ty));
+        let form = stored.unwrap_or((self.resource.schema(), self.resource.ty));
         // The table only holds bodies that parse; if one ever did not, a row of absent values is the best answer.
-        json::parse(obj.body(), Some((self.catalog.schema(), ty))).unwrap_or(Value::Null)
+        json::parse(obj.body(), Some(form)).unwrap_or(Value::Null)
     }
 }
 
@@ -325,13 +318,13 @@ pub fn blank(kind: &str, api_version: &str) -> Value {
 }
 
 /// The same with all that a resource's type writes even of an object without content.
-pub fn blank_object(catalog: &Catalog, resource: &Resource) -> Value {
+pub fn blank_object(resource: &Resource) -> Value {
     let mut blank = blank(&resource.kind, &resource.api_version());
-    if let Some(storage) = resource.storage {
-        kinds::kind_of(catalog.storage(storage)).fill_blank(&mut blank);
+    if let Some(storage) = &resource.storage {
+        kinds::kind_of(storage).fill_blank(&mut blank);
     }
     // Nothing in it could misfit its type.
-    let _ = normalise(catalog.schema(), resource.ty, &mut blank, &mut Strict::off());
+    let _ = normalise(resource.schema(), resource.ty, &mut blank, &mut Strict::off());
     blank
 }
 

@@ -172,7 +172,8 @@ impl DeleteOptions {
 
 /// The API as one identity sees it.
 pub trait Client: Send + Sync {
-    fn catalog(&self) -> &Arc<Catalog>;
+    /// What is served now; another one as soon as a definition comes or goes.
+    fn catalog(&self) -> Arc<Catalog>;
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>>;
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List>;

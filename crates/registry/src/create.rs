@@ -49,9 +49,9 @@ impl Registry {
         body: Value,
         options: WriteOptions,
     ) -> Result<Written, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         let (mut new, mut warnings) =
-            decode::object(self.catalog(), BodyType::of(request.resource), body, options.field_validation)?;
+            decode::object(request.catalog, BodyType::of(request.resource), body, options.field_validation)?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         self.insert(request, storage, new, warnings, options).await
@@ -91,7 +91,7 @@ impl Registry {
         let mut turn = None;
         loop {
             if tried {
-                new = json::parse(&start, Some((self.catalog().schema(), storage.ty)))
+                new = json::parse(&start, Some((storage.schema(), storage.ty)))
                     .map_err(|error| Status::internal(format!("what was written cannot be read: {error}")))?;
             }
             tried = true;

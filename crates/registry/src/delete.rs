@@ -11,7 +11,7 @@ use object::{Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 use table::Obj;
 
-use crate::{ListOptions, Registry, Request, convert, not_readable, store_failed};
+use crate::{ListOptions, Registry, Request, convert, store_failed};
 
 /// What a deletion led to.
 pub struct Deleted {
@@ -23,7 +23,7 @@ pub struct Deleted {
 
 impl Registry {
     pub async fn delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         if let Some(why) = kinds::kind_of(storage).undeletable(request.name) {
             return Err(Status::forbidden(request.about(), request.name, why));
         }
@@ -47,7 +47,7 @@ impl Registry {
                 self.freshen().await?;
                 fresh = true;
             }
-            let current = self.table().read(storage.id, &key).map_err(not_readable)?;
+            let current = self.find(storage, &key)?;
             let old = match (current, going.take()) {
                 (None, None) => return Err(Status::not_found(request.about(), request.name)),
                 (None, Some(gone)) => return Ok(Deleted { obj: gone, removed: true }),
@@ -59,7 +59,7 @@ impl Registry {
                     old
                 }
             };
-            let old_tree = convert::tree(self.catalog(), storage, &old);
+            let old_tree = convert::tree(storage, &old);
             let mut attempt =
                 self.attempt(request, storage, Operation::Delete, request.name, options.is_dry_run());
             attempt.old = Some(&old_tree);
@@ -146,7 +146,7 @@ impl Registry {
         options: &DeleteOptions,
         list: &ListOptions,
     ) -> Result<crate::List, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         let selected = self.list(request, list).await?;
         for obj in &selected.items {
             let one = Request { name: obj.name(), namespace: obj.namespace(), ..*request };
@@ -183,7 +183,7 @@ impl Registry {
 
     fn encode_marked(&self, storage: &Storage, mut new: Value) -> Result<Vec<u8>, Status> {
         new.map_at(&["metadata"]).remove("resourceVersion");
-        normalise(self.catalog().schema(), storage.ty, &mut new, &mut Strict::off())
+        normalise(storage.schema(), storage.ty, &mut new, &mut Strict::off())
             .map_err(|e| Status::internal(format!("the object no longer fits its type: {e}")))?;
         Ok(json::to_vec(&new))
     }
