@@ -6,13 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use catalog::{Catalog, Storage, StorageId};
 use env::Env;
 use parking_lot::{Mutex, RwLock};
-use store::{Change, Entry, Key, Revision, State, Unreadable};
+use store::{Change, Key, Reload, Revision, State, Unreadable};
 use tokio::sync::watch;
 
 use crate::history::{Bounds, Due, History};
 use crate::shard::{Found, Shard};
 use crate::watchers::{Topic, Watchers};
 use crate::{Cursor, NotAnObject, Obj, Scope, Selection, foreign};
+
+mod reload;
 
 /// How many keys a read visits before it lets the writer in.
 const STRETCH: usize = 4096;
@@ -382,40 +384,8 @@ impl State for Table {
         shard.broken().changed(key).or_else(|| shard.get(key).map(|o| o.revision()))
     }
 
-    fn reset(&self, revision: Revision, entries: Vec<Entry>) {
-        let mut fresh: Vec<Shard> = self.catalog.storages().iter().map(Shard::new).collect();
-        for entry in entries {
-            let Some((storage, _)) = self.catalog.storage_of_key(&entry.key) else { continue };
-            let row = self.catalog.storage(storage);
-            match object(row, &entry.key, &entry.value, entry.revision, entry.expires_at) {
-                Ok(obj) => fresh[storage.0 as usize].load(Arc::new(obj)),
-                Err(_) => {
-                    let shard = &mut fresh[storage.0 as usize];
-                    if let Some(last) = self.get(storage, &entry.key) {
-                        shard.load(last);
-                    }
-                    shard.break_key(entry.revision, entry.key, is_protobuf(&entry.value));
-                }
-            }
-        }
-        let mut guards: Vec<_> = self.shards.iter().map(|c| c.shard.write()).collect();
-        {
-            let mut history = self.history.lock();
-            history.clear();
-            for ((guard, mut shard), storage) in guards.iter_mut().zip(fresh).zip(self.storages()) {
-                shard.forget_upto(revision);
-                history.set_live(storage, shard.live_bytes());
-                **guard = shard;
-                self.watchers(storage).lock().reset();
-            }
-        }
-        self.epoch.fetch_add(1, Ordering::AcqRel);
-        self.revision.store(revision.0, Ordering::Release);
-        drop(guards);
-        self.news.send_replace(revision.0);
-        for cell in &self.shards {
-            cell.watchers.lock().notify_everyone();
-        }
+    fn reload(&self) -> Box<dyn Reload + '_> {
+        Box::new(reload::TableReload::new(self))
     }
 
     fn unreadable(&self) -> Option<Unreadable> {
