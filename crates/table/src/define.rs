@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use catalog::{DefineError, ResourceDef};
 
 use crate::shard::Shard;
-use crate::table::{Cell, Layout, PROTOBUF, is_protobuf, object};
-use crate::unclaimed::Stored;
 use crate::Table;
+use crate::table::{Cell, Layout};
 
 impl Table {
     /// Makes a resource known, or gives one that is known another definition; the definition with its ids comes back. What is
@@ -30,15 +28,10 @@ impl Table {
                 Some(old) if old.storage.prefix == storage.prefix && old.storage.selectable == storage.selectable => {
                     shard.take_over(&old.shard.read());
                 }
-                Some(old) => self.release(old),
+                Some(old) => self.unclaimed.lock().release(&old.shard.read()),
                 None => {}
             }
-            for (key, stored) in self.unclaimed.lock().claim(&storage.prefix) {
-                match object(storage, &key, &stored.value, stored.revision, stored.expires_at) {
-                    Ok(obj) => shard.load(Arc::new(obj)),
-                    Err(_) => shard.break_key(stored.revision, key, is_protobuf(&stored.value)),
-                }
-            }
+            self.unclaimed.lock().claim(storage, &mut shard);
             // Nobody can have watched it before.
             shard.forget_upto(self.revision());
             let mut history = self.history.lock();
@@ -65,7 +58,7 @@ impl Table {
         let mut after = Layout { catalog: Arc::new(catalog), cells: before.cells.clone() };
         let cell = def.storage.as_ref().and_then(|storage| before.cell(storage.id).cloned());
         if let Some(cell) = &cell {
-            self.release(cell);
+            self.unclaimed.lock().release(&cell.shard.read());
             after.remove(cell.storage.id);
         }
         self.swap(after);
@@ -73,22 +66,6 @@ impl Table {
             self.retire(&cell);
         }
         Some(def)
-    }
-
-    /// What lives in a cell is nobody's from now on.
-    fn release(&self, cell: &Cell) {
-        let shard = cell.shard.read();
-        let mut unclaimed = self.unclaimed.lock();
-        for obj in shard.newest() {
-            let value = obj.stored_value().into();
-            let stored = Stored { value, revision: obj.revision(), expires_at: obj.expires_at() };
-            unclaimed.put(obj.key().into(), stored);
-        }
-        // Only their form and revision are known: to whoever defines them next they are as unreadable.
-        for (key, revision, protobuf) in shard.broken().iter() {
-            let value = Bytes::from_static(if protobuf { PROTOBUF } else { b"" });
-            unclaimed.put(key.clone(), Stored { value, revision, expires_at: None });
-        }
     }
 
     fn swap(&self, layout: Layout) {

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use catalog::{Catalog, Storage, StorageId};
 use env::Env;
 use parking_lot::{Mutex, RwLock};
-use store::{Change, Entry, Key, Revision, State, Unreadable};
+use store::{Change, Key, Reload, Revision, State, Unreadable};
 use tokio::sync::watch;
 
 use crate::history::{Bounds, Due, History};
@@ -15,6 +15,8 @@ use crate::shard::{Found, Shard};
 use crate::unclaimed::{Stored, Unclaimed};
 use crate::watchers::{Topic, Watchers};
 use crate::{Cursor, NotAnObject, Obj, Scope, Selection, foreign};
+
+mod reload;
 
 /// How many keys a read visits before it lets the writer in.
 const STRETCH: usize = 4096;
@@ -488,46 +490,8 @@ impl State for Table {
         }
     }
 
-    fn reset(&self, revision: Revision, entries: Vec<Entry>) {
-        let _steady = self.defining.read();
-        let layout = self.layout();
-        let mut fresh: Vec<Option<Shard>> =
-            layout.cells.iter().map(|cell| cell.as_ref().map(|cell| Shard::new(&cell.storage))).collect();
-        let mut unclaimed = Unclaimed::default();
-        for Entry { key, value, revision, expires_at } in entries {
-            let cell = layout.of_key(&key);
-            let shard = cell.and_then(|cell| fresh[cell.storage.id.0 as usize].as_mut());
-            let (Some(cell), Some(shard)) = (cell, shard) else {
-                unclaimed.put(key, Stored { value, revision, expires_at });
-                continue;
-            };
-            match object(&cell.storage, &key, &value, revision, expires_at) {
-                Ok(obj) => shard.load(Arc::new(obj)),
-                Err(_) => {
-                    if let Some(last) = cell.shard.read().get(&key) {
-                        shard.load(last.clone());
-                    }
-                    shard.break_key(revision, key, is_protobuf(&value));
-                }
-            }
-        }
-        let mut guards: Vec<_> = layout.all().map(|cell| (cell, cell.shard.write())).collect();
-        {
-            let mut history = self.history.lock();
-            for ((cell, guard), mut shard) in guards.iter_mut().zip(fresh.into_iter().flatten()) {
-                shard.forget_upto(revision);
-                history.renew(cell.storage.id);
-                history.set_live(cell.storage.id, shard.live_bytes());
-                **guard = shard;
-                cell.watchers.lock().reset();
-            }
-        }
-        *self.unclaimed.lock() = unclaimed;
-        self.epoch.fetch_add(1, Ordering::AcqRel);
-        self.revision.store(revision.0, Ordering::Release);
-        drop(guards);
-        self.news.send_replace(revision.0);
-        layout.all().for_each(|cell| cell.watchers.lock().notify_everyone());
+    fn reload(&self) -> Box<dyn Reload + '_> {
+        Box::new(reload::TableReload::new(self))
     }
 
     fn unreadable(&self) -> Option<Unreadable> {

@@ -3,9 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use catalog::Storage;
 use store::{Key, Revision};
+
+use crate::shard::Shard;
+use crate::table::{PROTOBUF, is_protobuf, object};
 
 /// One for each such key: never more than the store has keys.
 #[derive(Default)]
@@ -36,8 +41,32 @@ impl Unclaimed {
         self.keys.get(key).map(|stored| stored.revision)
     }
 
+    /// What lies under a storage's prefix becomes its objects.
+    pub fn claim(&mut self, storage: &Storage, shard: &mut Shard) {
+        for (key, stored) in self.take(&storage.prefix) {
+            match object(storage, &key, &stored.value, stored.revision, stored.expires_at) {
+                Ok(obj) => shard.load(Arc::new(obj)),
+                Err(_) => shard.break_key(stored.revision, key, is_protobuf(&stored.value)),
+            }
+        }
+    }
+
+    /// What lives in a shard is nobody's from now on.
+    pub fn release(&mut self, shard: &Shard) {
+        for obj in shard.newest() {
+            let value = obj.stored_value().into();
+            let stored = Stored { value, revision: obj.revision(), expires_at: obj.expires_at() };
+            self.put(obj.key().into(), stored);
+        }
+        // Only their form and revision are known: to whoever defines them next they are as unreadable.
+        for (key, revision, protobuf) in shard.broken().iter() {
+            let value = Bytes::from_static(if protobuf { PROTOBUF } else { b"" });
+            self.put(key.clone(), Stored { value, revision, expires_at: None });
+        }
+    }
+
     /// Takes out what lies under a prefix, in key order.
-    pub fn claim(&mut self, prefix: &str) -> Vec<(Key, Stored)> {
+    fn take(&mut self, prefix: &str) -> Vec<(Key, Stored)> {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let under = self.keys.range::<str, _>(from).take_while(|(key, _)| key.starts_with(prefix));
         let keys: Vec<Key> = under.map(|(key, _)| key.clone()).collect();

@@ -144,3 +144,20 @@ fn a_reset_brings_unclaimed_keys_too() {
     assert_eq!(names(&f, &def, &all()), ["b@8"]);
     assert_eq!(f.table.unclaimed(), 0);
 }
+
+#[test]
+fn definitions_may_come_and_go_while_everything_is_loaded_anew() {
+    let f = Fixture::new(1 << 20);
+    let value = "{\"kind\":\"Widget\",\"apiVersion\":\"example.io/v1\",\"metadata\":{\"name\":\"a\",\"namespace\":\"default\",\"uid\":\"u\"}}";
+    let entry = || Entry { key: key("a"), value: value.into(), revision: Revision(3), expires_at: None };
+    let mut reload = f.table.reload();
+    reload.add(entry());
+    let def = f.table.define(widgets(&f.catalog, &[])).unwrap();
+    reload.finish(Revision(7));
+    assert_eq!(names(&f, &def, &all()), ["a@3"]);
+    let mut reload = f.table.reload();
+    reload.add(entry());
+    f.table.undefine("example.io", "widgets");
+    reload.finish(Revision(8));
+    assert_eq!((f.table.unclaimed(), f.table.current(&key("a"))), (1, Some(Revision(3))));
+}
