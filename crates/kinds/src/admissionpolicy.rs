@@ -7,18 +7,19 @@ use object::{Value, validate_text};
 use crate::admissionrule::{FAILURE, REINVOCATION, check_conditions, check_match_resources, check_mutable};
 use crate::check::internal::{Field, Go, TEXT};
 use crate::check::{Errors, Path, Raw, Seen, items, member, text, texts};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::rules::{Finalizers, Generation, Rules, StatusMeta};
 use crate::same;
 use crate::workload::{SPEC, STATUS};
 
 const RULES: Rules = Rules::PLAIN.with_finalizers(Finalizers::Qualified).with_generation(Generation::SPEC);
 
-pub(crate) static VALIDATING: Checked =
-    Checked::new(RULES.with_status(StatusMeta::KeepAll), check_validating);
-pub(crate) static VALIDATING_BINDING: Checked = Checked::new(RULES, check_validating_binding);
-pub(crate) static MUTATING: Checked = Checked::new(RULES, check_mutating);
-pub(crate) static MUTATING_BINDING: Checked = Checked::new(RULES, check_mutating_binding);
+pub(crate) static VALIDATING: GenericKind =
+    GenericKind::new(RULES.with_status(StatusMeta::KeepAll), check_validating);
+pub(crate) static VALIDATING_BINDING: GenericKind = GenericKind::new(RULES, check_validating_binding);
+pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating);
+pub(crate) static MUTATING_BINDING: GenericKind = GenericKind::new(RULES, check_mutating_binding);
 
 const AUDIT_MAX: usize = 20;
 const AUDIT_MAX_BYTES: usize = 5 * 1024;

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use object::{Map, Value, validate_text};
 
 use crate::check::{Errors, flag, int, items, member, text};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Finalizers, NameRule, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};

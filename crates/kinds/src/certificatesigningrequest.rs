@@ -6,7 +6,7 @@ mod validation;
 use object::{Map, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{NameRule, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};

@@ -4,7 +4,7 @@ use catalog::Storage;
 use object::{FieldError, Value, quote, validate_text};
 
 use crate::check::{Errors, Seen};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::equal::Spot;
 use crate::kind::Kind;
 use crate::rules::Rules;

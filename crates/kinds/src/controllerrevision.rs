@@ -3,10 +3,11 @@
 use object::Value;
 
 use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, int, member};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::rules::Rules;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     if write.old.is_some() {

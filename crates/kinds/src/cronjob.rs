@@ -5,10 +5,10 @@ mod validation;
 
 pub use schedule::Schedule;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};
 
-pub(crate) static KIND: Checked = Checked::new(
+pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free),
     validation::check,
 );

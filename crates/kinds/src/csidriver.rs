@@ -3,13 +3,14 @@
 use object::Value;
 
 use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::rules::{Generation, Rules};
 use crate::workload::SPEC;
 
 /// The first change of a driver's spec gives it generation 1.
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::SpecFromNothing), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::SpecFromNothing), check);
 
 const UPDATE_PERIOD_MIN_SECONDS: i64 = 10;
 const TOKEN_MIN_SECONDS: i64 = 600;

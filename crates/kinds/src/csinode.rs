@@ -4,13 +4,14 @@ use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::{Errors, IMMUTABLE, Path, Raw, Seen, int, items, member, text, texts};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::equal::same_but;
 use crate::pod::validation::csi_driver_name;
 use crate::rules::Rules;
 use crate::workload::SPEC;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check);
 
 const NODE_ID_MAX_BYTES: usize = 256;
 /// The count of volumes may change, and is not shown then.

@@ -1,10 +1,11 @@
 //! CSI storage capacities: how much a class has in a part of the cluster; which part and class stays.
 
 use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, member, quantity, quantity_text, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::rules::Rules;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check);
 
 const TOPOLOGY: Path<'static> = Path::Root("nodeTopology");
 const CLASS: Path<'static> = Path::Root("storageClassName");

@@ -12,7 +12,7 @@ use catalog::Resource;
 use object::{Status, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
 

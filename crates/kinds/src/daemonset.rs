@@ -5,7 +5,7 @@ mod validation;
 use object::Value;
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::equal::Spot;
 use crate::kind::{Context, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};

@@ -6,7 +6,7 @@ use catalog::Resource;
 use object::{Status, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::scale::{ScalePaths, WORKLOAD};

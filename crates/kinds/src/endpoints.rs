@@ -2,7 +2,7 @@
 
 mod validation;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::Rules;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, validation::check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, validation::check);

@@ -17,7 +17,7 @@ use catalog::Resource;
 use object::{Map, Status, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::kind::Kind;
 use crate::rules::{Rules, StatusMeta};
 use crate::strategy::map_mut;

@@ -3,13 +3,14 @@
 use object::{Value, validate_text};
 
 use crate::check::{Errors, Path, member, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::rules::{Generation, Rules};
 use crate::workload::SPEC;
 
 const CONTROLLER_MAX_BYTES: usize = 250;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_generation(Generation::SPEC), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC), check);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     let spec = write.spec();

@@ -6,11 +6,12 @@ use object::validate_text;
 
 use crate::check::internal::{Field, TEXT, internal};
 use crate::check::{Errors, Raw, member, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::rules::{NameRule, Rules};
 use crate::workload::SPEC;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_name(NameRule::IpAddress), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_name(NameRule::IpAddress), check);
 
 const PARENT: [Field; 4] = [
     ("group", "Group", TEXT),

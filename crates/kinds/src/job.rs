@@ -5,7 +5,7 @@ mod validation;
 use object::{Map, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::defaults::take_template_labels;
 use crate::kind::{Context, Kind};
 use crate::metadata::meta;

@@ -5,7 +5,7 @@ use object::{FieldError, Status, Value};
 
 use crate::DeleteOptions;
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
 

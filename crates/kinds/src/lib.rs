@@ -19,7 +19,6 @@ mod admissionrule;
 mod apiservice;
 mod certificatesigningrequest;
 mod check;
-mod checked;
 pub mod columns;
 pub mod conditions;
 mod configmap;
@@ -41,6 +40,7 @@ mod equal;
 mod event;
 mod flowschema;
 mod gates;
+mod generic;
 mod horizontalpodautoscaler;
 mod ingress;
 mod ingressclass;
@@ -84,6 +84,7 @@ mod volumeattributesclass;
 pub mod warnings;
 mod webhookconfiguration;
 mod workload;
+mod write;
 
 #[cfg(test)]
 mod samples;

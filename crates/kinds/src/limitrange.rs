@@ -5,7 +5,7 @@ mod validation;
 use object::Value;
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::metadata::meta;
 use crate::rules::Rules;

@@ -2,6 +2,7 @@
 
 use catalog::Storage;
 
+use crate::generic::GenericKind;
 use crate::kind::Kind;
 use crate::rules::{Finalizers, Generation, Rules};
 use crate::{
@@ -26,26 +27,9 @@ pub(crate) fn is_listed(storage: &Storage) -> bool {
     KINDS.iter().any(|(group, plural, _)| storage.plural == *plural && storage.group == *group)
 }
 
-/// A kind that is data only.
-struct Plain {
-    rules: Rules,
-}
-
-impl Kind for Plain {
-    fn rules(&self) -> &Rules {
-        &self.rules
-    }
-}
-
-const fn plain(rules: Rules) -> Plain {
-    Plain { rules }
-}
-
 /// What no row names: a kind that came later.
-static CUSTOM: Plain = plain(SPEC.with_finalizers(Finalizers::Qualified));
-
-const PLAIN: Rules = Rules::PLAIN;
-const SPEC: Rules = PLAIN.with_generation(Generation::SPEC);
+static CUSTOM: GenericKind =
+    GenericKind::plain(Rules::PLAIN.with_generation(Generation::SPEC).with_finalizers(Finalizers::Qualified));
 
 type Row = (&'static str, &'static str, &'static dyn Kind);
 
@@ -68,7 +52,7 @@ static KINDS: &[Row] = &[
     ("", "persistentvolumes", &persistentvolume::KIND),
     ("", "pods", &pod::KIND),
     ("", "podtemplates", &podtemplate::KIND),
-    ("", "rangeallocations", &plain(PLAIN)),
+    ("", "rangeallocations", &GenericKind::plain(Rules::PLAIN)),
     ("", "replicationcontrollers", &replicationcontroller::KIND),
     ("", "resourcequotas", &resourcequota::KIND),
     ("", "secrets", &secret::KIND),

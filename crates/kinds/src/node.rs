@@ -2,9 +2,9 @@
 
 mod validation;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::Rules;
 
 /// A node may be born with a status: kubelets register that way.
-pub(crate) static KIND: Checked =
-    Checked::new(Rules { keep_status_on_update: true, ..Rules::PLAIN }, validation::check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules { keep_status_on_update: true, ..Rules::PLAIN }, validation::check);

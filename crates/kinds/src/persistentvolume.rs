@@ -7,7 +7,7 @@ pub(crate) use validation::check_spec as check_volume_spec;
 use object::Value;
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Rules, StatusMeta};
 

@@ -6,7 +6,7 @@ mod validation;
 use object::Value;
 
 use crate::check::{Errors, Path};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{Rules, StatusMeta};
 

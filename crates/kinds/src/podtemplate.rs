@@ -3,12 +3,13 @@
 use object::Value;
 
 use crate::check::{Errors, Path};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::pod::validation::{self, Options};
 use crate::rules::{Generation, Rules};
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::Of("template")), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::Of("template")), check);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

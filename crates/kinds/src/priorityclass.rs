@@ -2,11 +2,11 @@
 
 mod validation;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules};
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::Once), validation::check)
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::Once), validation::check)
         .with_undeletable(undeletable);
 
 fn undeletable(name: &str) -> Option<&'static str> {

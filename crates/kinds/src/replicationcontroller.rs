@@ -2,11 +2,11 @@
 
 mod validation;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{Generation, NameRule, Rules, StatusMeta};
 use crate::scale::REPLICATION_CONTROLLER;
 
-pub(crate) static KIND: Checked = Checked::new(
+pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN
         .with_name(NameRule::LongName)
         .with_generation(Generation::SPEC)

@@ -6,15 +6,16 @@ mod status;
 use object::Value;
 
 use crate::check::{Errors, IMMUTABLE, Path, Raw, int, items, member, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::devicerule::{
     CONFIG_MAX, REQUESTS_MAX, by_name, configuration, each, fully_qualified, selectors, set, tolerations,
 };
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::SPEC;
 
-pub(crate) static CLAIM: Checked = Checked::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim);
-pub(crate) static TEMPLATE: Checked = Checked::new(Rules::PLAIN, check_template);
+pub(crate) static CLAIM: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim);
+pub(crate) static TEMPLATE: GenericKind = GenericKind::new(Rules::PLAIN, check_template);
 
 const CONSTRAINTS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;

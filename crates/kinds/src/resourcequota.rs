@@ -2,7 +2,7 @@
 
 mod validation;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{Rules, StatusMeta};
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_status(StatusMeta::Free), validation::check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::Free), validation::check);

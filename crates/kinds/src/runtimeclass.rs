@@ -5,11 +5,12 @@ use object::Value;
 use crate::check::internal::internal;
 use crate::check::internal::pod::TOLERATION;
 use crate::check::{Errors, Path, Raw, Seen, items, member, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::pod::validation::{Options, overhead, tolerations};
 use crate::rules::{Finalizers, Rules};
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
 
 const HANDLER: Path<'static> = Path::Root("handler");
 

@@ -6,7 +6,7 @@ use catalog::Resource;
 use object::{FieldError, Status, Value, quote};
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::configmap::{DATA_MAX_BYTES, check_immutable, check_key, decoded_len, entries};
 use crate::kind::{Context, Kind};
 use crate::rules::Rules;

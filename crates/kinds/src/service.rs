@@ -6,10 +6,10 @@ mod validation;
 pub(crate) use validation::endpoint_ip;
 pub use validation::service_address_errors;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{NameRule, Rules, StatusMeta};
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_status(StatusMeta::Free).with_name(NameRule::Label), validation::check)
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_status(StatusMeta::Free).with_name(NameRule::Label), validation::check)
         .with_create(update::drop_on_create)
         .with_update(update::drop_what_the_type_left);

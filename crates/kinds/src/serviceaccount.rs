@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::Rules;
 use crate::strategy::map_mut;

@@ -4,12 +4,13 @@ use object::Value;
 
 use crate::check::text::{Cidr, parse_cidr, sloppy_cidr};
 use crate::check::{Errors, IMMUTABLE, Path, items, texts};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::metadata::shown;
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::SPEC;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

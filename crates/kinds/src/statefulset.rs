@@ -2,12 +2,12 @@
 
 mod validation;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{Generation, NameRule, Rules, StatusMeta};
 use crate::scale::WORKLOAD;
 use crate::workload;
 
-pub(crate) static KIND: Checked = Checked::new(
+pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free).with_name(NameRule::Label),
     validation::check,
 )

@@ -4,7 +4,7 @@ mod validation;
 
 pub(crate) use validation::{check_parameters, check_provisioner};
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::Rules;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, validation::check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, validation::check);

@@ -4,15 +4,16 @@ use object::{Value, validate_text};
 
 use crate::admissionrule::{FAILURE, MATCH, REINVOCATION, check_conditions, check_rule};
 use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
+use crate::write::Write;
 use crate::rules::{Finalizers, Generation, Rules};
 use crate::same;
 
 const RULES: Rules =
     Rules::PLAIN.with_finalizers(Finalizers::Qualified).with_generation(Generation::Exactly("webhooks"));
 
-pub(crate) static VALIDATING: Checked = Checked::new(RULES, check_validating);
-pub(crate) static MUTATING: Checked = Checked::new(RULES, check_mutating);
+pub(crate) static VALIDATING: GenericKind = GenericKind::new(RULES, check_validating);
+pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating);
 
 const WEBHOOKS: Path<'static> = Path::Root("webhooks");
 /// Those this server and the one before it can read.

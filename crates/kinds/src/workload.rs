@@ -4,7 +4,7 @@ use object::Value;
 
 use crate::check::text::{is_empty_selector, selects};
 use crate::check::{Errors, Path, int, member, text};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::pod::validation::{self, Options};
 
 pub(crate) const SPEC: Path<'static> = Path::Root("spec");

@@ -6,7 +6,7 @@ use object::Value;
 
 use super::der::{certificates_problem, request_problem};
 use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::pod::validation::signer_name;
 use crate::workload::SPEC;
 

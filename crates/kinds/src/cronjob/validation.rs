@@ -4,7 +4,7 @@ use object::Value;
 
 use super::Schedule;
 use crate::check::{Errors, Path, flag, member, text};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::job::check_spec;
 use crate::pod::validation::Options;
 use crate::same;

@@ -10,7 +10,7 @@ use super::schema::{self, Lenience};
 use super::{approval, conversion, structural};
 use crate::check::internal::{Field, Go, NULL, TEXT};
 use crate::check::{Errors, Path, Raw, Seen, flag, items, member, text, texts};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::same;
 use crate::workload::{SPEC, STATUS};
 

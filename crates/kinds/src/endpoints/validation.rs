@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::check::{Errors, Path, int, items, member, text};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::same;
 use crate::service::endpoint_ip;
 

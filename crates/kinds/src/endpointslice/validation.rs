@@ -6,7 +6,7 @@ use object::{Value, validate_text};
 
 use crate::check::text::{Ip, parse_ip};
 use crate::check::{Errors, Path, Seen, entries, items, member, text, texts};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::same;
 use crate::service::endpoint_ip;
 

@@ -3,7 +3,7 @@
 use object::{Value, validate_text};
 
 use crate::check::{Errors, NEGATIVE, Path, int, items, member, quantity, quantity_text, text};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::pod::validation::container_resource_name;
 use crate::workload::{SPEC, check_counts};
 

@@ -4,7 +4,7 @@ use object::{Value, validate_text};
 
 use crate::check::text::{Ip, parse_ip};
 use crate::check::{Errors, Path, int, items, member, text, texts};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::workload::{SPEC, STATUS};
 
 const CLASS: &str = "kubernetes.io/ingress.class";

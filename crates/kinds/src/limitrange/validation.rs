@@ -4,7 +4,7 @@ use object::quantity::{Format, Quantity};
 use object::{Index, Value, validate_text};
 
 use crate::check::{Errors, Path, Seen, entries, items, quantity, quantity_text, text};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::pod::validation::{container_resource_name, may_overcommit, resource_name};
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];

@@ -4,7 +4,7 @@ use object::{Value, validate_text};
 
 use crate::check::text::{masked, sloppy_cidr};
 use crate::check::{Errors, Path, int, items, member, text, texts};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::workload::SPEC;
 
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];

@@ -5,7 +5,7 @@ use object::{Value, validate_text};
 use crate::check::internal::{Field, NULL, TEXT, internal};
 use crate::check::text::sloppy_cidr;
 use crate::check::{Errors, Path, Raw, Seen, entries, int, items, member, text, texts};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::pod::validation::{quantity_value, taint_effect};
 use crate::workload::{SPEC, STATUS};
 

@@ -1,7 +1,7 @@
 //! The rules of replica sets.
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::write::Write;
 use crate::workload::{SPEC, check_at_most, check_counts, check_replica_template, check_selector, options};
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {

@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::check::{Errors, entries, member};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::pod::validation;
 use crate::workload::{SPEC, check_always, check_at_most, check_counts, options};
 

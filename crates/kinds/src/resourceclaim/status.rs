@@ -5,7 +5,7 @@ use object::Value;
 use super::{RequestNames, shown};
 use crate::check::text::sloppy_ip;
 use crate::check::{Errors, IMMUTABLE, Path, Raw, items, member, text};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::devicerule::{binding, by_name, configuration, each, pool_name, raw_object, set, uuid};
 use crate::metadata::meta;
 use crate::pod::validation::{csi_driver_name, node_selector};

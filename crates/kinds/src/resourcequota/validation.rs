@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::check::{Errors, Path, entries, items, member, text, texts};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::pod::validation::{STANDARD, is_huge_page, quantity_value, resource_name};
 use crate::workload::{SPEC, STATUS};
 

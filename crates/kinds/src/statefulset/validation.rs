@@ -5,7 +5,7 @@ use object::{Map, Value};
 use crate::check::internal::{Field, Go, NULL, ZERO, internal};
 use crate::check::text::{count_or_percent, selects};
 use crate::check::{Errors, Path, Raw, Seen, items, member, text};
-use crate::checked::Write;
+use crate::write::Write;
 use crate::equal::Spot;
 use crate::persistentvolumeclaim::check_spec as check_claim;
 use crate::pod::validation::{self, Options};

@@ -107,7 +107,7 @@ fn strategy(rows: &str, plural: &str) -> String {
     let code = read(&format!("kinds/src/{file}.rs"));
     let ty = code.split_once(&format!("static {name}: ")).map(|(_, rest)| rest);
     let ty = ty.unwrap_or_else(|| panic!("kinds/src/{file}.rs has no {name}"));
-    let of_its_own = if ty.starts_with("Checked ") { "generic, checks in" } else { "own," };
+    let of_its_own = if ty.starts_with("GenericKind ") { "generic, checks in" } else { "own," };
     format!("{of_its_own} `{file}`")
 }
 

@@ -1,0 +1,82 @@
+//! A kind that is data and functions: its rules of writing as data, what it does beyond them as optional functions.
+
+use object::Value;
+
+use crate::check::Errors;
+use crate::kind::{Context, Kind};
+use crate::rules::Rules;
+use crate::scale::ScalePaths;
+use crate::write::Write;
+
+pub(crate) struct GenericKind {
+    rules: Rules,
+    scale: Option<&'static ScalePaths>,
+    check: fn(&Write<'_>, &mut Errors),
+    /// What the kind drops or keeps when an object, not its status, changes.
+    update: Option<fn(&mut Value, &Value)>,
+    create: Option<fn(&mut Value)>,
+    undeletable: Option<fn(&str) -> Option<&'static str>>,
+    blank: Option<fn(&mut Value)>,
+}
+
+impl GenericKind {
+    /// Nothing beyond the rules.
+    pub(crate) const fn plain(rules: Rules) -> GenericKind {
+        GenericKind::new(rules, |write, errors| write.check_metadata(errors))
+    }
+    pub(crate) const fn new(rules: Rules, check: fn(&Write<'_>, &mut Errors)) -> GenericKind {
+        GenericKind { rules, scale: None, check, update: None, create: None, undeletable: None, blank: None }
+    }
+    pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> GenericKind {
+        self.scale = Some(scale);
+        self
+    }
+    pub(crate) const fn with_create(mut self, create: fn(&mut Value)) -> GenericKind {
+        self.create = Some(create);
+        self
+    }
+    pub(crate) const fn with_undeletable(mut self, why: fn(&str) -> Option<&'static str>) -> GenericKind {
+        self.undeletable = Some(why);
+        self
+    }
+    pub(crate) const fn with_blank(mut self, blank: fn(&mut Value)) -> GenericKind {
+        self.blank = Some(blank);
+        self
+    }
+    pub(crate) const fn with_update(mut self, update: fn(&mut Value, &Value)) -> GenericKind {
+        self.update = Some(update);
+        self
+    }
+}
+
+impl Kind for GenericKind {
+    fn rules(&self) -> &Rules {
+        &self.rules
+    }
+    fn scale(&self) -> Option<&'static ScalePaths> {
+        self.scale
+    }
+    fn undeletable(&self, name: &str) -> Option<&'static str> {
+        self.undeletable.and_then(|why| why(name))
+    }
+    fn fill_blank(&self, blank: &mut Value) {
+        if let Some(fill) = self.blank {
+            fill(blank);
+        }
+    }
+    fn prepare_create(&self, new: &mut Value, _: &Context<'_>) {
+        if let Some(create) = self.create {
+            create(new);
+        }
+    }
+    fn prepare_update(&self, new: &mut Value, old: &Value, ctx: &Context<'_>) {
+        if let Some(update) = self.update
+            && ctx.is_object()
+        {
+            update(new, old);
+        }
+    }
+    fn check(&self, write: &Write<'_>, errors: &mut Errors) {
+        (self.check)(write, errors);
+    }
+}
