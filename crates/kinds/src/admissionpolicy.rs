@@ -2,6 +2,8 @@
 //!
 //! Differs from kube-apiserver: expressions are not compiled when they are written; that they are there is checked.
 
+pub(crate) mod defaults;
+
 use object::{Value, validate_text};
 
 use crate::admissionrule::{FAILURE, REINVOCATION, check_conditions, check_match_resources, check_mutable};
@@ -16,10 +18,10 @@ use crate::workload::{SPEC, STATUS};
 const RULES: Rules = Rules::PLAIN.with_finalizers(Finalizers::Qualified).with_generation(Generation::SPEC);
 
 pub(crate) static VALIDATING: GenericKind =
-    GenericKind::new(RULES.with_status(StatusMeta::KeepAll), check_validating);
-pub(crate) static VALIDATING_BINDING: GenericKind = GenericKind::new(RULES, check_validating_binding);
-pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating);
-pub(crate) static MUTATING_BINDING: GenericKind = GenericKind::new(RULES, check_mutating_binding);
+    GenericKind::new(RULES.with_status(StatusMeta::KeepAll), check_validating).with_defaults(defaults::apply_policy);
+pub(crate) static VALIDATING_BINDING: GenericKind = GenericKind::new(RULES, check_validating_binding).with_defaults(defaults::apply_binding);
+pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating).with_defaults(defaults::apply_policy);
+pub(crate) static MUTATING_BINDING: GenericKind = GenericKind::new(RULES, check_mutating_binding).with_defaults(defaults::apply_binding);
 
 const AUDIT_MAX: usize = 20;
 const AUDIT_MAX_BYTES: usize = 5 * 1024;

@@ -1,12 +1,14 @@
 //! API services: named after what they serve; those of this server are available at once.
 
+mod defaults;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::{Map, Value, validate_text};
 
 use crate::check::{Errors, flag, int, items, member, text};
 use crate::write::Write;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Finalizers, NameRule, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
 
@@ -21,6 +23,10 @@ const RULES: Rules = Rules::PLAIN
 impl Kind for ApiService {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {

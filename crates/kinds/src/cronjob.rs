@@ -1,5 +1,6 @@
 //! Cron jobs.
 
+mod defaults;
 mod schedule;
 mod validation;
 
@@ -11,4 +12,4 @@ use crate::rules::{Generation, Rules, StatusMeta};
 pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free),
     validation::check,
-);
+).with_defaults(defaults::apply);

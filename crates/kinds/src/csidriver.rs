@@ -1,5 +1,7 @@
 //! CSI drivers: what a driver can do is said in full, and partly for good.
 
+mod defaults;
+
 use object::Value;
 
 use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
@@ -10,7 +12,7 @@ use crate::workload::SPEC;
 
 /// The first change of a driver's spec gives it generation 1.
 pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::SpecFromNothing), check);
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::SpecFromNothing), check).with_defaults(defaults::apply);
 
 const UPDATE_PERIOD_MIN_SECONDS: i64 = 10;
 const TOKEN_MIN_SECONDS: i64 = 600;

@@ -2,6 +2,7 @@
 
 mod approval;
 mod conversion;
+mod defaults;
 mod field_path;
 mod schema;
 mod shown;
@@ -13,7 +14,7 @@ use object::{Status, Value};
 
 use crate::check::Errors;
 use crate::write::Write;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
 
 pub(crate) struct CustomResourceDefinition;
@@ -28,6 +29,10 @@ const RULES: Rules = Rules::PLAIN
 impl Kind for CustomResourceDefinition {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);

@@ -1,5 +1,6 @@
 //! Daemon sets: an annotation of the v1 API still carries the old template generation.
 
+mod defaults;
 mod validation;
 
 use object::Value;
@@ -7,7 +8,7 @@ use object::Value;
 use crate::check::Errors;
 use crate::write::Write;
 use crate::equal::Spot;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 
 pub(crate) struct DaemonSet;
@@ -20,6 +21,10 @@ pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.gene
 impl Kind for DaemonSet {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     fn unconvertible(&self, sent: &Value) -> Option<String> {

@@ -1,5 +1,6 @@
 //! Deployments: an annotation of the v1 API still carries the revision an old client wants to go back to.
 
+mod defaults;
 mod validation;
 
 use catalog::Resource;
@@ -7,7 +8,7 @@ use object::{Status, Value};
 
 use crate::check::Errors;
 use crate::write::Write;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::scale::{ScalePaths, WORKLOAD};
 use crate::workload;
@@ -23,6 +24,10 @@ pub(crate) const ROLLBACK_TO: &str = "deprecated.deployment.rollback.to";
 impl Kind for Deployment {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     fn scale(&self) -> Option<&'static ScalePaths> {

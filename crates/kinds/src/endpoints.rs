@@ -1,8 +1,9 @@
 //! Endpoints.
 
+mod defaults;
 mod validation;
 
 use crate::generic::GenericKind;
 use crate::rules::Rules;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, validation::check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, validation::check).with_defaults(defaults::apply);

@@ -1,5 +1,6 @@
 //! Endpoint slices.
 
+mod defaults;
 mod validation;
 
 use object::{Value, validate_text};
@@ -16,7 +17,7 @@ pub(crate) static KIND: GenericKind =
             if !same(new.get("endpoints"), old.get("endpoints")) {
                 drop_topology(new, &node_names(old));
             }
-        });
+        }).with_defaults(defaults::apply);
 
 const TOPOLOGY: &str = "deprecatedTopology";
 const HOST: &str = "kubernetes.io/hostname";

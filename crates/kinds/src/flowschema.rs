@@ -1,5 +1,7 @@
 //! Flow schemas: which requests flow at which priority level. The two the server cannot do without are fixed.
 
+mod defaults;
+
 use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
@@ -10,7 +12,7 @@ use crate::rules::{Generation, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
 
 pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole), check);
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole), check).with_defaults(defaults::apply);
 
 const PRECEDENCE_MAX: i64 = 10_000;
 #[rustfmt::skip]

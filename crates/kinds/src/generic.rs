@@ -1,15 +1,16 @@
 //! A kind that is data and functions: its rules of writing as data, what it does beyond them as optional functions.
 
-use object::Value;
+use object::{Map, Value};
 
 use crate::check::Errors;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
 use crate::write::Write;
 
 pub(crate) struct GenericKind {
     rules: Rules,
+    defaults: Option<fn(&mut Map)>,
     scale: Option<&'static ScalePaths>,
     check: fn(&Write<'_>, &mut Errors),
     /// What the kind drops or keeps when an object, not its status, changes.
@@ -25,7 +26,21 @@ impl GenericKind {
         GenericKind::new(rules, |write, errors| write.check_metadata(errors))
     }
     pub(crate) const fn new(rules: Rules, check: fn(&Write<'_>, &mut Errors)) -> GenericKind {
-        GenericKind { rules, scale: None, check, update: None, create: None, undeletable: None, blank: None }
+        GenericKind {
+            rules,
+            defaults: None,
+            check,
+            scale: None,
+            create: None,
+            update: None,
+            undeletable: None,
+            blank: None,
+        }
+    }
+    /// The same in every served version.
+    pub(crate) const fn with_defaults(mut self, defaults: fn(&mut Map)) -> GenericKind {
+        self.defaults = Some(defaults);
+        self
     }
     pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> GenericKind {
         self.scale = Some(scale);
@@ -52,6 +67,9 @@ impl GenericKind {
 impl Kind for GenericKind {
     fn rules(&self) -> &Rules {
         &self.rules
+    }
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        self.defaults.as_ref().map(|apply| apply as &Defaults)
     }
     fn scale(&self) -> Option<&'static ScalePaths> {
         self.scale

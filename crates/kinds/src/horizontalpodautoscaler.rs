@@ -7,6 +7,7 @@
 //! ```
 
 mod behavior;
+mod defaults;
 mod metrics;
 mod validation;
 
@@ -18,7 +19,7 @@ use object::{Map, Status, Value};
 
 use crate::check::Errors;
 use crate::write::Write;
-use crate::kind::Kind;
+use crate::kind::{Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
 use crate::strategy::map_mut;
 
@@ -42,6 +43,14 @@ const DEFAULT_CPU_PERCENT: i64 = 80;
 impl Kind for HorizontalPodAutoscaler {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, version: &str) -> Option<&Defaults> {
+        match version {
+            "v1" => Some(&defaults::apply_v1),
+            "v2" => Some(&defaults::apply_v2),
+            _ => None,
+        }
     }
 
     fn to_storage(&self, value: &mut Value, from: &Resource) -> Result<(), Status> {

@@ -1,5 +1,7 @@
 //! Ingress classes: a controller that stays, and parameters that can be found.
 
+mod defaults;
+
 use object::{Value, validate_text};
 
 use crate::check::{Errors, Path, member, text};
@@ -10,7 +12,7 @@ use crate::workload::SPEC;
 
 const CONTROLLER_MAX_BYTES: usize = 250;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC), check).with_defaults(defaults::apply);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     let spec = write.spec();

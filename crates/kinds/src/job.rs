@@ -1,13 +1,14 @@
 //! Jobs: unless the user manages it, the selector is the job's own uid, and the template carries the labels it needs.
 
+pub(crate) mod defaults;
 mod validation;
 
 use object::{Map, Value};
 
 use crate::check::Errors;
 use crate::write::Write;
-use crate::defaults::take_template_labels;
-use crate::kind::{Context, Kind};
+use crate::replicationcontroller::defaults::take_template_labels;
+use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::meta;
 use crate::rules::{Generation, Rules, StatusMeta};
 
@@ -22,6 +23,10 @@ const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 impl Kind for Job {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {

@@ -1,7 +1,7 @@
 //! The interface of a kind. Default methods are what most kinds do.
 
 use catalog::{Resource, Storage};
-use object::{FieldError, Status, Value};
+use object::{FieldError, Map, Status, Value};
 
 use crate::DeleteOptions;
 use crate::check::Errors;
@@ -76,9 +76,17 @@ pub struct Requester<'a> {
     pub extra: &'a [(String, Vec<String>)],
 }
 
+/// Fills in what the writer of an object left out.
+pub type Defaults = dyn Fn(&mut Map) + Send + Sync;
+
 /// What only one kind does.
 pub trait Kind: Send + Sync {
     fn rules(&self) -> &Rules;
+
+    /// Of objects in that served version; `None` where upstream has none.
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        None
+    }
 
     /// What an update makes of the object as it was sent, before anything of the stored one is put back into it.
     fn sent_update(&self, _new: &mut Value) {}

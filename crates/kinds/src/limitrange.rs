@@ -1,12 +1,13 @@
 //! LimitRanges: one without a name gets one.
 
+mod defaults;
 mod validation;
 
 use object::Value;
 
 use crate::check::Errors;
 use crate::write::Write;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::meta;
 use crate::rules::Rules;
 
@@ -16,6 +17,10 @@ pub(crate) static KIND: LimitRange = LimitRange;
 impl Kind for LimitRange {
     fn rules(&self) -> &Rules {
         &Rules::PLAIN
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     /// Any unique name does; upstream draws another random id for it.

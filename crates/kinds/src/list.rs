@@ -1,6 +1,6 @@
 //! The list of kinds: one row each, data where data is enough.
 
-use catalog::Storage;
+use catalog::{Catalog, Resource, Storage};
 
 use crate::generic::GenericKind;
 use crate::kind::Kind;
@@ -12,14 +12,28 @@ use crate::{
     job, lease, limitrange, namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod,
     poddisruptionbudget, podtemplate, priorityclass, prioritylevelconfiguration, rbac, replicaset,
     replicationcontroller, resourceclaim, resourcequota, resourceslice, runtimeclass, secret, service,
-    serviceaccount, servicecidr, statefulset, storageclass, volumeattachment, volumeattributesclass,
+    serviceaccount, servicecidr, statefulset, storageclass, tokenrequest, volumeattachment, volumeattributesclass,
     webhookconfiguration,
 };
 
-/// The kind of what a storage keeps. Lives as long as the program: look it up once per storage, not per request.
-pub fn kind_of(storage: &Storage) -> &'static dyn Kind {
+/// The kind of what a storage holds. The only look-up there is: do it once per request and pass the kind on.
+pub fn kind_of(storage: &Storage) -> &dyn Kind {
     let row = KINDS.iter().find(|(group, plural, _)| storage.plural == *plural && storage.group == *group);
     row.map_or(&CUSTOM, |(_, _, kind)| *kind)
+}
+
+/// The kind of what a resource serves.
+pub fn kind_of_resource<'c>(catalog: &'c Catalog, resource: &Resource) -> &'c dyn Kind {
+    match resource.storage {
+        Some(id) => kind_of(catalog.storage(id)),
+        None => unstored_kind(&resource.group, &resource.kind),
+    }
+}
+
+/// The kind of what is answered and never stored: reviews, and bodies of subresources.
+pub fn unstored_kind(group: &str, kind: &str) -> &'static dyn Kind {
+    let row = UNSTORED.iter().find(|row| row.1 == kind && row.0 == group);
+    row.map_or(&PLAIN, |(_, _, kind)| *kind)
 }
 
 /// Whether a row names what the storage keeps; if none does, it is a custom resource.
@@ -31,9 +45,13 @@ pub(crate) fn is_listed(storage: &Storage) -> bool {
 static CUSTOM: GenericKind =
     GenericKind::plain(Rules::PLAIN.with_generation(Generation::SPEC).with_finalizers(Finalizers::Qualified));
 
+static PLAIN: GenericKind = GenericKind::plain(Rules::PLAIN);
+
 type Row = (&'static str, &'static str, &'static dyn Kind);
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
@@ -52,7 +70,7 @@ static KINDS: &[Row] = &[
     ("", "persistentvolumes", &persistentvolume::KIND),
     ("", "pods", &pod::KIND),
     ("", "podtemplates", &podtemplate::KIND),
-    ("", "rangeallocations", &GenericKind::plain(Rules::PLAIN)),
+    ("", "rangeallocations", &PLAIN),
     ("", "replicationcontrollers", &replicationcontroller::KIND),
     ("", "resourcequotas", &resourcequota::KIND),
     ("", "secrets", &secret::KIND),
@@ -114,8 +132,30 @@ static KINDS: &[Row] = &[
     (STORAGE, "volumeattributesclasses", &volumeattributesclass::KIND),
 ];
 
-/// (group, plural) of every row, for tests that sweep them.
+/// By group and kind: a body of a subresource has no plural.
+#[rustfmt::skip]
+static UNSTORED: &[Row] = &[
+    ("", "Binding", &PLAIN),
+    ("", "ComponentStatus", &PLAIN),
+    (AUTHENTICATION, "SelfSubjectReview", &PLAIN),
+    (AUTHENTICATION, "TokenRequest", &tokenrequest::KIND),
+    (AUTHENTICATION, "TokenReview", &PLAIN),
+    (AUTHORIZATION, "LocalSubjectAccessReview", &PLAIN),
+    (AUTHORIZATION, "SelfSubjectAccessReview", &PLAIN),
+    (AUTHORIZATION, "SelfSubjectRulesReview", &PLAIN),
+    (AUTHORIZATION, "SubjectAccessReview", &PLAIN),
+    ("autoscaling", "Scale", &PLAIN),
+    ("policy", "Eviction", &PLAIN),
+];
+
+/// (group, plural) of every stored kind, for tests that sweep them.
 #[cfg(test)]
 pub(crate) fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
     KINDS.iter().map(|(group, plural, _)| (*group, *plural))
+}
+
+/// (group, kind) of every kind that is not stored.
+#[cfg(test)]
+pub(crate) fn unstored_rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    UNSTORED.iter().map(|(group, kind, _)| (*group, *kind))
 }

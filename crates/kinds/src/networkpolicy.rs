@@ -1,9 +1,10 @@
 //! Network policies.
 
+mod defaults;
 mod validation;
 
 use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules};
 
 pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::Exactly("spec")), validation::check);
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::Exactly("spec")), validation::check).with_defaults(defaults::apply);

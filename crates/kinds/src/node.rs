@@ -1,5 +1,6 @@
 //! Nodes.
 
+mod defaults;
 mod validation;
 
 use crate::generic::GenericKind;
@@ -7,4 +8,4 @@ use crate::rules::Rules;
 
 /// A node may be born with a status: kubelets register that way.
 pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules { keep_status_on_update: true, ..Rules::PLAIN }, validation::check);
+    GenericKind::new(Rules { keep_status_on_update: true, ..Rules::PLAIN }, validation::check).with_defaults(defaults::apply);

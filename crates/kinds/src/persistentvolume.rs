@@ -1,5 +1,6 @@
 //! Persistent volumes: born pending, and every change of phase is dated.
 
+mod defaults;
 mod validation;
 
 pub(crate) use validation::check_spec as check_volume_spec;
@@ -8,7 +9,7 @@ use object::Value;
 
 use crate::check::Errors;
 use crate::write::Write;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
 
 pub(crate) struct PersistentVolume;
@@ -20,6 +21,10 @@ const SINCE: &str = "lastPhaseTransitionTime";
 impl Kind for PersistentVolume {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

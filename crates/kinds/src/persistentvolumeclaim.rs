@@ -1,13 +1,14 @@
 //! Persistent volume claims: born pending.
 
 mod data_source;
+pub(crate) mod defaults;
 mod validation;
 
 use object::Value;
 
 use crate::check::{Errors, Path};
 use crate::write::Write;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
 
 pub(crate) use validation::{check_access_modes, check_basic, check_spec};
@@ -20,6 +21,10 @@ const RULES: Rules = Rules::PLAIN.with_status(StatusMeta::Free);
 impl Kind for PersistentVolumeClaim {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     /// Upstream stores no phase and fills it in on every read; what is stored here is what is read.

@@ -2,6 +2,7 @@
 
 pub(crate) mod apparmor;
 pub mod binding;
+pub(crate) mod defaults;
 pub mod eviction;
 mod label_keys;
 mod qos;
@@ -14,7 +15,7 @@ mod tests;
 use catalog::Storage;
 use object::{FieldError, Map, Value};
 
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::options::DeleteOptions;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
@@ -29,6 +30,10 @@ const DEFAULT_GRACE_SECONDS: i64 = 30;
 impl Kind for Pod {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

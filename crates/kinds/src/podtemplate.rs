@@ -1,5 +1,7 @@
 //! Pod templates.
 
+mod defaults;
+
 use object::Value;
 
 use crate::check::{Errors, Path};
@@ -9,7 +11,7 @@ use crate::pod::validation::{self, Options};
 use crate::rules::{Generation, Rules};
 
 pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::Of("template")), check);
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::Of("template")), check).with_defaults(defaults::apply);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

@@ -1,5 +1,7 @@
 //! Priority levels: how many requests run at once and what the others do. The two the server needs are fixed.
 
+mod defaults;
+
 use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
@@ -12,7 +14,7 @@ use crate::rules::{Generation, Rules, StatusMeta};
 use crate::workload::SPEC;
 
 pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole), check);
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole), check).with_defaults(defaults::apply);
 
 const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const QUEUES_MAX: i64 = 10_000_000;

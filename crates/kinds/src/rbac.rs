@@ -1,5 +1,7 @@
 //! Roles and bindings, of namespaces and of the cluster: rules that say something, references that stay.
 
+mod defaults;
+
 use object::{Value, validate_text};
 
 use crate::check::internal::{Field, TEXT, internal};
@@ -15,8 +17,8 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(crate) static ROLE: GenericKind = GenericKind::new(RULES, check_role);
 pub(crate) static CLUSTER_ROLE: GenericKind = GenericKind::new(RULES, check_cluster_role);
-pub(crate) static ROLE_BINDING: GenericKind = GenericKind::new(RULES, check_role_binding);
-pub(crate) static CLUSTER_ROLE_BINDING: GenericKind = GenericKind::new(RULES, check_cluster_role_binding);
+pub(crate) static ROLE_BINDING: GenericKind = GenericKind::new(RULES, check_role_binding).with_defaults(defaults::apply);
+pub(crate) static CLUSTER_ROLE_BINDING: GenericKind = GenericKind::new(RULES, check_cluster_role_binding).with_defaults(defaults::apply);
 
 fn check_role(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);

@@ -1,5 +1,6 @@
 //! Replica sets.
 
+mod defaults;
 mod validation;
 
 use crate::generic::GenericKind;
@@ -12,4 +13,4 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
     validation::check,
 )
 .with_scale(&WORKLOAD)
-.with_blank(workload::without_replicas);
+.with_blank(workload::without_replicas).with_defaults(defaults::apply);

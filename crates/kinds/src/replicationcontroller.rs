@@ -1,5 +1,6 @@
 //! Replication controllers.
 
+pub(crate) mod defaults;
 mod validation;
 
 use crate::generic::GenericKind;
@@ -14,4 +15,4 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
         .without_generate_name(),
     validation::check,
 )
-.with_scale(&REPLICATION_CONTROLLER);
+.with_scale(&REPLICATION_CONTROLLER).with_defaults(defaults::apply);

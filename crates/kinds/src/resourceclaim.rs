@@ -1,5 +1,6 @@
 //! Resource claims and the templates pods make them from: what is asked for stays, what was given stays.
 
+mod defaults;
 mod shown;
 mod status;
 
@@ -14,8 +15,8 @@ use crate::devicerule::{
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::SPEC;
 
-pub(crate) static CLAIM: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim);
-pub(crate) static TEMPLATE: GenericKind = GenericKind::new(Rules::PLAIN, check_template);
+pub(crate) static CLAIM: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim).with_defaults(defaults::apply);
+pub(crate) static TEMPLATE: GenericKind = GenericKind::new(Rules::PLAIN, check_template).with_defaults(defaults::apply_template);
 
 const CONSTRAINTS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;

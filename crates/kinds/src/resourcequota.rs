@@ -1,8 +1,9 @@
 //! Resource quotas.
 
+mod defaults;
 mod validation;
 
 use crate::generic::GenericKind;
 use crate::rules::{Rules, StatusMeta};
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::Free), validation::check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::Free), validation::check).with_defaults(defaults::apply);

@@ -1,12 +1,13 @@
 //! Resource slices: a taint is dated when it comes without a time.
 
+mod defaults;
 mod validation;
 
 use object::Value;
 
 use crate::check::Errors;
 use crate::write::Write;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules};
 use crate::strategy::map_mut;
 
@@ -18,6 +19,10 @@ const RULES: Rules = Rules::PLAIN.with_generation(Generation::SpecAsSent);
 impl Kind for ResourceSlice {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);

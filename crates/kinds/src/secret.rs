@@ -1,5 +1,7 @@
 //! Secrets: stringData becomes data, the type stays, and known types need their keys.
 
+mod defaults;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use catalog::Resource;
@@ -8,7 +10,7 @@ use object::{FieldError, Status, Value, quote};
 use crate::check::Errors;
 use crate::write::Write;
 use crate::configmap::{DATA_MAX_BYTES, check_immutable, check_key, decoded_len, entries};
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::Rules;
 use crate::same;
 use crate::strategy::restore;
@@ -21,6 +23,10 @@ const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 impl Kind for Secret {
     fn rules(&self) -> &Rules {
         &Rules::PLAIN
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     /// `stringData` is for writing only, and wins.

@@ -1,5 +1,6 @@
 //! Services.
 
+mod defaults;
 mod update;
 mod validation;
 
@@ -12,4 +13,4 @@ use crate::rules::{NameRule, Rules, StatusMeta};
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules::PLAIN.with_status(StatusMeta::Free).with_name(NameRule::Label), validation::check)
         .with_create(update::drop_on_create)
-        .with_update(update::drop_what_the_type_left);
+        .with_update(update::drop_what_the_type_left).with_defaults(defaults::apply);

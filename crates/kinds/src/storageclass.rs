@@ -1,5 +1,6 @@
 //! Storage classes.
 
+mod defaults;
 mod validation;
 
 pub(crate) use validation::{check_parameters, check_provisioner};
@@ -7,4 +8,4 @@ pub(crate) use validation::{check_parameters, check_provisioner};
 use crate::generic::GenericKind;
 use crate::rules::Rules;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, validation::check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, validation::check).with_defaults(defaults::apply);

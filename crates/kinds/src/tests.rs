@@ -49,6 +49,21 @@ fn every_storage_has_a_row_and_every_row_a_storage() {
     assert_eq!(rows, storages);
 }
 
+/// Served without being stored, or the body of a subresource; those that only open a connection are no objects.
+#[test]
+fn everything_that_is_not_stored_has_a_row_and_every_row_is_such() {
+    let catalog = Catalog::builtin();
+    let resources = catalog.resources().iter();
+    let served = resources.clone().filter(|r| r.storage.is_none()).map(|r| (&*r.group, &*r.kind));
+    let bodies = resources.flat_map(|r| {
+        let others = r.subresources.iter().filter(|s| s.kind != r.kind && !s.kind.ends_with("Options"));
+        others.map(|s| (&*s.group, &*s.kind))
+    });
+    let unstored: std::collections::BTreeSet<(&str, &str)> = served.chain(bodies).collect();
+    let rows: Vec<(&str, &str)> = crate::list::unstored_rows().collect();
+    assert_eq!(rows, unstored.into_iter().collect::<Vec<_>>(), "in order, and none twice");
+}
+
 #[test]
 fn a_minimal_object_of_every_kind_is_created_and_updated() {
     let catalog = Catalog::builtin();
@@ -58,7 +73,7 @@ fn a_minimal_object_of_every_kind_is_created_and_updated() {
         let mut new = minimal(storage);
         new.make_map().set("status", json(r#"{"phase":"Forged"}"#));
         new.map_at(&["metadata"]).set("annotations", json(r#"{"a":"1"}"#));
-        crate::defaults::apply_kind(&storage.group, &storage.version, &storage.kind, &mut new);
+        crate::defaults::apply(kind_of(storage), &storage.version, &mut new);
         prepare_create(kind, &mut new, &ctx);
         normalised(&catalog, storage, &mut new);
         kind.canonicalise(&mut new);

@@ -1,5 +1,7 @@
 //! Volume attachments: one volume, one node, for good; the attacher says how it went.
 
+mod defaults;
+
 use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
@@ -11,7 +13,7 @@ use crate::pod::validation::csi_driver_name;
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check).with_defaults(defaults::apply);
 
 const METADATA_MAX_BYTES: usize = 256 * 1024;
 const MESSAGE_MAX_BYTES: usize = 1024;

@@ -1,5 +1,7 @@
 //! Webhook configurations, validating and mutating: which requests go where, and what comes back counts for.
 
+pub(crate) mod defaults;
+
 use object::{Value, validate_text};
 
 use crate::admissionrule::{FAILURE, MATCH, REINVOCATION, check_conditions, check_rule};
@@ -12,8 +14,8 @@ use crate::same;
 const RULES: Rules =
     Rules::PLAIN.with_finalizers(Finalizers::Qualified).with_generation(Generation::Exactly("webhooks"));
 
-pub(crate) static VALIDATING: GenericKind = GenericKind::new(RULES, check_validating);
-pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating);
+pub(crate) static VALIDATING: GenericKind = GenericKind::new(RULES, check_validating).with_defaults(defaults::apply_validating);
+pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating).with_defaults(defaults::apply_mutating);
 
 const WEBHOOKS: Path<'static> = Path::Root("webhooks");
 /// Those this server and the one before it can read.

@@ -49,11 +49,15 @@ pub(crate) fn object(
     let BodyType { group, version, kind, ty, storage } = of;
     check_type(catalog, kind, &of.api_version(), &body)?;
     let messages = normalised(catalog, ty, kind, version, &mut body, validation)?;
-    if let Some(why) = unconvertible(storage.map(|id| catalog.storage(id)), &body) {
+    let strategy = match storage {
+        Some(id) => kinds::kind_of(catalog.storage(id)),
+        None => kinds::unstored_kind(group, kind),
+    };
+    if let Some(why) = strategy.unconvertible(&body) {
         return Err(unfit(kind, version, &why));
     }
     let warnings = unless_strict(kind, version, messages, validation)?;
-    kinds::defaults::apply_kind(group, version, kind, &mut body);
+    kinds::defaults::apply(strategy, version, &mut body);
     Ok((body, warnings))
 }
 

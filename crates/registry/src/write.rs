@@ -357,7 +357,7 @@ impl Registry {
         // when it reads what it stored: an empty value that stood in the way of one is gone by then.
         if has_empty || kind.depends_on_admission(new) {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
-            kinds::defaults::apply_kind(&storage.group, &storage.version, &storage.kind, new);
+            kinds::defaults::apply(kind, &storage.version, new);
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);

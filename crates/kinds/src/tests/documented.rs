@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use catalog::{Catalog, Resource};
 
-use crate::columns;
-use crate::defaults::has_defaults;
+use crate::{columns, kind_of_resource};
 
 const BEGIN: &str = "<!-- made by kinds/src/tests/documented.rs -->\n";
 
@@ -129,12 +128,13 @@ fn table() -> String {
         let strategy = stored_plural.map_or("none".to_owned(), |plural| strategy(&rows, &plural));
         let left =
             NOT_JUDGED.iter().find(|(plural, _)| resource.plural == *plural).map_or("", |(_, left)| left);
+        let kind = kind_of_resource(&catalog, resource);
         let _ = writeln!(
             out,
             "| {} | {} | {strategy} | {} | {left} | {} | {stored} | {} |",
             resource.api_version(),
             resource.plural,
-            if has_defaults(resource) { "yes" } else { "none" },
+            if kind.defaults(&resource.version).is_some() { "yes" } else { "none" },
             if columns::printer(resource).is_generic() { "generic" } else { "own" },
             recorded.of(resource).join(" "),
         );

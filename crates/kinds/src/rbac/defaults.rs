@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Text;
-use super::fill::{Default, each, fill, inside, plain, text};
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, each, fill, inside, plain, text};
 
 const GROUP: &[Default] = &[plain("apiGroup", Text("rbac.authorization.k8s.io"))];
 
