@@ -7,10 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use object::{Map, Value, validate_text};
 
 use crate::check::{Errors, flag, int, items, member, text};
-use crate::write::Write;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Finalizers, NameRule, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
 pub(crate) struct ApiService;
 pub(crate) static KIND: ApiService = ApiService;

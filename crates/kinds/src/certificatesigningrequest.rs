@@ -6,10 +6,10 @@ mod validation;
 use object::{Map, Value};
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::{NameRule, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
+use crate::write::Write;
 
 pub(crate) struct CertificateSigningRequest;
 pub(crate) static KIND: CertificateSigningRequest = CertificateSigningRequest;

@@ -4,10 +4,10 @@ use catalog::Storage;
 use object::{FieldError, Value, quote, validate_text};
 
 use crate::check::{Errors, Seen};
-use crate::write::Write;
 use crate::equal::Spot;
 use crate::kind::Kind;
 use crate::rules::Rules;
+use crate::write::Write;
 
 pub(crate) struct ConfigMap;
 pub(crate) static KIND: ConfigMap = ConfigMap;

@@ -4,8 +4,8 @@ use object::Value;
 
 use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, int, member};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::rules::Rules;
+use crate::write::Write;
 
 pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check);
 

@@ -3,6 +3,7 @@
 mod defaults;
 mod schedule;
 mod validation;
+mod warnings;
 
 pub use schedule::Schedule;
 
@@ -12,4 +13,6 @@ use crate::rules::{Generation, Rules, StatusMeta};
 pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free),
     validation::check,
-).with_defaults(defaults::apply);
+)
+.with_defaults(defaults::apply)
+.with_warnings(warnings::warn);

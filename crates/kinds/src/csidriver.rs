@@ -1,18 +1,21 @@
 //! CSI drivers: what a driver can do is said in full, and partly for good.
 
 mod defaults;
+mod warnings;
 
 use object::Value;
 
 use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::rules::{Generation, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
 
 /// The first change of a driver's spec gives it generation 1.
 pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::SpecFromNothing), check).with_defaults(defaults::apply);
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::SpecFromNothing), check)
+        .with_defaults(defaults::apply)
+        .with_warnings(warnings::warn);
 
 const UPDATE_PERIOD_MIN_SECONDS: i64 = 10;
 const TOKEN_MIN_SECONDS: i64 = 600;

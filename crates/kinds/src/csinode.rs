@@ -4,12 +4,12 @@ use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::{Errors, IMMUTABLE, Path, Raw, Seen, int, items, member, text, texts};
-use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::equal::same_but;
+use crate::generic::GenericKind;
 use crate::pod::validation::csi_driver_name;
 use crate::rules::Rules;
 use crate::workload::SPEC;
+use crate::write::Write;
 
 pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check);
 

@@ -8,14 +8,16 @@ mod schema;
 mod shown;
 mod structural;
 mod validation;
+mod warnings;
 
 use catalog::Resource;
 use object::{Status, Value};
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct CustomResourceDefinition;
 pub(crate) static KIND: CustomResourceDefinition = CustomResourceDefinition;
@@ -33,6 +35,10 @@ impl Kind for CustomResourceDefinition {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
     }
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);

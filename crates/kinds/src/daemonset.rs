@@ -2,14 +2,16 @@
 
 mod defaults;
 mod validation;
+mod warnings;
 
 use object::Value;
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::equal::Spot;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct DaemonSet;
 pub(crate) static KIND: DaemonSet = DaemonSet;
@@ -25,6 +27,10 @@ impl Kind for DaemonSet {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
     }
 
     fn unconvertible(&self, sent: &Value) -> Option<String> {

@@ -2,16 +2,18 @@
 
 mod defaults;
 mod validation;
+mod warnings;
 
 use catalog::Resource;
 use object::{Status, Value};
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::scale::{ScalePaths, WORKLOAD};
+use crate::warnings::{Accepted, Warnings};
 use crate::workload;
+use crate::write::Write;
 
 pub(crate) struct Deployment;
 pub(crate) static KIND: Deployment = Deployment;
@@ -28,6 +30,10 @@ impl Kind for Deployment {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
     }
 
     fn scale(&self) -> Option<&'static ScalePaths> {

@@ -3,12 +3,12 @@
 use object::Value;
 
 use crate::check::{Errors, items, member};
-use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::devicerule::{CONFIG_MAX, configuration, each, selectors};
+use crate::generic::GenericKind;
 use crate::pod::validation::is_extended;
 use crate::rules::{Generation, NameRule, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
 
 pub(crate) static KIND: GenericKind = GenericKind::new(RULES, check);
 const RULES: Rules =

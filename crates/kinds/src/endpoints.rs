@@ -2,8 +2,11 @@
 
 mod defaults;
 mod validation;
+mod warnings;
 
 use crate::generic::GenericKind;
 use crate::rules::Rules;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, validation::check).with_defaults(defaults::apply);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, validation::check)
+    .with_defaults(defaults::apply)
+    .with_warnings(warnings::warn);

@@ -2,6 +2,7 @@
 
 mod defaults;
 mod validation;
+mod warnings;
 
 use object::{Value, validate_text};
 
@@ -17,7 +18,9 @@ pub(crate) static KIND: GenericKind =
             if !same(new.get("endpoints"), old.get("endpoints")) {
                 drop_topology(new, &node_names(old));
             }
-        }).with_defaults(defaults::apply);
+        })
+        .with_defaults(defaults::apply)
+        .with_warnings(warnings::warn);
 
 const TOPOLOGY: &str = "deprecatedTopology";
 const HOST: &str = "kubernetes.io/hostname";

@@ -7,12 +7,15 @@ use object::Value;
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::{Errors, Path, Raw, Seen, flag, int, items, member, text, texts};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
-pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole), check).with_defaults(defaults::apply);
+pub(crate) static KIND: GenericKind = GenericKind::new(
+    Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole),
+    check,
+)
+.with_defaults(defaults::apply);
 
 const PRECEDENCE_MAX: i64 = 10_000;
 #[rustfmt::skip]

@@ -6,12 +6,17 @@ use crate::check::Errors;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
+use crate::warnings::{Accepted, Warnings};
 use crate::write::Write;
+
+type Warn = fn(&Accepted<'_>, &mut Warnings);
 
 pub(crate) struct GenericKind {
     rules: Rules,
     defaults: Option<fn(&mut Map)>,
     scale: Option<&'static ScalePaths>,
+    warn: Option<Warn>,
+    warn_status: Option<Warn>,
     check: fn(&Write<'_>, &mut Errors),
     /// What the kind drops or keeps when an object, not its status, changes.
     update: Option<fn(&mut Value, &Value)>,
@@ -29,6 +34,8 @@ impl GenericKind {
         GenericKind {
             rules,
             defaults: None,
+            warn: None,
+            warn_status: None,
             check,
             scale: None,
             create: None,
@@ -40,6 +47,15 @@ impl GenericKind {
     /// The same in every served version.
     pub(crate) const fn with_defaults(mut self, defaults: fn(&mut Map)) -> GenericKind {
         self.defaults = Some(defaults);
+        self
+    }
+    /// Of writes to the object itself.
+    pub(crate) const fn with_warnings(mut self, warn: Warn) -> GenericKind {
+        self.warn = Some(warn);
+        self
+    }
+    pub(crate) const fn with_status_warnings(mut self, warn: Warn) -> GenericKind {
+        self.warn_status = Some(warn);
         self
     }
     pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> GenericKind {
@@ -70,6 +86,16 @@ impl Kind for GenericKind {
     }
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         self.defaults.as_ref().map(|apply| apply as &Defaults)
+    }
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        if let Some(warn) = self.warn {
+            warn(write, warnings);
+        }
+    }
+    fn warn_status(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        if let Some(warn) = self.warn_status {
+            warn(write, warnings);
+        }
     }
     fn scale(&self) -> Option<&'static ScalePaths> {
         self.scale

@@ -18,10 +18,10 @@ use catalog::Resource;
 use object::{Map, Status, Value};
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::kind::{Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
 use crate::strategy::map_mut;
+use crate::write::Write;
 
 pub(crate) struct HorizontalPodAutoscaler;
 pub(crate) static KIND: HorizontalPodAutoscaler = HorizontalPodAutoscaler;

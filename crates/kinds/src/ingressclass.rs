@@ -6,13 +6,14 @@ use object::{Value, validate_text};
 
 use crate::check::{Errors, Path, member, text};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::rules::{Generation, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
 
 const CONTROLLER_MAX_BYTES: usize = 250;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC), check).with_defaults(defaults::apply);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC), check).with_defaults(defaults::apply);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     let spec = write.spec();

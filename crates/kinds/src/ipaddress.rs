@@ -7,9 +7,9 @@ use object::validate_text;
 use crate::check::internal::{Field, TEXT, internal};
 use crate::check::{Errors, Raw, member, text};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::rules::{NameRule, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
 
 pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_name(NameRule::IpAddress), check);
 

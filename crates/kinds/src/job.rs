@@ -2,15 +2,18 @@
 
 pub(crate) mod defaults;
 mod validation;
+pub(crate) mod warnings;
 
 use object::{Map, Value};
 
 use crate::check::Errors;
-use crate::write::Write;
-use crate::replicationcontroller::defaults::take_template_labels;
 use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::meta;
+use crate::options::DeleteOptions;
+use crate::replicationcontroller::defaults::take_template_labels;
 use crate::rules::{Generation, Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) use validation::check_spec;
 
@@ -27,6 +30,14 @@ impl Kind for Job {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn warn_delete(&self, options: &DeleteOptions) -> Option<&'static str> {
+        warnings::delete_warning(options)
     }
 
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {

@@ -5,9 +5,10 @@ use object::{FieldError, Map, Status, Value};
 
 use crate::DeleteOptions;
 use crate::check::Errors;
-use crate::write::Write;
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 /// What surrounds a write.
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +86,22 @@ pub trait Kind: Send + Sync {
 
     /// Of objects in that served version; `None` where upstream has none.
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        None
+    }
+
+    /// What a client should know about an accepted create or update of the object itself.
+    fn warn(&self, _write: &Accepted<'_>, _warnings: &mut Warnings) {}
+
+    /// The same for an update of its status.
+    fn warn_status(&self, _write: &Accepted<'_>, _warnings: &mut Warnings) {}
+
+    /// Warnings about a new object as it was sent: preparing it hides what they are about.
+    fn warn_before_create(&self, _new: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The warning a DELETE with these options deserves.
+    fn warn_delete(&self, _options: &DeleteOptions) -> Option<&'static str> {
         None
     }
 

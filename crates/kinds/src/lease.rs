@@ -4,11 +4,12 @@ use object::{Value, validate_text};
 
 use crate::check::{Errors, int, member, text};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::rules::{Finalizers, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

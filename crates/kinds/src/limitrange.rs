@@ -6,10 +6,10 @@ mod validation;
 use object::Value;
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::meta;
 use crate::rules::Rules;
+use crate::write::Write;
 
 pub(crate) struct LimitRange;
 pub(crate) static KIND: LimitRange = LimitRange;

@@ -4,6 +4,7 @@ use catalog::{Catalog, Resource, Storage};
 
 use crate::generic::GenericKind;
 use crate::kind::Kind;
+use crate::metadata::finalizer_warnings;
 use crate::rules::{Finalizers, Generation, Rules};
 use crate::{
     admissionpolicy, apiservice, certificatesigningrequest, configmap, controllerrevision, cronjob,
@@ -12,8 +13,8 @@ use crate::{
     job, lease, limitrange, namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod,
     poddisruptionbudget, podtemplate, priorityclass, prioritylevelconfiguration, rbac, replicaset,
     replicationcontroller, resourceclaim, resourcequota, resourceslice, runtimeclass, secret, service,
-    serviceaccount, servicecidr, statefulset, storageclass, tokenrequest, volumeattachment, volumeattributesclass,
-    webhookconfiguration,
+    serviceaccount, servicecidr, statefulset, storageclass, tokenrequest, volumeattachment,
+    volumeattributesclass, webhookconfiguration,
 };
 
 /// The kind of what a storage holds. The only look-up there is: do it once per request and pass the kind on.
@@ -36,14 +37,10 @@ pub fn unstored_kind(group: &str, kind: &str) -> &'static dyn Kind {
     row.map_or(&PLAIN, |(_, _, kind)| *kind)
 }
 
-/// Whether a row names what the storage keeps; if none does, it is a custom resource.
-pub(crate) fn is_listed(storage: &Storage) -> bool {
-    KINDS.iter().any(|(group, plural, _)| storage.plural == *plural && storage.group == *group)
-}
-
 /// What no row names: a kind that came later.
 static CUSTOM: GenericKind =
-    GenericKind::plain(Rules::PLAIN.with_generation(Generation::SPEC).with_finalizers(Finalizers::Qualified));
+    GenericKind::plain(Rules::PLAIN.with_generation(Generation::SPEC).with_finalizers(Finalizers::Qualified))
+        .with_warnings(|write, warnings| warnings.extend(finalizer_warnings(write.new, write.old)));
 
 static PLAIN: GenericKind = GenericKind::plain(Rules::PLAIN);
 

@@ -2,15 +2,17 @@
 
 mod defaults;
 mod validation;
+mod warnings;
 
 pub(crate) use validation::check_spec as check_volume_spec;
 
 use object::Value;
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct PersistentVolume;
 pub(crate) static KIND: PersistentVolume = PersistentVolume;
@@ -25,6 +27,10 @@ impl Kind for PersistentVolume {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

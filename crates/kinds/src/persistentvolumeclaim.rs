@@ -3,13 +3,15 @@
 mod data_source;
 pub(crate) mod defaults;
 mod validation;
+pub(crate) mod warnings;
 
 use object::Value;
 
 use crate::check::{Errors, Path};
-use crate::write::Write;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) use validation::{check_access_modes, check_basic, check_spec};
 
@@ -25,6 +27,10 @@ impl Kind for PersistentVolumeClaim {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
     }
 
     /// Upstream stores no phase and fills it in on every read; what is stored here is what is read.

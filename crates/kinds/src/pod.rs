@@ -8,6 +8,7 @@ mod label_keys;
 mod qos;
 pub(crate) mod validation;
 pub mod view;
+pub(crate) mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use crate::kind::{Context, Defaults, Kind};
 use crate::options::DeleteOptions;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
+use crate::warnings::{Accepted, Warnings};
 
 pub(crate) struct Pod;
 pub(crate) static KIND: Pod = Pod;
@@ -34,6 +36,18 @@ impl Kind for Pod {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn warn_status(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn_status(write, warnings);
+    }
+
+    fn warn_before_create(&self, new: &Value) -> Vec<String> {
+        apparmor::warnings(new)
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

@@ -5,9 +5,9 @@ use object::Value;
 use crate::check::internal::{Field, NULL, internal};
 use crate::check::{Errors, Raw, member};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS, check_counts};
+use crate::write::Write;
 
 pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free).without_metadata(),

@@ -1,17 +1,20 @@
 //! Pod templates.
 
 mod defaults;
+mod warnings;
 
 use object::Value;
 
 use crate::check::{Errors, Path};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::pod::validation::{self, Options};
 use crate::rules::{Generation, Rules};
+use crate::write::Write;
 
 pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::Of("template")), check).with_defaults(defaults::apply);
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::Of("template")), check)
+        .with_defaults(defaults::apply)
+        .with_warnings(warnings::warn);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

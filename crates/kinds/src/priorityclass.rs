@@ -8,7 +8,8 @@ use crate::rules::{Generation, Rules};
 
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules::PLAIN.with_generation(Generation::Once), validation::check)
-        .with_undeletable(undeletable).with_defaults(defaults::apply);
+        .with_undeletable(undeletable)
+        .with_defaults(defaults::apply);
 
 fn undeletable(name: &str) -> Option<&'static str> {
     matches!(name, "system-cluster-critical" | "system-node-critical")

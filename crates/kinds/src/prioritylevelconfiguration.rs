@@ -6,15 +6,18 @@ use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::{Errors, Path, Raw, int, member, text};
-use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::equal::same_but;
 use crate::flowschema::{check_conditions, is};
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole), check).with_defaults(defaults::apply);
+pub(crate) static KIND: GenericKind = GenericKind::new(
+    Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole),
+    check,
+)
+.with_defaults(defaults::apply);
 
 const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const QUEUES_MAX: i64 = 10_000_000;

@@ -2,6 +2,7 @@
 
 pub(crate) mod defaults;
 mod validation;
+mod warnings;
 
 use crate::generic::GenericKind;
 use crate::rules::{Generation, NameRule, Rules, StatusMeta};
@@ -15,4 +16,6 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
         .without_generate_name(),
     validation::check,
 )
-.with_scale(&REPLICATION_CONTROLLER).with_defaults(defaults::apply);
+.with_scale(&REPLICATION_CONTROLLER)
+.with_defaults(defaults::apply)
+.with_warnings(warnings::warn);

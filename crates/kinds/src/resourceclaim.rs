@@ -7,16 +7,19 @@ mod status;
 use object::Value;
 
 use crate::check::{Errors, IMMUTABLE, Path, Raw, int, items, member, text};
-use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::devicerule::{
     CONFIG_MAX, REQUESTS_MAX, by_name, configuration, each, fully_qualified, selectors, set, tolerations,
 };
+use crate::generic::GenericKind;
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static CLAIM: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim).with_defaults(defaults::apply);
-pub(crate) static TEMPLATE: GenericKind = GenericKind::new(Rules::PLAIN, check_template).with_defaults(defaults::apply_template);
+pub(crate) static CLAIM: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim)
+        .with_defaults(defaults::apply);
+pub(crate) static TEMPLATE: GenericKind =
+    GenericKind::new(Rules::PLAIN, check_template).with_defaults(defaults::apply_template);
 
 const CONSTRAINTS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;

@@ -2,8 +2,12 @@
 
 mod defaults;
 mod validation;
+mod warnings;
 
 use crate::generic::GenericKind;
 use crate::rules::{Rules, StatusMeta};
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::Free), validation::check).with_defaults(defaults::apply);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_status(StatusMeta::Free), validation::check)
+        .with_defaults(defaults::apply)
+        .with_warnings(warnings::warn);

@@ -2,14 +2,16 @@
 
 mod defaults;
 mod validation;
+mod warnings;
 
 use object::Value;
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules};
 use crate::strategy::map_mut;
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct ResourceSlice;
 pub(crate) static KIND: ResourceSlice = ResourceSlice;
@@ -23,6 +25,10 @@ impl Kind for ResourceSlice {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
     }
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);

@@ -1,16 +1,20 @@
 //! Runtime classes: a handler that stays, what it costs, and where it runs.
 
+mod warnings;
+
 use object::Value;
 
 use crate::check::internal::internal;
 use crate::check::internal::pod::TOLERATION;
 use crate::check::{Errors, Path, Raw, Seen, items, member, text};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::pod::validation::{Options, overhead, tolerations};
 use crate::rules::{Finalizers, Rules};
+use crate::write::Write;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check)
+        .with_warnings(warnings::warn);
 
 const HANDLER: Path<'static> = Path::Root("handler");
 

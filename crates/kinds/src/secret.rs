@@ -1,6 +1,8 @@
 //! Secrets: stringData becomes data, the type stays, and known types need their keys.
 
 mod defaults;
+mod pair;
+mod warnings;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,12 +10,13 @@ use catalog::Resource;
 use object::{FieldError, Status, Value, quote};
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::configmap::{DATA_MAX_BYTES, check_immutable, check_key, decoded_len, entries};
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::Rules;
 use crate::same;
 use crate::strategy::restore;
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct Secret;
 pub(crate) static KIND: Secret = Secret;
@@ -27,6 +30,10 @@ impl Kind for Secret {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
     }
 
     /// `stringData` is for writing only, and wins.

@@ -1,12 +1,15 @@
 //! Service accounts: references to secrets are names only.
 
+mod warnings;
+
 use object::Value;
 
 use crate::check::Errors;
-use crate::write::Write;
 use crate::kind::{Context, Kind};
 use crate::rules::Rules;
 use crate::strategy::map_mut;
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct ServiceAccount;
 pub(crate) static KIND: ServiceAccount = ServiceAccount;
@@ -14,6 +17,10 @@ pub(crate) static KIND: ServiceAccount = ServiceAccount;
 impl Kind for ServiceAccount {
     fn rules(&self) -> &Rules {
         &Rules::PLAIN
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
     }
     /// There is nothing but metadata to judge; an update is judged as a whole account too.
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {

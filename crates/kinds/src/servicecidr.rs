@@ -5,10 +5,10 @@ use object::Value;
 use crate::check::text::{Cidr, parse_cidr, sloppy_cidr};
 use crate::check::{Errors, IMMUTABLE, Path, items, texts};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::metadata::shown;
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::SPEC;
+use crate::write::Write;
 
 pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check);
 

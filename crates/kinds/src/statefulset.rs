@@ -2,6 +2,7 @@
 
 mod defaults;
 mod validation;
+mod warnings;
 
 use crate::generic::GenericKind;
 use crate::rules::{Generation, NameRule, Rules, StatusMeta};
@@ -13,4 +14,6 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
     validation::check,
 )
 .with_scale(&WORKLOAD)
-.with_blank(workload::without_replicas).with_defaults(defaults::apply);
+.with_blank(workload::without_replicas)
+.with_defaults(defaults::apply)
+.with_warnings(warnings::warn);

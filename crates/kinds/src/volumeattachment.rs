@@ -7,13 +7,14 @@ use object::Value;
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::{Errors, IMMUTABLE, Path, Raw, entries, int, member, text};
 use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::persistentvolume::check_volume_spec;
 use crate::pod::validation::csi_driver_name;
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check).with_defaults(defaults::apply);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check).with_defaults(defaults::apply);
 
 const METADATA_MAX_BYTES: usize = 256 * 1024;
 const MESSAGE_MAX_BYTES: usize = 1024;

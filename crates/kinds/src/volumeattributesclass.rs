@@ -1,11 +1,11 @@
 //! Volume attributes classes: a driver and its parameters, and that both stay.
 
 use crate::check::{Errors, Path, entries, text};
-use crate::generic::GenericKind;
-use crate::write::Write;
 use crate::equal::Spot;
+use crate::generic::GenericKind;
 use crate::rules::Rules;
 use crate::storageclass::{check_parameters, check_provisioner};
+use crate::write::Write;
 
 pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check);
 

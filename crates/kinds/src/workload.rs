@@ -4,8 +4,8 @@ use object::Value;
 
 use crate::check::text::{is_empty_selector, selects};
 use crate::check::{Errors, Path, int, member, text};
-use crate::write::Write;
 use crate::pod::validation::{self, Options};
+use crate::write::Write;
 
 pub(crate) const SPEC: Path<'static> = Path::Root("spec");
 pub(crate) const STATUS: Path<'static> = Path::Root("status");

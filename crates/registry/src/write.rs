@@ -244,9 +244,10 @@ impl Registry {
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
         let context = context(request, storage, now, &extra, &namespace);
-        kinds::prepare_update(kinds::kind_of(storage), new, old, &context);
+        let kind = kinds::kind_of(storage);
+        kinds::prepare_update(kind, new, old, &context);
         let encoded = self.complete(storage, new, Some(old), &context)?;
-        effects.warnings.extend(kinds::warnings::of(storage, new, Some(old), &context));
+        effects.warnings.extend(kinds::warnings::of(kind, new, Some(old), &context));
         self.admission.validate(&attempt, Some(new), effects).map_err(|refusal| refusal.status)?;
         Ok(encoded)
     }

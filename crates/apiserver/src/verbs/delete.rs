@@ -42,8 +42,8 @@ impl Call<'_> {
 
     /// Said before anything is looked at, and so with refusals too.
     fn delete_warnings(&self, options: &DeleteOptions) -> Vec<String> {
-        let storage = self.request.resource.storage.map(|id| self.api.registry.catalog().storage(id));
-        let warning = storage.and_then(|storage| kinds::warnings::on_delete(storage, options));
+        let kind = kinds::kind_of_resource(self.api.registry.catalog(), self.request.resource);
+        let warning = kind.warn_delete(options);
         warning.map(str::to_owned).into_iter().collect()
     }
 

@@ -156,9 +156,11 @@ fn defaulting_twice_is_defaulting_once_for_every_type_and_with_empty_lists() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();
     let served = catalog.resources().iter().map(|r| (&*r.version, r.ty, kind_of_resource(&catalog, r)));
-    let bodies = catalog.resources().iter().flat_map(|r| &r.subresources).filter_map(|s| {
-        Some((&*s.version, s.ty?, unstored_kind(&s.group, &s.kind)))
-    });
+    let bodies = catalog
+        .resources()
+        .iter()
+        .flat_map(|r| &r.subresources)
+        .filter_map(|s| Some((&*s.version, s.ty?, unstored_kind(&s.group, &s.kind))));
     for (version, ty, kind) in served.chain(bodies) {
         let name = &schema.get(ty).name;
         for seed in 0..20 {

@@ -2,9 +2,9 @@
 
 use object::Map;
 
+use crate::defaults::amounts;
 use crate::defaults::fill::Literal::Text;
 use crate::defaults::fill::{Default, fill, inside, plain, pointer};
-use crate::defaults::amounts;
 use crate::pod;
 
 const STATUS: &[Default] = &[plain("phase", Text("Pending"))];

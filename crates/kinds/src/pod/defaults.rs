@@ -12,9 +12,9 @@ pub(crate) use volume::persistent_source;
 use catalog::Name;
 use object::{Map, Value};
 
+use crate::defaults::amounts;
 use crate::defaults::fill::Literal::Bool;
 use crate::defaults::fill::{Default, at, copy_missing, each, fill, inside, pointer, text};
-use crate::defaults::amounts;
 
 const POD: &[Default] = &[pointer("enableServiceLinks", Bool(true))];
 

@@ -2,10 +2,10 @@
 
 use object::Map;
 
-use crate::defaults::fill::Literal::{Bool, Int, Text};
-use crate::defaults::fill::{Default, at, each, fill, plain, pointer};
 use super::{image, volume};
 use crate::defaults::amounts;
+use crate::defaults::fill::Literal::{Bool, Int, Text};
+use crate::defaults::fill::{Default, at, each, fill, plain, pointer};
 
 const CONTAINER: &[Default] = &[
     plain("terminationMessagePath", Text("/dev/termination-log")),

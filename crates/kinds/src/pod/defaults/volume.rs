@@ -2,9 +2,9 @@
 
 use object::Map;
 
+use super::image;
 use crate::defaults::fill::Literal::{Bool, Empty, Int, Text};
 use crate::defaults::fill::{self, Default, at, each, fill, pointer};
-use super::image;
 use crate::persistentvolumeclaim;
 
 /// 0644.

@@ -17,13 +17,13 @@ const SENT_CHARS: usize = 4 * 1024;
 const SENT_OF_ONE: usize = 256;
 
 #[derive(Default)]
-pub(crate) struct Said {
+pub struct Warnings {
     list: Vec<String>,
     /// Of the texts as they are cut.
     chars: usize,
 }
 
-impl Said {
+impl Warnings {
     pub(crate) fn into_list(self) -> Vec<String> {
         self.list
     }
@@ -32,10 +32,10 @@ impl Said {
         self.chars > SENT_CHARS || self.list.len() > SENT_CHARS
     }
     pub(crate) fn extend(&mut self, texts: Vec<String>) {
-        texts.into_iter().for_each(|text| self.say(text));
+        texts.into_iter().for_each(|text| self.push(text));
     }
     /// A warning about the whole object, or one with words of its own.
-    pub(crate) fn say(&mut self, text: impl Into<String>) {
+    pub(crate) fn push(&mut self, text: impl Into<String>) {
         let text = text.into();
         // What is said twice is sent once, and what no header carries is not sent.
         if !self.is_full() && !self.list.contains(&text) {
@@ -46,9 +46,9 @@ impl Said {
         }
     }
     /// A warning about one field.
-    pub(crate) fn about(&mut self, at: &Path<'_>, text: impl Display) {
+    pub(crate) fn push_at(&mut self, at: &Path<'_>, text: impl Display) {
         if !self.is_full() {
-            self.say(format!("{at}: {text}"));
+            self.push(format!("{at}: {text}"));
         }
     }
     /// Pods and their host names get their names from this one.
@@ -59,7 +59,7 @@ impl Said {
     pub(crate) fn dns_label(&mut self, object: &Value, text: &str) {
         let problems = validate_text::dns1123_label(object.str_at(&["metadata", "name"]).unwrap_or_default());
         if !problems.is_empty() {
-            self.say(format!("{text}: [{}]", problems.join(" ")));
+            self.push(format!("{text}: [{}]", problems.join(" ")));
         }
     }
     /// `amounts[name]` counts bytes, so it is a whole number.
@@ -69,7 +69,7 @@ impl Said {
         // What does not fit in thousandths is far from being a fraction.
         if milli % 1000 != 0 && milli != i64::MAX && milli != i64::MIN {
             let shown = quote(&quantity_text(value));
-            self.about(
+            self.push_at(
                 &at.key(name),
                 format!("fractional byte value {shown} is invalid, must be an integer"),
             );
@@ -83,7 +83,7 @@ impl Said {
             (Ok(IpAddr::V6(v6)), _) if v6.to_ipv4_mapped().is_none() => {
                 if v6.to_string() != value {
                     let canonical = quote(&v6.to_string());
-                    self.about(
+                    self.push_at(
                         at,
                         format!("IPv6 address {shown} should be in RFC 5952 canonical format ({canonical})"),
                     );
@@ -92,7 +92,7 @@ impl Said {
             (Ok(IpAddr::V4(_)), _) => {}
             (_, ip) => {
                 let better = quote(&plain(ip).to_string());
-                self.about(at, format!("non-standard IP address {shown} is invalid: use {better}"));
+                self.push_at(at, format!("non-standard IP address {shown} is invalid: use {better}"));
             }
         }
     }
@@ -113,7 +113,7 @@ impl Said {
         if masked(ip, bits) != ip {
             let single = quote(&format!("{}/{width}", plain(ip)));
             let block = quote(&block);
-            self.about(
+            self.push_at(
                 at,
                 format!("CIDR value {shown} is ambiguous in this context (should be {block} or {single}?)"),
             );
@@ -122,11 +122,11 @@ impl Said {
         let zeros = address.parse::<IpAddr>().is_err() || (length.len() > 1 && length.starts_with('0'));
         if mapped || zeros {
             let block = quote(&block);
-            self.about(at, format!("non-standard CIDR value {shown} is invalid: use {block}"));
+            self.push_at(at, format!("non-standard CIDR value {shown} is invalid: use {block}"));
         }
         if self.list.len() == before && ip.is_ipv6() && format!("{ip}/{bits}") != value {
             let canonical = quote(&format!("{ip}/{bits}"));
-            self.about(
+            self.push_at(
                 at,
                 format!("IPv6 CIDR value {shown} should be in RFC 5952 canonical format ({canonical})"),
             );

@@ -6,8 +6,8 @@ use std::ops::Bound;
 
 use object::{Value, quote};
 
-use super::Said;
 use crate::check::{items, member, text};
+use crate::warnings::Warnings;
 
 /// Where files come from, and by what name if it has one.
 #[derive(Clone, Copy)]
@@ -101,7 +101,7 @@ fn is_at_or_above(folder: &str, path: &str) -> bool {
     path.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-pub(super) fn overlaps(volumes: &[Value], said: &mut Said) {
+pub(crate) fn overlaps(volumes: &[Value], warnings: &mut Warnings) {
     for volume in volumes {
         let name = text(volume, "name");
         for (member_name, kind, named_by) in [
@@ -111,33 +111,33 @@ pub(super) fn overlaps(volumes: &[Value], said: &mut Said) {
         ] {
             let Some(source) = member(volume, member_name) else { continue };
             let described = Source { kind, name: named_by.map(|by| text(source, by)) };
-            report(files(source, None), &mut Taken::default(), &Volume { name, source: described }, said);
+            report(files(source, None), &mut Taken::default(), &Volume { name, source: described }, warnings);
         }
         if let Some(projected) = member(volume, "projected") {
             let volume = Volume { name, source: Source { kind: "Projected", name: None } };
             let mut seen = Taken::default();
             for source in items(projected, "sources") {
                 if source.as_map().is_none_or(|m| m.iter().all(|(_, v)| v.is_null())) {
-                    said.say(format!("{volume} has no sources provided"));
+                    warnings.push(format!("{volume} has no sources provided"));
                     continue;
                 }
-                report(projection(source), &mut seen, &volume, said);
+                report(projection(source), &mut seen, &volume, warnings);
             }
         }
     }
 }
 
-fn report<'a>(files: Vec<File<'a>>, seen: &mut Taken<'a>, volume: &Volume<'_>, said: &mut Said) {
+fn report<'a>(files: Vec<File<'a>>, seen: &mut Taken<'a>, volume: &Volume<'_>, warnings: &mut Warnings) {
     for file in files {
         let file = File { path: file.path.trim_end_matches('/'), ..file };
         if file.path.is_empty() {
             continue;
         }
         for other in seen.clashing(file.path) {
-            if said.is_full() {
+            if warnings.is_full() {
                 return;
             }
-            said.say(format!("{volume}: overlapping paths: {file} with {}", seen.files[other]));
+            warnings.push(format!("{volume}: overlapping paths: {file} with {}", seen.files[other]));
         }
         seen.add(file);
     }

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use object::{Value, quote};
 
-use super::Said;
-use super::pod::NO_SECCOMP;
+use super::NO_SECCOMP;
 use crate::check::{Path, Seen, below, int, items, member, text};
 use crate::pod::apparmor;
 use crate::pod::validation::containers_of;
+use crate::warnings::Warnings;
 
 const SECCOMP_CONTAINER: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
 /// `at_template_annotations` is the path of a template's annotations; pods are told about AppArmor when they are prepared.
-pub(super) fn containers(
+pub(crate) fn containers(
     template: &Value,
     spec: &Value,
     at: &Path<'_>,
     at_template_annotations: Option<&Path<'_>>,
-    said: &mut Said,
+    warnings: &mut Warnings,
 ) {
     let annotations = template.at(&["metadata", "annotations"]).and_then(Value::as_map);
     let of = |prefix| annotations.map(|annotations| below(annotations, prefix)).unwrap_or_default();
@@ -26,14 +26,14 @@ pub(super) fn containers(
     for (list, i, container) in containers_of(spec) {
         let at = at.child(list);
         let at = at.index(i);
-        profiles(&annotated, spec, container, at_template_annotations, said);
+        profiles(&annotated, spec, container, at_template_annotations, warnings);
         let at_resources = at.child("resources");
         for name in ["memory", "ephemeral-storage"] {
             for list in ["limits", "requests"] {
-                said.whole_bytes(&at_resources.child(list), container.at(&["resources", list]), name);
+                warnings.whole_bytes(&at_resources.child(list), container.at(&["resources", list]), name);
             }
         }
-        variables(container, &at.child("env"), said);
+        variables(container, &at.child("env"), warnings);
     }
 }
 
@@ -48,7 +48,7 @@ fn profiles(
     spec: &Value,
     container: &Value,
     at_template_annotations: Option<&Path<'_>>,
-    said: &mut Said,
+    warnings: &mut Warnings,
 ) {
     let at_metadata = Path::Root("metadata");
     let at_pod = at_metadata.child("annotations");
@@ -56,7 +56,7 @@ fn profiles(
     let name = text(container, "name");
     let profile = |field| container.at(&["securityContext", field]).filter(|profile| !profile.is_null());
     if profile("seccompProfile").is_none() && annotated.seccomp.contains_key(name) {
-        said.about(&at_annotations.key(&format!("{SECCOMP_CONTAINER}{name}")), NO_SECCOMP);
+        warnings.push_at(&at_annotations.key(&format!("{SECCOMP_CONTAINER}{name}")), NO_SECCOMP);
     }
     let annotation = annotated.app_armor.get(name).and_then(|a| a.as_str());
     if let Some(annotation) = annotation.filter(|_| at_template_annotations.is_some())
@@ -65,13 +65,13 @@ fn profiles(
         let of_pod = spec.at(&["securityContext", "appArmorProfile"]).filter(|p| !p.is_null());
         let same = |of_pod: &Value| apparmor::profile(annotation).as_ref() == Some(of_pod);
         if !of_pod.is_some_and(same) {
-            said.about(&at_annotations.key(&apparmor::annotation_of(name)), apparmor::DEPRECATED);
+            warnings.push_at(&at_annotations.key(&apparmor::annotation_of(name)), apparmor::DEPRECATED);
         }
     }
 }
 
 /// A variable that is said again is meant to build on what was said before.
-fn variables(container: &Value, at: &Path<'_>, said: &mut Said) {
+fn variables(container: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     let all = items(container, "env");
     let mut seen = Seen::default();
     for (i, variable) in all.iter().enumerate() {
@@ -85,7 +85,7 @@ fn variables(container: &Value, at: &Path<'_>, said: &mut Said) {
                 "hides previous definition of {}, which may be dropped when using apply",
                 quote(name)
             );
-            said.about(&at.index(i), text);
+            warnings.push_at(&at.index(i), text);
         }
     }
 }
@@ -96,7 +96,7 @@ struct Port<'a> {
     at: (&'static str, usize, usize),
 }
 
-pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
+pub(crate) fn ports(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     let place = |(list, i, j)| at.child(list).index(i).child("ports").index(j).to_string();
     let mut all: Vec<Port<'_>> = Vec::new();
     let mut taken = Taken::default();
@@ -105,15 +105,15 @@ pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
             let at = (list, i, j);
             let (host_ip, host_port) = host_of(port);
             if !host_ip.is_empty() && host_port == 0 {
-                said.say(format!("{}: hostIP set without hostPort: {}", place(at), shown(port)));
+                warnings.push(format!("{}: hostIP set without hostPort: {}", place(at), shown(port)));
             }
             for other in taken.clashing(&all, port) {
-                if said.is_full() {
+                if warnings.is_full() {
                     return;
                 }
                 let other = &all[other];
                 if let Some(clash) = clash((host_ip, host_port), host_of(other.port)) {
-                    said.say(format!("{}: {clash} port definition with {}", place(at), place(other.at)));
+                    warnings.push(format!("{}: {clash} port definition with {}", place(at), place(other.at)));
                 }
             }
             all.push(Port { port, at });
@@ -123,10 +123,10 @@ pub(super) fn ports(spec: &Value, at: &Path<'_>, said: &mut Said) {
     let mut seen = Seen::default();
     for own in &all {
         let name = text(own.port, "name");
-        if !name.is_empty() && seen.again(name) && !said.is_full() {
+        if !name.is_empty() && seen.again(name) && !warnings.is_full() {
             let first = all.iter().find(|other| text(other.port, "name") == name).unwrap_or(own);
             let (at, first, name) = (place(own.at), place(first.at), quote(name));
-            said.say(format!(
+            warnings.push(format!(
                 "{at}: duplicate port name {name} with {first}, services and probes that select ports by name will use {first}"
             ));
         }
