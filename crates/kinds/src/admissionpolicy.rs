@@ -2,6 +2,7 @@
 //!
 //! Differs from kube-apiserver: expressions are not compiled when they are written; that they are there is checked.
 
+mod columns;
 pub(crate) mod defaults;
 pub(crate) mod warnings;
 
@@ -22,16 +23,20 @@ pub(crate) static VALIDATING: GenericKind =
     GenericKind::new(RULES.with_status(StatusMeta::KeepAll), check_validating)
         .with_defaults(defaults::apply_policy)
         .with_warnings(warnings::warn)
-        .with_status_warnings(warnings::warn);
+        .with_status_warnings(warnings::warn)
+        .with_printer(&columns::VALIDATING);
 pub(crate) static VALIDATING_BINDING: GenericKind = GenericKind::new(RULES, check_validating_binding)
     .with_defaults(defaults::apply_binding)
-    .with_warnings(warnings::warn);
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::BINDING);
 pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating)
     .with_defaults(defaults::apply_policy)
-    .with_warnings(warnings::warn);
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::MUTATING);
 pub(crate) static MUTATING_BINDING: GenericKind = GenericKind::new(RULES, check_mutating_binding)
     .with_defaults(defaults::apply_binding)
-    .with_warnings(warnings::warn);
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::BINDING);
 
 const AUDIT_MAX: usize = 20;
 const AUDIT_MAX_BYTES: usize = 5 * 1024;

@@ -1,5 +1,6 @@
 //! API services: named after what they serve; those of this server are available at once.
 
+mod columns;
 mod defaults;
 
 use base64::Engine;
@@ -7,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use object::{Map, Value, validate_text};
 
 use crate::check::{Errors, flag, int, items, member, text};
+use crate::columns::Printer;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Finalizers, NameRule, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
@@ -27,6 +29,14 @@ impl Kind for ApiService {
 
     fn defaults(&self, _version: &str) -> Option<&Defaults> {
         Some(&defaults::apply)
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
+    }
+
+    fn status_has_table(&self) -> bool {
+        false
     }
 
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {

@@ -1,5 +1,7 @@
 //! Controller revisions: a template kept as it was, under a number.
 
+mod columns;
+
 use object::Value;
 
 use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, int, member};
@@ -7,7 +9,7 @@ use crate::generic::GenericKind;
 use crate::rules::Rules;
 use crate::write::Write;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check).with_printer(&columns::PRINTER);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     if write.old.is_some() {

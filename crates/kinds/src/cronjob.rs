@@ -1,5 +1,6 @@
 //! Cron jobs.
 
+mod columns;
 mod defaults;
 mod schedule;
 mod validation;
@@ -15,4 +16,5 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
     validation::check,
 )
 .with_defaults(defaults::apply)
-.with_warnings(warnings::warn);
+.with_warnings(warnings::warn)
+.with_printer(&columns::PRINTER);

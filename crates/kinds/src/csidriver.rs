@@ -1,5 +1,6 @@
 //! CSI drivers: what a driver can do is said in full, and partly for good.
 
+mod columns;
 mod defaults;
 mod warnings;
 
@@ -15,7 +16,8 @@ use crate::write::Write;
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules::PLAIN.with_generation(Generation::SpecFromNothing), check)
         .with_defaults(defaults::apply)
-        .with_warnings(warnings::warn);
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);
 
 const UPDATE_PERIOD_MIN_SECONDS: i64 = 10;
 const TOKEN_MIN_SECONDS: i64 = 600;

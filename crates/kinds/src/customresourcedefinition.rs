@@ -40,6 +40,10 @@ impl Kind for CustomResourceDefinition {
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
         warnings::warn(write, warnings);
     }
+
+    fn status_has_table(&self) -> bool {
+        false
+    }
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);
     }

@@ -1,5 +1,6 @@
 //! Daemon sets: an annotation of the v1 API still carries the old template generation.
 
+mod columns;
 mod defaults;
 mod validation;
 mod warnings;
@@ -7,6 +8,7 @@ mod warnings;
 use object::Value;
 
 use crate::check::Errors;
+use crate::columns::Printer;
 use crate::equal::Spot;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
@@ -31,6 +33,10 @@ impl Kind for DaemonSet {
 
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
         warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn unconvertible(&self, sent: &Value) -> Option<String> {

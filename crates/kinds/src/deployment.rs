@@ -1,5 +1,6 @@
 //! Deployments: an annotation of the v1 API still carries the revision an old client wants to go back to.
 
+mod columns;
 mod defaults;
 mod validation;
 mod warnings;
@@ -8,6 +9,7 @@ use catalog::Resource;
 use object::{Status, Value};
 
 use crate::check::Errors;
+use crate::columns::Printer;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::scale::{ScalePaths, WORKLOAD};
@@ -34,6 +36,10 @@ impl Kind for Deployment {
 
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
         warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn scale(&self) -> Option<&'static ScalePaths> {

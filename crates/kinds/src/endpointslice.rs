@@ -1,5 +1,6 @@
 //! Endpoint slices.
 
+mod columns;
 mod defaults;
 mod validation;
 mod warnings;
@@ -20,7 +21,8 @@ pub(crate) static KIND: GenericKind =
             }
         })
         .with_defaults(defaults::apply)
-        .with_warnings(warnings::warn);
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);
 
 const TOPOLOGY: &str = "deprecatedTopology";
 const HOST: &str = "kubernetes.io/hostname";

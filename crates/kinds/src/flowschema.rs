@@ -1,5 +1,6 @@
 //! Flow schemas: which requests flow at which priority level. The two the server cannot do without are fixed.
 
+mod columns;
 mod defaults;
 
 use object::Value;
@@ -15,7 +16,8 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole),
     check,
 )
-.with_defaults(defaults::apply);
+.with_defaults(defaults::apply)
+.with_printer(&columns::PRINTER);
 
 const PRECEDENCE_MAX: i64 = 10_000;
 #[rustfmt::skip]

@@ -3,6 +3,7 @@
 use object::{Map, Value};
 
 use crate::check::Errors;
+use crate::columns::{self, Printer};
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
@@ -17,6 +18,8 @@ pub(crate) struct GenericKind {
     scale: Option<&'static ScalePaths>,
     warn: Option<Warn>,
     warn_status: Option<Warn>,
+    printer: &'static dyn Printer,
+    status_has_table: bool,
     check: fn(&Write<'_>, &mut Errors),
     /// What the kind drops or keeps when an object, not its status, changes.
     update: Option<fn(&mut Value, &Value)>,
@@ -36,6 +39,8 @@ impl GenericKind {
             defaults: None,
             warn: None,
             warn_status: None,
+            printer: &columns::GENERIC,
+            status_has_table: true,
             check,
             scale: None,
             create: None,
@@ -56,6 +61,15 @@ impl GenericKind {
     }
     pub(crate) const fn with_status_warnings(mut self, warn: Warn) -> GenericKind {
         self.warn_status = Some(warn);
+        self
+    }
+    /// The same in every served version.
+    pub(crate) const fn with_printer(mut self, printer: &'static dyn Printer) -> GenericKind {
+        self.printer = printer;
+        self
+    }
+    pub(crate) const fn without_status_table(mut self) -> GenericKind {
+        self.status_has_table = false;
         self
     }
     pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> GenericKind {
@@ -96,6 +110,12 @@ impl Kind for GenericKind {
         if let Some(warn) = self.warn_status {
             warn(write, warnings);
         }
+    }
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        self.printer
+    }
+    fn status_has_table(&self) -> bool {
+        self.status_has_table
     }
     fn scale(&self) -> Option<&'static ScalePaths> {
         self.scale

@@ -7,6 +7,7 @@
 //! ```
 
 mod behavior;
+mod columns;
 mod defaults;
 mod metrics;
 mod validation;
@@ -18,6 +19,7 @@ use catalog::Resource;
 use object::{Map, Status, Value};
 
 use crate::check::Errors;
+use crate::columns::Printer;
 use crate::kind::{Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
 use crate::strategy::map_mut;
@@ -51,6 +53,10 @@ impl Kind for HorizontalPodAutoscaler {
             "v2" => Some(&defaults::apply_v2),
             _ => None,
         }
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn to_storage(&self, value: &mut Value, from: &Resource) -> Result<(), Status> {

@@ -1,5 +1,6 @@
 //! Ingresses.
 
+mod columns;
 mod validation;
 mod warnings;
 
@@ -11,4 +12,5 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
     validation::check,
 )
 .with_warnings(warnings::warn)
-.with_status_warnings(warnings::warn_status);
+.with_status_warnings(warnings::warn_status)
+.with_printer(&columns::PRINTER);

@@ -1,5 +1,6 @@
 //! Ingress classes: a controller that stays, and parameters that can be found.
 
+mod columns;
 mod defaults;
 
 use object::{Value, validate_text};
@@ -12,8 +13,9 @@ use crate::write::Write;
 
 const CONTROLLER_MAX_BYTES: usize = 250;
 
-pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC), check).with_defaults(defaults::apply);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC), check)
+    .with_defaults(defaults::apply)
+    .with_printer(&columns::PRINTER);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     let spec = write.spec();

@@ -1,5 +1,7 @@
 //! IP addresses: the name is the address, in its one canonical form, and says who has it.
 
+mod columns;
+
 use std::net::IpAddr;
 
 use object::validate_text;
@@ -11,7 +13,8 @@ use crate::rules::{NameRule, Rules};
 use crate::workload::SPEC;
 use crate::write::Write;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_name(NameRule::IpAddress), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_name(NameRule::IpAddress), check).with_printer(&columns::PRINTER);
 
 const PARENT: [Field; 4] = [
     ("group", "Group", TEXT),

@@ -1,5 +1,6 @@
 //! Jobs: unless the user manages it, the selector is the job's own uid, and the template carries the labels it needs.
 
+mod columns;
 pub(crate) mod defaults;
 mod validation;
 pub(crate) mod warnings;
@@ -7,6 +8,7 @@ pub(crate) mod warnings;
 use object::{Map, Value};
 
 use crate::check::Errors;
+use crate::columns::Printer;
 use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::meta;
 use crate::options::DeleteOptions;
@@ -38,6 +40,10 @@ impl Kind for Job {
 
     fn warn_delete(&self, options: &DeleteOptions) -> Option<&'static str> {
         warnings::delete_warning(options)
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {

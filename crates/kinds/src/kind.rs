@@ -5,6 +5,7 @@ use object::{FieldError, Map, Status, Value};
 
 use crate::DeleteOptions;
 use crate::check::Errors;
+use crate::columns::{self, Printer};
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
 use crate::warnings::{Accepted, Warnings};
@@ -103,6 +104,16 @@ pub trait Kind: Send + Sync {
     /// The warning a DELETE with these options deserves.
     fn warn_delete(&self, _options: &DeleteOptions) -> Option<&'static str> {
         None
+    }
+
+    /// How objects served in that version are shown as a Table.
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::GENERIC
+    }
+
+    /// Can the status be shown as a Table? Upstream's storage of a few kinds cannot.
+    fn status_has_table(&self) -> bool {
+        true
     }
 
     /// What an update makes of the object as it was sent, before anything of the stored one is put back into it.

@@ -1,5 +1,7 @@
 //! Leases: a holder, for a time.
 
+mod columns;
+
 use object::{Value, validate_text};
 
 use crate::check::{Errors, int, member, text};
@@ -9,7 +11,8 @@ use crate::workload::SPEC;
 use crate::write::Write;
 
 pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
+    GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check)
+        .with_printer(&columns::PRINTER);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

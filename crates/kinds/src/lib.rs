@@ -20,6 +20,7 @@ mod apiservice;
 mod certificatesigningrequest;
 mod check;
 pub mod columns;
+mod componentstatus;
 pub mod conditions;
 mod configmap;
 mod controllerrevision;

@@ -7,14 +7,14 @@ use crate::kind::Kind;
 use crate::metadata::finalizer_warnings;
 use crate::rules::{Finalizers, Generation, Rules};
 use crate::{
-    admissionpolicy, apiservice, certificatesigningrequest, configmap, controllerrevision, cronjob,
-    csidriver, csinode, csistoragecapacity, customresourcedefinition, daemonset, deployment, deviceclass,
-    endpoints, endpointslice, event, flowschema, horizontalpodautoscaler, ingress, ingressclass, ipaddress,
-    job, lease, limitrange, namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod,
-    poddisruptionbudget, podtemplate, priorityclass, prioritylevelconfiguration, rbac, replicaset,
-    replicationcontroller, resourceclaim, resourcequota, resourceslice, runtimeclass, secret, service,
-    serviceaccount, servicecidr, statefulset, storageclass, tokenrequest, volumeattachment,
-    volumeattributesclass, webhookconfiguration,
+    admissionpolicy, apiservice, certificatesigningrequest, componentstatus, configmap, controllerrevision,
+    cronjob, csidriver, csinode, csistoragecapacity, customresourcedefinition, daemonset, deployment,
+    deviceclass, endpoints, endpointslice, event, flowschema, horizontalpodautoscaler, ingress, ingressclass,
+    ipaddress, job, lease, limitrange, namespace, networkpolicy, node, persistentvolume,
+    persistentvolumeclaim, pod, poddisruptionbudget, podtemplate, priorityclass, prioritylevelconfiguration,
+    rbac, replicaset, replicationcontroller, resourceclaim, resourcequota, resourceslice, runtimeclass,
+    scale, secret, service, serviceaccount, servicecidr, statefulset, storageclass, tokenrequest,
+    volumeattachment, volumeattributesclass, webhookconfiguration,
 };
 
 /// The kind of what a storage holds. The only look-up there is: do it once per request and pass the kind on.
@@ -133,7 +133,7 @@ static KINDS: &[Row] = &[
 #[rustfmt::skip]
 static UNSTORED: &[Row] = &[
     ("", "Binding", &PLAIN),
-    ("", "ComponentStatus", &PLAIN),
+    ("", "ComponentStatus", &componentstatus::KIND),
     (AUTHENTICATION, "SelfSubjectReview", &PLAIN),
     (AUTHENTICATION, "TokenRequest", &tokenrequest::KIND),
     (AUTHENTICATION, "TokenReview", &PLAIN),
@@ -141,7 +141,7 @@ static UNSTORED: &[Row] = &[
     (AUTHORIZATION, "SelfSubjectAccessReview", &PLAIN),
     (AUTHORIZATION, "SelfSubjectRulesReview", &PLAIN),
     (AUTHORIZATION, "SubjectAccessReview", &PLAIN),
-    ("autoscaling", "Scale", &PLAIN),
+    ("autoscaling", "Scale", &scale::KIND),
     ("policy", "Eviction", &PLAIN),
 ];
 

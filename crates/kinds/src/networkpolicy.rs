@@ -1,5 +1,6 @@
 //! Network policies.
 
+mod columns;
 mod defaults;
 mod validation;
 mod warnings;
@@ -10,4 +11,5 @@ use crate::rules::{Generation, Rules};
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules::PLAIN.with_generation(Generation::Exactly("spec")), validation::check)
         .with_defaults(defaults::apply)
-        .with_warnings(warnings::warn);
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);

@@ -1,5 +1,6 @@
 //! Nodes.
 
+mod columns;
 mod defaults;
 pub(crate) mod labels;
 mod validation;
@@ -12,4 +13,5 @@ use crate::rules::Rules;
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules { keep_status_on_update: true, ..Rules::PLAIN }, validation::check)
         .with_defaults(defaults::apply)
-        .with_warnings(warnings::warn);
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);

@@ -1,5 +1,6 @@
 //! Persistent volumes: born pending, and every change of phase is dated.
 
+mod columns;
 mod defaults;
 mod validation;
 mod warnings;
@@ -9,6 +10,7 @@ pub(crate) use validation::check_spec as check_volume_spec;
 use object::Value;
 
 use crate::check::Errors;
+use crate::columns::Printer;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
 use crate::warnings::{Accepted, Warnings};
@@ -31,6 +33,10 @@ impl Kind for PersistentVolume {
 
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
         warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

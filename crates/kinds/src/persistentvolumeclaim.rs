@@ -1,5 +1,6 @@
 //! Persistent volume claims: born pending.
 
+mod columns;
 mod data_source;
 pub(crate) mod defaults;
 mod validation;
@@ -8,6 +9,7 @@ pub(crate) mod warnings;
 use object::Value;
 
 use crate::check::{Errors, Path};
+use crate::columns::Printer;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
 use crate::warnings::{Accepted, Warnings};
@@ -31,6 +33,10 @@ impl Kind for PersistentVolumeClaim {
 
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
         warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     /// Upstream stores no phase and fills it in on every read; what is stored here is what is read.

@@ -2,6 +2,7 @@
 
 pub(crate) mod apparmor;
 pub mod binding;
+mod columns;
 pub(crate) mod defaults;
 pub mod eviction;
 mod label_keys;
@@ -16,6 +17,7 @@ mod tests;
 use catalog::Storage;
 use object::{FieldError, Map, Value};
 
+use crate::columns::Printer;
 use crate::kind::{Context, Defaults, Kind};
 use crate::options::DeleteOptions;
 use crate::rules::{Generation, Rules, StatusMeta};
@@ -48,6 +50,10 @@ impl Kind for Pod {
 
     fn warn_before_create(&self, new: &Value) -> Vec<String> {
         apparmor::warnings(new)
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

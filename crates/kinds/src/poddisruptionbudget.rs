@@ -1,5 +1,7 @@
 //! Pod disruption budgets: one bound, and the pods it protects.
 
+mod columns;
+
 use object::Value;
 
 use crate::check::internal::{Field, NULL, internal};
@@ -12,7 +14,8 @@ use crate::write::Write;
 pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free).without_metadata(),
     check,
-);
+)
+.with_printer(&columns::PRINTER);
 
 const BUDGET: [Field; 4] = [
     ("minAvailable", "MinAvailable", NULL),

@@ -1,5 +1,6 @@
 //! Pod templates.
 
+mod columns;
 mod defaults;
 mod warnings;
 
@@ -14,7 +15,8 @@ use crate::write::Write;
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules::PLAIN.with_generation(Generation::Of("template")), check)
         .with_defaults(defaults::apply)
-        .with_warnings(warnings::warn);
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

@@ -1,5 +1,6 @@
 //! Priority levels: how many requests run at once and what the others do. The two the server needs are fixed.
 
+mod columns;
 mod defaults;
 
 use object::Value;
@@ -17,7 +18,8 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole),
     check,
 )
-.with_defaults(defaults::apply);
+.with_defaults(defaults::apply)
+.with_printer(&columns::PRINTER);
 
 const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const QUEUES_MAX: i64 = 10_000_000;

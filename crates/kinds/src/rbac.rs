@@ -1,5 +1,6 @@
 //! Roles and bindings, of namespaces and of the cluster: rules that say something, references that stay.
 
+mod columns;
 mod defaults;
 
 use object::{Value, validate_text};
@@ -17,10 +18,12 @@ const GROUP: &str = "rbac.authorization.k8s.io";
 
 pub(crate) static ROLE: GenericKind = GenericKind::new(RULES, check_role);
 pub(crate) static CLUSTER_ROLE: GenericKind = GenericKind::new(RULES, check_cluster_role);
-pub(crate) static ROLE_BINDING: GenericKind =
-    GenericKind::new(RULES, check_role_binding).with_defaults(defaults::apply);
-pub(crate) static CLUSTER_ROLE_BINDING: GenericKind =
-    GenericKind::new(RULES, check_cluster_role_binding).with_defaults(defaults::apply);
+pub(crate) static ROLE_BINDING: GenericKind = GenericKind::new(RULES, check_role_binding)
+    .with_defaults(defaults::apply)
+    .with_printer(&columns::BINDING);
+pub(crate) static CLUSTER_ROLE_BINDING: GenericKind = GenericKind::new(RULES, check_cluster_role_binding)
+    .with_defaults(defaults::apply)
+    .with_printer(&columns::BINDING);
 
 fn check_role(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);

@@ -1,5 +1,6 @@
 //! Replica sets.
 
+mod columns;
 mod defaults;
 mod validation;
 mod warnings;
@@ -16,4 +17,5 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
 .with_scale(&WORKLOAD)
 .with_blank(workload::without_replicas)
 .with_defaults(defaults::apply)
-.with_warnings(warnings::warn);
+.with_warnings(warnings::warn)
+.with_printer(&columns::PRINTER);

@@ -1,5 +1,6 @@
 //! Replication controllers.
 
+mod columns;
 pub(crate) mod defaults;
 mod validation;
 mod warnings;
@@ -18,4 +19,5 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
 )
 .with_scale(&REPLICATION_CONTROLLER)
 .with_defaults(defaults::apply)
-.with_warnings(warnings::warn);
+.with_warnings(warnings::warn)
+.with_printer(&columns::PRINTER);

@@ -1,5 +1,6 @@
 //! Resource claims and the templates pods make them from: what is asked for stays, what was given stays.
 
+mod columns;
 mod defaults;
 mod shown;
 mod status;
@@ -7,6 +8,7 @@ mod status;
 use object::Value;
 
 use crate::check::{Errors, IMMUTABLE, Path, Raw, int, items, member, text};
+use crate::columns::NAME_AND_AGE;
 use crate::devicerule::{
     CONFIG_MAX, REQUESTS_MAX, by_name, configuration, each, fully_qualified, selectors, set, tolerations,
 };
@@ -17,9 +19,12 @@ use crate::write::Write;
 
 pub(crate) static CLAIM: GenericKind =
     GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim)
-        .with_defaults(defaults::apply);
-pub(crate) static TEMPLATE: GenericKind =
-    GenericKind::new(Rules::PLAIN, check_template).with_defaults(defaults::apply_template);
+        .with_defaults(defaults::apply)
+        .with_printer(&columns::PRINTER)
+        .without_status_table();
+pub(crate) static TEMPLATE: GenericKind = GenericKind::new(Rules::PLAIN, check_template)
+    .with_defaults(defaults::apply_template)
+    .with_printer(&NAME_AND_AGE);
 
 const CONSTRAINTS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;

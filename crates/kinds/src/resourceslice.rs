@@ -1,5 +1,6 @@
 //! Resource slices: a taint is dated when it comes without a time.
 
+mod columns;
 mod defaults;
 mod validation;
 mod warnings;
@@ -7,6 +8,7 @@ mod warnings;
 use object::Value;
 
 use crate::check::Errors;
+use crate::columns::Printer;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules};
 use crate::strategy::map_mut;
@@ -29,6 +31,10 @@ impl Kind for ResourceSlice {
 
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
         warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);

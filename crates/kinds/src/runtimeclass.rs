@@ -1,5 +1,6 @@
 //! Runtime classes: a handler that stays, what it costs, and where it runs.
 
+mod columns;
 mod warnings;
 
 use object::Value;
@@ -14,7 +15,8 @@ use crate::write::Write;
 
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check)
-        .with_warnings(warnings::warn);
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);
 
 const HANDLER: Path<'static> = Path::Root("handler");
 

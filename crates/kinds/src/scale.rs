@@ -1,11 +1,17 @@
 //! `/scale`: a small view of what has replicas, and the way back.
 
+pub(crate) mod columns;
+
 use catalog::Storage;
 use object::selector::LabelSelector;
 use object::{About, FieldError, Status, Value};
 
+use crate::generic::GenericKind;
 use crate::metadata;
 use crate::rules::Rules;
+
+/// The kind `Scale`, which no resource serves.
+pub(crate) static KIND: GenericKind = GenericKind::plain(Rules::PLAIN).with_printer(&columns::PRINTER);
 
 /// Where a kind keeps what `Scale` shows.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Secrets: stringData becomes data, the type stays, and known types need their keys.
 
+mod columns;
 mod defaults;
 mod pair;
 mod warnings;
@@ -10,6 +11,7 @@ use catalog::Resource;
 use object::{FieldError, Status, Value, quote};
 
 use crate::check::Errors;
+use crate::columns::Printer;
 use crate::configmap::{DATA_MAX_BYTES, check_immutable, check_key, decoded_len, entries};
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::Rules;
@@ -34,6 +36,10 @@ impl Kind for Secret {
 
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
         warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     /// `stringData` is for writing only, and wins.

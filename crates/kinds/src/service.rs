@@ -1,5 +1,6 @@
 //! Services.
 
+pub(crate) mod columns;
 mod defaults;
 mod update;
 mod validation;
@@ -19,4 +20,5 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
 .with_update(update::drop_what_the_type_left)
 .with_defaults(defaults::apply)
 .with_warnings(warnings::warn)
-.with_status_warnings(warnings::warn_status);
+.with_status_warnings(warnings::warn_status)
+.with_printer(&columns::PRINTER);

@@ -5,6 +5,7 @@ mod warnings;
 use object::Value;
 
 use crate::check::Errors;
+use crate::columns::{NAME_AND_AGE, Printer};
 use crate::kind::{Context, Kind};
 use crate::rules::Rules;
 use crate::strategy::map_mut;
@@ -21,6 +22,10 @@ impl Kind for ServiceAccount {
 
     fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
         warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &NAME_AND_AGE
     }
     /// There is nothing but metadata to judge; an update is judged as a whole account too.
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {

@@ -1,5 +1,6 @@
 //! Storage classes.
 
+mod columns;
 mod defaults;
 mod validation;
 mod warnings;
@@ -11,4 +12,5 @@ use crate::rules::Rules;
 
 pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, validation::check)
     .with_defaults(defaults::apply)
-    .with_warnings(warnings::warn);
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::PRINTER);

@@ -1,5 +1,6 @@
 //! Volume attachments: one volume, one node, for good; the attacher says how it went.
 
+mod columns;
 mod defaults;
 
 use object::Value;
@@ -13,8 +14,9 @@ use crate::rules::{Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
 use crate::write::Write;
 
-pub(crate) static KIND: GenericKind =
-    GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check).with_defaults(defaults::apply);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check)
+    .with_defaults(defaults::apply)
+    .with_printer(&columns::PRINTER);
 
 const METADATA_MAX_BYTES: usize = 256 * 1024;
 const MESSAGE_MAX_BYTES: usize = 1024;

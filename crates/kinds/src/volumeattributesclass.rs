@@ -1,5 +1,7 @@
 //! Volume attributes classes: a driver and its parameters, and that both stay.
 
+mod columns;
+
 use crate::check::{Errors, Path, entries, text};
 use crate::equal::Spot;
 use crate::generic::GenericKind;
@@ -7,7 +9,7 @@ use crate::rules::Rules;
 use crate::storageclass::{check_parameters, check_provisioner};
 use crate::write::Write;
 
-pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check).with_printer(&columns::PRINTER);
 
 const DRIVER: Path<'static> = Path::Root("driverName");
 const PARAMETERS: Path<'static> = Path::Root("parameters");

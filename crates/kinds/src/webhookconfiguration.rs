@@ -1,5 +1,6 @@
 //! Webhook configurations, validating and mutating: which requests go where, and what comes back counts for.
 
+mod columns;
 pub(crate) mod defaults;
 
 use object::{Value, validate_text};
@@ -17,10 +18,12 @@ const RULES: Rules =
 
 pub(crate) static VALIDATING: GenericKind = GenericKind::new(RULES, check_validating)
     .with_defaults(defaults::apply_validating)
-    .with_warnings(warnings::warn);
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::PRINTER);
 pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating)
     .with_defaults(defaults::apply_mutating)
-    .with_warnings(warnings::warn);
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::PRINTER);
 
 const WEBHOOKS: Path<'static> = Path::Root("webhooks");
 /// Those this server and the one before it can read.

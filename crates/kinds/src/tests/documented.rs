@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use catalog::{Catalog, Resource};
 
-use crate::{columns, kind_of_resource};
+use crate::kind_of_resource;
 
 const BEGIN: &str = "<!-- made by kinds/src/tests/documented.rs -->\n";
 
@@ -135,7 +135,7 @@ fn table() -> String {
             resource.api_version(),
             resource.plural,
             if kind.defaults(&resource.version).is_some() { "yes" } else { "none" },
-            if columns::printer(resource).is_generic() { "generic" } else { "own" },
+            if kind.printer(&resource.version).is_generic() { "generic" } else { "own" },
             recorded.of(resource).join(" "),
         );
     }
