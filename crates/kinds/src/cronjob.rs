@@ -11,10 +11,13 @@ pub use schedule::Schedule;
 use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};
 
+pub(crate) const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];
+
 pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free),
     validation::check,
 )
 .with_defaults(defaults::apply)
 .with_warnings(warnings::warn)
-.with_printer(&columns::PRINTER);
+.with_printer(&columns::PRINTER)
+.with_pod_spec_path(POD_SPEC);

@@ -13,6 +13,7 @@ use crate::equal::Spot;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::warnings::{Accepted, Warnings};
+use crate::workload::POD_SPEC;
 use crate::write::Write;
 
 pub(crate) struct DaemonSet;
@@ -37,6 +38,10 @@ impl Kind for DaemonSet {
 
     fn printer(&self, _version: &str) -> &dyn Printer {
         &columns::PRINTER
+    }
+
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        Some(POD_SPEC)
     }
 
     fn unconvertible(&self, sent: &Value) -> Option<String> {

@@ -15,6 +15,7 @@ use crate::rules::{Generation, Rules, StatusMeta};
 use crate::scale::{ScalePaths, WORKLOAD};
 use crate::warnings::{Accepted, Warnings};
 use crate::workload;
+use crate::workload::POD_SPEC;
 use crate::write::Write;
 
 pub(crate) struct Deployment;
@@ -42,7 +43,11 @@ impl Kind for Deployment {
         &columns::PRINTER
     }
 
-    fn scale(&self) -> Option<&'static ScalePaths> {
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        Some(POD_SPEC)
+    }
+
+    fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {
         Some(&WORKLOAD)
     }
 

@@ -4,6 +4,7 @@ use object::{Map, Value};
 
 use crate::check::Errors;
 use crate::columns::{self, Printer};
+use crate::gates::DisabledFeature;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
@@ -15,11 +16,13 @@ type Warn = fn(&Accepted<'_>, &mut Warnings);
 pub(crate) struct GenericKind {
     rules: Rules,
     defaults: Option<fn(&mut Map)>,
-    scale: Option<&'static ScalePaths>,
     warn: Option<Warn>,
     warn_status: Option<Warn>,
     printer: &'static dyn Printer,
     status_has_table: bool,
+    scale: Option<&'static ScalePaths>,
+    pod_spec_path: Option<&'static [&'static str]>,
+    disabled_features: &'static [DisabledFeature],
     check: fn(&Write<'_>, &mut Errors),
     /// What the kind drops or keeps when an object, not its status, changes.
     update: Option<fn(&mut Value, &Value)>,
@@ -41,8 +44,10 @@ impl GenericKind {
             warn_status: None,
             printer: &columns::GENERIC,
             status_has_table: true,
-            check,
             scale: None,
+            pod_spec_path: None,
+            disabled_features: &[],
+            check,
             create: None,
             update: None,
             undeletable: None,
@@ -74,6 +79,17 @@ impl GenericKind {
     }
     pub(crate) const fn with_scale(mut self, scale: &'static ScalePaths) -> GenericKind {
         self.scale = Some(scale);
+        self
+    }
+    pub(crate) const fn with_pod_spec_path(mut self, path: &'static [&'static str]) -> GenericKind {
+        self.pod_spec_path = Some(path);
+        self
+    }
+    pub(crate) const fn with_disabled_features(
+        mut self,
+        features: &'static [DisabledFeature],
+    ) -> GenericKind {
+        self.disabled_features = features;
         self
     }
     pub(crate) const fn with_create(mut self, create: fn(&mut Value)) -> GenericKind {
@@ -117,7 +133,13 @@ impl Kind for GenericKind {
     fn status_has_table(&self) -> bool {
         self.status_has_table
     }
-    fn scale(&self) -> Option<&'static ScalePaths> {
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        self.pod_spec_path
+    }
+    fn disabled_features(&self) -> &[DisabledFeature] {
+        self.disabled_features
+    }
+    fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {
         self.scale
     }
     fn undeletable(&self, name: &str) -> Option<&'static str> {

@@ -15,6 +15,7 @@ use crate::options::DeleteOptions;
 use crate::replicationcontroller::defaults::take_template_labels;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::warnings::{Accepted, Warnings};
+use crate::workload::POD_SPEC;
 use crate::write::Write;
 
 pub(crate) use validation::check_spec;
@@ -44,6 +45,10 @@ impl Kind for Job {
 
     fn printer(&self, _version: &str) -> &dyn Printer {
         &columns::PRINTER
+    }
+
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        Some(POD_SPEC)
     }
 
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {

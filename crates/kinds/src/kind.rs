@@ -6,6 +6,7 @@ use object::{FieldError, Map, Status, Value};
 use crate::DeleteOptions;
 use crate::check::Errors;
 use crate::columns::{self, Printer};
+use crate::gates::DisabledFeature;
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
 use crate::warnings::{Accepted, Warnings};
@@ -116,6 +117,16 @@ pub trait Kind: Send + Sync {
         true
     }
 
+    /// Where the kind holds a pod's spec, if it does.
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        None
+    }
+
+    /// Features that are off and brought fields to the kind, beside those of pod specs.
+    fn disabled_features(&self) -> &[DisabledFeature] {
+        &[]
+    }
+
     /// What an update makes of the object as it was sent, before anything of the stored one is put back into it.
     fn sent_update(&self, _new: &mut Value) {}
 
@@ -196,8 +207,8 @@ pub trait Kind: Send + Sync {
     /// What upstream's conversion adds to an object of this kind that has no content, such as a bookmark's.
     fn fill_blank(&self, _blank: &mut Value) {}
 
-    /// Where `/scale` finds its numbers.
-    fn scale(&self) -> Option<&'static ScalePaths> {
+    /// Where `/scale` finds its numbers in objects of that served version.
+    fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {
         None
     }
 }

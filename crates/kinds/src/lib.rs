@@ -104,7 +104,7 @@ pub use namespace::is_immortal_namespace;
 pub use object::FieldError;
 pub use options::{DeleteOptions, Operation, Preconditions, Propagation, WriteOptions};
 pub use rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
-pub use scale::{ScalePaths, apply_scale, to_scale};
+pub use scale::{FieldPath, ScalePaths, apply_scale, to_scale};
 pub use service::service_address_errors;
 pub use strategy::{prepare_create, prepare_update};
 pub use validation::{invalid, validate_create, validate_update};

@@ -18,6 +18,7 @@ use catalog::Storage;
 use object::{FieldError, Map, Value};
 
 use crate::columns::Printer;
+use crate::gates::DisabledFeature;
 use crate::kind::{Context, Defaults, Kind};
 use crate::options::DeleteOptions;
 use crate::rules::{Generation, Rules, StatusMeta};
@@ -28,6 +29,17 @@ pub(crate) struct Pod;
 pub(crate) static KIND: Pod = Pod;
 
 const RULES: Rules = Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepOwners);
+const DISABLED: &[DisabledFeature] = &[
+    DisabledFeature::new(
+        "ImageVolumeWithDigest",
+        &[
+            "status.containerStatuses[].volumeMounts[].volumeStatus",
+            "status.initContainerStatuses[].volumeMounts[].volumeStatus",
+            "status.ephemeralContainerStatuses[].volumeMounts[].volumeStatus",
+        ],
+    ),
+    DisabledFeature::new("DRANodeAllocatableResources", &["status.nodeAllocatableResourceClaimStatuses"]),
+];
 /// What defaulting gives a pod that does not say.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
@@ -54,6 +66,14 @@ impl Kind for Pod {
 
     fn printer(&self, _version: &str) -> &dyn Printer {
         &columns::PRINTER
+    }
+
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        Some(&["spec"])
+    }
+
+    fn disabled_features(&self) -> &[DisabledFeature] {
+        DISABLED
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

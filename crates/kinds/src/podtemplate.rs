@@ -16,7 +16,8 @@ pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules::PLAIN.with_generation(Generation::Of("template")), check)
         .with_defaults(defaults::apply)
         .with_warnings(warnings::warn)
-        .with_printer(&columns::PRINTER);
+        .with_printer(&columns::PRINTER)
+        .with_pod_spec_path(&["template", "spec"]);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

@@ -8,7 +8,7 @@ mod warnings;
 use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::scale::WORKLOAD;
-use crate::workload;
+use crate::workload::{self, POD_SPEC};
 
 pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free),
@@ -18,4 +18,5 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
 .with_blank(workload::without_replicas)
 .with_defaults(defaults::apply)
 .with_warnings(warnings::warn)
-.with_printer(&columns::PRINTER);
+.with_printer(&columns::PRINTER)
+.with_pod_spec_path(POD_SPEC);

@@ -8,6 +8,7 @@ mod warnings;
 use crate::generic::GenericKind;
 use crate::rules::{Generation, NameRule, Rules, StatusMeta};
 use crate::scale::REPLICATION_CONTROLLER;
+use crate::workload::POD_SPEC;
 
 pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN
@@ -20,4 +21,5 @@ pub(crate) static KIND: GenericKind = GenericKind::new(
 .with_scale(&REPLICATION_CONTROLLER)
 .with_defaults(defaults::apply)
 .with_warnings(warnings::warn)
-.with_printer(&columns::PRINTER);
+.with_printer(&columns::PRINTER)
+.with_pod_spec_path(POD_SPEC);

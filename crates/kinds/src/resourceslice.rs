@@ -9,6 +9,7 @@ use object::Value;
 
 use crate::check::Errors;
 use crate::columns::Printer;
+use crate::gates::DisabledFeature;
 use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules};
 use crate::strategy::map_mut;
@@ -19,6 +20,19 @@ pub(crate) struct ResourceSlice;
 pub(crate) static KIND: ResourceSlice = ResourceSlice;
 
 const RULES: Rules = Rules::PLAIN.with_generation(Generation::SpecAsSent);
+
+const DISABLED: &[DisabledFeature] = &[
+    DisabledFeature::new("DRANodeAllocatableResources", &["spec.devices[].nodeAllocatableResourceMappings"]),
+    DisabledFeature::new(
+        "DRAListTypeAttributes",
+        &[
+            "spec.devices[].attributes{}.bools",
+            "spec.devices[].attributes{}.ints",
+            "spec.devices[].attributes{}.strings",
+            "spec.devices[].attributes{}.versions",
+        ],
+    ),
+];
 
 impl Kind for ResourceSlice {
     fn rules(&self) -> &Rules {
@@ -35,6 +49,10 @@ impl Kind for ResourceSlice {
 
     fn printer(&self, _version: &str) -> &dyn Printer {
         &columns::PRINTER
+    }
+
+    fn disabled_features(&self) -> &[DisabledFeature] {
+        DISABLED
     }
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);

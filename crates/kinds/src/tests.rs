@@ -510,7 +510,7 @@ fn events_are_judged_by_the_name_the_writer_used() {
 fn scale_shows_replicas_and_moves_them_back() {
     let catalog = Catalog::builtin();
     let deployments = storage(&catalog, "deployments");
-    let paths = kind_of(deployments).scale().unwrap();
+    let paths = kind_of(deployments).scale_paths("v1").unwrap();
     let mut object = json(
         r#"{"metadata":{"name":"d","namespace":"n","uid":"u","resourceVersion":"7","creationTimestamp":"2023-11-14T22:13:20Z","labels":{"a":"b"}},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"c","operator":"In","values":["e","d"]}]}},"status":{"replicas":1}}"#,
     );
@@ -537,9 +537,9 @@ fn scale_shows_replicas_and_moves_them_back() {
 
     let controllers = storage(&catalog, "replicationcontrollers");
     let rc = json(r#"{"metadata":{"name":"r"},"spec":{"replicas":1,"selector":{"b":"2","a":"1"}}}"#);
-    let scale = to_scale(kind_of(controllers).scale().unwrap(), &rc).unwrap();
+    let scale = to_scale(kind_of(controllers).scale_paths("v1").unwrap(), &rc).unwrap();
     assert_eq!(scale.str_at(&["status", "selector"]), Some("a=1,b=2"));
-    assert!(kind_of(storage(&catalog, "daemonsets")).scale().is_none());
+    assert!(kind_of(storage(&catalog, "daemonsets")).scale_paths("v1").is_none());
 }
 
 #[test]

@@ -9,6 +9,8 @@ use crate::write::Write;
 
 pub(crate) const SPEC: Path<'static> = Path::Root("spec");
 pub(crate) const STATUS: Path<'static> = Path::Root("status");
+/// Where most workloads hold the spec of their pods.
+pub(crate) const POD_SPEC: &[&str] = &["spec", "template", "spec"];
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// Upstream's internal form has a number where the versioned one may have none.

@@ -203,7 +203,7 @@ impl Registry {
         if let Some(allotter) = self.admission.allotter(storage) {
             allotter.reserve(&attempt, new, effects)?;
         }
-        kinds::drop_disabled(storage, new, None);
+        kinds::drop_disabled(kind, new, None);
         kinds::prepare_create(kind, new, &context);
         let encoded = self.complete(storage, new, None, &context)?;
         effects.warnings.extend(kinds::warnings::of(kind, new, None, &context));

@@ -3,8 +3,6 @@
 use super::row::Row;
 use super::{Cell, Column};
 
-pub(crate) const TEMPLATE: &[&str] = &["spec", "template", "spec"];
-
 pub(crate) const REPLICAS: &[Column<'static>] = &[
     Column::NAME,
     Column::integer("Desired", "Pods there should be."),

@@ -1,5 +1,6 @@
 //! Columns of cron jobs.
 
+use super::POD_SPEC;
 use crate::columns::row::{Row, containers};
 use crate::columns::selector::label_selector;
 use crate::columns::{Cell, Column, StaticPrinter};
@@ -39,6 +40,6 @@ fn cells(row: &Row<'_>, out: &mut Vec<Cell>) {
         last.into(),
         row.age(),
     ]);
-    out.extend(containers(row.object, &["spec", "jobTemplate", "spec", "template", "spec"]));
+    out.extend(containers(row.object, POD_SPEC));
     out.push(label_selector(row.at(&["spec", "jobTemplate", "spec", "selector"])).into());
 }

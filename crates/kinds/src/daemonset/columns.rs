@@ -2,8 +2,8 @@
 
 use crate::columns::row::containers;
 use crate::columns::selector::{label_selector, labels};
-use crate::columns::workload::TEMPLATE;
 use crate::columns::{Cell, Column, StaticPrinter};
+use crate::workload::POD_SPEC;
 
 pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
     &[
@@ -31,7 +31,7 @@ pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
             labels(row.at(&["spec", "template", "spec", "nodeSelector"])).into(),
             row.age(),
         ]);
-        out.extend(containers(row.object, TEMPLATE));
+        out.extend(containers(row.object, POD_SPEC));
         out.push(label_selector(row.at(&["spec", "selector"])).into());
     },
 );

@@ -2,8 +2,9 @@
 
 use crate::columns::row::containers;
 use crate::columns::selector::selector_text;
-use crate::columns::workload::{TEMPLATE, ready_of_desired};
+use crate::columns::workload::ready_of_desired;
 use crate::columns::{Column, StaticPrinter};
+use crate::workload::POD_SPEC;
 
 pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
     &[
@@ -24,7 +25,7 @@ pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
             row.int(&["status", "availableReplicas"]).into(),
             row.age(),
         ]);
-        out.extend(containers(row.object, TEMPLATE));
+        out.extend(containers(row.object, POD_SPEC));
         // A deployment has its own words: empty for no selector, `<invalid>` for a broken one.
         let selector = selector_text(row.at(&["spec", "selector"]));
         out.push(selector.unwrap_or_else(|| "<invalid>".to_owned()).into());

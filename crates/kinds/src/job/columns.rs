@@ -3,6 +3,7 @@
 use crate::columns::row::{Row, condition, containers, is_true, scalar, seconds_of};
 use crate::columns::selector::label_selector;
 use crate::columns::{Column, StaticPrinter, human_duration};
+use crate::workload::POD_SPEC;
 
 pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
     &[
@@ -23,7 +24,7 @@ pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
             duration(row).into(),
             row.age(),
         ]);
-        out.extend(containers(row.object, &["spec", "template", "spec"]));
+        out.extend(containers(row.object, POD_SPEC));
         out.push(label_selector(row.at(&["spec", "selector"])).into());
     },
 );

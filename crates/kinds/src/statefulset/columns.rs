@@ -1,8 +1,9 @@
 //! Columns of stateful sets.
 
 use crate::columns::row::containers;
-use crate::columns::workload::{TEMPLATE, ready_of_desired};
+use crate::columns::workload::ready_of_desired;
 use crate::columns::{Column, StaticPrinter};
+use crate::workload::POD_SPEC;
 
 pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
     &[
@@ -14,6 +15,6 @@ pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(
     ],
     |row, out| {
         out.extend([row.name(), ready_of_desired(row), row.age()]);
-        out.extend(containers(row.object, TEMPLATE));
+        out.extend(containers(row.object, POD_SPEC));
     },
 );

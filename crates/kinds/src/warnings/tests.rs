@@ -15,7 +15,7 @@ pub(super) fn created(catalog: &Catalog, plural: &str, change: &str) -> Vec<Stri
     let mut new = minimal(storage);
     patch::merge::apply(&mut new, json(change)).unwrap();
     let mut said = kind_of(storage).warn_before_create(&new);
-    drop_disabled(storage, &mut new, None);
+    drop_disabled(kind_of(storage), &mut new, None);
     let new = ready(catalog, storage, new);
     let ctx = Context::plain(storage, NOW);
     let errors = validate_create(kind_of(storage), storage, &new, &ctx);
