@@ -194,7 +194,9 @@ impl Call<'_> {
     fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
         let has_table = match self.request.subresource {
             None | Some("scale") => true,
-            Some("status") => columns::status_has_table(self.request.resource),
+            Some("status") => {
+                kinds::kind_of_resource(self.request.resource).status_has_table()
+            }
             Some(_) => false,
         };
         let offer = if has_table || offer != Offer::Object { offer } else { Offer::Part };

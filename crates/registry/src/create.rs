@@ -67,7 +67,7 @@ impl Registry {
         options: WriteOptions,
     ) -> Result<Written, Status> {
         convert::to_storage(request.resource, storage, &mut new)?;
-        warnings.extend(kinds::warnings::before_create(storage, &new));
+        warnings.extend(kinds::kind_of(storage).warn_before_create(&new));
         let now = self.env().now_seconds() as i64;
         let metadata = new.map_at(&["metadata"]);
         let named_version = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or("").to_owned();
@@ -203,10 +203,10 @@ impl Registry {
         if let Some(allotter) = self.admission.allotter(storage) {
             allotter.reserve(&attempt, new, effects)?;
         }
-        kinds::drop_disabled(storage, new, None);
+        kinds::drop_disabled(kind, new, None);
         kinds::prepare_create(kind, new, &context);
         let encoded = self.complete(storage, new, None, &context)?;
-        effects.warnings.extend(kinds::warnings::of(storage, new, None, &context));
+        effects.warnings.extend(kinds::warnings::of(kind, new, None, &context));
         self.admission.authorize_create(&attempt)?;
         self.admission.validate(&attempt, Some(new), effects)?;
         Ok(encoded)

@@ -53,11 +53,15 @@ pub(crate) fn object(
     let BodyType { group, version, kind, ty, schema, storage } = of;
     check_type(catalog, kind, &of.api_version(), &body)?;
     let messages = normalised(schema, ty, kind, version, &mut body, validation)?;
-    if let Some(why) = unconvertible(storage, &body) {
+    let strategy = match storage {
+        Some(storage) => kinds::kind_of(storage),
+        None => kinds::unstored_kind(group, kind),
+    };
+    if let Some(why) = strategy.unconvertible(&body) {
         return Err(unfit(kind, version, &why));
     }
     let warnings = unless_strict(kind, version, messages, validation)?;
-    kinds::defaults::apply_kind(group, version, kind, &mut body);
+    kinds::defaults::apply(strategy, version, &mut body);
     Ok((body, warnings))
 }
 

@@ -71,6 +71,7 @@ impl Registry {
             dry_run: options.dry_run,
         };
         let resource = request.resource;
+        let kind = kinds::kind_of_resource(resource);
         let api_version = resource.api_version();
         let of = PatchedType {
             ty: resource.ty,
@@ -83,7 +84,7 @@ impl Registry {
         };
         self.change(request, rules, options, &mut |old| {
             let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
-            kinds::defaults::apply(resource, &mut new);
+            kinds::defaults::apply(kind, &resource.version, &mut new);
             decode::check_place(request, &mut new)
                 .map_err(|status| status.after_warnings(messages.clone()))?;
             // Upstream says so as if an admission plugin had done it.

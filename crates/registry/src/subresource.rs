@@ -14,7 +14,8 @@ impl Registry {
     pub async fn get_scale(&self, request: &Request<'_>, resource_version: &str) -> Result<Value, Status> {
         let storage = request.storage()?;
         let obj = self.get(request, resource_version).await?;
-        let paths = kinds::kind_of(storage).scale().ok_or_else(Status::no_such_resource)?;
+        let paths = kinds::kind_of(storage).scale_paths(&request.resource.version);
+        let paths = paths.ok_or_else(Status::no_such_resource)?;
         kinds::to_scale(paths, &convert::tree(storage, &obj))
     }
 
@@ -74,7 +75,8 @@ impl Registry {
         make: &mut Verb<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         let storage = request.storage()?;
-        let paths = kinds::kind_of(storage).scale().ok_or_else(Status::no_such_resource)?;
+        let paths = kinds::kind_of(storage).scale_paths(&request.resource.version);
+        let paths = paths.ok_or_else(Status::no_such_resource)?;
         // The parent is written as itself: a scale has no rules of its own beyond its number.
         let parent = Request { subresource: None, ..*request };
         let rules =

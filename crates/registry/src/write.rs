@@ -244,9 +244,10 @@ impl Registry {
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
         let context = context(request, storage, now, &extra, &namespace);
-        kinds::prepare_update(kinds::kind_of(storage), new, old, &context);
+        let kind = kinds::kind_of(storage);
+        kinds::prepare_update(kind, new, old, &context);
         let encoded = self.complete(storage, new, Some(old), &context)?;
-        effects.warnings.extend(kinds::warnings::of(storage, new, Some(old), &context));
+        effects.warnings.extend(kinds::warnings::of(kind, new, Some(old), &context));
         self.admission.validate(&attempt, Some(new), effects).map_err(|refusal| refusal.status)?;
         Ok(encoded)
     }
@@ -357,7 +358,7 @@ impl Registry {
         // when it reads what it stored: an empty value that stood in the way of one is gone by then.
         if has_empty || kind.depends_on_admission(new) {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
-            kinds::defaults::apply_kind(&storage.group, &storage.version, &storage.kind, new);
+            kinds::defaults::apply(kind, &storage.version, new);
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);

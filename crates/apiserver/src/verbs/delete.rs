@@ -42,8 +42,7 @@ impl Call<'_> {
 
     /// Said before anything is looked at, and so with refusals too.
     fn delete_warnings(&self, options: &DeleteOptions) -> Vec<String> {
-        let storage = self.request.resource.storage.as_ref();
-        let warning = storage.and_then(|storage| kinds::warnings::on_delete(storage, options));
+        let warning = kinds::kind_of_resource(self.request.resource).warn_delete(options);
         warning.map(str::to_owned).into_iter().collect()
     }
 

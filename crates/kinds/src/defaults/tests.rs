@@ -6,10 +6,18 @@ use catalog::{Catalog, Resource};
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{Map, Value};
 
-use super::{ROWS, apply, apply_kind, has_defaults};
 use crate::tests::{json, text};
+use crate::{kind_of_resource, unstored_kind};
 
 const GOLDEN: &str = include_str!("../../tests/golden/defaults.jsonl");
+
+fn apply(catalog: &Catalog, resource: &Resource, value: &mut Value) {
+    super::apply(kind_of_resource(catalog, resource), &resource.version, value);
+}
+
+fn has_defaults(catalog: &Catalog, resource: &Resource) -> bool {
+    kind_of_resource(catalog, resource).defaults(&resource.version).is_some()
+}
 
 fn canonical(catalog: &Catalog, resource: &Resource, value: &mut Value) {
     normalise(catalog.schema(), resource.ty, value, &mut Strict::off())
@@ -80,7 +88,7 @@ fn what_upstream_stored_is_what_defaulting_gives() {
             }
         }
         canonical(&catalog, resource, &mut ours);
-        apply(resource, &mut ours);
+        apply(&catalog, resource, &mut ours);
         canonical(&catalog, resource, &mut ours);
         for (path, _) in case.get("elsewhere").unwrap().as_map().unwrap().iter() {
             let before = theirs.clone();
@@ -107,26 +115,6 @@ fn what_upstream_stored_is_what_defaulting_gives() {
 }
 
 #[test]
-fn every_served_kind_has_a_row_and_no_row_stands_twice() {
-    let catalog = Catalog::builtin();
-    for resource in catalog.resources() {
-        let rows =
-            ROWS.iter().filter(|r| resource.group == r.0 && resource.version == r.1 && resource.kind == r.2);
-        assert_eq!(rows.count(), 1, "{}", resource.qualified());
-        for subresource in resource.subresources.iter().filter(|s| s.ty.is_some() && !s.kind.is_empty()) {
-            let rows = ROWS.iter().filter(|r| {
-                subresource.group == r.0 && subresource.version == r.1 && subresource.kind == r.2
-            });
-            assert!(rows.count() <= 1, "{}/{}", resource.qualified(), subresource.name);
-        }
-    }
-    for (group, version, kind, _) in ROWS {
-        let known = catalog.find_type(group, version, kind).is_some();
-        assert!(known, "{group}/{version} {kind}");
-    }
-}
-
-#[test]
 fn defaulting_twice_is_defaulting_once_and_stays_canonical() {
     let catalog = Catalog::builtin();
     let rounds = 60;
@@ -136,12 +124,12 @@ fn defaulting_twice_is_defaulting_once_and_stays_canonical() {
             let mut value = random::Trees::new(seed).object(catalog.schema(), resource.ty);
             canonical(&catalog, resource, &mut value);
             let before = value.clone();
-            apply(resource, &mut value);
+            apply(&catalog, resource, &mut value);
             if value != before {
                 changed.insert(resource.kind.to_string());
             }
             let once = value.clone();
-            apply(resource, &mut value);
+            apply(&catalog, resource, &mut value);
             assert_eq!(text(&value), text(&once), "{} seed {seed}: {}", resource.kind, text(&before));
             canonical(&catalog, resource, &mut value);
             assert!(
@@ -152,31 +140,37 @@ fn defaulting_twice_is_defaulting_once_and_stays_canonical() {
                 text(&value)
             );
             let settled = value.clone();
-            apply(resource, &mut value);
+            apply(&catalog, resource, &mut value);
             assert_eq!(text(&value), text(&settled), "{} seed {seed}, in order", resource.kind);
         }
     }
     // A test that never sees a default added would hold for no code at all.
-    for resource in catalog.resources().iter().filter(|r| has_defaults(r)) {
+    for resource in catalog.resources().iter().filter(|r| has_defaults(&catalog, r)) {
         assert!(changed.contains(&*resource.kind), "{} got nothing in {rounds} rounds", resource.kind);
     }
 }
 
-/// Bodies of subresources (`TokenRequest`) have rows too; and what a client sent empty is still there when defaults come.
+/// What a client sent empty is still there when defaults come; and bodies of subresources (`TokenRequest`) have defaults too.
 #[test]
-fn defaulting_twice_is_defaulting_once_for_every_row_and_with_empty_lists() {
+fn defaulting_twice_is_defaulting_once_for_every_type_and_with_empty_lists() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();
-    for (group, version, kind, _) in ROWS {
-        let ty = catalog.find_type(group, version, kind).unwrap();
+    let served = catalog.resources().iter().map(|r| (&*r.version, r.ty, kind_of_resource(&catalog, r)));
+    let bodies = catalog
+        .resources()
+        .iter()
+        .flat_map(|r| &r.subresources)
+        .filter_map(|s| Some((&*s.version, s.ty?, unstored_kind(&s.group, &s.kind))));
+    for (version, ty, kind) in served.chain(bodies) {
+        let name = &schema.get(ty).name;
         for seed in 0..20 {
             let mut value = random::Trees::new(seed).object(schema, ty);
             normalise_decoded(schema, ty, &mut value, &mut Strict::off())
-                .unwrap_or_else(|e| panic!("{kind} seed {seed}: {e}"));
-            apply_kind(group, version, kind, &mut value);
+                .unwrap_or_else(|e| panic!("{name} seed {seed}: {e}"));
+            super::apply(kind, version, &mut value);
             let once = value.clone();
-            apply_kind(group, version, kind, &mut value);
-            assert_eq!(text(&value), text(&once), "{kind} seed {seed}");
+            super::apply(kind, version, &mut value);
+            assert_eq!(text(&value), text(&once), "{name} seed {seed}");
         }
     }
 }
@@ -204,24 +198,24 @@ fn no_tree_however_broken_makes_defaulting_panic() {
             let mut trees = random::Trees::new(seed);
             let mut value = trees.object(catalog.schema(), resource.ty);
             trees.break_some(&mut value);
-            apply(resource, &mut value);
+            apply(&catalog, resource, &mut value);
             let once = value.clone();
-            apply(resource, &mut value);
+            apply(&catalog, resource, &mut value);
             assert_eq!(text(&value), text(&once), "{} seed {seed}", resource.kind);
         }
         for mut nothing in [Value::Null, Value::Int(1), Value::List(vec![Value::Null]), Value::from("x")] {
             let before = nothing.clone();
-            apply(resource, &mut nothing);
+            apply(&catalog, resource, &mut nothing);
             assert_eq!(nothing, before);
         }
-        apply(resource, &mut Value::Map(Map::default()));
+        apply(&catalog, resource, &mut Value::Map(Map::default()));
     }
 }
 
 #[test]
 fn a_token_request_is_good_for_an_hour() {
     let mut request = json(r#"{"spec":{"audiences":["a"]}}"#);
-    apply_kind("authentication.k8s.io", "v1", "TokenRequest", &mut request);
+    super::apply(unstored_kind("authentication.k8s.io", "TokenRequest"), "v1", &mut request);
     assert_eq!(text(&request), r#"{"spec":{"audiences":["a"],"expirationSeconds":3600}}"#);
 }
 
@@ -231,7 +225,7 @@ fn check(kind: &str, sent: &str, wanted: &str) {
     let resource = resource(&catalog, kind);
     let (mut ours, mut wanted) = (json(sent), json(wanted));
     canonical(&catalog, resource, &mut ours);
-    apply(resource, &mut ours);
+    apply(&catalog, resource, &mut ours);
     canonical(&catalog, resource, &mut ours);
     canonical(&catalog, resource, &mut wanted);
     assert_eq!(text(&ours), text(&wanted));
@@ -243,7 +237,7 @@ fn check_resources(sent: &str, wanted_pod: &str) {
     let resource = resource(&catalog, "v1/Pod");
     let mut ours = json(sent);
     canonical(&catalog, resource, &mut ours);
-    apply(resource, &mut ours);
+    apply(&catalog, resource, &mut ours);
     canonical(&catalog, resource, &mut ours);
     assert_eq!(ours.at(&["spec", "resources"]).map(text).unwrap_or_default(), wanted_pod, "{sent}");
 }
@@ -320,7 +314,7 @@ fn labels_of_the_template_become_those_of_the_object() {
         let resource = resource(&catalog, kind);
         let mut object = json(r#"{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}"#);
         canonical(&catalog, resource, &mut object);
-        apply(resource, &mut object);
+        apply(&catalog, resource, &mut object);
         assert_eq!(object.str_at(&["metadata", "labels", "a"]) == Some("b"), wanted, "{kind}");
     }
 }
@@ -373,7 +367,7 @@ fn fields_with_two_names_say_the_same() {
         let resource = resource(&catalog, kind);
         let mut value = json(sent);
         canonical(&catalog, resource, &mut value);
-        apply(resource, &mut value);
+        apply(&catalog, resource, &mut value);
         let path: Vec<&str> = path.split('.').collect();
         assert_eq!(value.at(&path).map(text).as_deref(), Some(wanted), "{kind} {sent}");
     }
