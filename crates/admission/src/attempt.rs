@@ -6,8 +6,8 @@ use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Resource, Storage};
 use codec::json;
 use env::Env;
-use object::{About, Status, Value};
-use table::{Obj, Scope, Selection, Table};
+use object::{About, Obj, Status, Value};
+use table::{Scope, Selection, Table};
 
 use crate::newest;
 

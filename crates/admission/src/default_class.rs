@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use codec::json;
-use object::{Status, Value};
-use table::Obj;
+use object::{Obj, Status, Value};
 
 use crate::tree::{annotation, member};
 use crate::{Attempt, Effects, Memo, Operation, Plugin, Refusal};

@@ -100,12 +100,12 @@ impl Effects {
     }
 
     /// `key` must still be as it was when it was read.
-    pub fn unchanged(&mut self, obj: &table::Obj) {
+    pub fn unchanged(&mut self, obj: &object::Obj) {
         self.guards.push((obj.key().into(), Guard::At(obj.revision())));
     }
 
     /// Writes another object with this one, provided that it is still as it was read.
-    pub fn replace(&mut self, obj: &table::Obj, value: Vec<u8>) {
+    pub fn replace(&mut self, obj: &object::Obj, value: Vec<u8>) {
         self.unchanged(obj);
         self.ops.push((obj.key().into(), Op::Put { value: value.into(), expires_at: obj.expires_at() }));
     }
@@ -117,7 +117,7 @@ impl Effects {
     }
 
     /// Deletes another object with this one.
-    pub fn remove(&mut self, obj: &table::Obj) {
+    pub fn remove(&mut self, obj: &object::Obj) {
         self.unchanged(obj);
         self.ops.push((obj.key().into(), Op::Delete));
     }

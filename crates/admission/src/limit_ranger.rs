@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codec::json;
-use object::{Map, Value};
-use table::Obj;
+use object::{Map, Obj, Value};
 
 use crate::amounts::{Amounts, of_pod};
 use crate::tree::{items, text};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use object::Status;
+use object::{Obj, Status};
 use parking_lot::Mutex;
-use table::{Obj, Version};
+use table::Version;
 
 use crate::Attempt;
 

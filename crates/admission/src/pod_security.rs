@@ -14,8 +14,7 @@ mod policy;
 #[cfg(test)]
 mod tests;
 
-use object::{Status, Value, quote};
-use table::Obj;
+use object::{Obj, Status, Value, quote};
 
 use crate::tree::{items, text};
 use crate::{Attempt, Effects, Operation, Plugin, Refusal};

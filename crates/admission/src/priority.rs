@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codec::json;
-use object::Value;
-use table::Obj;
+use object::{Obj, Value};
 
 use crate::tree::{flag, text};
 use crate::{Attempt, Effects, Memo, Operation, Plugin, Refusal};

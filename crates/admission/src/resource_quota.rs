@@ -18,8 +18,7 @@ mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use object::{Status, Value};
-use table::Obj;
+use object::{Obj, Status, Value};
 
 pub use evaluator::{Evaluator, Measured};
 pub use quota::{Quota, evaluators};

@@ -7,8 +7,7 @@ mod token;
 use std::sync::Arc;
 
 use memchr::memmem::Finder;
-use object::{Map, Value, validate_text};
-use table::Obj;
+use object::{Map, Obj, Value, validate_text};
 
 use crate::tree::{annotation, flag, items, list_mut, text};
 use crate::{Attempt, Effects, Operation, Plugin, Refusal};

@@ -11,8 +11,8 @@ use admission::service_addresses::{
 };
 use admission::whole;
 use codec::json;
-use object::{Status, Value, time};
-use table::{EventKind, Obj, Scope, Selection};
+use object::{Obj, Status, Value, time};
+use table::{EventKind, Scope, Selection};
 
 use crate::chain::Api;
 use crate::follow::Follow;

@@ -16,11 +16,11 @@ use flowcontrol::{Classified, FlowControl, Limits, WatchCounts};
 use futures_util::FutureExt;
 use http::Request;
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use registry::Registry;
 use store::Engine;
-use table::{Obj, Table};
+use table::Table;
 use tokio::time::Instant;
 
 use crate::authorize::{Authorizer, NoEscalation};

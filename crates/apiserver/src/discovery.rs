@@ -278,7 +278,8 @@ fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) 
         let versions = group.versions.iter().map(|version| {
             let mut map = Map::default();
             map.set("version", version.as_str());
-            let resources = catalog.resources_of(&group.name, version).map(|resource| aggregated_resource(resource));
+            let resources =
+                catalog.resources_of(&group.name, version).map(|resource| aggregated_resource(resource));
             map.set("resources", resources.collect::<Vec<_>>());
             map.set("freshness", "Current");
             Value::Map(map)

@@ -13,8 +13,8 @@ use auth::{Attributes, UserInfo};
 use catalog::Resource;
 use flowcontrol::estimate::{self, ListSize};
 use flowcontrol::{
-    About, Classified, Flow, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat,
-    WatchGuard, WorkEstimate,
+    About, Classified, Flow, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat, WatchGuard,
+    WorkEstimate,
 };
 use http::header::{HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;

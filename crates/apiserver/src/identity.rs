@@ -7,10 +7,10 @@ use auth::service_account::{Authenticated, Found, Kind, Objects};
 use auth::{ServiceAccounts, Tokens, UserInfo, bootstrap_token};
 use catalog::Storage;
 use codec::json;
-use object::{Value, time};
+use object::{Obj, Value, time};
 use parking_lot::RwLock;
 use registry::Registry;
-use table::{Obj, Table};
+use table::Table;
 
 /// What a TokenReview says about a token nobody knows.
 const UNKNOWN: &str = "invalid bearer token";

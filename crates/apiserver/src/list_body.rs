@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use codec::protobuf;
 use flate2::write::GzEncoder;
-use table::Obj;
+use object::Obj;
 
 use crate::bulk::Turns;
 use crate::flow_control::Held;

@@ -14,10 +14,10 @@ use client::{
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
 use object::patch::json::JsonPatch;
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use registry::{Request, Term, WatchStart, WriteOptions};
 use store::Revision;
-use table::{Cursor, EventKind, Obj, WatchEvent};
+use table::{Cursor, EventKind, WatchEvent};
 
 use crate::chain::Api;
 use crate::flow_control;
@@ -81,13 +81,12 @@ impl LocalClient {
     ) -> Result<Admitted<'a>, Status> {
         let catalog = self.api.registry().catalog();
         let gvr = target.resource;
-        let resource = catalog.find(gvr.group, gvr.version, gvr.plural);
-        let resource = resource.ok_or_else(Status::no_such_resource)?.clone();
+        let resource = gvr.find(&catalog).ok_or_else(Status::no_such_resource)?.clone();
         let namespace = if resource.namespaced { target.namespace } else { "" };
         let wanted = Attributes {
             verb,
-            group: gvr.group,
-            resource: gvr.plural,
+            group: &gvr.group,
+            resource: &gvr.plural,
             subresource: target.subresource,
             name: target.name,
             namespace,

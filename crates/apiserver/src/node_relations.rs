@@ -8,9 +8,10 @@ use std::sync::Arc;
 use admission::newest;
 use auth::node::{Related, Relations, claims_of, is_mirror, refers, volume_secrets};
 use codec::json;
+use object::Obj;
 use object::Value;
 use object::selector::FieldSelector;
-use table::{Obj, Scope, Selection, Table};
+use table::{Scope, Selection, Table};
 
 pub struct NodeRelations {
     table: Arc<Table>,

@@ -130,7 +130,8 @@ impl Asked<'_> {
         set(&mut answer, ETAG, &tag);
         if !unchanged {
             let form = Form { name, media, packed: self.packed };
-            let bytes = self.api.documents.form(self.catalog.generation(), form, || self.encoded(make, |_| ())).await;
+            let bytes =
+                self.api.documents.form(self.catalog.generation(), form, || self.encoded(make, |_| ())).await;
             if bytes.starts_with(&GZIP) {
                 verbs::mark_gzip(&mut answer);
             }

@@ -16,8 +16,8 @@ use admission::whole;
 use auth::{UserInfo, groups, names};
 use client::{Client, DeleteOptions, Gvr, Patch};
 use codec::json;
-use object::{Status, Value};
-use table::{Obj, Scope, Selection};
+use object::{Obj, Status, Value};
+use table::{Scope, Selection};
 
 use crate::chain::Api;
 use crate::local::LocalClient;

@@ -12,9 +12,9 @@ use std::time::Duration;
 use admission::resource_quota::{Evaluator, Measured, Quota, Selector, evaluators};
 use catalog::StorageId;
 use codec::json;
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use store::{Key, Revision};
-use table::{EventKind, Obj, WatchEvent};
+use table::{EventKind, WatchEvent};
 
 use crate::chain::Api;
 use crate::follow::Follow;

@@ -16,11 +16,10 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use kinds::{Operation, columns};
 use object::normalise::{Strict, normalise};
-use object::{Details, Map, Status, Value, quote};
+use object::{Details, Map, Obj, Status, Value, quote};
 use registry::{
     BodyType, FieldValidation, ListOptions, Request, WriteOptions, Written, protobuf_body, shared_body,
 };
-use table::Obj;
 
 use crate::body::{Body, RequestBody, decode};
 use crate::bulk::{LARGE_BYTES, Turn};
@@ -194,9 +193,7 @@ impl Call<'_> {
     fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
         let has_table = match self.request.subresource {
             None | Some("scale") => true,
-            Some("status") => {
-                kinds::kind_of_resource(self.request.resource).status_has_table()
-            }
+            Some("status") => kinds::kind_of_resource(self.request.resource).status_has_table(),
             Some(_) => false,
         };
         let offer = if has_table || offer != Offer::Object { offer } else { Offer::Part };

@@ -11,9 +11,8 @@ use catalog::{Catalog, Resource};
 use codec::{json, protobuf, yaml};
 use kinds::columns::{self, Printer};
 use object::normalise::{Strict, normalise};
-use object::{Map, Value, time};
+use object::{Map, Obj, Value, time};
 use registry::served_body;
-use table::Obj;
 
 use crate::negotiate::{Encoding, MetaVersion};
 

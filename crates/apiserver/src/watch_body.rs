@@ -15,9 +15,9 @@ use bytes::Bytes;
 use catalog::Catalog;
 use codec::protobuf;
 use env::Env;
-use object::Status;
+use object::{Obj, Status};
 use registry::{Watch, WatchStart};
-use table::{Cursor, EventKind, Obj, Place, WatchEvent};
+use table::{Cursor, EventKind, Place, WatchEvent};
 use tokio::time::Sleep;
 
 use crate::bulk::Turns;

@@ -29,7 +29,8 @@ pub use define::DefineError;
 pub use name::Name;
 pub use parse::{CatalogError, Problem};
 pub use resource::{
-    Group, Resource, ResourceDef, ResourceId, Selectable, Storage, StorageId, StrategySlot, Subresource, Verbs,
+    Group, Resource, ResourceDef, ResourceId, Selectable, Storage, StorageId, StrategySlot, Subresource,
+    Verbs,
 };
 pub use schema::{AnyKind, Field, ListKind, MapKind, PatchRule, Schema, Shape, StructType, TypeId, Types};
 

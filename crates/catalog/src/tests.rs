@@ -223,7 +223,10 @@ fn a_resource_comes_and_goes_and_no_id_comes_back() {
     let widgets = with_widgets().definition("example.io", "widgets").unwrap();
     let bare = Catalog::builtin();
     let (first, def) = bare.define(widgets.clone()).unwrap();
-    assert!(bare.find("example.io", "v1", "widgets").is_none(), "who holds the snapshot before goes on with it");
+    assert!(
+        bare.find("example.io", "v1", "widgets").is_none(),
+        "who holds the snapshot before goes on with it"
+    );
     let served = first.find("example.io", "v1", "widgets").unwrap();
     let storage = def.storage.as_ref().unwrap();
     assert!(Arc::ptr_eq(served, &def.served[0]) && Arc::ptr_eq(served.storage.as_ref().unwrap(), storage));
@@ -237,7 +240,10 @@ fn a_resource_comes_and_goes_and_no_id_comes_back() {
 
     let (gone, removed) = second.undefine("example.io", "widgets").unwrap();
     assert_eq!(removed.storage.unwrap().id, again.storage.as_ref().unwrap().id);
-    assert!(gone.find("example.io", "v1", "widgets").is_none() && gone.find_storage("example.io", "widgets").is_none());
+    assert!(
+        gone.find("example.io", "v1", "widgets").is_none()
+            && gone.find_storage("example.io", "widgets").is_none()
+    );
     assert!(gone.storage_of_key("/registry/example.io/widgets/a/b").is_none());
     assert_eq!(gone.groups().len(), bare.groups().len());
     assert!(gone.undefine("example.io", "widgets").is_none());

@@ -8,8 +8,7 @@ use client::{Answer, Client, DeleteOptions, List, ListOptions, Patch, Target, Wa
 use codec::json;
 use env::Env;
 use http::{HeaderMap, Method};
-use object::{Status, Value};
-use table::Obj;
+use object::{Obj, Status, Value};
 
 use crate::call::{Caller, Said};
 use crate::config::{Config, ConfigError};
@@ -117,8 +116,8 @@ impl HttpClient {
 }
 
 impl Client for HttpClient {
-    fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
+    fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.clone()
     }
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
@@ -151,8 +150,13 @@ impl Client for HttpClient {
             let said = Said { method: Method::GET, path, content_type: "", body: Bytes::new() };
             let open = self.caller.open(self.identity()?, said).await?;
             let (env, catalog) = (self.caller.env.clone(), self.catalog.clone());
-            let watch: Box<dyn Watch> =
-                Box::new(HttpWatch::new(env, catalog, target.resource, open, options.timeout_seconds));
+            let watch: Box<dyn Watch> = Box::new(HttpWatch::new(
+                env,
+                catalog,
+                target.resource.clone(),
+                open,
+                options.timeout_seconds,
+            ));
             Ok(watch)
         })
     }

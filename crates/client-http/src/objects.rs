@@ -9,9 +9,7 @@
 
 use catalog::{Catalog, Name, Resource, Storage};
 use client::Target;
-use object::{Map, Status, Value};
-use store::Revision;
-use table::Obj;
+use object::{Map, Obj, Revision, Status, Value};
 
 /// The rows of the catalogue a target is about.
 #[derive(Clone, Copy)]
@@ -24,14 +22,14 @@ pub(crate) struct Rows<'a> {
 impl<'a> Rows<'a> {
     pub fn find(catalog: &'a Catalog, target: &Target<'_>) -> Result<Rows<'a>, Status> {
         let gvr = target.resource;
-        let resource = catalog.find(gvr.group, gvr.version, gvr.plural).ok_or_else(|| Status {
+        let resource = gvr.find(catalog).ok_or_else(|| Status {
             message: format!(
                 "the resource {} in version {} of group {:?} is not in this client's catalogue",
                 gvr.plural, gvr.version, gvr.group
             ),
             ..Status::no_such_resource()
         })?;
-        Ok(Rows { resource, storage: resource.storage.map(|id| catalog.storage(id)) })
+        Ok(Rows { resource, storage: resource.storage.as_deref() })
     }
 
     /// One object of an answer. Where it says no kind it is the resource's own.

@@ -105,16 +105,13 @@ pub(crate) fn delete_body(options: &DeleteOptions) -> Value {
 mod tests {
     use super::*;
     use catalog::Catalog;
+    use client::Propagation;
     use client::resources::{DEPLOYMENTS, NODES, PODS};
-    use client::{Gvr, Propagation};
 
     #[test]
     fn paths_follow_group_scope_and_subresource() {
         let catalog = Catalog::builtin();
-        let path = |target: Target<'_>| {
-            let Gvr { group, version, plural } = target.resource;
-            super::path("/k8s", catalog.find(group, version, plural).unwrap(), &target)
-        };
+        let path = |target: Target<'_>| super::path("/k8s", target.resource.find(&catalog).unwrap(), &target);
         assert_eq!(path(PODS.at("default", "a b/c")), "/k8s/api/v1/namespaces/default/pods/a%20b%2Fc");
         assert_eq!(path(NODES.at("ignored", "n1")), "/k8s/api/v1/nodes/n1");
         assert_eq!(path(DEPLOYMENTS.everywhere()), "/k8s/apis/apps/v1/deployments");

@@ -5,37 +5,35 @@
 //! loop ── dyn Client ────┤
 //!                        └─ over HTTP: client-http's HttpClient, any cluster
 //! ```
-//! Bodies are trees ([`object::Value`]), answers are objects ([`table::Obj`]: bytes and a header, shared), refusals are
+//! Bodies are trees ([`object::Value`]), answers are objects ([`Obj`]: bytes and a header, shared), refusals are
 //! [`Status`]es. Ask for the version a resource is stored in ([`resources`] names it): in process nothing is converted.
 
 pub mod resources;
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Name};
+use catalog::{Catalog, Name, Resource};
 use futures_util::future::BoxFuture;
-use store::Revision;
 
 // What calls are made of, for those who need no more than a client.
-pub use object::{Map, Status, Value};
-pub use table::Obj;
+pub use object::{Map, Obj, Revision, Status, Value};
 
 /// What a call comes to, later.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Status>>;
 
-/// A served resource by group, version and plural.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// A served resource by group, version and plural: one of [`resources`], or one that came while the program runs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Gvr {
     /// "" for the core group.
-    pub group: &'static str,
-    pub version: &'static str,
-    pub plural: &'static str,
+    pub group: Name,
+    pub version: Name,
+    pub plural: Name,
 }
 
 /// Where a call goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
-    pub resource: Gvr,
+    pub resource: &'a Gvr,
     /// Empty for cluster-scoped resources, and for all namespaces.
     pub namespace: &'a str,
     /// Empty for lists, watches and creates.
@@ -46,27 +44,40 @@ pub struct Target<'a> {
 
 impl Gvr {
     pub const fn new(group: &'static str, version: &'static str, plural: &'static str) -> Gvr {
-        Gvr { group, version, plural }
+        Gvr { group: Name::Static(group), version: Name::Static(version), plural: Name::Static(plural) }
     }
     /// One object; `namespace` is empty where there are none.
-    pub fn at<'a>(self, namespace: &'a str, name: &'a str) -> Target<'a> {
+    pub fn at<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
         Target { resource: self, namespace, name, subresource: "" }
     }
     /// The very object, by its own name.
-    pub fn of(self, obj: &Obj) -> Target<'_> {
+    pub fn of<'a>(&'a self, obj: &'a Obj) -> Target<'a> {
         self.at(obj.namespace(), obj.name())
     }
-    pub fn within(self, namespace: &str) -> Target<'_> {
+    pub fn within<'a>(&'a self, namespace: &'a str) -> Target<'a> {
         self.at(namespace, "")
     }
-    pub fn everywhere(self) -> Target<'static> {
+    pub fn everywhere(&self) -> Target<'_> {
         self.at("", "")
     }
-    /// Where objects of the resource keep a selectable field ([`Obj::field`]), which is known without reading them.
-    pub fn field(self, catalog: &Catalog, name: &str) -> usize {
-        let storage = catalog.find_storage(self.group, self.plural);
-        let place = storage.and_then(|storage| storage.selectable_at(name));
-        place.unwrap_or_else(|| panic!("the catalogue lets nobody select {} by {name}", self.plural))
+    /// Its definition; `None`: it is not served (any more).
+    pub fn find<'a>(&self, catalog: &'a Catalog) -> Option<&'a Arc<Resource>> {
+        catalog.find(&self.group, &self.version, &self.plural)
+    }
+    /// Where objects of the resource keep a selectable field ([`Obj::field`]), which is known without reading them; `None`: nobody can
+    /// select by it. It holds for this catalogue only, unless the resource is built in: those stay as they are.
+    pub fn field(&self, catalog: &Catalog, name: &str) -> Option<usize> {
+        catalog.find_storage(&self.group, &self.plural)?.selectable_at(name)
+    }
+}
+
+impl From<&Resource> for Gvr {
+    fn from(resource: &Resource) -> Gvr {
+        Gvr {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            plural: resource.plural.clone(),
+        }
     }
 }
 
@@ -172,7 +183,7 @@ impl DeleteOptions {
 
 /// The API as one identity sees it.
 pub trait Client: Send + Sync {
-    /// What is served now; another one as soon as a definition comes or goes.
+    /// What is served now. Resources come and go, and each change makes another catalogue: ask again with each use.
     fn catalog(&self) -> Arc<Catalog>;
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>>;

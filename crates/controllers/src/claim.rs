@@ -7,10 +7,10 @@ pub(crate) mod tests;
 
 use std::sync::Arc;
 
+use object::Obj;
 use object::Value;
 use object::selector::LabelSelector;
 use runtime::{BY_CONTROLLER, Informer, owners};
-use table::Obj;
 
 /// An owner's selector, or why it cannot be used. Validation lets none through that cannot, but a later or an earlier
 /// version's may: who cannot tell which children it means must neither take nor let go of any.

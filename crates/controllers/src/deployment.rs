@@ -22,13 +22,12 @@ use std::time::Duration;
 use client::Client;
 use client::resources::{DEPLOYMENTS, PODS, REPLICA_SETS};
 use futures_util::future::BoxFuture;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::{
     BY_CONTROLLER, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn,
     owners,
 };
-use store::Revision;
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::claim::{candidates, index_orphans, matches};
@@ -42,8 +41,8 @@ const NAME: &str = "deployment-controller";
 pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     let (client, recorder) = context.identity(NAME, &mut tasks);
-    let deployments = context.informers.of(DEPLOYMENTS);
-    let (sets, pods) = (context.informers.of(REPLICA_SETS), context.informers.of(PODS));
+    let deployments = context.informers.of(&DEPLOYMENTS);
+    let (sets, pods) = (context.informers.of(&REPLICA_SETS), context.informers.of(&PODS));
     index_orphans(&sets);
     let sync = Arc::new(Sync {
         env: context.env.clone(),
@@ -98,7 +97,7 @@ impl Sync {
         let deployment = Deployment::of(&obj);
         if deployment.selects_all() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";
-            self.recorder.event(DEPLOYMENTS, &obj, Severity::Warning, "SelectingAll", message);
+            self.recorder.event(&DEPLOYMENTS, &obj, Severity::Warning, "SelectingAll", message);
             let mut status = deployment.status.clone();
             status.observed_generation = deployment.generation;
             if status != deployment.status {
@@ -150,14 +149,14 @@ impl Sync {
         }
         let candidates = candidates(&self.sets, obj, &deployment.selector);
         let claimant = Claimant {
-            resource: DEPLOYMENTS,
+            resource: &DEPLOYMENTS,
             api_version: "apps/v1",
             kind: "Deployment",
             owner: obj,
             finalizer: None,
         };
         let fits = |set: &Obj| matches(&deployment.selector, set);
-        Ok(owners::claim(&*self.client, &claimant, REPLICA_SETS, candidates, fits).await?)
+        Ok(owners::claim(&*self.client, &claimant, &REPLICA_SETS, candidates, fits).await?)
     }
 
     fn set_changed(&self, notice: &Notice<'_>) -> Vec<Key> {

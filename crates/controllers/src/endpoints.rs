@@ -13,13 +13,11 @@ use client::resources::{ENDPOINTS, PODS, SERVICES};
 use client::{Client, DeleteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::{Map, Status, Value};
+use object::{Map, Obj, Revision, Status, Value};
 use parking_lot::Mutex;
 use runtime::{
     Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
 };
-use store::Revision;
-use table::Obj;
 use tokio::task::JoinHandle;
 
 pub use self::plan::{Address, Port, Subset, repack};
@@ -40,7 +38,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     let (client, recorder) = context.identity(CONTROLLER, &mut tasks);
     let informers = &context.informers;
-    let (services, pods, endpoints) = (informers.of(SERVICES), informers.of(PODS), informers.of(ENDPOINTS));
+    let (services, pods, endpoints) =
+        (informers.of(&SERVICES), informers.of(&PODS), informers.of(&ENDPOINTS));
     let of_pods = services.clone();
     let controller = Controller::new(&context.env, NAME)
         .owns_keys_of(&services)
@@ -171,7 +170,7 @@ impl EndpointsLoop {
         let (namespace, name, why) = (&view.namespace, &view.name, &status.message);
         match there {
             Some(there) => self.recorder.event(
-                ENDPOINTS,
+                &ENDPOINTS,
                 there,
                 Severity::Warning,
                 "FailedToUpdateEndpoint",

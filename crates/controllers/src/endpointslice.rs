@@ -19,10 +19,9 @@ use client::resources::{ENDPOINT_SLICES, NODES, PODS, SERVICES};
 use client::{Client, DeleteOptions};
 
 use futures_util::future::BoxFuture;
-use object::{Map, Status, Value, time};
+use object::{Map, Obj, Status, Value, time};
 use runtime::queue::Limits;
 use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Recorder, Severity, Turn, owners};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 pub use self::draft::{Draft, Plan as SlicePlan};
@@ -51,8 +50,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         Recorder::start(&context.env, client.clone(), "endpoint-slice-controller", context.stop.clone());
     let mut tasks = vec![task];
     let informers = &context.informers;
-    let (services, pods, nodes) = (informers.of(SERVICES), informers.of(PODS), informers.of(NODES));
-    let slices = informers.of(ENDPOINT_SLICES);
+    let (services, pods, nodes) = (informers.of(&SERVICES), informers.of(&PODS), informers.of(&NODES));
+    let slices = informers.of(&ENDPOINT_SLICES);
 
     let of_pods = services.clone();
     let controller = Controller::new(&context.env, NAME)
@@ -104,7 +103,7 @@ impl Reconcile for SlicesLoop {
                     view.namespace, view.name
                 );
                 self.recorder.event(
-                    SERVICES,
+                    &SERVICES,
                     &service,
                     Severity::Warning,
                     "FailedToUpdateEndpointSlices",
@@ -143,7 +142,7 @@ impl SlicesLoop {
         for news in news {
             let severity =
                 if matches!(news, News::Enabled(_)) { Severity::Normal } else { Severity::Warning };
-            self.recorder.event(SERVICES, service, severity, news.reason(), news.message());
+            self.recorder.event(&SERVICES, service, severity, news.reason(), news.message());
         }
         applied?;
         match skipped.is_empty() {

@@ -11,12 +11,11 @@ use std::time::Duration;
 use client::resources::{ENDPOINT_SLICES, ENDPOINTS, SERVICES};
 use client::{Client, DeleteOptions};
 use futures_util::future::BoxFuture;
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use runtime::queue::Limits;
 use runtime::{
     Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, owners,
 };
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use self::plan::{CONTROLLER, EndpointsView, MOST, Mirror, Notes, Plan, SKIP};
@@ -41,8 +40,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     );
     let mut tasks = vec![task];
     let informers = &context.informers;
-    let (services, endpoints) = (informers.of(SERVICES), informers.of(ENDPOINTS));
-    let slices = informers.of(ENDPOINT_SLICES);
+    let (services, endpoints) = (informers.of(&SERVICES), informers.of(&ENDPOINTS));
+    let slices = informers.of(&ENDPOINT_SLICES);
     let controller = Controller::new(&context.env, NAME)
         .limits(LIMITS)
         // The annotation is looked at in the turn only: Endpoints are large, and most are somebody else's.
@@ -111,7 +110,7 @@ impl MirrorLoop {
 
     fn tell(&self, endpoints: &Obj, plan: &Plan) {
         let warn = |reason: &str, message: String| {
-            self.recorder.event(ENDPOINTS, endpoints, Severity::Warning, reason, message);
+            self.recorder.event(&ENDPOINTS, endpoints, Severity::Warning, reason, message);
         };
         let Notes { invalid, skipped } = &plan.notes;
         if *invalid > 0 {

@@ -11,39 +11,35 @@ mod calls;
 mod graph;
 mod identity;
 mod kinds;
+mod monitors;
 mod plan;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use client::Gvr;
-use env::Env;
 use futures_util::future::BoxFuture;
+use object::Obj;
 use parking_lot::Mutex;
 use runtime::owners::{Owner, owners_of};
 use runtime::queue::{LOW, NORMAL};
 use runtime::{
-    Cause, Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
-    WorkQueue, batch,
+    Cause, Controller, Failure, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn, WorkQueue,
+    batch,
 };
-use table::Obj;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
 
 use crate::Context;
 use calls::{Calls, Located};
 use graph::{FOREGROUND, Graph, Look, ORPHAN, Stray, Wanted, finalizers};
 use identity::{Identity, Uid};
 use kinds::{KindId, Mapping};
+use monitors::Monitors;
 use plan::{OwnerState, Step};
 
 const WORKERS: usize = 20;
-/// A resource that cannot be listed does not keep the collector from its work for longer than this.
-const FIRST_SYNC: Duration = Duration::from_secs(30);
 /// Dependents that are orphaned at once, of one owner.
 const ORPHANED_AT_ONCE: usize = 50;
 
@@ -52,29 +48,22 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let client = context.clients.controller("generic-garbage-collector");
     let (recorder, events) =
         Recorder::start(env, client.clone(), "garbage-collector-controller", context.stop.clone());
-    let kinds = kinds::watched(client.catalog());
-    let resources: Vec<Gvr> = kinds.iter().map(|kind| kind.resource).collect();
     let delete =
         Controller::new(env, "garbage_collector_attempt_to_delete").workers(WORKERS).max_retries(None);
     let orphan =
         Controller::new(env, "garbage_collector_attempt_to_orphan").workers(WORKERS).max_retries(None);
     let collector = Arc::new(Collector {
-        graph: Mutex::new(Graph::new(kinds)),
+        graph: Mutex::default(),
         calls: Calls { env: env.clone(), client },
         recorder,
         delete: delete.queue(),
         orphan: orphan.queue(),
-        informers: resources.iter().map(|resource| context.informers.of(*resource)).collect(),
-        deadline: env.monotonic() + FIRST_SYNC,
-        synced: AtomicBool::new(false),
+        monitors: Monitors::new(context.informers.clone()),
     });
-    for (kind, informer) in collector.informers.iter().enumerate() {
-        let (told, resource) = (collector.clone(), informer.scope().resource);
-        let kind = kind as KindId;
-        informer.add_resyncing_handler(Box::new(move |notice| told.changed(kind, resource, notice)));
-    }
-    let mut tasks = vec![events];
+    collector.sync_monitors();
     let stop = &context.stop;
+    let mut tasks = vec![events];
+    tasks.push(env.spawn("garbage collector monitors", collector.clone().follow_catalog(stop.clone())));
     tasks.extend(delete.start(&context.board, Arc::new(Deleter(collector.clone())), stop.clone()));
     tasks.extend(orphan.start(&context.board, Arc::new(Orphaner(collector)), stop.clone()));
     tasks
@@ -87,9 +76,7 @@ struct Collector {
     recorder: Recorder,
     delete: Arc<WorkQueue<Key>>,
     orphan: Arc<WorkQueue<Key>>,
-    informers: Vec<Arc<Informer>>,
-    deadline: Instant,
-    synced: AtomicBool,
+    monitors: Monitors,
 }
 
 /// A worker of the first queue: looks whether an object has to go, key by key (a key is a uid).
@@ -109,7 +96,7 @@ enum Outcome {
 impl Reconcile for Deleter {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
-            self.0.first_sync().await;
+            self.0.monitors_synced().await;
             let uid = Uid::read(turn.key.as_str());
             if self.0.attempt_to_delete(&uid, &turn).await? == Outcome::Known {
                 return Ok(Next::Done);
@@ -127,7 +114,7 @@ impl Reconcile for Deleter {
 impl Reconcile for Orphaner {
     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
         Box::pin(async move {
-            self.0.first_sync().await;
+            self.0.monitors_synced().await;
             self.0.attempt_to_orphan(&Uid::read(turn.key.as_str()), &turn).await?;
             Ok(Next::Done)
         })
@@ -135,26 +122,7 @@ impl Reconcile for Orphaner {
 }
 
 impl Collector {
-    /// Waits until the graph is whole, or until it is time to go on without the rest.
-    async fn first_sync(&self) {
-        if self.synced.load(Ordering::Acquire) {
-            return;
-        }
-        let env: &Env = &self.calls.env;
-        for informer in &self.informers {
-            let left = self.deadline.saturating_duration_since(env.monotonic());
-            tokio::select! {
-                biased;
-                () = informer.synced() => {}
-                () = env.sleep(left) => {
-                    tracing::warn!(resource = informer.scope().resource.plural, "not listed yet, collecting without it");
-                }
-            }
-        }
-        self.synced.store(true, Ordering::Release);
-    }
-
-    fn changed(&self, kind: KindId, resource: Gvr, notice: &Notice<'_>) {
+    fn changed(&self, kind: KindId, resource: &Gvr, notice: &Notice<'_>) {
         let mut wanted = Wanted::default();
         let (what, priority) = {
             let mut graph = self.graph.lock();
@@ -225,7 +193,7 @@ impl Collector {
             return Ok(Outcome::Known);
         }
         let Located::At(at) = self.calls.locate(identity)? else { return Ok(Outcome::Known) };
-        let Some(live) = self.calls.live(at, identity).await? else {
+        let Some(live) = self.calls.live(&at, identity).await? else {
             turn.plan(|| format!("{identity} is not there"));
             self.absent(identity);
             return Ok(Outcome::Known);
@@ -233,7 +201,7 @@ impl Collector {
         // The graph went on while the server was asked.
         let Some(now) = self.graph.lock().look(uid) else { return Ok(Outcome::Known) };
         if now.deleting_dependents {
-            self.wait_for_dependents(uid, at, &now, &live, turn).await?;
+            self.wait_for_dependents(uid, &at, &now, &live, turn).await?;
             return Ok(Outcome::Exists);
         }
         let owners = owners_of(&live);
@@ -248,10 +216,10 @@ impl Collector {
         turn.plan(|| format!("{identity}: {step:?}"));
         match step {
             Step::Keep => {}
-            Step::LetGo(owners) => self.calls.let_go(at, identity, &owners).await?,
+            Step::LetGo(owners) => self.calls.let_go(&at, identity, &owners).await?,
             Step::Delete { propagation, unblock } => {
-                let live = if unblock { self.calls.unblock(at, identity, &live).await? } else { live };
-                if !self.calls.delete(at, identity, &live, propagation).await? {
+                let live = if unblock { self.calls.unblock(&at, identity, &live).await? } else { live };
+                if !self.calls.delete(&at, identity, &live, propagation).await? {
                     self.absent(identity);
                     return Ok(Outcome::Known);
                 }
@@ -291,7 +259,7 @@ impl Collector {
         if !at.namespaced {
             identity.namespace.clear();
         }
-        Ok(Some(match self.calls.live(at, &identity).await? {
+        Ok(Some(match self.calls.live(&at, &identity).await? {
             None => {
                 self.graph.lock().absent_owners().add(identity);
                 OwnerState::Dangling
@@ -305,7 +273,7 @@ impl Collector {
     async fn wait_for_dependents(
         &self,
         uid: &Uid,
-        at: Mapping,
+        at: &Mapping,
         node: &Look,
         live: &Obj,
         turn: &Turn<'_>,
@@ -346,7 +314,7 @@ impl Collector {
             let (dependent, gone) = (&dependents[n], &gone);
             Box::pin(async move {
                 let Located::At(at) = self.calls.locate(dependent)? else { return Ok(()) };
-                match self.calls.let_go(at, dependent, gone).await {
+                match self.calls.let_go(&at, dependent, gone).await {
                     Err(status) if status.code != 404 => {
                         Err(Failure::Other(format!("orphaning {dependent} failed, {}", status.message)))
                     }
@@ -363,7 +331,7 @@ impl Collector {
             let now = self.graph.lock().dependents(uid);
             now.iter().all(|dependent| known.contains(dependent))
         };
-        if !self.calls.remove_finalizer(at, owner, ORPHAN, &alone).await? {
+        if !self.calls.remove_finalizer(&at, owner, ORPHAN, &alone).await? {
             return Err(Failure::Other(format!("{owner} got dependents while it let go of others")));
         }
         Ok(())

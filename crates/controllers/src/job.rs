@@ -30,11 +30,10 @@ use client::Client;
 use client::resources::{JOBS, PODS};
 use env::Env;
 use futures_util::future::BoxFuture;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::queue::Limits;
 use runtime::{Controller, Expectations, Failure, Informer, Key, Next, Reconcile, Recorder, Turn};
-use store::Revision;
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;
@@ -90,7 +89,7 @@ impl Memory {
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     let (client, recorder) = context.identity("job-controller", &mut tasks);
-    let (jobs, pods) = (context.informers.of(JOBS), context.informers.of(PODS));
+    let (jobs, pods) = (context.informers.of(&JOBS), context.informers.of(&PODS));
     index_orphans(&pods);
     let state = Arc::new(Jobs {
         env: context.env.clone(),

@@ -20,7 +20,6 @@ mod port_order;
 mod replicaset;
 mod replicationcontroller;
 mod rootca;
-mod served;
 mod serviceaccount;
 mod services;
 mod tainteviction;
@@ -32,9 +31,8 @@ use std::sync::Arc;
 
 use client::{Client, Clients};
 use env::Env;
-use object::Status;
+use object::{Obj, Status};
 use runtime::{Board, Informers, Recorder, Stop};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 pub use pods::{PodFields, pod_view};

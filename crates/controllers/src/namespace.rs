@@ -20,16 +20,15 @@ use client::Client;
 use client::resources::{NAMESPACES, PODS};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use runtime::queue::{Limits, NORMAL};
 use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn, WorkQueue, tree};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;
 use apply::Emptying;
-use content::{Content, contents};
+use content::contents;
 use plan::{After, Step};
 
 const WORKERS: usize = 10;
@@ -44,8 +43,8 @@ const LIMITS: Limits =
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let client = context.clients.controller("namespace-controller");
-    let namespaces = context.informers.of(NAMESPACES);
-    let pods = context.informers.of(PODS);
+    let namespaces = context.informers.of(&NAMESPACES);
+    let pods = context.informers.of(&PODS);
     let controller =
         Controller::new(&context.env, "namespace").limits(LIMITS).workers(WORKERS).max_retries(None);
     let queue = controller.queue();
@@ -59,19 +58,14 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
                 forgets.lock().remove(obj.name());
             }
             if !matches!(notice, Notice::Deleted { .. }) && notice.obj().deleting() {
-                let cause = Cause::new(NAMESPACES, notice.obj(), "deleting");
+                let cause = Cause::new(&NAMESPACES, notice.obj(), "deleting");
                 told.add_after(Key::of(notice.obj()), GRACE, Some(cause));
             }
         }),
     );
     wake_after_last_pod(&pods, namespaces.clone(), begun.clone(), queue);
-    let reconcile = Arc::new(Namespaces {
-        env: context.env.clone(),
-        contents: contents(client.catalog()),
-        namespaces: namespaces.clone(),
-        begun,
-        client,
-    });
+    let reconcile =
+        Arc::new(Namespaces { env: context.env.clone(), namespaces: namespaces.clone(), begun, client });
     controller.reads(&namespaces).start(&context.board, reconcile, context.stop.clone())
 }
 
@@ -107,7 +101,7 @@ fn wake_after_last_pod(
                     let going = namespaces.store().get("", namespace).filter(|ns| ns.deleting());
                     let begun = |ns: &Obj| begun.lock().get(namespace).is_some_and(|uid| uid == ns.uid());
                     if going.is_some_and(|ns| begun(&ns)) {
-                        queue.add(Key::new("", namespace), NORMAL, Some(Cause::new(PODS, obj, "deleted")));
+                        queue.add(Key::new("", namespace), NORMAL, Some(Cause::new(&PODS, obj, "deleted")));
                     }
                 }
                 Notice::Updated { .. } => {}
@@ -119,7 +113,6 @@ fn wake_after_last_pod(
 struct Namespaces {
     env: Env,
     client: Arc<dyn Client>,
-    contents: Vec<Content>,
     namespaces: Arc<Informer>,
     begun: Arc<Begun>,
 }
@@ -159,7 +152,9 @@ impl Namespaces {
             namespace: namespace.name(),
             since_seconds: plan::age(&body, now),
         };
-        let (found, wait_seconds) = emptying.run(&self.contents).await;
+        // What is served now: a resource that came since the last turn has objects here too.
+        let contents = contents(&self.client.catalog());
+        let (found, wait_seconds) = emptying.run(&contents).await;
         let after = plan::after(&found, wait_seconds);
         turn.plan(|| format!("{after:?}: {found:?}"));
         if found.update(&mut body, self.env.now_seconds() as i64) {

@@ -44,9 +44,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (client, recorder) = context.identity(IDENTITY, &mut tasks);
     let env = &context.env;
     let writer = Writer { env: env.clone(), client, recorder };
-    let (nodes, pods) = (context.informers.of(NODES), pods_by_node(context));
+    let (nodes, pods) = (context.informers.of(&NODES), pods_by_node(context));
     let leases =
-        context.informers.scoped(Scope { namespace: LEASE_NAMESPACE.to_owned(), ..Scope::all(LEASES) });
+        context.informers.scoped(Scope { namespace: LEASE_NAMESPACE.to_owned(), ..Scope::all(&LEASES) });
 
     let conditions = Conditions { writer: writer.clone(), nodes: nodes.clone() };
     let controller = Controller::new(env, NAME).workers(8).max_retries(None).owns_keys_of(&nodes);
@@ -76,7 +76,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
 
 /// The informer of pods, with the index by node.
 pub fn pods_by_node(context: &Context) -> Arc<Informer> {
-    let pods = context.informers.of(PODS);
+    let pods = context.informers.of(&PODS);
     let fields = PodFields::of(context);
     pods.store().add_index(BY_NODE, move |pod| match fields.node(pod) {
         "" => Vec::new(),

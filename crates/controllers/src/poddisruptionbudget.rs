@@ -20,8 +20,8 @@ use client::resources::{
 };
 use env::Env;
 use futures_util::future::BoxFuture;
+use object::Obj;
 use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::{Context, pod_view};
@@ -44,8 +44,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         Recorder::start(&context.env, client.clone(), "controllermanager", context.stop.clone());
     tasks.push(task);
     let of = |resource| context.informers.of(resource);
-    let (budgets, pods) = (of(POD_DISRUPTION_BUDGETS), of(PODS));
-    let owners = [REPLICATION_CONTROLLERS, REPLICA_SETS, DEPLOYMENTS, STATEFUL_SETS].map(of);
+    let (budgets, pods) = (of(&POD_DISRUPTION_BUDGETS), of(&PODS));
+    let owners = [&REPLICATION_CONTROLLERS, &REPLICA_SETS, &DEPLOYMENTS, &STATEFUL_SETS].map(of);
     // One worker, as upstream: budgets are few, and each turn is short.
     let mut main = Controller::new(&context.env, "disruption").workers(1).max_retries(None);
     for informer in &owners {
@@ -75,7 +75,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     pods.add_resyncing_handler(Box::new(move |notice| {
         let pod = notice.obj();
         for budget in for_pods.budgets_of(pod) {
-            queue.add(budget, runtime::queue::NORMAL, Some(Cause::new(PODS, pod, "changed")));
+            queue.add(budget, runtime::queue::NORMAL, Some(Cause::new(&PODS, pod, "changed")));
         }
         if !matches!(notice, Notice::Deleted { .. })
             && let Some(wait) = stale::clean_in(pod, env.now_seconds() as i64)
@@ -120,7 +120,7 @@ impl Budgets {
                 "Pod {namespace:?}/{name:?} matches multiple PodDisruptionBudgets.  Chose {:?} arbitrarily.",
                 first.name()
             );
-            self.recorder.event(PODS, pod, Severity::Warning, "MultiplePodDisruptionBudgets", message);
+            self.recorder.event(&PODS, pod, Severity::Warning, "MultiplePodDisruptionBudgets", message);
         }
         // Differs from kube-controller-manager: all of them are looked at, not one of them.
         all.iter().map(|budget| Key::of(budget)).collect()
@@ -129,7 +129,7 @@ impl Budgets {
     async fn sync(&self, obj: &Arc<Obj>, now: i64, turn: &Turn<'_>) -> Result<Next, Failure> {
         let budget = budget_view(obj);
         let tell = |severity, reason: &str, message: String| {
-            self.recorder.event(POD_DISRUPTION_BUDGETS, obj, severity, reason, message);
+            self.recorder.event(&POD_DISRUPTION_BUDGETS, obj, severity, reason, message);
         };
         let mut pods = self.pods.store().list_namespace(obj.namespace());
         pods.retain(|pod| budget.selects(pod));
@@ -167,7 +167,7 @@ impl Budgets {
             if let Some(pod) = pods.iter().find(|pod| pod.name() == name) {
                 // Differs from kube-controller-manager: the budget's name, where that says its namespace twice.
                 let message = format!("Pod was expected by PDB {} to be deleted but it wasn't", obj.path());
-                self.recorder.event(PODS, pod, Severity::Warning, "NotDeleted", message);
+                self.recorder.event(&PODS, pod, Severity::Warning, "NotDeleted", message);
             }
         }
         if !budget.is_told(&plan) {

@@ -12,10 +12,9 @@ use client::resources::{NODES, PODS};
 use client::{Client, DeleteOptions, Patch};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::Status;
+use object::{Obj, Status};
 use parking_lot::Mutex;
 use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Stop, Turn, batch};
-use table::Obj;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -43,9 +42,9 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let gc = PodGc {
         env: context.env.clone(),
         client: context.clients.controller("pod-garbage-collector"),
-        pods: context.informers.of(PODS),
+        pods: context.informers.of(&PODS),
         fields: PodFields::of(context),
-        nodes: context.informers.of(NODES),
+        nodes: context.informers.of(&NODES),
         missed: Mutex::default(),
         stop: context.stop.clone(),
     };

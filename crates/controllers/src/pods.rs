@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use client::resources::PODS;
 use kinds::pod::view::PodView;
-use table::Obj;
+use object::Obj;
 
 use crate::Context;
 
@@ -19,7 +19,7 @@ pub fn mentions(encoded: &[u8], name: &str) -> bool {
     memchr::memmem::find(encoded, name.as_bytes()).is_some()
 }
 
-/// What the table knows of every pod, by the place it keeps it.
+/// What is known of every pod without reading it, by its position ([`Obj::field`]): pods are built in, so it never changes.
 #[derive(Clone, Copy)]
 pub struct PodFields {
     node: usize,
@@ -28,7 +28,8 @@ pub struct PodFields {
 
 impl PodFields {
     pub fn of(context: &Context) -> PodFields {
-        let at = |field| PODS.field(context.informers.catalog(), field);
+        let catalog = context.informers.catalog();
+        let at = |field| PODS.field(&catalog, field).expect("pods are selected by it");
         PodFields { node: at("spec.nodeName"), phase: at("status.phase") }
     }
     /// Empty: not bound.

@@ -19,10 +19,10 @@ use std::sync::Arc;
 use client::resources::{PODS, REPLICA_SETS};
 use client::{Client, Gvr};
 use futures_util::future::BoxFuture;
+use object::Obj;
 use runtime::{
     Controller, Expectations, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Turn, owners,
 };
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::Context;
@@ -38,7 +38,7 @@ pub(crate) use status::SetStatus;
 /// What the two kinds of sets differ in.
 #[derive(Clone, Copy)]
 pub(crate) struct SetKind {
-    pub resource: Gvr,
+    pub resource: &'static Gvr,
     pub api_version: &'static str,
     pub kind: &'static str,
     /// The loop's name.
@@ -49,7 +49,7 @@ pub(crate) struct SetKind {
 }
 
 const REPLICA_SET: SetKind = SetKind {
-    resource: REPLICA_SETS,
+    resource: &REPLICA_SETS,
     api_version: "apps/v1",
     kind: "ReplicaSet",
     name: "replicaset-controller",
@@ -64,7 +64,7 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
 pub(crate) fn start_kind(context: &Context, kind: SetKind) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     let (client, recorder) = context.identity(kind.account, &mut tasks);
-    let (sets, pods) = (context.informers.of(kind.resource), context.informers.of(PODS));
+    let (sets, pods) = (context.informers.of(kind.resource), context.informers.of(&PODS));
     index_orphans(&pods);
     let sync = Arc::new(Sync {
         env: context.env.clone(),
@@ -120,7 +120,7 @@ impl Sync {
         let SetKind { resource, api_version, kind, .. } = self.kind;
         let claimant = Claimant { resource, api_version, kind, owner: &obj, finalizer: None };
         let (active, fits) = (active.into_iter().map(|pod| pod.obj), |pod: &Obj| matches(&set.selector, pod));
-        let active = owners::claim(&*self.client, &claimant, PODS, active, fits).await?;
+        let active = owners::claim(&*self.client, &claimant, &PODS, active, fits).await?;
         let active: Vec<Pod> = active.into_iter().map(Pod::new).collect();
 
         let change = if may_count && !obj.deleting() {

@@ -7,7 +7,7 @@ use crate::Context;
 use crate::replicaset::{SetKind, start_kind};
 
 const REPLICATION_CONTROLLER: SetKind = SetKind {
-    resource: REPLICATION_CONTROLLERS,
+    resource: &REPLICATION_CONTROLLERS,
     api_version: "v1",
     kind: "ReplicationController",
     name: "replicationcontroller-controller",

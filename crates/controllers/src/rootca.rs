@@ -26,9 +26,9 @@ struct Publisher {
 /// Without an authority there is nothing to publish.
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let Some(pem) = context.trust.root_ca.clone() else { return Vec::new() };
-    let namespaces = context.informers.of(NAMESPACES);
+    let namespaces = context.informers.of(&NAMESPACES);
     // Only those of that name: nobody's other ConfigMaps are held, or wake anyone.
-    let named = Scope { fields: format!("metadata.name={MAP}"), ..Scope::all(CONFIG_MAPS) };
+    let named = Scope { fields: format!("metadata.name={MAP}"), ..Scope::all(&CONFIG_MAPS) };
     let maps = context.informers.scoped(named);
     let controller = Controller::new(&context.env, "root-ca-cert-publisher").workers(1).max_retries(None);
     let controller = controller.watches(&namespaces, |notice| match notice {

@@ -24,8 +24,8 @@ struct Accounts {
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
-    let namespaces = context.informers.of(NAMESPACES);
-    let accounts = context.informers.of(SERVICE_ACCOUNTS);
+    let namespaces = context.informers.of(&NAMESPACES);
+    let accounts = context.informers.of(&SERVICE_ACCOUNTS);
     let controller = Controller::new(&context.env, "serviceaccount").workers(1).max_retries(None);
     let controller = controller.watches(&namespaces, |notice| match notice {
         Notice::Deleted { .. } => Vec::new(),

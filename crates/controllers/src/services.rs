@@ -13,9 +13,8 @@ use std::sync::Arc;
 
 use kinds::pod::view::PodView;
 use object::selector::LabelSelector;
-use object::{Value, time};
+use object::{Obj, Value, time};
 use runtime::{Indexer, Key, Notice};
-use table::Obj;
 
 pub use slices::{MANAGED_BY, SERVICE_NAME, Slices};
 pub use target::Target;

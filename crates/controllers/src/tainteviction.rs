@@ -15,13 +15,12 @@ use client::resources::{NODES, PODS};
 use client::{Client, DeleteOptions, Patch};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::{Status, time};
+use object::{Obj, Status, time};
 use parking_lot::Mutex;
 use runtime::{
     Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
     WorkQueue,
 };
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use self::plan::{Judgement, Phase, Sentence, Then, allowed, judge, no_execute, tolerations};
@@ -34,7 +33,7 @@ pub const NAME: &str = "taint-eviction-controller";
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let client = context.clients.controller(IDENTITY);
     let (recorder, task) = Recorder::start(&context.env, client.clone(), NAME, context.stop.clone());
-    let (nodes, pods) = (context.informers.of(NODES), pods_by_node(context));
+    let (nodes, pods) = (context.informers.of(&NODES), pods_by_node(context));
     let controller =
         Controller::new(&context.env, NAME).workers(8).max_retries(None).reads(&nodes).reads(&pods);
     let known = Arc::new(Mutex::new(State::default()));

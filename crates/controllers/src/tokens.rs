@@ -12,11 +12,10 @@ use client::resources::{SECRETS, SERVICE_ACCOUNTS};
 use client::{Client, DeleteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::Status;
+use object::{Obj, Status};
 use parking_lot::Mutex;
 use runtime::queue::NORMAL;
 use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Scope, Turn, retry, tree};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::{Context, SignToken};
@@ -43,9 +42,9 @@ type Gone = Mutex<BTreeMap<Key, Vec<TokenOf>>>;
 /// Without a key nothing can be signed.
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let Some(sign) = context.trust.sign.clone() else { return Vec::new() };
-    let accounts = context.informers.of(SERVICE_ACCOUNTS);
+    let accounts = context.informers.of(&SERVICE_ACCOUNTS);
     // Only tokens: nobody's other Secrets are held, or wake anyone.
-    let of_type = Scope { fields: format!("type={TYPE}"), ..Scope::all(SECRETS) };
+    let of_type = Scope { fields: format!("type={TYPE}"), ..Scope::all(&SECRETS) };
     let secrets = context.informers.scoped(of_type);
     secrets.store().add_index(BY_ACCOUNT, |secret| {
         TokenOf::read(&tree(secret))
@@ -67,7 +66,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         if let Some(of) = lost.and_then(|secret| TokenOf::read(&tree(secret))) {
             remembered.lock().entry(key.clone()).or_default().push(of);
         }
-        told.add(key, NORMAL, Some(Cause::new(SECRETS, notice.obj(), "changed")));
+        told.add(key, NORMAL, Some(Cause::new(&SECRETS, notice.obj(), "changed")));
     }));
     let held = secrets.clone();
     let controller = controller.reads(&secrets).watches(&accounts, move |notice| {

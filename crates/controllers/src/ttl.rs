@@ -28,7 +28,7 @@ struct Ttl {
 
 /// A node is looked at whenever it changes, which a kubelet sees to: so a new size of the cluster reaches all of them.
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
-    let nodes = context.informers.of(NODES);
+    let nodes = context.informers.of(&NODES);
     let controller = Controller::new(&context.env, NAME).workers(5).max_retries(None);
     let controller = controller.watches(&nodes, |notice| match notice {
         Notice::Deleted { .. } => Vec::new(),

@@ -23,7 +23,7 @@ struct Ttl {
 }
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
-    let jobs = context.informers.of(JOBS);
+    let jobs = context.informers.of(&JOBS);
     let client = context.clients.controller("ttl-after-finished-controller");
     let controller = Controller::new(&context.env, "ttl-after-finished").max_retries(None);
     let controller = controller.watches(&jobs, |notice| match notice {

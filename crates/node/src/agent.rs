@@ -11,10 +11,9 @@ use std::sync::Arc;
 
 use client::Client;
 use env::Env;
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use runtime::{Key, ObjectRef};
-use table::Obj;
 
 use crate::admit::{Capacity, Taken};
 use crate::events::Events;

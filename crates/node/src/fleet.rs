@@ -14,10 +14,9 @@ use std::time::Duration;
 use client::resources::PODS;
 use env::Env;
 use futures_util::future::BoxFuture;
-use object::Value;
+use object::{Obj, Value};
 use runtime::queue::{LOW, NORMAL};
 use runtime::{Board, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Stop, Turn, WorkQueue};
-use table::Obj;
 use tokio::task::JoinHandle;
 
 use crate::agent::{Again, Agent};
@@ -36,7 +35,7 @@ struct Fleet {
     by_name: HashMap<Box<str>, usize>,
     pods: Arc<Informer>,
     nodes: Arc<Informer>,
-    /// The place of `spec.nodeName` among what the table keeps of a pod.
+    /// The position of `spec.nodeName` ([`Obj::field`]).
     node_field: usize,
     pod_queue: Arc<WorkQueue<Key>>,
 }
@@ -53,7 +52,7 @@ pub fn start(
 ) -> Vec<JoinHandle<()>> {
     let pod_loop = Controller::new(env, "node-pods").workers(POD_WORKERS).max_retries(None);
     let node_loop = Controller::new(env, "node-status").workers(NODE_WORKERS).max_retries(None);
-    let node_field = PODS.field(catalog, "spec.nodeName");
+    let node_field = PODS.field(catalog, "spec.nodeName").expect("pods are selected by it");
     let by_name = agents.iter().enumerate().map(|(at, agent)| (agent.name().into(), at)).collect();
     let fleet = Arc::new(Fleet {
         env: env.clone(),

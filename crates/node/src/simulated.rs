@@ -95,7 +95,7 @@ pub fn start(
     for index in 0..settings.count {
         let name = format!("{}{index}", settings.name_prefix);
         let client = clients.user(&format!("system:node:{name}"), &["system:nodes"]);
-        catalog.get_or_insert_with(|| client.catalog().clone());
+        catalog.get_or_insert_with(|| client.catalog());
         let zone =
             if settings.zones == 0 { String::new() } else { format!("zone-{}", index % settings.zones) };
         let addresses = Addresses::of_node(index, settings.pods);
@@ -112,7 +112,7 @@ pub fn start(
         agents.push(Agent::new(env, parts));
     }
     if let Some(catalog) = catalog {
-        let (pods, nodes) = (informers.of(PODS), informers.of(NODES));
+        let (pods, nodes) = (informers.of(&PODS), informers.of(&NODES));
         tasks.extend(fleet::start(env, agents, &pods, &nodes, &catalog, board, stop));
     }
     Ok(tasks)

@@ -29,7 +29,7 @@ pub use status::Host;
 pub struct Worker {
     pub uid: u128,
     /// The revision of our last write: what is older than that is not looked at.
-    pub written: store::Revision,
+    pub written: object::Revision,
     /// What the last step asked for.
     pub wake: Option<Millis>,
     /// Counted against the node while the pod is on it.
@@ -107,7 +107,7 @@ impl Worker {
     pub fn new(pod: &Pod<'_>) -> Worker {
         Worker {
             uid: short_uid(pod.uid),
-            written: store::Revision(0),
+            written: object::Revision(0),
             wake: None,
             requests: Requests::of(pod),
             stage: Stage::New,

@@ -1,15 +1,22 @@
-//! (module document to be written)
+//! Objects, without I/O: as a tree ([`Value`]), as bytes with a header ([`Obj`]), and what is said about them (selectors, patches,
+//! quantities, times, [`Status`]).
+
 mod deep;
 mod index;
 pub mod normalise;
+mod obj;
 pub mod patch;
 pub mod quantity;
+pub mod scan;
 pub mod selector;
 mod status;
 pub mod time;
 pub mod validate_text;
 mod value;
+
 pub use deep::{LEVELS_AT_ONCE, MAX_DEPTH, deep};
 pub use index::Index;
+pub use obj::{NotAnObject, Obj};
+pub use revision::Revision;
 pub use status::*;
 pub use value::{Map, Value, discard};

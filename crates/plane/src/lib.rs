@@ -15,10 +15,9 @@ use std::sync::Arc;
 
 use client::Clients;
 use env::Env;
-use object::Value;
+use object::{Revision, Value};
 use parking_lot::Mutex;
 use runtime::{Board, Informers, Stop, Stopper};
-use store::Revision;
 use tokio::task::{AbortHandle, JoinHandle};
 
 pub use choice::{Choice, SERVER_LOOPS, UnknownLoop};

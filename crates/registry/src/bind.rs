@@ -92,7 +92,6 @@ impl Registry {
         .await?;
         Ok(warnings)
     }
-
 }
 
 /// Normalises the body of a subresource whose type is not its parent's.

@@ -7,8 +7,7 @@ use bytes::Bytes;
 use catalog::{Resource, Storage};
 use codec::{json, protobuf};
 use object::normalise::{Strict, normalise};
-use object::{Status, Value};
-use table::Obj;
+use object::{Obj, Status, Value};
 
 /// Is the resource served as it is stored? True for nearly all.
 pub(crate) fn is_storage_version(resource: &Resource, storage: &Storage) -> bool {

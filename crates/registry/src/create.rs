@@ -6,9 +6,8 @@ use std::time::Duration;
 use admission::{Effects, Operation, Refusal};
 use catalog::Storage;
 use codec::json;
-use object::{Status, Value, time};
+use object::{Obj, Status, Value, time};
 use store::{CommitError, Guard, Key, Op};
-use table::Obj;
 
 use crate::write::{InNamespace, WriteOptions, Written, context, extra_of, not_encodable};
 use crate::{BodyType, Registry, Request, convert, decode, store_failed};

@@ -109,8 +109,7 @@ fn normalised(
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
     let mut strict = if validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
-    normalise_decoded(schema, ty, body, &mut strict)
-        .map_err(|e| unfit(kind, version, &e.to_string()))?;
+    normalise_decoded(schema, ty, body, &mut strict).map_err(|e| unfit(kind, version, &e.to_string()))?;
     Ok(strict.into_messages())
 }
 

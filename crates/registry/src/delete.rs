@@ -7,9 +7,8 @@ use catalog::Storage;
 use codec::json;
 use kinds::{Decision, DeleteOptions};
 use object::normalise::{Strict, normalise};
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
-use table::Obj;
 
 use crate::{ListOptions, Registry, Request, convert, store_failed};
 

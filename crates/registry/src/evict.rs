@@ -7,8 +7,8 @@ use object::normalise::{Strict, normalise};
 use object::selector::LabelSelector;
 use object::{FieldError, Status, Value};
 
-use crate::write::ChangeRules;
 use crate::bind::canonical;
+use crate::write::ChangeRules;
 use crate::{ListOptions, Registry, Request, WriteOptions, convert, decode};
 
 /// How often an eviction that loses to other writers starts again.

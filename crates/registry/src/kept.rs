@@ -1,9 +1,8 @@
 //! What the server keeps for itself and serves to nobody: no resource, so no verbs, but the same guarded commit.
 
 use catalog::Storage;
-use object::Status;
+use object::{Obj, Status};
 use store::{Commit, CommitError, Guard, Key, Op};
-use table::Obj;
 
 use crate::{Registry, store_failed};
 

@@ -30,9 +30,9 @@ use admission::{Attempt, Chain, Operation};
 use auth::UserInfo;
 use catalog::{Catalog, Name, Resource, Storage};
 use env::Env;
-use object::{About, Status};
+use object::{About, Obj, Status};
 use store::{CommitError, Engine, Revision, State, Unreadable};
-use table::{Obj, Table};
+use table::Table;
 
 use lanes::Lanes;
 
@@ -83,20 +83,8 @@ impl<'a> Request<'a> {
 }
 
 impl Registry {
-    pub fn new(
-        table: Arc<Table>,
-        engine: Arc<dyn Engine>,
-        env: Env,
-        admission: Chain,
-    ) -> Registry {
-        Registry {
-            table,
-            engine,
-            env,
-            admission,
-            lanes: Lanes::default(),
-            writers: Default::default(),
-        }
+    pub fn new(table: Arc<Table>, engine: Arc<dyn Engine>, env: Env, admission: Chain) -> Registry {
+        Registry { table, engine, env, admission, lanes: Lanes::default(), writers: Default::default() }
     }
 
     /// What is defined now.

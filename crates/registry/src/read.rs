@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object::selector::{FieldSelector, LabelSelector};
-use object::{FieldError, Status, number_error, quote};
+use object::{FieldError, Obj, Status, number_error, quote};
 use store::Revision;
-use table::{Behind, Obj, Page, ReadError, Scope, Selection};
+use table::{Behind, Page, ReadError, Scope, Selection};
 
 use crate::token::Token;
 use crate::{Registry, Request, not_readable, redefined};

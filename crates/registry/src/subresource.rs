@@ -102,7 +102,6 @@ impl Registry {
             .map_err(|e| Status::internal(e.to_string()))?;
         Ok((kinds::to_scale(paths, &tree)?, written.warnings))
     }
-
 }
 
 fn scale_type(request: &Request<'_>) -> Result<catalog::TypeId, Status> {

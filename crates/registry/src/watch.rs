@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use catalog::Storage;
-use object::Status;
+use object::{Obj, Status};
 use store::Revision;
-use table::{Cursor, Obj, ReadError};
+use table::{Cursor, ReadError};
 
 use crate::read::{parse_version, readable, told_by_cache, too_old, validate};
 use crate::{ListOptions, Registry, Request, not_readable, redefined};
@@ -44,7 +44,8 @@ impl Registry {
                 }
                 Some(n) => Revision(n),
             };
-            let cursor = self.table().watch_from(storage.id, selection, from).map_err(expired(storage, from))?;
+            let cursor =
+                self.table().watch_from(storage.id, selection, from).map_err(expired(storage, from))?;
             let cursor = cursor.strict().map_err(not_readable)?;
             return Ok(Watch { start: WatchStart::Changes, cursor });
         }
@@ -54,10 +55,15 @@ impl Registry {
             Some(0) => {}
             Some(n) => self.wait_until(Revision(n)).await?,
         }
-        let page = self.table().list(storage.id, &selection, None, None, 0).map_err(expired(storage, Revision(0)))?;
+        let page = self
+            .table()
+            .list(storage.id, &selection, None, None, 0)
+            .map_err(expired(storage, Revision(0)))?;
         let page = readable(page)?;
-        let cursor =
-            self.table().watch_from(storage.id, selection, page.revision).map_err(expired(storage, page.revision))?;
+        let cursor = self
+            .table()
+            .watch_from(storage.id, selection, page.revision)
+            .map_err(expired(storage, page.revision))?;
         let cursor = cursor.strict().map_err(not_readable)?;
         let end_bookmark = options.send_initial_events == Some(true) && options.allow_bookmarks;
         Ok(Watch {

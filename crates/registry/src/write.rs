@@ -15,9 +15,8 @@ use catalog::Storage;
 use codec::json;
 use kinds::{Context, Labels, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
-use object::{FieldError, Status, Value};
+use object::{FieldError, Obj, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
-use table::Obj;
 
 use crate::read::parse_unsigned;
 use crate::{BodyType, Registry, Request, convert, decode, store_failed};

@@ -82,7 +82,7 @@ impl Board {
     }
 
     /// Queues, workers, retries, last causes and last plans. `writer` tells who wrote a revision.
-    pub fn to_value(&self, writer: &dyn Fn(store::Revision) -> Option<String>) -> Value {
+    pub fn to_value(&self, writer: &dyn Fn(object::Revision) -> Option<String>) -> Value {
         let entries = self.entries.lock().clone();
         let mut all = Map::default();
         all.set("controllers", Value::List(entries.iter().map(|entry| entry.to_value(writer)).collect()));
@@ -254,7 +254,7 @@ impl Entry {
         }
     }
 
-    fn to_value(&self, writer: &dyn Fn(store::Revision) -> Option<String>) -> Value {
+    fn to_value(&self, writer: &dyn Fn(object::Revision) -> Option<String>) -> Value {
         let shown = self.shown.lock();
         let counts = self.queue.counts();
         let (delayed, processing) = self.queue.others();
@@ -275,7 +275,7 @@ impl Entry {
         let recent = shown.recent.iter().rev().map(|past| {
             let causes = past.causes.kept().iter().map(|cause| {
                 let mut shown = Map::default();
-                shown.set("resource", cause.resource.plural.to_owned());
+                shown.set("resource", &*cause.resource.plural);
                 shown.set("object", cause.object.as_str().to_owned());
                 shown.set("revision", Value::Int(cause.revision.0 as i64));
                 shown.set("what", cause.what.to_owned());

@@ -1,8 +1,7 @@
 //! Why a key was queued: kept through deduplication, for people who ask.
 
 use client::Gvr;
-use store::Revision;
-use table::Obj;
+use object::{Obj, Revision};
 
 /// A change that asked for work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,9 +14,9 @@ pub struct Cause {
 }
 
 impl Cause {
-    pub fn new(resource: Gvr, obj: &Obj, what: &'static str) -> Cause {
+    pub fn new(resource: &Gvr, obj: &Obj, what: &'static str) -> Cause {
         let what = if what == "updated" && obj.deleting() { "terminating" } else { what };
-        Cause { resource, object: crate::Key::of(obj), revision: obj.revision(), what }
+        Cause { resource: resource.clone(), object: crate::Key::of(obj), revision: obj.revision(), what }
     }
 }
 

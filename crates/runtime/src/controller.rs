@@ -158,14 +158,14 @@ impl Controller {
         let mut hearing = Vec::new();
         for (informer, keys) in watched {
             informers.push(informer.clone());
-            let (queue, edges, resource) = (queue.clone(), edges.clone(), informer.scope().resource);
+            let (queue, edges, resource) = (queue.clone(), edges.clone(), informer.scope().resource.clone());
             let handler = move |notice: &Notice<'_>| {
                 let (what, priority) = describe(notice);
                 for key in keys(notice) {
                     if let Some(edges) = &edges {
                         edges.push(&key, notice);
                     }
-                    queue.add(key, priority, Some(Cause::new(resource, notice.obj(), what)));
+                    queue.add(key, priority, Some(Cause::new(&resource, notice.obj(), what)));
                 }
             };
             let registration = informer.add_handler(trigger.resync(&env), Box::new(handler));

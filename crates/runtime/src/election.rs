@@ -15,8 +15,7 @@ use std::time::Duration;
 use client::Client;
 use client::resources::LEASES;
 use env::Env;
-use object::{Status, Value, time};
-use table::Obj;
+use object::{Obj, Status, Value, time};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 

@@ -7,8 +7,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use store::Revision;
-use table::Obj;
+use object::{Obj, Revision};
 
 pub use delta::DeltaFifo;
 pub use real::RealFifo;

@@ -12,8 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use client::{Client, Gvr, Patch};
-use object::{Status, Value};
-use table::Obj;
+use object::{Obj, Status, Value};
 
 use crate::Failure;
 
@@ -29,7 +28,7 @@ pub enum Finalized {
 /// `cleanup` may be called again after it succeeded: the write that says so may fail.
 pub async fn finalize<F>(
     client: &dyn Client,
-    resource: Gvr,
+    resource: &Gvr,
     obj: &Arc<Obj>,
     finalizer: &str,
     cleanup: impl FnOnce() -> F,
@@ -63,7 +62,7 @@ pub fn of(obj: &Obj) -> Vec<String> {
 /// The object with the finalizer on it; a conflict if it changed since it was read.
 pub async fn add(
     client: &dyn Client,
-    resource: Gvr,
+    resource: &Gvr,
     obj: &Arc<Obj>,
     finalizer: &str,
 ) -> Result<Arc<Obj>, Status> {
@@ -78,7 +77,7 @@ pub async fn add(
 /// Takes the finalizer off; well too if the object has gone meanwhile.
 pub async fn remove(
     client: &dyn Client,
-    resource: Gvr,
+    resource: &Gvr,
     obj: &Arc<Obj>,
     finalizer: &str,
 ) -> Result<(), Status> {
@@ -126,7 +125,7 @@ mod tests {
     ) -> (Result<Finalized, Failure>, bool, Vec<Value>) {
         let client = Scripted::new(vec![]);
         let mut cleaned = false;
-        let result = finalize(&*client, CONFIG_MAPS, obj, OURS, || {
+        let result = finalize(&*client, &CONFIG_MAPS, obj, OURS, || {
             cleaned = true;
             async { clean }
         })
@@ -167,6 +166,6 @@ mod tests {
         let client = Scripted::new(vec![]);
         let about = About { group: "", resource: "configmaps" };
         client.answers.lock().push_back(Err(Status::not_found(about, "a")));
-        remove(&*client, CONFIG_MAPS, &object("\"example.com/ours\"", true), OURS).await.unwrap();
+        remove(&*client, &CONFIG_MAPS, &object("\"example.com/ours\"", true), OURS).await.unwrap();
     }
 }

@@ -6,9 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use object::{Obj, Revision};
 use parking_lot::{RwLock, RwLockWriteGuard};
-use store::Revision;
-use table::Obj;
 
 use crate::Key;
 

@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use client::Client;
 use env::Env;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
-use store::Revision;
-use table::Obj;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -290,7 +289,7 @@ impl Informer {
                 let wanted = if *again { *syncing } else { !sync || resync.is_some() };
                 // One handler's bug must not freeze what all the others see.
                 if wanted && catch_unwind(AssertUnwindSafe(|| handler(&notice))).is_err() {
-                    let resource = self.scope.resource.plural;
+                    let resource = &*self.scope.resource.plural;
                     tracing::error!(resource, "a handler panicked; this is a bug");
                 }
             }

@@ -6,7 +6,7 @@ use catalog::Catalog;
 use client::{Client, Gvr};
 use env::Env;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::informer::{Informer, Loss, QueueKind};
 use crate::reflector::Scope;
@@ -19,15 +19,20 @@ pub struct Informers {
     env: Env,
     client: Arc<dyn Client>,
     stop: Stop,
-    /// Guards the list; few, and asked for at start only.
+    /// Guards the list; few, and asked for seldom.
     started: Mutex<Started>,
     loss: Option<Arc<Loss>>,
 }
 
 #[derive(Default)]
 struct Started {
-    informers: Vec<Arc<Informer>>,
+    informers: Vec<Running>,
     tasks: Vec<JoinHandle<()>>,
+}
+
+struct Running {
+    informer: Arc<Informer>,
+    tasks: Vec<AbortHandle>,
 }
 
 impl Informers {
@@ -42,33 +47,49 @@ impl Informers {
     }
 
     /// What is served, as those who read it know it.
-    pub fn catalog(&self) -> &Catalog {
+    pub fn catalog(&self) -> Arc<Catalog> {
         self.client.catalog()
     }
 
     /// The informer of all objects of a resource, running.
-    pub fn of(&self, resource: Gvr) -> Arc<Informer> {
+    pub fn of(&self, resource: &Gvr) -> Arc<Informer> {
         self.scoped(Scope::all(resource))
     }
 
     pub fn scoped(&self, scope: Scope) -> Arc<Informer> {
         let mut started = self.started.lock();
-        if let Some(there) = started.informers.iter().find(|i| *i.scope() == scope) {
-            return there.clone();
+        if let Some(there) = started.informers.iter().find(|running| *running.informer.scope() == scope) {
+            return there.informer.clone();
         }
         let (env, client, loss) = (self.env.clone(), self.client.clone(), self.loss.clone());
         let informer = Informer::losing(env, client, scope, QueueKind::default(), loss);
         informer
             .store()
             .add_index(BY_CONTROLLER, |obj| owners::controller_of(obj).into_iter().map(|o| o.uid).collect());
-        started.tasks.extend(informer.start(self.stop.clone()));
-        started.informers.push(informer.clone());
+        let tasks = informer.start(self.stop.clone());
+        let running = Running {
+            informer: informer.clone(),
+            tasks: tasks.iter().map(JoinHandle::abort_handle).collect(),
+        };
+        started.informers.push(running);
+        started.tasks.extend(tasks);
         informer
+    }
+
+    /// A resource is not served any more: its informers end, and whoever asks for one again gets another.
+    pub fn stop(&self, resource: &Gvr) {
+        let mut started = self.started.lock();
+        let Started { informers, tasks } = &mut *started;
+        for stopped in informers.extract_if(.., |running| running.informer.scope().resource == *resource) {
+            stopped.tasks.iter().for_each(AbortHandle::abort);
+            tasks.retain(|task| stopped.tasks.iter().all(|aborted| aborted.id() != task.id()));
+        }
     }
 
     /// Waits until everything asked for so far has its first state.
     pub async fn synced(&self) {
-        let informers = self.started.lock().informers.clone();
+        let informers: Vec<Arc<Informer>> =
+            self.started.lock().informers.iter().map(|running| running.informer.clone()).collect();
         for informer in informers {
             informer.synced().await;
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use table::Obj;
+use object::Obj;
 
 /// `namespace/name`, or `name` where there are no namespaces.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -84,7 +84,7 @@
 //! use runtime::{
 //!     Board, Controller, Failure, Informer, Informers, Key, Next, Reconcile, Recorder, Severity, Stop, Turn, owners, tree,
 //! };
-//! use table::Obj;
+//! use object::Obj;
 //! use tokio::task::JoinHandle;
 //!
 //! #[derive(Debug, PartialEq)]
@@ -134,14 +134,14 @@
 //!                 Step::Nothing => {}
 //!                 Step::Create(made) => {
 //!                     self.client.create(CONFIG_MAPS.within(source.namespace()), made).await?;
-//!                     self.events.event(CONFIG_MAPS, &source, Severity::Normal, "Mirrored", "Made a copy");
+//!                     self.events.event(&CONFIG_MAPS, &source, Severity::Normal, "Mirrored", "Made a copy");
 //!                 }
 //!                 Step::Update(wanted) => {
 //!                     self.client.update(CONFIG_MAPS.at(source.namespace(), name), wanted).await?;
 //!                 }
 //!                 Step::Taken => {
 //!                     let message = format!("ConfigMap {name} belongs to somebody else");
-//!                     self.events.event(CONFIG_MAPS, &source, Severity::Warning, "NameTaken", message);
+//!                     self.events.event(&CONFIG_MAPS, &source, Severity::Warning, "NameTaken", message);
 //!                 }
 //!             }
 //!             Ok(Next::Done)
@@ -152,7 +152,7 @@
 //! /// In process or over HTTP: only `client` differs.
 //! fn start(env: &Env, client: Arc<dyn Client>, board: &Arc<Board>, stop: Stop) -> Vec<JoinHandle<()>> {
 //!     let informers = Informers::new(env.clone(), client.clone(), stop.clone());
-//!     let maps = informers.of(CONFIG_MAPS);
+//!     let maps = informers.of(&CONFIG_MAPS);
 //!     let (events, recording) = Recorder::start(env, client.clone(), "mirror", stop.clone());
 //!     let mirror = Arc::new(Mirror { maps: maps.clone(), client, events });
 //!     let mut tasks = Controller::new(env, "mirror")
@@ -196,8 +196,7 @@ mod stop;
 mod testing;
 mod trigger;
 
-use object::Value;
-use table::Obj;
+use object::{Obj, Value};
 
 // What the signatures below are made of: a controller needs `client` and this crate, nothing else.
 pub use env::Env;

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use client::Gvr;
 use env::Env;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
-use store::Revision;
-use table::Obj;
 use tokio::time::Instant;
 
 use crate::{Failure, Informer, Key};
@@ -29,7 +28,8 @@ pub struct OwnWrites {
 }
 
 struct Written {
-    resource: Gvr,
+    /// Of the informers, the one that is to show it.
+    view: usize,
     revision: Revision,
     at: Instant,
 }
@@ -42,29 +42,30 @@ impl OwnWrites {
     }
 
     /// An owner's turn wrote this; the answer of a create, update or patch.
-    pub fn note(&self, owner: &Key, resource: Gvr, answer: &Obj) {
+    pub fn note(&self, owner: &Key, resource: &Gvr, answer: &Obj) {
         let (revision, at) = (answer.revision(), self.env.monotonic());
-        if self.view(resource).is_none_or(|view| view.revision() >= revision) {
+        let Some(view) = self.informers.iter().position(|view| view.scope().resource == *resource) else {
+            return;
+        };
+        if self.informers[view].revision() >= revision {
             return;
         }
         let mut all = self.written.lock();
         let written = all.entry(owner.clone()).or_default();
-        match written.iter_mut().find(|w| w.resource == resource) {
+        match written.iter_mut().find(|w| w.view == view) {
             Some(same) if same.revision < revision => (same.revision, same.at) = (revision, at),
             Some(_) => {}
-            None => written.push(Written { resource, revision, at }),
+            None => written.push(Written { view, revision, at }),
         }
     }
 
     /// The first view that lacks something the owner wrote, and up to where.
-    pub fn behind(&self, owner: &Key) -> Option<(Gvr, Revision)> {
+    pub fn behind(&self, owner: &Key) -> Option<(&Arc<Informer>, Revision)> {
         let now = self.env.monotonic();
         let mut all = self.written.lock();
         let written = all.get_mut(owner)?;
-        written.retain(|w| {
-            now - w.at < EXPIRE && self.view(w.resource).is_some_and(|view| view.revision() < w.revision)
-        });
-        let first = written.first().map(|w| (w.resource, w.revision));
+        written.retain(|w| now - w.at < EXPIRE && self.informers[w.view].revision() < w.revision);
+        let first = written.first().map(|w| (&self.informers[w.view], w.revision));
         if first.is_none() {
             all.remove(owner);
         }
@@ -74,11 +75,10 @@ impl OwnWrites {
     /// Waits for the views, a moment; a failure then puts the key back. The first line of a turn.
     pub async fn seen(&self, owner: &Key) -> Result<(), Failure> {
         let until = self.env.monotonic() + PATIENCE;
-        while let Some((resource, revision)) = self.behind(owner) {
-            let Some(view) = self.view(resource) else { continue };
+        while let Some((view, revision)) = self.behind(owner) {
             let left = until.saturating_duration_since(self.env.monotonic());
             if left.is_zero() {
-                let (plural, has) = (resource.plural, view.revision());
+                let (plural, has) = (&view.scope().resource.plural, view.revision());
                 return Err(Failure::Other(format!(
                     "the view of {plural} is at {has}, this owner wrote {revision}: put back"
                 )));
@@ -96,10 +96,6 @@ impl OwnWrites {
     pub fn forget(&self, owner: &Key) {
         self.written.lock().remove(owner);
     }
-
-    fn view(&self, resource: Gvr) -> Option<&Arc<Informer>> {
-        self.informers.iter().find(|informer| informer.scope().resource == resource)
-    }
 }
 
 #[cfg(test)]
@@ -115,7 +111,7 @@ mod tests {
         let (stopper, stop) = Stopper::new();
         let pulls = vec![state(vec![], 5), Ok((vec![Event::Added(map("a", upto))], true))];
         let client = Scripted::new(vec![Say::Watch(Ok(pulls))]);
-        let informer = Informer::new(env.clone(), client, Scope::all(CONFIG_MAPS), QueueKind::Real);
+        let informer = Informer::new(env.clone(), client, Scope::all(&CONFIG_MAPS), QueueKind::Real);
         informer.start(stop);
         (informer, stopper)
     }
@@ -126,14 +122,15 @@ mod tests {
         let (informer, _stopper) = view(&env, 9).await;
         let writes = OwnWrites::new(&env, &[&informer]);
         let (owner, other) = (Key::new("default", "o"), Key::new("default", "p"));
-        writes.note(&owner, CONFIG_MAPS, &map("a", 8));
-        writes.note(&owner, CONFIG_MAPS, &map("a", 9));
-        writes.note(&owner, PODS, &map("not looked at", 50));
-        assert_eq!(writes.behind(&owner), Some((CONFIG_MAPS, Revision(9))));
-        assert_eq!(writes.behind(&other), None);
+        writes.note(&owner, &CONFIG_MAPS, &map("a", 8));
+        writes.note(&owner, &CONFIG_MAPS, &map("a", 9));
+        writes.note(&owner, &PODS, &map("not looked at", 50));
+        let behind = writes.behind(&owner).map(|(view, revision)| (view.scope().resource.clone(), revision));
+        assert_eq!(behind, Some((CONFIG_MAPS.clone(), Revision(9))));
+        assert!(writes.behind(&other).is_none());
         writes.seen(&owner).await.unwrap();
         assert!(informer.revision() >= Revision(9));
-        assert_eq!(writes.behind(&owner), None);
+        assert!(writes.behind(&owner).is_none());
     }
 
     #[tokio::test(start_paused = true)]
@@ -142,7 +139,7 @@ mod tests {
         let (informer, _stopper) = view(&env, 6).await;
         let writes = OwnWrites::new(&env, &[&informer]);
         let owner = Key::new("default", "o");
-        writes.note(&owner, CONFIG_MAPS, &map("a", 9));
+        writes.note(&owner, &CONFIG_MAPS, &map("a", 9));
         let why = writes.seen(&owner).await.err().unwrap().to_string();
         assert_eq!(why, "the view of configmaps is at 6, this owner wrote 9: put back");
         env.sleep(Duration::from_secs(300)).await;

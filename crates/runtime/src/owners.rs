@@ -5,8 +5,7 @@ mod claim;
 mod tests;
 
 use codec::json;
-use object::Value;
-use table::Obj;
+use object::{Obj, Value};
 
 pub use claim::{Claimant, Verdict, apply, claim, decide, verdict};
 

@@ -12,9 +12,8 @@ use std::time::Duration;
 use client::resources::EVENTS;
 use client::{Client, Gvr, Patch};
 use env::Env;
-use object::{Map, Status, Value, time};
+use object::{Map, Obj, Status, Value, time};
 use parking_lot::Mutex;
-use table::Obj;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -64,12 +63,11 @@ impl ObjectRef {
         if self.namespace.is_empty() { "default" } else { &self.namespace }
     }
 
-    /// Kind and apiVersion are read from the object's own body.
-    pub fn of(catalog: &catalog::Catalog, resource: Gvr, obj: &Obj) -> ObjectRef {
-        let kind =
-            catalog.find(resource.group, resource.version, resource.plural).map(|r| r.kind.to_string());
+    /// `catalog` knows the resource's kind.
+    pub fn of(catalog: &catalog::Catalog, resource: &Gvr, obj: &Obj) -> ObjectRef {
+        let kind = resource.find(catalog).map(|r| r.kind.to_string());
         let api_version = if resource.group.is_empty() {
-            resource.version.to_owned()
+            resource.version.to_string()
         } else {
             format!("{}/{}", resource.group, resource.version)
         };
@@ -202,13 +200,13 @@ impl Recorder {
     /// Tells people something happened to an object of a resource.
     pub fn event(
         &self,
-        resource: Gvr,
+        resource: &Gvr,
         obj: &Obj,
         severity: Severity,
         reason: &str,
         message: impl Into<String>,
     ) {
-        self.event_on(ObjectRef::of(self.client.catalog(), resource, obj), severity, reason, message);
+        self.event_on(ObjectRef::of(&self.client.catalog(), resource, obj), severity, reason, message);
     }
 
     pub fn event_on(&self, about: ObjectRef, severity: Severity, reason: &str, message: impl Into<String>) {

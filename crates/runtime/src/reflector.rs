@@ -14,9 +14,7 @@ use std::time::Duration;
 
 use client::{Client, Event, Gvr, ListOptions, Watch, WatchOptions};
 use env::Env;
-use object::Status;
-use store::Revision;
-use table::Obj;
+use object::{Obj, Revision, Status};
 
 use crate::backoff::Backoff;
 use crate::fifo::Delta;
@@ -39,8 +37,13 @@ pub struct Scope {
 }
 
 impl Scope {
-    pub fn all(resource: Gvr) -> Scope {
-        Scope { resource, namespace: String::new(), labels: String::new(), fields: String::new() }
+    pub fn all(resource: &Gvr) -> Scope {
+        Scope {
+            resource: resource.clone(),
+            namespace: String::new(),
+            labels: String::new(),
+            fields: String::new(),
+        }
     }
 }
 
@@ -115,7 +118,7 @@ impl Reflector {
             phase = match next {
                 Ok(phase) => phase,
                 Err((after, status)) => {
-                    let plural = self.scope.resource.plural;
+                    let plural = &*self.scope.resource.plural;
                     tracing::debug!(plural, error = status.message, "watching failed, trying again");
                     tokio::select! {
                         biased;

@@ -9,18 +9,16 @@ use client::resources::CONFIG_MAPS;
 use client::{
     Answer, Client, DeleteOptions, Event, Gvr, List, ListOptions, Patch, Target, Watch, WatchOptions,
 };
-use object::{Status, Value};
+use object::{Obj, Revision, Status, Value};
 use parking_lot::Mutex;
-use store::Revision;
-use table::Obj;
 
 /// A ConfigMap `namespace/name` with `extra` inside its metadata (beginning with a comma, or empty).
 pub fn map_with(name: &str, uid: &str, revision: u64, extra: &str) -> Arc<Obj> {
-    object_of(CONFIG_MAPS, "ConfigMap", "v1", name, uid, revision, extra)
+    object_of(&CONFIG_MAPS, "ConfigMap", "v1", name, uid, revision, extra)
 }
 
 pub fn object_of(
-    resource: Gvr,
+    resource: &Gvr,
     kind: &str,
     api_version: &str,
     name: &str,
@@ -29,7 +27,7 @@ pub fn object_of(
     extra: &str,
 ) -> Arc<Obj> {
     let catalog = Catalog::builtin();
-    let storage = catalog.find_storage(resource.group, resource.plural).unwrap();
+    let storage = catalog.find_storage(&resource.group, &resource.plural).unwrap();
     let body = format!(
         "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":\
          {{\"name\":\"{name}\",\"namespace\":\"default\",\"uid\":\"{uid}\"{extra}}}}}"
@@ -105,12 +103,12 @@ impl Scripted {
 }
 
 impl Client for Scripted {
-    fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
+    fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.clone()
     }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.log.lock().push(format!("get {}/{}", target.resource.plural, target.name));
-        let about = object::About { group: target.resource.group, resource: target.resource.plural };
+        let about = object::About { group: &target.resource.group, resource: &target.resource.plural };
         let missing = || Err(Status::not_found(about, target.name));
         let answer = self.answers.lock().pop_front().unwrap_or_else(missing);
         Box::pin(async move { answer })

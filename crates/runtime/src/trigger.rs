@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use env::Env;
+use object::Obj;
 use parking_lot::Mutex;
-use table::Obj;
 
 use crate::backoff::jittered;
 use crate::{Key, Notice};

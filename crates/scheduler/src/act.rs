@@ -6,10 +6,8 @@ use std::time::Duration;
 use client::resources::PODS;
 use client::{Answer, Client, DeleteOptions, Patch};
 use env::Env;
-use object::{Map, Status, Value, time};
+use object::{Map, Obj, Revision, Status, Value, time};
 use runtime::{CONDITIONS_ORDER, Informer, ObjectRef, SeriesRecorder, Severity, Telling, conditions_with};
-use store::Revision;
-use table::Obj;
 
 use crate::cluster::Placed;
 use crate::engine::Failure;

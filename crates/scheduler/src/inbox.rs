@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use client::Gvr;
+use object::Obj;
 use parking_lot::Mutex;
 use runtime::{Informer, Key, Notice};
-use table::Obj;
 use tokio::sync::Notify;
 
 #[derive(Default)]
@@ -22,12 +21,25 @@ pub struct Inbox {
 #[derive(Default)]
 struct Waiting {
     changes: Vec<Change>,
-    by_key: HashMap<(Gvr, Key), usize>,
+    by_key: HashMap<(Watched, Key), usize>,
+}
+
+/// Everything the scheduler looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Watched {
+    Namespaces,
+    Services,
+    ReplicationControllers,
+    ReplicaSets,
+    StatefulSets,
+    PodDisruptionBudgets,
+    Nodes,
+    Pods,
 }
 
 /// An object that came, changed or went.
 pub struct Change {
-    pub resource: Gvr,
+    pub resource: Watched,
     /// Its last state; `None` when it is gone.
     pub new: Option<Arc<Obj>>,
     /// Objects of the same name that went before, one after another.
@@ -36,8 +48,8 @@ pub struct Change {
 
 impl Inbox {
     /// Hears of everything an informer knows and learns.
-    pub fn listen(self: &Arc<Inbox>, informer: &Informer) {
-        let (inbox, resource) = (self.clone(), informer.scope().resource);
+    pub fn listen(self: &Arc<Inbox>, resource: Watched, informer: &Informer) {
+        let inbox = self.clone();
         informer.add_handler(
             None,
             Box::new(move |notice| {
@@ -66,7 +78,7 @@ impl Inbox {
         self.wake.notified().await
     }
 
-    fn put(&self, resource: Gvr, gone: Option<&Arc<Obj>>, new: Option<&Arc<Obj>>) {
+    fn put(&self, resource: Watched, gone: Option<&Arc<Obj>>, new: Option<&Arc<Obj>>) {
         let key = Key::of(gone.or(new).expect("a notice is about an object"));
         let mut waiting = self.waiting.lock();
         let Waiting { changes, by_key } = &mut *waiting;

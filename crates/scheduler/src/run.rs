@@ -23,17 +23,16 @@ use client::{Client, Gvr};
 use env::Env;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use object::Status;
+use object::{Obj, Status};
 use parking_lot::Mutex;
 use runtime::{Informer, Informers, SeriesRecorder, Stop, tree};
-use table::Obj;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
 use crate::act::{Hands, is_bound};
 use crate::config::Config;
 use crate::engine::{Engine, Failure, Step};
-use crate::inbox::{Change, Inbox};
+use crate::inbox::{Change, Inbox, Watched};
 use crate::metrics::Metrics;
 use crate::pod::{OwnerKind, Pod};
 use crate::queue::Queued;
@@ -57,16 +56,16 @@ pub struct Scheduler {
     pub tasks: Vec<JoinHandle<()>>,
 }
 
-/// Everything it looks at.
-const WATCHED: [Gvr; 8] = [
-    NAMESPACES,
-    SERVICES,
-    REPLICATION_CONTROLLERS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-    POD_DISRUPTION_BUDGETS,
-    NODES,
-    PODS,
+/// In the order in which their first states are applied: pods last, they refer to the others.
+static WATCHED: [(Watched, &Gvr); 8] = [
+    (Watched::Namespaces, &NAMESPACES),
+    (Watched::Services, &SERVICES),
+    (Watched::ReplicationControllers, &REPLICATION_CONTROLLERS),
+    (Watched::ReplicaSets, &REPLICA_SETS),
+    (Watched::StatefulSets, &STATEFUL_SETS),
+    (Watched::PodDisruptionBudgets, &POD_DISRUPTION_BUDGETS),
+    (Watched::Nodes, &NODES),
+    (Watched::Pods, &PODS),
 ];
 
 /// Starts a scheduler that acts through `client` (as [`USER`]) on what `informers` see.
@@ -85,14 +84,16 @@ pub fn start(
         let name = profile.scheduler_name.to_string();
         let (recorder, task) = SeriesRecorder::start(env, client.clone(), &name, stop.clone());
         tasks.push(task);
-        let pods = informers.of(PODS);
+        let pods = informers.of(&PODS);
         hands.insert(name, Hands { env: env.clone(), client: client.clone(), recorder, pods });
     }
     let inbox = Arc::new(Inbox::default());
-    let watched: Vec<Arc<Informer>> = WATCHED.iter().map(|resource| informers.of(*resource)).collect();
-    watched.iter().for_each(|informer| inbox.listen(informer));
+    let watched: Vec<Arc<Informer>> = WATCHED.iter().map(|(_, resource)| informers.of(resource)).collect();
+    for ((resource, _), informer) in WATCHED.iter().zip(&watched) {
+        inbox.listen(*resource, informer);
+    }
     let start = env.monotonic();
-    let places = PodPlaces::find(client.catalog());
+    let places = PodPlaces::find(&client.catalog());
     let shown = Arc::new(Shown::new(Arc::downgrade(&engine), env, start));
     let task = Task {
         env: env.clone(),
@@ -360,7 +361,7 @@ struct PodPlaces {
 
 impl PodPlaces {
     fn find(catalog: &Catalog) -> PodPlaces {
-        let at = |field| PODS.field(catalog, field);
+        let at = |field| PODS.field(catalog, field).expect("pods are selected by it");
         PodPlaces { node: at("spec.nodeName"), scheduler: at("spec.schedulerName") }
     }
 
@@ -374,26 +375,27 @@ fn apply(engine: &mut Engine, change: &Change, places: PodPlaces, now: Duration)
     let Some(about) = change.new.as_ref().or(change.gone.last()) else { return };
     let (namespace, name) = (about.namespace(), about.name());
     // Known without reading them.
-    let of_others = |obj: &&Arc<Obj>| change.resource == PODS && places.is_of_others(engine, obj);
+    let of_others = |obj: &&Arc<Obj>| change.resource == Watched::Pods && places.is_of_others(engine, obj);
     let new = change.new.as_ref().filter(|obj| !of_others(obj)).map(|obj| tree(obj));
     let new = new.as_ref();
     match change.resource {
-        PODS => {
+        Watched::Pods => {
             change.gone.iter().for_each(|pod| engine.remove_pod(pod.uid(), now));
             if let Some(new) = new {
                 engine.set_pod(new, now);
             }
         }
-        NODES => match new {
+        Watched::Nodes => match new {
             Some(new) => engine.set_node(new, now),
             None => engine.remove_node(name, now),
         },
-        NAMESPACES => engine.set_namespace(name, new, now),
-        SERVICES => engine.set_service(namespace, name, new),
-        POD_DISRUPTION_BUDGETS => engine.set_budget(namespace, name, new),
-        REPLICA_SETS => engine.set_owner(OwnerKind::ReplicaSet, namespace, name, new),
-        STATEFUL_SETS => engine.set_owner(OwnerKind::StatefulSet, namespace, name, new),
-        REPLICATION_CONTROLLERS => engine.set_owner(OwnerKind::ReplicationController, namespace, name, new),
-        _ => {}
+        Watched::Namespaces => engine.set_namespace(name, new, now),
+        Watched::Services => engine.set_service(namespace, name, new),
+        Watched::PodDisruptionBudgets => engine.set_budget(namespace, name, new),
+        Watched::ReplicaSets => engine.set_owner(OwnerKind::ReplicaSet, namespace, name, new),
+        Watched::StatefulSets => engine.set_owner(OwnerKind::StatefulSet, namespace, name, new),
+        Watched::ReplicationControllers => {
+            engine.set_owner(OwnerKind::ReplicationController, namespace, name, new)
+        }
     }
 }

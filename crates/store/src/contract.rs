@@ -5,21 +5,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+pub use revision::Revision;
 
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A full key such as `/registry/configmaps/default/web`.
 pub type Key = Arc<str>;
-
-/// A point in the one ordered log; grows by one with every commit, also across restarts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Revision(pub u64);
-
-impl std::fmt::Display for Revision {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
 
 /// What must hold of a key for a commit to happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use catalog::Storage;
+use object::Obj;
 use store::{Revision, Unreadable};
 
 use crate::shard::{Event, Shard};
-use crate::watchers::{Interest, Notifier, Topic};
 use crate::table::Cell;
-use crate::{Obj, Scope, Selection, Table};
+use crate::watchers::{Interest, Notifier, Topic};
+use crate::{Scope, Selection, Table};
 
 /// What happened to an object, from where the watcher stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use catalog::{DefineError, ResourceDef};
 
-use crate::shard::Shard;
 use crate::Table;
+use crate::shard::Shard;
 use crate::table::{Cell, Layout};
 
 impl Table {
@@ -25,7 +25,10 @@ impl Table {
             let mut shard = Shard::new(storage);
             match &old {
                 // The same fields stand in the same places: the objects stay as they are.
-                Some(old) if old.storage.prefix == storage.prefix && old.storage.selectable == storage.selectable => {
+                Some(old)
+                    if old.storage.prefix == storage.prefix
+                        && old.storage.selectable == storage.selectable =>
+                {
                     shard.take_over(&old.shard.read());
                 }
                 Some(old) => self.unclaimed.lock().release(&old.shard.read()),

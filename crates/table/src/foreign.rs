@@ -9,8 +9,7 @@
 use std::borrow::Cow;
 
 use catalog::Storage;
-
-use crate::scan::{Names, Span, members};
+use object::scan::{Names, Span, members};
 
 /// The value in our order; `None` if it is no object of this kind and version. Our own is found to be so at once.
 pub(crate) fn in_our_order<'a>(storage: &Storage, value: &'a [u8]) -> Option<Cow<'a, [u8]>> {

@@ -10,7 +10,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::Obj;
+use object::Obj;
+
 use crate::shard::Chain;
 
 /// Indexes a storage may have beside the catalogue's own. The one nobody asked for the longest makes room for a new one, but

@@ -22,8 +22,6 @@ mod define;
 mod foreign;
 mod history;
 mod index;
-mod obj;
-mod scan;
 mod select;
 mod shard;
 mod table;
@@ -32,7 +30,6 @@ mod watchers;
 
 pub use cursor::{Cursor, EventKind, Gone, Place, WatchEvent};
 pub use history::{HISTORY_BYTES, HISTORY_SECONDS};
-pub use obj::{NotAnObject, Obj};
 pub use select::{Scope, Selection};
 pub use table::{Behind, Page, ReadError, Table, Version};
 

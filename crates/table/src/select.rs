@@ -1,9 +1,8 @@
 //! Which objects a list or a watch is about.
 
 use catalog::{Resource, Storage};
+use object::Obj;
 use object::selector::{FieldSelector, LabelSelector};
-
-use crate::Obj;
 
 /// The part of the key space asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

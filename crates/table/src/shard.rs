@@ -7,11 +7,12 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock};
 
 use catalog::Storage;
+use object::Obj;
 use store::{Key, Revision, Unreadable};
 
 use crate::broken::Broken;
 use crate::index::Indexes;
-use crate::{Obj, Scope, Selection};
+use crate::{Scope, Selection};
 
 /// One change, as watchers read it. Small, because a fresh cluster's history is mostly creations.
 pub(crate) struct Event {

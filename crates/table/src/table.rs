@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::ArcSwap;
 use catalog::{Catalog, Storage, StorageId};
 use env::Env;
+use object::{NotAnObject, Obj};
 use parking_lot::{Mutex, RwLock};
 use store::{Change, Key, Reload, Revision, State, Unreadable};
 use tokio::sync::watch;
@@ -14,7 +15,7 @@ use crate::history::{Bounds, Due, History};
 use crate::shard::{Found, Shard};
 use crate::unclaimed::{Stored, Unclaimed};
 use crate::watchers::{Topic, Watchers};
-use crate::{Cursor, NotAnObject, Obj, Scope, Selection, foreign};
+use crate::{Cursor, Scope, Selection, foreign};
 
 mod reload;
 

@@ -468,71 +468,6 @@ fn random_histories_agree_with_a_model() {
     }
 }
 
-#[test]
-fn another_form_is_made_once_and_only_when_asked_for() {
-    let mut fixture = Fixture::new(1 << 20);
-    let plain = "{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"plain\",\"namespace\":\"d\",\"uid\":\"u\"}}";
-    fixture.commit(&[("configmaps", "d/plain", Some(plain.to_owned()))]);
-    fixture.put("d/labelled", "x", "y");
-    let storage = fixture.storage("configmaps");
-    for path in ["d/plain", "d/labelled"] {
-        let obj = fixture.table.get(storage, &fixture.key("configmaps", path)).unwrap();
-        let mut made = 0;
-        for id in [1, 2, 1, 2] {
-            let form = obj.form(id, |_| {
-                made += 1;
-                Bytes::from(id.to_string())
-            });
-            assert_eq!(form, id.to_string());
-        }
-        assert_eq!(made, 2, "{path}");
-    }
-}
-
-#[test]
-fn what_was_put_in_is_cut_out_again() {
-    let fixture = Fixture::new(1 << 20);
-    let storage = fixture.row("configmaps");
-    let metadata = [
-        (
-            "{\"name\":\"a\",\"uid\":\"u\",\"labels\":{\"x\":\"y\"}}",
-            "{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"R\",\"labels\":{\"x\":\"y\"}}",
-        ),
-        ("{\"name\":\"a\",\"uid\":\"u\"}", "{\"name\":\"a\",\"uid\":\"u\",\"resourceVersion\":\"R\"}"),
-        ("{\"name\":\"a\",\"uid\":\"\"}", "{\"resourceVersion\":\"R\",\"name\":\"a\",\"uid\":\"\"}"),
-        ("{\"name\":\"a\"}", "{\"resourceVersion\":\"R\",\"name\":\"a\"}"),
-        ("{}", "{\"resourceVersion\":\"R\"}"),
-    ];
-    for (stored, shown) in metadata {
-        let whole = |metadata: &str| {
-            format!(
-                "{{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{metadata},\"data\":{{\"k\":\"v\"}}}}"
-            )
-        };
-        let stored = whole(stored);
-        for revision in [0, 1, 9, 10, 99, 12345, u64::MAX] {
-            let obj =
-                crate::Obj::publish(storage, "/k/d/a", stored.as_bytes(), Revision(revision), None).unwrap();
-            let shown = whole(shown).replace("\"R\"", &format!("\"{revision}\""));
-            assert_eq!(std::str::from_utf8(obj.body()).unwrap(), shown);
-            assert_eq!(std::str::from_utf8(&obj.stored_value()).unwrap(), stored, "{revision}");
-            assert!(obj.is_stored_as(stored.as_bytes()), "{stored} at {revision}");
-            assert_eq!(obj.key(), "/k/d/a");
-        }
-        let unpublished = crate::Obj::unpublished(storage, "/k/d/a", stored.as_bytes()).unwrap();
-        assert_eq!(
-            (unpublished.body(), unpublished.stored_value()),
-            (stored.as_bytes(), stored.clone().into_bytes())
-        );
-    }
-}
-
-/// There is one for every object of a cluster; the allocator's next size up would cost each of them 16 bytes.
-#[test]
-fn the_header_of_an_object_stays_small() {
-    const { assert!(std::mem::size_of::<crate::Obj>() <= 48) };
-}
-
 const MAP: &str =
     r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"data":{"k":" v "}}"#;
 
@@ -716,7 +651,7 @@ fn flipped_and_cut_values_are_refused_or_served_whole() {
         if let Ok(Some(obj)) = f.table.read(storage, &key) {
             accepted += 1;
             let body = std::str::from_utf8(obj.body()).unwrap();
-            let members = crate::scan::members(obj.body());
+            let members = object::scan::members(obj.body());
             assert!(members.is_some(), "{text} is served as {body}");
             assert!(body.contains(&format!("\"resourceVersion\":\"{}\"", f.revision)), "{text}: {body}");
             let _ = (

@@ -11,10 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::task::AtomicWaker;
+use object::Obj;
 use parking_lot::Mutex;
 use store::Revision;
-
-use crate::Obj;
 
 /// What a cursor watches for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,8 +14,7 @@ use std::time::Duration;
 
 use client::{Answer, Client, Clients, Event, Target, Watch, WatchOptions};
 use env::Env;
-use object::{About, Status};
-use table::Obj;
+use object::{About, Obj, Status};
 use tokio::sync::watch;
 
 use crate::forward::{Forward, Forwarding, Verb};
@@ -135,7 +134,7 @@ impl Faulty {
         let every = |n: Option<usize>| at.zip(n).is_some_and(|(at, n)| scattered(at).is_multiple_of(n));
         if every(self.plan.conflict_every) {
             self.counted.meet();
-            let about = About { group: target.resource.group, resource: target.resource.plural };
+            let about = About { group: &target.resource.group, resource: &target.resource.plural };
             return Err(Status::modified(about, target.name));
         }
         let answer = call.await;

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Name};
 use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
-use object::Value;
+use object::{Obj, Value};
 use store::Revision;
-use table::Obj;
 
 /// What a wrapper does about calls; those it says nothing about are passed on as they are.
 pub trait Forward: Send + Sync {
     fn inner(&self) -> &dyn Client;
 
+    fn catalog(&self) -> Arc<Catalog> {
+        self.inner().catalog()
+    }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.inner().get(target)
     }
@@ -68,8 +70,8 @@ impl<F: Forward + 'static, W: Fn(Arc<dyn Client>) -> F + Send + Sync> Clients fo
 pub struct Forwarding<F>(pub F);
 
 impl<F: Forward> Client for Forwarding<F> {
-    fn catalog(&self) -> &Arc<Catalog> {
-        self.0.inner().catalog()
+    fn catalog(&self) -> Arc<Catalog> {
+        self.0.catalog()
     }
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         self.0.get(target)

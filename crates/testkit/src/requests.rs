@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::{Answer, Client, Clients, Patch, Target};
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use store::Revision;
-use table::{Obj, Table};
+use table::Table;
 
 use crate::TestCluster;
 use crate::forward::{Forward, Forwarding, Verb};
@@ -83,10 +83,8 @@ impl Noted {
 
     /// The object as the server has it.
     fn stored(&self, target: Target<'_>) -> Option<Arc<Obj>> {
-        let all = self.table.catalog().storages();
-        let of =
-            |s: &&catalog::Storage| s.group == *target.resource.group && s.plural == *target.resource.plural;
-        let storage = all.iter().find(of)?;
+        let catalog = self.table.catalog();
+        let storage = catalog.find_storage(&target.resource.group, &target.resource.plural)?;
         self.table.get(storage.id, &storage.key(target.namespace, target.name))
     }
 
@@ -141,7 +139,7 @@ impl Forward for Noted {
     ) -> Answer<'a, T> {
         let Target { resource, subresource, .. } = target;
         let what = match subresource {
-            "" => resource.plural.to_owned(),
+            "" => resource.plural.to_string(),
             subresource => format!("{}/{subresource}", resource.plural),
         };
         *self.seen.lock().writes.entry((self.who.clone(), format!("{verb:?}"), what)).or_default() += 1;

@@ -25,8 +25,8 @@ struct Sample {
 /// Runs until `stop`; `client` decides whether that is inside the server or over HTTP.
 pub fn start(env: &Env, client: Arc<dyn Client>, board: &Arc<Board>, stop: Stop) -> Vec<JoinHandle<()>> {
     let informers = Informers::new(env.clone(), client.clone(), stop.clone());
-    let foos = informers.scoped(Scope { labels: SELECTOR.to_owned(), ..Scope::all(CONFIG_MAPS) });
-    let deployments = informers.of(DEPLOYMENTS);
+    let foos = informers.scoped(Scope { labels: SELECTOR.to_owned(), ..Scope::all(&CONFIG_MAPS) });
+    let deployments = informers.of(&DEPLOYMENTS);
     let (recorder, events) = Recorder::start(env, client.clone(), "sample-controller", stop.clone());
     // A Deployment asks for a turn of every Foo that names it, whoever owns it: no Foo has to look again by the clock.
     foos.store().add_index(BY_DEPLOYMENT, |foo| {
@@ -55,7 +55,7 @@ impl Reconcile for Sample {
                 None => (self.client.create(place, nginx(&foo, &name, replicas)?).await?, true),
                 Some(there) if owners::controller_of(&there).is_none_or(|owner| owner.uid != foo.uid()) => {
                     let message = format!("Resource \"{name}\" already exists and is not managed by Foo");
-                    self.recorder.event(CONFIG_MAPS, &foo, Severity::Warning, "ErrResourceExists", message);
+                    self.recorder.event(&CONFIG_MAPS, &foo, Severity::Warning, "ErrResourceExists", message);
                     return Ok(Next::Done);
                 }
                 Some(there) if tree(&there).at(&["spec", "replicas"]) != Some(&Value::Int(replicas)) => {
@@ -74,7 +74,13 @@ impl Reconcile for Sample {
                 changed = true;
             }
             if changed {
-                self.recorder.event(CONFIG_MAPS, &foo, Severity::Normal, "Synced", "Foo synced successfully");
+                self.recorder.event(
+                    &CONFIG_MAPS,
+                    &foo,
+                    Severity::Normal,
+                    "Synced",
+                    "Foo synced successfully",
+                );
             }
             Ok(Next::Done)
         })

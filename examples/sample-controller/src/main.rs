@@ -17,7 +17,7 @@ async fn main() -> Result<()> {
     let env = Env::machine();
     let client = HttpClient::new(env.clone(), Arc::new(Catalog::builtin()), &config)?;
     // Asked once by hand: a wrong address or a missing permission is an error now, not a loop that waits quietly.
-    for resource in [resources::CONFIG_MAPS, resources::DEPLOYMENTS] {
+    for resource in [&resources::CONFIG_MAPS, &resources::DEPLOYMENTS] {
         let one = ListOptions { limit: 1, ..ListOptions::default() };
         if let Err(status) = client.list(resource.everywhere(), one).await {
             bail!("{}: {}", config.server, status.message);

@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use object::{Value, quote};
-use table::Obj;
+use object::{Obj, Value, quote};
 
 use super::checks::{Pod, evaluate, reasons};
 use super::policy::LevelVersion;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use catalog::{Catalog, Storage, StorageId};
 use codec::json;
 use object::normalise::{Strict, normalise};
-use object::{Status, Value};
-use table::{Obj, Scope, Selection, Table};
+use object::{Obj, Status, Value};
+use table::{Scope, Selection, Table};
 
 use super::evaluator::{Evaluator, Measured};
 use super::list::{self, List};
@@ -112,5 +112,9 @@ pub fn evaluators(catalog: &Catalog, names: &List) -> Vec<(StorageId, Evaluator)
 }
 
 fn is_counted(catalog: &Catalog, name: &str) -> bool {
-    catalog.storages().iter().filter_map(|storage| Evaluator::of(storage)).any(|evaluator| evaluator.counts(name))
+    catalog
+        .storages()
+        .iter()
+        .filter_map(|storage| Evaluator::of(storage))
+        .any(|evaluator| evaluator.counts(name))
 }

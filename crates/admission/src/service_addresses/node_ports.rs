@@ -10,8 +10,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use codec::json;
-use object::{FieldError, Status, Value};
-use table::Obj;
+use object::{FieldError, Obj, Status, Value};
 
 use super::invalid;
 use super::spec::{Port, Spec};

@@ -11,8 +11,8 @@ use table::Table;
 
 use metrics::{Histogram, header};
 
-use super::by_id::ById;
 use super::bounds::LATENCY;
+use super::by_id::ById;
 
 /// Upstream's words for what a transaction does to the object it is about.
 const OPERATIONS: [&str; 3] = ["create", "update", "delete"];

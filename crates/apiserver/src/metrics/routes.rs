@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use catalog::{Catalog, Name, Resource};
@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use metrics::{Histogram, header};
 
-use super::by_id::ById;
 use super::bounds::{EVENT, LATENCY, RESPONSE, SLI_FROM};
+use super::by_id::ById;
 
 /// Upstream's words for verbs: `APPLY` is a patch, `DELETE` a collection's too, `CONNECT` reaches into a pod or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +79,7 @@ impl Route {
     }
 
     fn series(&self) -> &Series {
-        let slots =
-            self.of.slots[self.at].get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
+        let slots = self.of.slots[self.at].get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
         slots[self.verb as usize * EXTENTS.len() + self.extent as usize].get_or_init(Box::default)
     }
 
@@ -398,7 +397,6 @@ impl Routes {
             events.sizes.write(out, name, labels, &EVENT, 0);
         }
     }
-
 }
 
 impl OfResource {

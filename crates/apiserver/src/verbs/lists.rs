@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 use codec::protobuf;
-use object::Status;
+use object::{Obj, Status};
 use registry::{List, protobuf_body, served_body};
-use table::Obj;
 
 use super::{Call, GZIP_FROM, compressed, list_options, mark_gzip};
 use crate::body::Body;

@@ -92,16 +92,12 @@ impl Call<'_> {
             }
             View::Object if protobuf => {
                 let resource = resource.clone();
-                Box::new(move |obj, out| {
-                    out.extend_from_slice(&protobuf_body(&resource, obj))
-                })
+                Box::new(move |obj, out| out.extend_from_slice(&protobuf_body(&resource, obj)))
             }
             // What does not fit its form is not shown in any.
             View::Object | View::Misfit => {
                 let resource = resource.clone();
-                Box::new(move |obj, out| {
-                    out.extend_from_slice(&served_body(&resource, obj))
-                })
+                Box::new(move |obj, out| out.extend_from_slice(&served_body(&resource, obj)))
             }
             View::Metadata => {
                 let meta = wanted.meta;

@@ -1,5 +1,5 @@
+use object::Obj;
 use runtime::owners::{Verdict, verdict};
-use table::Obj;
 
 use super::{matches, not_everything, selector};
 
@@ -11,7 +11,7 @@ pub(crate) fn stored(group: &str, plural: &str, metadata: &str, rest: &str) -> O
     let tree = codec::json::parse(metadata.as_bytes(), None).expect("JSON");
     let text = |name: &str| tree.str_at(&[name]).unwrap_or("").to_owned();
     let key = storage.key(&text("namespace"), &text("name"));
-    Obj::publish(storage, &key, body.as_bytes(), store::Revision(7), None).expect("an object")
+    Obj::publish(storage, &key, body.as_bytes(), object::Revision(7), None).expect("an object")
 }
 
 fn pod(more: &str) -> Obj {

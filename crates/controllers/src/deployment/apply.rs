@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use client::DeleteOptions;
 use client::resources::{DEPLOYMENTS, REPLICA_SETS};
-use object::Value;
+use object::{Obj, Value};
 use runtime::{Failure, Key, Next, Severity, owners};
-use table::Obj;
 
 use super::Sync;
 use super::create::to_map;
@@ -129,7 +128,7 @@ impl Sync {
                 let _ = self.write_status(key, obj, &status, None).await;
             }
         }
-        self.recorder.event(DEPLOYMENTS, obj, Severity::Warning, reason::CREATE_FAILED, message);
+        self.recorder.event(&DEPLOYMENTS, obj, Severity::Warning, reason::CREATE_FAILED, message);
         Err(refused.into())
     }
 
@@ -162,12 +161,12 @@ impl Sync {
         self.wrote(key, |seen| seen.deployment = written.revision());
         let (is_warning, reason, message) = rollback.event;
         let severity = if is_warning { Severity::Warning } else { Severity::Normal };
-        self.recorder.event(DEPLOYMENTS, obj, severity, reason, message);
+        self.recorder.event(&DEPLOYMENTS, obj, severity, reason, message);
         Ok(Next::Done)
     }
 
     fn tell(&self, obj: &Obj, message: String) {
-        self.recorder.event(DEPLOYMENTS, obj, Severity::Normal, "ScalingReplicaSet", message);
+        self.recorder.event(&DEPLOYMENTS, obj, Severity::Normal, "ScalingReplicaSet", message);
     }
 }
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use object::Value;
-use table::Obj;
+use object::{Obj, Value};
 
 use super::status::Status;
 use crate::claim::{self, Selector};

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use object::{Map, Value};
-use table::Obj;
+use object::{Map, Obj, Value};
 
 use crate::port_order;
 use crate::services::Target;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use object::Obj;
 use object::Value;
 use object::quantity::Quantity;
 use parking_lot::Mutex;
 use runtime::queue::NORMAL;
 use runtime::{Informer, Key, Notice, WorkQueue};
-use table::Obj;
 
 use super::ZONE;
 use super::topology::{Hinted, Ratios};

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use client::{Client, DeleteOptions, Patch, Propagation, Target};
 use env::Env;
-use object::{Map, Status, Value};
+use object::{Map, Obj, Status, Value};
 use runtime::{Failure, tree};
-use table::Obj;
 
 use super::identity::Identity;
 use super::kinds::{Mapping, mapping};
@@ -32,7 +31,7 @@ pub struct Calls {
 impl Calls {
     pub fn locate(&self, identity: &Identity) -> Result<Located, Failure> {
         let Identity { api_version, kind, .. } = identity;
-        let Some(found) = mapping(self.client.catalog(), api_version, kind) else {
+        let Some(found) = mapping(&self.client.catalog(), api_version, kind) else {
             return Err(Failure::Other(format!("unable to get REST mapping for {api_version}/{kind}.")));
         };
         let nowhere = found.namespaced && identity.namespace.is_empty();
@@ -40,7 +39,7 @@ impl Calls {
     }
 
     /// The object as it is now; `None`: it does not exist, or another has its name.
-    pub async fn live(&self, at: Mapping, identity: &Identity) -> Result<Option<Arc<Obj>>, Status> {
+    pub async fn live(&self, at: &Mapping, identity: &Identity) -> Result<Option<Arc<Obj>>, Status> {
         match self.client.get(target(at, identity)).await {
             Ok(obj) => Ok(Some(obj).filter(|obj| obj.uid() == identity.uid)),
             Err(status) if status.code == 404 => Ok(None),
@@ -51,7 +50,7 @@ impl Calls {
     /// Deletes the object as it was read; `false`: it is gone already.
     pub async fn delete(
         &self,
-        at: Mapping,
+        at: &Mapping,
         identity: &Identity,
         read: &Obj,
         propagation: Propagation,
@@ -87,7 +86,7 @@ impl Calls {
     }
 
     /// Takes references to `owners` off the object.
-    pub async fn let_go(&self, at: Mapping, identity: &Identity, owners: &[String]) -> Result<(), Status> {
+    pub async fn let_go(&self, at: &Mapping, identity: &Identity, owners: &[String]) -> Result<(), Status> {
         let strategic = plan::let_go(&identity.uid, owners);
         let stays = |reference: &mut Map| {
             let uid = reference.get("uid").and_then(Value::as_str);
@@ -97,7 +96,7 @@ impl Calls {
     }
 
     /// No reference of the object blocks its owner any more; the object after that.
-    pub async fn unblock(&self, at: Mapping, identity: &Identity, read: &Obj) -> Result<Arc<Obj>, Status> {
+    pub async fn unblock(&self, at: &Mapping, identity: &Identity, read: &Obj) -> Result<Arc<Obj>, Status> {
         let strategic = plan::unblock(&identity.uid, &runtime::owners::owners_of(read));
         let change = |reference: &mut Map| {
             reference.set("blockOwnerDeletion", false);
@@ -108,7 +107,7 @@ impl Calls {
 
     async fn patch_references(
         &self,
-        at: Mapping,
+        at: &Mapping,
         identity: &Identity,
         strategic: Value,
         change: &(dyn Fn(&mut Map) -> bool + Send + Sync),
@@ -128,7 +127,7 @@ impl Calls {
     /// did not say so. No error if either is gone.
     pub async fn remove_finalizer(
         &self,
-        at: Mapping,
+        at: &Mapping,
         identity: &Identity,
         finalizer: &str,
         may: &(dyn Fn() -> bool + Send + Sync),
@@ -155,7 +154,7 @@ impl Calls {
     }
 }
 
-fn target(at: Mapping, identity: &Identity) -> Target<'_> {
+fn target<'a>(at: &'a Mapping, identity: &'a Identity) -> Target<'a> {
     let namespace = if at.namespaced { identity.namespace.as_str() } else { "" };
     at.resource.at(namespace, &identity.name)
 }

@@ -16,9 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use codec::json;
-use object::Value;
+use object::{Obj, Value};
 use runtime::owners::{Owner, owners_of};
-use table::Obj;
 
 use super::absent::AbsentOwners;
 use super::identity::{Identity, Place, Uid};
@@ -86,8 +85,37 @@ pub struct Stray {
 }
 
 impl Graph {
-    pub fn new(kinds: Vec<WatchedKind>) -> Graph {
-        Graph { kinds, ..Graph::default() }
+    /// A kind that is watched from now on; one that comes back has the number it had.
+    pub fn add_kind(&mut self, kind: WatchedKind) -> KindId {
+        let at = self.kinds.iter().position(|known| *known == kind).unwrap_or_else(|| {
+            self.kinds.push(kind);
+            self.kinds.len() - 1
+        });
+        at as KindId
+    }
+
+    /// A kind is not served any more: nobody can be asked for its objects. They hold up no owner, and what they own stays, because
+    /// whether they exist cannot be known.
+    /// Differs from upstream, whose graph keeps them: an owner deleted in foreground would wait for them for ever.
+    pub fn forget_kind(&mut self, kind: KindId, wanted: &mut Wanted) {
+        let of_kind = |node: &Node| matches!(&node.body, Body::Seen { kind: seen, .. } if *seen == kind);
+        let known: Vec<Uid> =
+            self.nodes.iter().filter(|(_, node)| of_kind(node)).map(|(uid, _)| uid.clone()).collect();
+        for uid in known {
+            let Some(node) = self.nodes.get(&uid) else { continue };
+            let (owners, identity) = (node.owners(), self.place(node).with_uid(&uid.to_string()));
+            match node.dependents.is_some() {
+                true => {
+                    let Some(node) = self.nodes.get_mut(&uid) else { continue };
+                    node.body = Body::Virtual(Box::new(identity));
+                    node.deleting_dependents = false;
+                }
+                false => drop(self.nodes.remove(&uid)),
+            }
+            self.leave_owners(&uid, &owners, wanted);
+        }
+        // Last: an owner that lost its dependents is alone again.
+        self.loners.clear(kind);
     }
 
     pub fn absent_owners(&mut self) -> &mut AbsentOwners {
@@ -312,7 +340,11 @@ impl Graph {
             self.absent.add(identity);
         }
         wanted.delete.extend(node.dependents().filter(|dep| *dep != uid).cloned());
-        for owner in node.owners() {
+        self.leave_owners(uid, &node.owners(), wanted);
+    }
+
+    fn leave_owners(&mut self, uid: &Uid, owners: &[Owner], wanted: &mut Wanted) {
+        for owner in owners {
             let owner = Uid::read(&owner.uid);
             self.unlink(&owner, uid);
             let Some(node) = self.nodes.get(&owner).filter(|node| node.deleting_dependents) else { continue };

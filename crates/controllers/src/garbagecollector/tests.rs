@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use client::Propagation;
-use object::Value;
-use store::Revision;
-use table::Obj;
+use object::{Obj, Revision, Value};
 
 use super::graph::{Graph, Wanted};
 use super::identity::{Identity, Uid};
@@ -37,7 +35,11 @@ impl World {
 
     pub fn of(catalog: &Arc<Catalog>) -> World {
         let kinds = watched(catalog);
-        World { catalog: catalog.clone(), graph: Graph::new(kinds.clone()), kinds, revision: 0 }
+        let mut graph = Graph::default();
+        for kind in &kinds {
+            graph.add_kind(kind.clone());
+        }
+        World { catalog: catalog.clone(), graph, kinds, revision: 0 }
     }
 
     pub fn kind(&self, kind: &str) -> KindId {
@@ -56,7 +58,7 @@ impl World {
     ) -> Arc<Obj> {
         self.revision += 1;
         let watched = &self.kinds[usize::from(self.kind(kind))];
-        let storage = self.catalog.find_storage(watched.resource.group, watched.resource.plural).unwrap();
+        let storage = self.catalog.find_storage(&watched.resource.group, &watched.resource.plural).unwrap();
         let (namespace, name) = path.split_once('/').unwrap_or(("", path));
         let owners: Vec<String> = owners
             .iter()
@@ -169,7 +171,7 @@ fn every_kind_but_events_is_watched_once() {
     let kinds = watched(&catalog);
     assert!(kinds.len() > 50);
     assert!(!kinds.iter().any(|kind| kind.kind == "Event"));
-    let mut names: Vec<_> = kinds.iter().map(|kind| (kind.resource.group, kind.resource.plural)).collect();
+    let mut names: Vec<_> = kinds.iter().map(|kind| (&kind.resource.group, &kind.resource.plural)).collect();
     names.sort();
     names.dedup();
     assert_eq!(names.len(), kinds.len());
@@ -478,4 +480,32 @@ fn patches_name_the_very_object() {
     );
     assert_eq!(without_finalizer(&object, "foregroundDeletion"), None);
     assert_eq!(without_finalizer(&read("{}"), "orphan"), None);
+}
+
+#[test]
+fn a_kind_that_is_not_served_any_more_holds_up_nobody_and_loses_nobody() {
+    let mut world = World::new();
+    world.seen(MAP, "ns/root", "r", &[]);
+    world.seen(SECRET, "ns/middle", "m", &[(MAP, "root", "r", true)]);
+    world.seen(SECRET, "ns/leaf", "l", &[(MAP, "root", "r", true)]);
+    world.seen(SECRET, "ns/alone", "a", &[]);
+    world.seen(MAP, "ns/child", "c", &[(SECRET, "middle", "m", false)]);
+    world.going(MAP, "ns/root", "r", &[], &["foregroundDeletion"]);
+    assert_eq!(world.graph.look(&Uid::read("r")).unwrap().blocking, 2);
+
+    let (secrets, mut wanted) = (world.kind(SECRET), Wanted::default());
+    world.graph.forget_kind(secrets, &mut wanted);
+    assert_eq!(wanted, delete(&["r"]), "the owner that waited for them goes on");
+    assert_eq!(world.graph.look(&Uid::read("r")).unwrap().blocking, 0);
+    assert!(world.is_virtual("m"), "what it owns stays until it can be asked for");
+    assert!(!world.graph.absent_owners().has(&identity(SECRET, "ns/middle", "m")));
+    for uid in ["l", "a"] {
+        assert_eq!(world.graph.look(&Uid::read(uid)), None);
+    }
+    // It is served again.
+    let again = world.kinds[usize::from(secrets)].clone();
+    assert_eq!(world.graph.add_kind(again), secrets);
+    world.seen(SECRET, "ns/middle", "m", &[]);
+    assert!(!world.is_virtual("m"));
+    assert_eq!(world.gone(SECRET, "ns/middle", "m"), delete(&["c"]));
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use client::resources::{JOBS, PODS};
 use client::{DeleteOptions, Patch};
-use object::{Status, Value};
+use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use runtime::{Failure, Key, Next, Severity, Turn, batch};
-use table::Obj;
 
 use super::backoff::Record;
 use super::plan::{New, Step, Work};
@@ -39,7 +38,7 @@ impl Jobs {
         }
         if view.spec.unknown_mode {
             let message = "Skipped Job sync because completion mode is unknown";
-            self.recorder.event(JOBS, &job, Severity::Warning, "UnknownCompletionMode", message);
+            self.recorder.event(&JOBS, &job, Severity::Warning, "UnknownCompletionMode", message);
             return Ok(Next::Done);
         }
         // Before pods are listed: one that comes in between is only seen too early, never twice.
@@ -119,12 +118,12 @@ impl Jobs {
         match &result {
             Ok(()) => {
                 let message = format!("Deleted pod: {}", pod.obj.name());
-                self.recorder.event(JOBS, job, Severity::Normal, "SuccessfulDelete", message);
+                self.recorder.event(&JOBS, job, Severity::Normal, "SuccessfulDelete", message);
             }
             Err(status) if status.code == 404 => {}
             Err(status) => {
                 let message = format!("Error deleting: {}", status.message);
-                self.recorder.event(JOBS, job, Severity::Warning, "FailedDelete", message);
+                self.recorder.event(&JOBS, job, Severity::Warning, "FailedDelete", message);
             }
         }
         result
@@ -147,7 +146,7 @@ impl Jobs {
                     return Ok(());
                 }
                 let message = format!("Error creating: {}", status.message);
-                self.recorder.event(JOBS, job, Severity::Warning, "FailedCreate", message);
+                self.recorder.event(&JOBS, job, Severity::Warning, "FailedCreate", message);
                 failed.fetch_add(1, Relaxed);
                 Err(status)
             })
@@ -164,7 +163,7 @@ impl Jobs {
         let pod = self.client.create(PODS.within(job.namespace()), pod).await?;
         self.remember(key, |memory| memory.wrote_pod(&pod));
         let message = format!("Created pod: {}", pod.name());
-        self.recorder.event(JOBS, job, Severity::Normal, "SuccessfulCreate", message);
+        self.recorder.event(&JOBS, job, Severity::Normal, "SuccessfulCreate", message);
         Ok(())
     }
 
@@ -246,7 +245,7 @@ impl Jobs {
 
     fn tell(&self, job: &Obj, events: Vec<Told>) {
         for Told { severity, reason, message } in events {
-            self.recorder.event(JOBS, job, severity, &reason, message);
+            self.recorder.event(&JOBS, job, severity, &reason, message);
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use client::resources::{JOBS, PODS};
+use object::Obj;
 use runtime::owners::{self, Claimant, Verdict};
 use runtime::{Failure, Key};
-use table::Obj;
 
 use super::Jobs;
 use super::pods::FINALIZER;
@@ -19,7 +19,7 @@ impl Jobs {
         }
         let candidates = candidates(&self.pods, job, &spec.selector);
         let claimant = Claimant {
-            resource: JOBS,
+            resource: &JOBS,
             api_version: "batch/v1",
             kind: "Job",
             owner: job,
@@ -32,6 +32,6 @@ impl Jobs {
                 _ => memory.wrote_pod(pod),
             });
         };
-        Ok(owners::apply(&*self.client, &claimant, PODS, decided, &mut wrote).await?)
+        Ok(owners::apply(&*self.client, &claimant, &PODS, decided, &mut wrote).await?)
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use client::resources::{JOBS, PODS};
+use object::Obj;
 use runtime::owners::{Owner, controller_of};
 use runtime::queue::{LOW, NORMAL};
 use runtime::{BY_CONTROLLER, Cause, Informer, Key, Notice, WorkQueue};
-use table::Obj;
 
 use super::pods::is_tracked;
 use super::view::job_view;
@@ -41,7 +41,7 @@ impl Handlers {
         match notice {
             Notice::Added { obj, initial } => {
                 let priority = if *initial { LOW } else { NORMAL };
-                self.queue.add(Key::of(obj), priority, Some(Cause::new(JOBS, obj, "added")));
+                self.queue.add(Key::of(obj), priority, Some(Cause::new(&JOBS, obj, "added")));
             }
             Notice::Updated { old, new, .. } => {
                 let view = job_view(new);
@@ -51,7 +51,7 @@ impl Handlers {
                     self.orphaned(new);
                     return;
                 }
-                let cause = Some(Cause::new(JOBS, new, "updated"));
+                let cause = Some(Cause::new(&JOBS, new, "updated"));
                 if old.uid() == new.uid() && job_view(old).generation == view.generation {
                     self.queue.add_after(Key::of(new), BATCH, cause);
                 } else {
@@ -59,7 +59,7 @@ impl Handlers {
                 }
             }
             Notice::Deleted { obj, .. } => {
-                self.queue.add(Key::of(obj), NORMAL, Some(Cause::new(JOBS, obj, "deleted")));
+                self.queue.add(Key::of(obj), NORMAL, Some(Cause::new(&JOBS, obj, "deleted")));
                 self.state.forget(&Key::of(obj));
                 self.orphaned(obj);
             }
@@ -70,7 +70,7 @@ impl Handlers {
     fn orphaned(&self, job: &Obj) {
         for pod in self.state.pods.store().by_index(BY_CONTROLLER, job.uid()) {
             if is_tracked(&pod) {
-                self.orphans.add(Key::of(&pod), NORMAL, Some(Cause::new(JOBS, job, "over")));
+                self.orphans.add(Key::of(&pod), NORMAL, Some(Cause::new(&JOBS, job, "over")));
             }
         }
     }
@@ -113,7 +113,7 @@ impl Handlers {
     /// Nobody controls the pod: its finalizer is of no use, and somebody may want to adopt it.
     fn pod_is_free(&self, pod: &Obj, adoptable: bool) {
         if is_tracked(pod) {
-            self.orphans.add(Key::of(pod), NORMAL, Some(Cause::new(PODS, pod, "free")));
+            self.orphans.add(Key::of(pod), NORMAL, Some(Cause::new(&PODS, pod, "free")));
         }
         if !adoptable {
             return;
@@ -130,7 +130,7 @@ impl Handlers {
         let job = owner.and_then(|owner| resolve(&self.state.jobs, pod.namespace(), &owner));
         let Some(job) = job.filter(|job| !job_view(job).is_finished()) else {
             if !gone && is_tracked(pod) {
-                self.orphans.add(Key::of(pod), NORMAL, Some(Cause::new(PODS, pod, "orphaned")));
+                self.orphans.add(Key::of(pod), NORMAL, Some(Cause::new(&PODS, pod, "orphaned")));
             }
             return;
         };
@@ -139,6 +139,6 @@ impl Handlers {
     }
 
     fn soon(&self, job: &Obj, pod: &Obj, what: &'static str) {
-        self.queue.add_after(Key::of(job), BATCH, Some(Cause::new(PODS, pod, what)));
+        self.queue.add_after(Key::of(job), BATCH, Some(Cause::new(&PODS, pod, what)));
     }
 }

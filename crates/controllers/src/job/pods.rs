@@ -4,8 +4,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use kinds::pod::view::{Phase, PodView};
-use object::Value;
-use table::Obj;
+use object::{Obj, Value};
 
 use super::backoff;
 use super::policy::Verdict;

@@ -1,7 +1,6 @@
 //! The pods of a Job, made from its template.
 
-use object::{Map, Value};
-use table::Obj;
+use object::{Map, Obj, Value};
 
 use super::plan::New;
 use super::pods::{FAILURES, FINALIZER, IGNORED_FAILURES, INDEX};

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use codec::json;
-use object::Value;
-use store::Revision;
-use table::Obj;
+use object::{Obj, Revision, Value};
 
 use super::backoff::{Record, finished_at};
 use super::indexes::Indexes;

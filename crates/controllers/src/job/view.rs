@@ -1,7 +1,6 @@
 //! A Job as its loop reads it: made once per revision from the object, its status written back into a tree.
 
-use object::{Map, Value, time};
-use table::Obj;
+use object::{Map, Obj, Value, time};
 
 use super::policy::{FailurePolicy, SuccessPolicy};
 use crate::claim::{self, Selector, not_everything};

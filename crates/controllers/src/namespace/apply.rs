@@ -25,7 +25,7 @@ impl Emptying<'_> {
         for stage in plan::stages(contents) {
             for content in stage {
                 let (left, failure) = self.empty(content).await;
-                plan::note(&mut found, &mut wait, content.resource, left, failure);
+                plan::note(&mut found, &mut wait, &content.resource, left, failure);
             }
             if plan::held_by_pods(&mut found) {
                 break;
@@ -36,7 +36,7 @@ impl Emptying<'_> {
 
     async fn empty(&self, content: &Content) -> (Left, Option<String>) {
         let failed = |seconds, status: Status| (Left { seconds, ..Left::default() }, Some(status.message));
-        let grace = match self.grace_seconds(content.resource).await {
+        let grace = match self.grace_seconds(&content.resource).await {
             Ok(grace) => grace,
             Err(status) => return failed(0, status),
         };
@@ -46,8 +46,8 @@ impl Emptying<'_> {
         if !content.verbs.contains(Verbs::LIST) {
             return (Left { seconds: grace, ..Left::default() }, None);
         }
-        match self.list(content.resource).await {
-            Ok(items) => plan::what_is_left(content.resource, self.namespace, &items, grace),
+        match self.list(&content.resource).await {
+            Ok(items) => plan::what_is_left(&content.resource, self.namespace, &items, grace),
             Err(status) => failed(grace, status),
         }
     }
@@ -74,14 +74,14 @@ impl Emptying<'_> {
         Ok(())
     }
 
-    async fn list(&self, resource: Gvr) -> Result<Vec<Value>, Status> {
+    async fn list(&self, resource: &Gvr) -> Result<Vec<Value>, Status> {
         let list = self.client.list(resource.within(self.namespace), ListOptions::default()).await?;
         Ok(list.items.iter().map(|obj| tree(obj)).collect())
     }
 
     /// Only pods take their time.
-    async fn grace_seconds(&self, resource: Gvr) -> Result<i64, Status> {
-        if resource != PODS {
+    async fn grace_seconds(&self, resource: &Gvr) -> Result<i64, Status> {
+        if *resource != PODS {
             return Ok(0);
         }
         Ok(plan::grace_left(&self.list(resource).await?, self.since_seconds))

@@ -36,7 +36,7 @@ impl Found {
         let failed = "NamespaceDeletionContentFailure";
         let content = "NamespaceContentRemaining";
         let finalizers = "NamespaceFinalizersRemaining";
-        // The catalogue is part of this program: it is always found, and always understood.
+        // The catalogue is at hand: it is always found, and always understood.
         vec![
             calm(
                 "NamespaceDeletionDiscoveryFailure",

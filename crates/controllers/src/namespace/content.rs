@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use catalog::{Catalog, Verbs};
 use client::Gvr;
 
-use crate::served::gvr;
-
 /// A resource namespaces contain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Content {
     pub resource: Gvr,
     pub verbs: Verbs,
@@ -20,12 +18,9 @@ pub fn contents(catalog: &Catalog) -> Vec<Content> {
     for group in catalog.groups() {
         for version in &group.versions {
             for resource in catalog.resources_of(&group.name, version) {
-                if resource.namespaced
-                    && resource.verbs.contains(Verbs::DELETE)
-                    && let Some(gvr) = gvr(resource)
-                {
-                    let content = Content { resource: gvr, verbs: resource.verbs };
-                    found.entry((gvr.group, gvr.plural)).or_insert(content);
+                if resource.namespaced && resource.verbs.contains(Verbs::DELETE) {
+                    let content = || Content { resource: Gvr::from(&**resource), verbs: resource.verbs };
+                    found.entry((&resource.group, &resource.plural)).or_insert_with(content);
                 }
             }
         }

@@ -135,7 +135,7 @@ pub struct Left {
 
 /// After a deletion that went well. An error: there should be nothing, and nobody knows what it waits for.
 pub fn what_is_left(
-    resource: Gvr,
+    resource: &Gvr,
     namespace: &str,
     items: &[Value],
     grace_seconds: i64,
@@ -162,11 +162,11 @@ pub fn what_is_left(
 }
 
 /// Adds what is left of one resource to what was found.
-pub fn note(found: &mut Found, wait_seconds: &mut i64, resource: Gvr, left: Left, failure: Option<String>) {
+pub fn note(found: &mut Found, wait_seconds: &mut i64, resource: &Gvr, left: Left, failure: Option<String>) {
     found.failures.extend(failure);
     *wait_seconds = left.seconds.max(*wait_seconds);
     if left.count > 0 {
-        found.remaining.insert(resource, left.count);
+        found.remaining.insert(resource.clone(), left.count);
         for (finalizer, count) in left.finalizers {
             *found.finalizers.entry(finalizer).or_default() += count;
         }

@@ -33,8 +33,8 @@ fn conditions_are_written_when_they_change() {
     let mut namespace =
         json(r#"{"status":{"phase":"Terminating","conditions":[{"type":"Mine","status":"True"}]}}"#);
     let mut found = Found::default();
-    found.remaining.insert(DEPLOYMENTS, 1);
-    found.remaining.insert(CONFIG_MAPS, 12);
+    found.remaining.insert(DEPLOYMENTS.clone(), 1);
+    found.remaining.insert(CONFIG_MAPS.clone(), 12);
     found.finalizers.insert("b/c".into(), 3);
     found.finalizers.insert("a/b".into(), 2);
     found.failures = vec!["y".into(), "x".into()];
@@ -82,13 +82,13 @@ fn contents_are_every_namespaced_resource_once() {
     let catalog = Catalog::builtin();
     let contents = contents(&catalog);
     assert!(contents.len() > 25, "only {}", contents.len());
-    for wanted in [PODS, CONFIG_MAPS, EVENTS, DEPLOYMENTS] {
-        assert_eq!(contents.iter().filter(|c| c.resource == wanted).count(), 1, "{wanted:?}");
+    for wanted in [&PODS, &CONFIG_MAPS, &EVENTS, &DEPLOYMENTS] {
+        assert_eq!(contents.iter().filter(|c| c.resource == *wanted).count(), 1, "{wanted:?}");
     }
     for storage in catalog.storages().iter().filter(|s| s.namespaced) {
-        let served = catalog.served_by(storage.id).any(|r| {
-            contents.iter().any(|c| c.resource.group == &*r.group && c.resource.plural == &*r.plural)
-        });
+        let served = catalog
+            .served_by(storage)
+            .any(|r| contents.iter().any(|c| c.resource.group == r.group && c.resource.plural == r.plural));
         assert!(served, "{} is left behind", storage.plural);
     }
     assert!(contents.iter().all(|c| c.verbs.contains(Verbs::DELETE)));
@@ -151,12 +151,12 @@ fn what_follows_from_what_was_found() {
 fn what_is_left_waits_for_pods_then_for_finalizers_and_else_is_an_error() {
     let plain = json("{}");
     let held = json(r#"{"metadata":{"finalizers":["a/b","c/d"]}}"#);
-    assert_eq!(what_is_left(PODS, "n", &[], 30), (Left::default(), None));
-    let (left, error) = what_is_left(PODS, "n", &[plain.clone(), held.clone()], 30);
+    assert_eq!(what_is_left(&PODS, "n", &[], 30), (Left::default(), None));
+    let (left, error) = what_is_left(&PODS, "n", &[plain.clone(), held.clone()], 30);
     assert_eq!((left.seconds, left.count, left.finalizers.len(), error), (30, 2, 2, None));
-    let (left, error) = what_is_left(CONFIG_MAPS, "n", std::slice::from_ref(&held), 0);
+    let (left, error) = what_is_left(&CONFIG_MAPS, "n", std::slice::from_ref(&held), 0);
     assert_eq!((left.seconds, error), (15, None));
-    let (left, error) = what_is_left(DEPLOYMENTS, "n", &[plain], 0);
+    let (left, error) = what_is_left(&DEPLOYMENTS, "n", &[plain], 0);
     assert_eq!((left.seconds, left.count), (0, 1));
     let told = "unexpected items still remain in namespace: n for gvr: apps/v1, Resource=deployments";
     assert_eq!(error.as_deref(), Some(told));
@@ -168,22 +168,25 @@ fn what_is_left_waits_for_pods_then_for_finalizers_and_else_is_an_error() {
 
 #[test]
 fn nothing_else_is_told_while_pods_are_left() {
-    let contents =
-        [CONFIG_MAPS, PODS, EVENTS].map(|resource| Content { resource, verbs: Verbs::DELETE | Verbs::LIST });
-    let named = |stage: &[&Content]| stage.iter().map(|c| c.resource).collect::<Vec<_>>();
+    let contents = [&CONFIG_MAPS, &PODS, &EVENTS]
+        .map(|resource| Content { resource: resource.clone(), verbs: Verbs::DELETE | Verbs::LIST });
+    let named = |stage: &[&Content]| stage.iter().map(|c| c.resource.clone()).collect::<Vec<_>>();
     let [first, then] = stages(&contents);
-    assert_eq!((named(&first), named(&then)), (vec![PODS], vec![CONFIG_MAPS, EVENTS]));
+    assert_eq!(
+        (named(&first), named(&then)),
+        (vec![PODS.clone()], vec![CONFIG_MAPS.clone(), EVENTS.clone()])
+    );
     assert_eq!(how_to_delete(Verbs::DELETE | Verbs::LIST), Deletion::OneByOne);
     assert_eq!(how_to_delete(Verbs::DELETE_COLLECTION | Verbs::LIST), Deletion::Collection);
     assert_eq!(how_to_delete(Verbs::DELETE), Deletion::Impossible);
 
     let (mut found, mut wait) = (Found::default(), 0);
     let left = |seconds| Left { seconds, count: 2, finalizers: [("a/b".to_owned(), 1)].into() };
-    note(&mut found, &mut wait, CONFIG_MAPS, left(15), None);
-    note(&mut found, &mut wait, DEPLOYMENTS, left(3), Some("no".into()));
+    note(&mut found, &mut wait, &CONFIG_MAPS, left(15), None);
+    note(&mut found, &mut wait, &DEPLOYMENTS, left(3), Some("no".into()));
     assert_eq!((wait, found.finalizers["a/b"], found.remaining[&CONFIG_MAPS]), (15, 2, 2));
     assert!(!held_by_pods(&mut found));
-    note(&mut found, &mut wait, PODS, left(30), None);
+    note(&mut found, &mut wait, &PODS, left(30), None);
     assert!(held_by_pods(&mut found));
     assert_eq!((found, wait), (Found { failures: vec!["no".into()], ..Found::default() }, 30));
 }

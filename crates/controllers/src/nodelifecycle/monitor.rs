@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use client::resources::NODES;
 use futures_util::future::BoxFuture;
-use object::{Status, time};
+use object::{Obj, Revision, Status, time};
 use parking_lot::Mutex;
 use runtime::{Failure, Informer, Key, Next, Reconcile, Turn, WorkQueue, batch};
-use store::Revision;
-use table::Obj;
 use tokio::time::Instant;
 
 use super::BY_NODE;

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use object::{Map, Value, time};
-use table::Obj;
+use object::{Map, Obj, Value, time};
 
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";

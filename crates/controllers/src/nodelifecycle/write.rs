@@ -5,9 +5,8 @@ use std::sync::Arc;
 use client::resources::{NODES, PODS};
 use client::{Client, Patch};
 use env::Env;
-use object::{Map, Status, Value, time};
+use object::{Map, Obj, Status, Value, time};
 use runtime::{ObjectRef, Recorder, Severity};
-use table::Obj;
 
 use super::node::{Condition, NodeFacts, Taint};
 use super::plan;
@@ -84,7 +83,7 @@ impl Writer {
                 }
                 Ok(_) => {}
             }
-            self.recorder.event(PODS, pod, Severity::Warning, "NodeNotReady", "Node is not ready");
+            self.recorder.event(&PODS, pod, Severity::Warning, "NodeNotReady", "Node is not ready");
         }
         failed.map_or(Ok(()), Err)
     }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use kinds::conditions::{self, Condition};
 use object::selector::LabelSelector;
-use object::{Map, Value, time};
-use table::Obj;
+use object::{Map, Obj, Value, time};
 
 /// An eviction that led to nothing by then never will.
 pub const DELETION_SECONDS: i64 = 120;

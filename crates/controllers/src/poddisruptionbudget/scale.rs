@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use client::resources::{DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS};
 use client::{Client, Gvr};
-use object::Value;
+use object::{Obj, Value};
 use runtime::owners::{Owner, controller_of};
 use runtime::{Failure, Informer};
-use table::Obj;
 
 pub struct Scales {
     pub client: Arc<dyn Client>,
@@ -51,18 +50,18 @@ impl Scales {
     /// Who has the scale of a pod's owner, and how many it wants.
     async fn scale_of(&self, owner: &Owner, namespace: &str) -> Result<Option<(String, i64)>, Failure> {
         let (resource, informer) = match (owner.group(), owner.kind.as_str()) {
-            ("", "ReplicationController") => (REPLICATION_CONTROLLERS, &self.replication_controllers),
-            ("apps" | "extensions", "ReplicaSet") => (REPLICA_SETS, &self.replica_sets),
-            ("apps" | "extensions", "Deployment") => (DEPLOYMENTS, &self.deployments),
-            ("apps", "StatefulSet") => (STATEFUL_SETS, &self.stateful_sets),
+            ("", "ReplicationController") => (&REPLICATION_CONTROLLERS, &self.replication_controllers),
+            ("apps" | "extensions", "ReplicaSet") => (&REPLICA_SETS, &self.replica_sets),
+            ("apps" | "extensions", "Deployment") => (&DEPLOYMENTS, &self.deployments),
+            ("apps", "StatefulSet") => (&STATEFUL_SETS, &self.stateful_sets),
             _ => return Err(self.no_scale(owner)),
         };
         let Some(found) = self.find(resource, informer, namespace, owner).await? else { return Ok(None) };
         // A replica set of a deployment has the deployment's scale: during a rollout there are two of them.
-        if resource == REPLICA_SETS
+        if resource == &REPLICA_SETS
             && let Some(above) = controller_of(&found).filter(|above| above.kind == "Deployment")
         {
-            let deployment = self.find(DEPLOYMENTS, &self.deployments, namespace, &above).await?;
+            let deployment = self.find(&DEPLOYMENTS, &self.deployments, namespace, &above).await?;
             return Ok(deployment.map(|deployment| scale(&deployment)));
         }
         Ok(Some(scale(&found)))
@@ -71,7 +70,7 @@ impl Scales {
     /// From the informer, or from the server when that has not seen it yet.
     async fn find(
         &self,
-        resource: Gvr,
+        resource: &Gvr,
         informer: &Informer,
         namespace: &str,
         owner: &Owner,
@@ -89,7 +88,8 @@ impl Scales {
 
     fn no_scale(&self, owner: &Owner) -> Failure {
         let version = owner.api_version.rsplit_once('/').map_or(&*owner.api_version, |(_, version)| version);
-        let known = self.client.catalog().find_kind(owner.group(), version, &owner.kind);
+        let catalog = self.client.catalog();
+        let known = catalog.find_kind(owner.group(), version, &owner.kind);
         Failure::Other(match known {
             Some(resource) => format!("{} does not implement the scale subresource", resource.qualified()),
             None => format!("no matches for kind {:?} in version {:?}", owner.kind, owner.api_version),

@@ -8,9 +8,8 @@ use client::resources::PODS;
 use env::Env;
 use futures_util::future::BoxFuture;
 use kinds::conditions::{self, Condition};
-use object::Value;
+use object::{Obj, Value};
 use runtime::{Failure, Informer, Next, Reconcile, Turn};
-use table::Obj;
 
 use crate::pods::{mentions, pod_view};
 

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use client::DeleteOptions;
 use client::resources::PODS;
-use object::Status;
+use object::{Obj, Status};
 use runtime::{BY_CONTROLLER, Failure, Key, Severity, batch, owners};
-use table::Obj;
 
 use super::Sync;
 use super::plan::{Change, pod_from_template};

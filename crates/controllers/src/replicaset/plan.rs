@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use object::Value;
-use table::Obj;
+use object::{Obj, Value};
 
 use super::rank::Pod;
 use super::set::Set;

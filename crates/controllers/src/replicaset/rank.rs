@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kinds::pod::view::{Phase, PodView};
-use table::Obj;
+use object::Obj;
 
 use crate::pod_view;
 

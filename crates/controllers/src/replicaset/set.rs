@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use object::selector::LabelSelector;
-use object::{Value, time};
-use table::Obj;
+use object::{Obj, Value, time};
 
 use super::status::SetStatus;
 use crate::claim::{self, Selector, not_everything};

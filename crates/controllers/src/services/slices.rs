@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use env::Env;
+use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::{Failure, Informer, Key, Notice, WorkQueue};
-use store::Revision;
-use table::Obj;
 
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use table::Obj;
+use object::Obj;
 
 use crate::job::{Job, job_view};
 

@@ -192,8 +192,8 @@ fn stored_value() {
             };
             table.reset(Revision(8), vec![]);
             table.reset(Revision(9), vec![entry]);
-            let (storage, _) = catalog.storage_of_key(key).unwrap();
-            match table.get(storage, key) {
+            let storage = catalog.storage_of_key(key).unwrap();
+            match table.get(storage.id, key) {
                 Some(object) => {
                     let read = match json::parse(object.body(), None) {
                         // Numbers are passed on as they stand.
@@ -206,7 +206,7 @@ fn stored_value() {
                         panic!("served, but no JSON: {error}: {}", String::from_utf8_lossy(object.body()))
                     });
                     assert_eq!(read.str_at(&["metadata", "resourceVersion"]), Some("7"));
-                    assert_eq!(read.str_at(&["kind"]), Some(&*catalog.storage(storage).kind));
+                    assert_eq!(read.str_at(&["kind"]), Some(&*storage.kind));
                     let _ = (
                         object.uid(),
                         object.label("app"),
@@ -214,7 +214,7 @@ fn stored_value() {
                         object.deleting(),
                         object.owners(),
                     );
-                    object.at_revision(catalog.storage(storage), Revision(8));
+                    object.at_revision(storage, Revision(8));
                     "ok"
                 }
                 None => {

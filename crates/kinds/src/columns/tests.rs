@@ -27,8 +27,8 @@ fn column_text(column: &Column<'_>) -> String {
     format!("{}:{}{format}:{}", column.name, column.kind, column.priority)
 }
 
-fn printer<'c>(catalog: &'c Catalog, resource: &Resource) -> &'c dyn Printer {
-    kind_of_resource(catalog, resource).printer(&resource.version)
+fn printer(resource: &Resource) -> &dyn Printer {
+    kind_of_resource(resource).printer(&resource.version)
 }
 
 fn row_of(printer: &dyn Printer, object: &Value) -> Vec<Cell> {
@@ -49,7 +49,7 @@ fn columns_of_every_kind_are_upstreams() {
     let mut seen = 0;
     for (group, version, plural, expected) in golden_columns() {
         let resource = catalog.find(group, version, plural).unwrap_or_else(|| panic!("no {group}/{plural}"));
-        let ours: Vec<String> = printer(&catalog, resource).columns().iter().map(column_text).collect();
+        let ours: Vec<String> = printer(resource).columns().iter().map(column_text).collect();
         assert_eq!(ours.join(" | "), expected, "{group}/{plural}");
         seen += 1;
     }
@@ -61,7 +61,7 @@ fn columns_of_every_kind_are_upstreams() {
 fn every_column_says_what_it_shows_in_one_sentence() {
     let catalog = Catalog::builtin();
     for resource in catalog.resources() {
-        for Column { name, description, .. } in printer(&catalog, resource).columns().iter() {
+        for Column { name, description, .. } in printer(resource).columns().iter() {
             let dots = description.matches('.').count();
             assert!(description.ends_with('.') && dots == 1, "{}: {name}: {description}", resource.plural);
         }
@@ -83,7 +83,7 @@ fn cells_are_upstreams() {
             .unwrap_or_else(|| panic!("no {name}"));
         let object = case.get("object").expect("a case has an object");
         let expected = String::from_utf8(codec::json::to_vec(&case.get("cells").cloned().expect("cells")));
-        let printer = printer(&catalog, resource);
+        let printer = printer(resource);
         let ours = row_of(printer, object);
         assert_eq!(cells_text(&ours), expected.expect("JSON is text"), "{name}: {fact}");
         assert_eq!(ours.len(), cell_count(printer, resource), "{name}: {fact}");
@@ -146,7 +146,7 @@ fn durations_have_two_or_three_figures() {
 fn flow_schemas_come_in_the_order_they_are_tried() {
     let catalog = Catalog::builtin();
     for resource in catalog.resources() {
-        let order = printer(&catalog, resource).order();
+        let order = printer(resource).order();
         assert_eq!(order.is_some(), resource.plural == *"flowschemas", "{}", resource.plural);
         if let Some(order) = order {
             assert_eq!(order(&json(r#"{"spec":{"matchingPrecedence":500}}"#)), 500);
@@ -177,7 +177,7 @@ fn every_kind_has_a_cell_for_each_column() {
     for resource in catalog.resources() {
         let full = full(catalog.schema(), resource.ty, 12);
         for object in [Value::Null, Value::map(), full] {
-            let printer = printer(&catalog, resource);
+            let printer = printer(resource);
             let count = row_of(printer, &object).len();
             assert_eq!(count, cell_count(printer, resource), "{} of {object:?}", resource.plural);
         }
@@ -199,7 +199,7 @@ fn no_tree_makes_a_printer_panic() {
             let now = [NOW, 0, i64::MIN, i64::MAX][random.below(4)];
             let mut out = Vec::new();
             println!("seed {seed} {}", resource.plural);
-            let printer = printer(&catalog, resource);
+            let printer = printer(resource);
             printer.cells(&tree, now, &mut out);
             assert_eq!(out.len(), cell_count(printer, resource));
             if let Some(order) = printer.order() {

@@ -11,12 +11,12 @@ use crate::{kind_of_resource, unstored_kind};
 
 const GOLDEN: &str = include_str!("../../tests/golden/defaults.jsonl");
 
-fn apply(catalog: &Catalog, resource: &Resource, value: &mut Value) {
-    super::apply(kind_of_resource(catalog, resource), &resource.version, value);
+fn apply(resource: &Resource, value: &mut Value) {
+    super::apply(kind_of_resource(resource), &resource.version, value);
 }
 
-fn has_defaults(catalog: &Catalog, resource: &Resource) -> bool {
-    kind_of_resource(catalog, resource).defaults(&resource.version).is_some()
+fn has_defaults(resource: &Resource) -> bool {
+    kind_of_resource(resource).defaults(&resource.version).is_some()
 }
 
 fn canonical(catalog: &Catalog, resource: &Resource, value: &mut Value) {
@@ -88,7 +88,7 @@ fn what_upstream_stored_is_what_defaulting_gives() {
             }
         }
         canonical(&catalog, resource, &mut ours);
-        apply(&catalog, resource, &mut ours);
+        apply(resource, &mut ours);
         canonical(&catalog, resource, &mut ours);
         for (path, _) in case.get("elsewhere").unwrap().as_map().unwrap().iter() {
             let before = theirs.clone();
@@ -124,12 +124,12 @@ fn defaulting_twice_is_defaulting_once_and_stays_canonical() {
             let mut value = random::Trees::new(seed).object(catalog.schema(), resource.ty);
             canonical(&catalog, resource, &mut value);
             let before = value.clone();
-            apply(&catalog, resource, &mut value);
+            apply(resource, &mut value);
             if value != before {
                 changed.insert(resource.kind.to_string());
             }
             let once = value.clone();
-            apply(&catalog, resource, &mut value);
+            apply(resource, &mut value);
             assert_eq!(text(&value), text(&once), "{} seed {seed}: {}", resource.kind, text(&before));
             canonical(&catalog, resource, &mut value);
             assert!(
@@ -140,12 +140,12 @@ fn defaulting_twice_is_defaulting_once_and_stays_canonical() {
                 text(&value)
             );
             let settled = value.clone();
-            apply(&catalog, resource, &mut value);
+            apply(resource, &mut value);
             assert_eq!(text(&value), text(&settled), "{} seed {seed}, in order", resource.kind);
         }
     }
     // A test that never sees a default added would hold for no code at all.
-    for resource in catalog.resources().iter().filter(|r| has_defaults(&catalog, r)) {
+    for resource in catalog.resources().iter().filter(|r| has_defaults(r)) {
         assert!(changed.contains(&*resource.kind), "{} got nothing in {rounds} rounds", resource.kind);
     }
 }
@@ -155,7 +155,7 @@ fn defaulting_twice_is_defaulting_once_and_stays_canonical() {
 fn defaulting_twice_is_defaulting_once_for_every_type_and_with_empty_lists() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();
-    let served = catalog.resources().iter().map(|r| (&*r.version, r.ty, kind_of_resource(&catalog, r)));
+    let served = catalog.resources().iter().map(|r| (&*r.version, r.ty, kind_of_resource(r)));
     let bodies = catalog
         .resources()
         .iter()
@@ -198,17 +198,17 @@ fn no_tree_however_broken_makes_defaulting_panic() {
             let mut trees = random::Trees::new(seed);
             let mut value = trees.object(catalog.schema(), resource.ty);
             trees.break_some(&mut value);
-            apply(&catalog, resource, &mut value);
+            apply(resource, &mut value);
             let once = value.clone();
-            apply(&catalog, resource, &mut value);
+            apply(resource, &mut value);
             assert_eq!(text(&value), text(&once), "{} seed {seed}", resource.kind);
         }
         for mut nothing in [Value::Null, Value::Int(1), Value::List(vec![Value::Null]), Value::from("x")] {
             let before = nothing.clone();
-            apply(&catalog, resource, &mut nothing);
+            apply(resource, &mut nothing);
             assert_eq!(nothing, before);
         }
-        apply(&catalog, resource, &mut Value::Map(Map::default()));
+        apply(resource, &mut Value::Map(Map::default()));
     }
 }
 
@@ -225,7 +225,7 @@ fn check(kind: &str, sent: &str, wanted: &str) {
     let resource = resource(&catalog, kind);
     let (mut ours, mut wanted) = (json(sent), json(wanted));
     canonical(&catalog, resource, &mut ours);
-    apply(&catalog, resource, &mut ours);
+    apply(resource, &mut ours);
     canonical(&catalog, resource, &mut ours);
     canonical(&catalog, resource, &mut wanted);
     assert_eq!(text(&ours), text(&wanted));
@@ -237,7 +237,7 @@ fn check_resources(sent: &str, wanted_pod: &str) {
     let resource = resource(&catalog, "v1/Pod");
     let mut ours = json(sent);
     canonical(&catalog, resource, &mut ours);
-    apply(&catalog, resource, &mut ours);
+    apply(resource, &mut ours);
     canonical(&catalog, resource, &mut ours);
     assert_eq!(ours.at(&["spec", "resources"]).map(text).unwrap_or_default(), wanted_pod, "{sent}");
 }
@@ -314,7 +314,7 @@ fn labels_of_the_template_become_those_of_the_object() {
         let resource = resource(&catalog, kind);
         let mut object = json(r#"{"spec":{"template":{"metadata":{"labels":{"a":"b"}}}}}"#);
         canonical(&catalog, resource, &mut object);
-        apply(&catalog, resource, &mut object);
+        apply(resource, &mut object);
         assert_eq!(object.str_at(&["metadata", "labels", "a"]) == Some("b"), wanted, "{kind}");
     }
 }
@@ -367,7 +367,7 @@ fn fields_with_two_names_say_the_same() {
         let resource = resource(&catalog, kind);
         let mut value = json(sent);
         canonical(&catalog, resource, &mut value);
-        apply(&catalog, resource, &mut value);
+        apply(resource, &mut value);
         let path: Vec<&str> = path.split('.').collect();
         assert_eq!(value.at(&path).map(text).as_deref(), Some(wanted), "{kind} {sent}");
     }

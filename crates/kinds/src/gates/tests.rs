@@ -10,6 +10,7 @@ use crate::kind_of;
 fn places(catalog: &Catalog) -> Vec<(&Storage, Vec<&str>, &DisabledFeature)> {
     let mut places = Vec::new();
     for storage in catalog.storages() {
+        let storage: &Storage = storage;
         let kind = kind_of(storage);
         if let Some(path) = kind.pod_spec_path() {
             places.extend(OF_POD_SPECS.iter().map(|feature| (storage, path.to_vec(), feature)));

@@ -116,19 +116,19 @@ fn table() -> String {
     let mut out = String::from(BEGIN);
     let rows = read("kinds/src/list.rs");
     out.push_str("| group and version | resource | strategy | defaults | not judged | columns | stored as | recorded |\n|---|---|---|---|---|---|---|---|\n");
-    let mut resources: Vec<&Resource> = catalog.resources().iter().collect();
+    let mut resources: Vec<&Resource> = catalog.resources().iter().map(|resource| &**resource).collect();
     resources.sort_by_key(|r| (r.api_version(), r.plural.clone()));
     for resource in resources {
-        let stored = match resource.storage.map(|id| catalog.storage(id)) {
+        let stored = match resource.storage.as_deref() {
             None => "not stored".to_owned(),
             Some(s) if s.group == resource.group && s.version == resource.version => String::new(),
             Some(s) => format!("{} {}", s.api_version(), s.plural),
         };
-        let stored_plural = resource.storage.map(|id| catalog.storage(id).plural.to_string());
+        let stored_plural = resource.storage.as_ref().map(|storage| storage.plural.to_string());
         let strategy = stored_plural.map_or("none".to_owned(), |plural| strategy(&rows, &plural));
         let left =
             NOT_JUDGED.iter().find(|(plural, _)| resource.plural == *plural).map_or("", |(_, left)| left);
-        let kind = kind_of_resource(&catalog, resource);
+        let kind = kind_of_resource(resource);
         let _ = writeln!(
             out,
             "| {} | {} | {strategy} | {} | {left} | {} | {stored} | {} |",

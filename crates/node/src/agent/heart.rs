@@ -12,10 +12,8 @@ use std::collections::BTreeSet;
 
 use client::Patch;
 use client::resources::{LEASES, NODES};
-use object::{Map, Status, Value, time};
+use object::{Map, Obj, Revision, Status, Value, time};
 use runtime::{Key, ObjectRef, Severity, Turn};
-use store::Revision;
-use table::Obj;
 
 use super::{Again, Agent, FindPod};
 use crate::admit;
@@ -188,7 +186,7 @@ impl Agent {
         }
         if let Some(health) = turned {
             let reason = if health == Health::Ready { "NodeReady" } else { "NodeNotReady" };
-            let mut about = ObjectRef::of(self.client.catalog(), NODES, node);
+            let mut about = ObjectRef::of(&self.client.catalog(), &NODES, node);
             // Kubelet knows itself by name only.
             about.uid = self.name.to_string();
             about.resource_version.clear();

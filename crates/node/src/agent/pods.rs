@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use client::DeleteOptions;
 use client::resources::PODS;
-use object::{Status, Value};
+use object::{Obj, Revision, Status, Value};
 use runtime::{Key, ObjectRef, Turn};
-use store::Revision;
-use table::Obj;
 
 use super::{Again, Agent, Inner};
 use crate::admit;
@@ -141,7 +139,7 @@ impl Agent {
             return;
         }
         let pod = Pod::read(tree);
-        let about = ObjectRef::of(self.client.catalog(), PODS, obj);
+        let about = ObjectRef::of(&self.client.catalog(), &PODS, obj);
         for event in &step.events {
             let mut about = about.clone();
             if let Some(container) = event.container.and_then(|index| pod.containers.get(index)) {

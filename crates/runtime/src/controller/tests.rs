@@ -50,7 +50,7 @@ pub(crate) fn rig(
     let env = Env::simulated(1);
     let (stopper, stop) = Stopper::new();
     let client = Scripted::new(vec![Say::Watch(Ok(pulls))]);
-    let informer = Informer::new(env.clone(), client, Scope::all(CONFIG_MAPS), QueueKind::Real);
+    let informer = Informer::new(env.clone(), client, Scope::all(&CONFIG_MAPS), QueueKind::Real);
     let board = Arc::new(Board::default());
     let heard = Heard::default();
     let noting = Arc::new(Noting { heard: heard.clone(), decide: Box::new(decide) });
@@ -202,7 +202,7 @@ async fn a_controller_that_stopped_leaves_the_informer_it_shared() {
     let env = Env::simulated(1);
     let (stopper, stop) = Stopper::new();
     let client = Scripted::new(vec![Say::Watch(Ok(history()))]);
-    let informer = Informer::new(env.clone(), client, Scope::all(CONFIG_MAPS), QueueKind::Real);
+    let informer = Informer::new(env.clone(), client, Scope::all(&CONFIG_MAPS), QueueKind::Real);
     let held = Arc::new(());
     let holding = held.clone();
     let controller = Controller::new(&env, "leaving").watches(&informer, move |_| {

@@ -20,7 +20,7 @@ fn rig(queue: QueueKind, script: Vec<Vec<Pull>>) -> Rig {
     let env = Env::simulated(1);
     let client = Scripted::new(script.into_iter().map(|pulls| Say::Watch(Ok(pulls))).collect());
     let (stopper, stop) = Stopper::new();
-    let informer = Informer::new(env.clone(), client, Scope::all(CONFIG_MAPS), queue);
+    let informer = Informer::new(env.clone(), client, Scope::all(&CONFIG_MAPS), queue);
     Rig { env, informer, stopper, stop }
 }
 
@@ -236,7 +236,7 @@ async fn what_is_lost_on_the_way_to_the_handlers_is_in_the_store_and_told_by_the
         let (stopper, stop) = Stopper::new();
         let lost = |notice: &Notice<'_>| !matches!(notice, Notice::Deleted { .. });
         let loss = Arc::new(Loss { lost: Box::new(lost), sooner: 10 });
-        let informer = Informer::losing(env.clone(), client, Scope::all(CONFIG_MAPS), queue, Some(loss));
+        let informer = Informer::losing(env.clone(), client, Scope::all(&CONFIG_MAPS), queue, Some(loss));
         let rig = Rig { env, informer, stopper, stop };
         let (heard, resyncing) = (rig.listen(None), rig.listen(Some(Duration::from_secs(100))));
         rig.informer.start(rig.stop.clone());

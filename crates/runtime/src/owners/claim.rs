@@ -10,8 +10,7 @@
 use std::sync::Arc;
 
 use client::{Client, Gvr, Patch};
-use object::{Map, Status, Value};
-use table::Obj;
+use object::{Map, Obj, Status, Value};
 
 use super::{controller_of, controller_ref};
 
@@ -27,7 +26,7 @@ pub enum Verdict {
 /// Who claims.
 #[derive(Clone, Copy)]
 pub struct Claimant<'a> {
-    pub resource: Gvr,
+    pub resource: &'a Gvr,
     pub api_version: &'a str,
     pub kind: &'a str,
     pub owner: &'a Obj,
@@ -69,7 +68,7 @@ pub fn decide(
 pub async fn apply(
     client: &dyn Client,
     claimant: &Claimant<'_>,
-    resource: Gvr,
+    resource: &Gvr,
     decided: Vec<(Arc<Obj>, Verdict)>,
     wrote: &mut (dyn FnMut(Verdict, &Obj) + Send),
 ) -> Result<Vec<Arc<Obj>>, Status> {
@@ -118,7 +117,7 @@ pub async fn apply(
 pub async fn claim(
     client: &dyn Client,
     claimant: &Claimant<'_>,
-    resource: Gvr,
+    resource: &Gvr,
     candidates: impl IntoIterator<Item = Arc<Obj>>,
     matches: impl Fn(&Obj) -> bool,
 ) -> Result<Vec<Arc<Obj>>, Status> {

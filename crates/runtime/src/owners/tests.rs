@@ -9,10 +9,10 @@ use super::*;
 use crate::testing::{Scripted, object_of};
 
 fn set(extra: &str) -> Arc<Obj> {
-    object_of(REPLICA_SETS, "ReplicaSet", "apps/v1", "web", "rs-uid", 5, extra)
+    object_of(&REPLICA_SETS, "ReplicaSet", "apps/v1", "web", "rs-uid", 5, extra)
 }
 fn pod(name: &str, extra: &str) -> Arc<Obj> {
-    object_of(PODS, "Pod", "v1", name, &format!("uid-{name}"), 6, extra)
+    object_of(&PODS, "Pod", "v1", name, &format!("uid-{name}"), 6, extra)
 }
 fn owned_by(uid: &str) -> String {
     format!(
@@ -23,7 +23,7 @@ fn owned_by(uid: &str) -> String {
 const DELETING: &str = ",\"deletionTimestamp\":\"2026-01-01T00:00:00Z\"";
 
 fn claimant(owner: &Obj) -> Claimant<'_> {
-    Claimant { resource: REPLICA_SETS, api_version: "apps/v1", kind: "ReplicaSet", owner, finalizer: None }
+    Claimant { resource: &REPLICA_SETS, api_version: "apps/v1", kind: "ReplicaSet", owner, finalizer: None }
 }
 
 #[test]
@@ -55,7 +55,7 @@ async fn adoption_reads_the_owner_once_and_patches_with_the_uid() {
     let client = Scripted::new(vec![]);
     client.answers.lock().extend([Ok(owner.clone()), Ok(pod("a", "")), Ok(pod("b", ""))]);
     let candidates = [pod("a", ""), pod("kept", &owned_by("rs-uid")), pod("b", "")];
-    let ours = claim(&*client, &claimant(&owner), PODS, candidates, |_| true).await;
+    let ours = claim(&*client, &claimant(&owner), &PODS, candidates, |_| true).await;
     let names: Vec<String> = ours.unwrap().iter().map(|p| p.name().to_owned()).collect();
     assert_eq!(names, ["a", "kept", "b"]);
     assert_eq!(client.log(), ["get replicasets/web", "patch pods/a", "patch pods/b"]);
@@ -69,7 +69,7 @@ async fn adoption_reads_the_owner_once_and_patches_with_the_uid() {
 #[tokio::test]
 async fn an_owner_that_is_gone_or_going_adopts_nothing() {
     let owner = set("");
-    let another = object_of(REPLICA_SETS, "ReplicaSet", "apps/v1", "web", "new-uid", 9, "");
+    let another = object_of(&REPLICA_SETS, "ReplicaSet", "apps/v1", "web", "new-uid", 9, "");
     for (fresh, why) in [
         (
             set(DELETING),
@@ -82,7 +82,7 @@ async fn an_owner_that_is_gone_or_going_adopts_nothing() {
     ] {
         let client = Scripted::new(vec![]);
         client.answers.lock().push_back(Ok(fresh));
-        let ours = claim(&*client, &claimant(&owner), PODS, [pod("a", ""), pod("b", "")], |_| true).await;
+        let ours = claim(&*client, &claimant(&owner), &PODS, [pod("a", ""), pod("b", "")], |_| true).await;
         assert_eq!(ours.err().unwrap().message, why);
         assert_eq!(client.log(), ["get replicasets/web"]);
     }
@@ -102,7 +102,7 @@ async fn a_release_takes_only_this_owner_off_and_minds_no_object_that_went() {
         let client = Scripted::new(vec![]);
         client.answers.lock().push_back(answer);
         let claimant = Claimant { finalizer: Some("batch.kubernetes.io/job-tracking"), ..claimant(&owner) };
-        let ours = claim(&*client, &claimant, PODS, [pod("a", &owned_by("rs-uid"))], |_| false).await;
+        let ours = claim(&*client, &claimant, &PODS, [pod("a", &owned_by("rs-uid"))], |_| false).await;
         assert!(ours.unwrap().is_empty());
         let patch = codec::json::to_vec(&client.sent.lock()[0]);
         assert_eq!(
@@ -120,7 +120,7 @@ async fn another_object_of_the_name_is_not_adopted() {
     let client = Scripted::new(vec![]);
     let refusal = Status::invalid("", "Pod", "a", vec![field]);
     client.answers.lock().extend([Ok(owner.clone()), Err(refusal)]);
-    let ours = claim(&*client, &claimant(&owner), PODS, [pod("a", "")], |_| true).await;
+    let ours = claim(&*client, &claimant(&owner), &PODS, [pod("a", "")], |_| true).await;
     assert!(ours.unwrap().is_empty());
 }
 
@@ -130,7 +130,7 @@ async fn a_failure_is_told_after_every_candidate_was_tried() {
     let client = Scripted::new(vec![]);
     let refusal = Status::modified(About { group: "", resource: "pods" }, "a");
     client.answers.lock().extend([Ok(owner.clone()), Err(refusal.clone()), Ok(pod("b", ""))]);
-    let ours = claim(&*client, &claimant(&owner), PODS, [pod("a", ""), pod("b", "")], |_| true).await;
+    let ours = claim(&*client, &claimant(&owner), &PODS, [pod("a", ""), pod("b", "")], |_| true).await;
     assert_eq!(ours.err(), Some(refusal));
     assert_eq!(client.log().len(), 3);
 }

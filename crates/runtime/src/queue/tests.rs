@@ -200,7 +200,7 @@ async fn a_retry_is_as_urgent_as_the_work_was() {
 async fn causes_survive_deduplication_and_are_bounded() {
     let (_, queue) = queue();
     for revision in 1..=20 {
-        queue.add("a", NORMAL, Some(Cause::new(CONFIG_MAPS, &map("m", revision), "updated")));
+        queue.add("a", NORMAL, Some(Cause::new(&CONFIG_MAPS, &map("m", revision), "updated")));
     }
     let causes = queue.get().await.unwrap().causes;
     let kept: Vec<u64> = causes.kept().iter().map(|c| c.revision.0).collect();
@@ -276,7 +276,7 @@ async fn cost_of_an_add() {
     let before = spent();
     for _ in 0..100 {
         for obj in &objects {
-            queue.add(crate::Key::of(obj), NORMAL, Some(Cause::new(CONFIG_MAPS, obj, "updated")));
+            queue.add(crate::Key::of(obj), NORMAL, Some(Cause::new(&CONFIG_MAPS, obj, "updated")));
         }
     }
     println!("{} ns an add", (spent() - before) / 100_000);

@@ -24,7 +24,7 @@ fn rig() -> Rig {
 
 impl Rig {
     fn say(&self, message: &str) {
-        self.recorder.event(CONFIG_MAPS, &map("web", 7), Severity::Warning, "Failed", message);
+        self.recorder.event(&CONFIG_MAPS, &map("web", 7), Severity::Warning, "Failed", message);
     }
     async fn pause(&self, seconds: u64) {
         self.env.sleep(Duration::from_secs(seconds)).await;
@@ -141,7 +141,7 @@ async fn events_of_one_moment_have_names_of_their_own() {
 #[tokio::test(start_paused = true)]
 async fn more_than_the_queue_holds_is_dropped_and_nobody_waits() {
     let rig = rig();
-    let one = ObjectRef::of(rig.client.catalog(), CONFIG_MAPS, &map("o", 1));
+    let one = ObjectRef::of(&rig.client.catalog(), &CONFIG_MAPS, &map("o", 1));
     for n in 0..QUEUE + 500 {
         let about = ObjectRef { uid: n.to_string(), ..one.clone() };
         rig.recorder.event_on(about, Severity::Normal, "Told", "x");

@@ -13,7 +13,7 @@ async fn play(script: Vec<Say>) -> (Vec<String>, Vec<String>) {
     let env = Env::simulated(1);
     let client = Scripted::new(script);
     let (stopper, stop) = Stopper::new();
-    let scope = Scope::all(CONFIG_MAPS);
+    let scope = Scope::all(&CONFIG_MAPS);
     let reflector = Reflector { env: env.clone(), client: client.clone(), scope, stop };
     let told = Shared::new(Mutex::new(Vec::new()));
     let telling = told.clone();

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use object::Obj;
 use store::{Entry, Reload, Revision};
 
 use super::{Cell, Layout, Table, is_protobuf, object};
-use crate::Obj;
 use crate::shard::Shard;
 use crate::unclaimed::{Stored, Unclaimed};
 
@@ -79,7 +79,9 @@ impl Reload for TableReload<'_> {
         for at in (0..fresh.len()).filter(gone) {
             fresh[at].take().into_iter().for_each(|shard| unclaimed.release(&shard));
         }
-        for cell in layout.all().filter(|cell| fresh[cell.storage.id.0 as usize].is_none()).collect::<Vec<_>>() {
+        for cell in
+            layout.all().filter(|cell| fresh[cell.storage.id.0 as usize].is_none()).collect::<Vec<_>>()
+        {
             let mut shard = Shard::new(&cell.storage);
             unclaimed.claim(&cell.storage, &mut shard);
             fresh[cell.storage.id.0 as usize] = Some(shard);

@@ -222,7 +222,8 @@ fn indexes_are_bounded_and_fields_nobody_asks_for_give_way() {
     events(&mut f, 0, 10);
     let row = &f.table.cell(storage).unwrap().storage;
     assert!(row.selectable.len() > 5);
-    let build = |field, now| while f.table.cell(storage).unwrap().shard.write().build_index(row, field, now) {};
+    let build =
+        |field, now| while f.table.cell(storage).unwrap().shard.write().build_index(row, field, now) {};
     (0..6).for_each(|field| build(field, 100));
     assert_eq!(f.table.indexes(), 4, "the fifth finds no room while the others are in use");
     build(5, 1000);

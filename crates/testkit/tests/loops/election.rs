@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use apiserver::LocalClients;
 use client::{Answer, Client, Clients, Target};
-use object::Status;
+use object::{Obj, Status};
 use runtime::election::Outcome;
 use runtime::{Elector, Stop, Stopper};
-use table::Obj;
 use testkit::TestCluster;
 use testkit::forward::{Forward, Forwarding, Verb};
 use tokio::task::JoinHandle;

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use client::resources::CONFIG_MAPS;
 use client::{Client, Patch};
-use object::{Map, Value};
+use object::{Map, Obj, Value};
 use runtime::finalizers::{self, Finalized};
 use runtime::owners::{self, Claimant};
 use runtime::{Failure, Recorder, Severity, Stopper, retry, tree};
 use serde_json::json;
-use table::Obj;
 use testkit::TestCluster;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -40,7 +39,7 @@ async fn an_owner_adopts_and_releases_and_never_touches_another_object_of_the_na
     let owner = made(&cluster, &client, "owner").await;
     let candidates = [made(&cluster, &client, "a").await, made(&cluster, &client, "b").await];
     let claimant = Claimant {
-        resource: CONFIG_MAPS,
+        resource: &CONFIG_MAPS,
         api_version: "v1",
         kind: "ConfigMap",
         owner: &owner,
@@ -49,7 +48,7 @@ async fn an_owner_adopts_and_releases_and_never_touches_another_object_of_the_na
     // b is not the b that was seen.
     cluster.delete(&format!("{MAPS}/b")).await.ok(200);
     made(&cluster, &client, "b").await;
-    let ours = owners::claim(&*client, &claimant, CONFIG_MAPS, candidates, |_| true).await.unwrap();
+    let ours = owners::claim(&*client, &claimant, &CONFIG_MAPS, candidates, |_| true).await.unwrap();
     assert_eq!(names(&ours), ["a"]);
     let a = cluster.get(&format!("{MAPS}/a")).await.json();
     let reference = &a["metadata"]["ownerReferences"][0];
@@ -64,7 +63,7 @@ async fn an_owner_adopts_and_releases_and_never_touches_another_object_of_the_na
     let both = json!({"metadata": {"ownerReferences": [reference, other], "finalizers": ["example.com/tracking", "example.com/else"]}});
     cluster.merge(&format!("{MAPS}/a"), both).await.ok(200);
     let a = read(&client, "a").await;
-    let ours = owners::claim(&*client, &claimant, CONFIG_MAPS, [a.clone()], |_| false).await.unwrap();
+    let ours = owners::claim(&*client, &claimant, &CONFIG_MAPS, [a.clone()], |_| false).await.unwrap();
     assert!(ours.is_empty());
     let after = cluster.get(&format!("{MAPS}/a")).await.json();
     assert_eq!(after["metadata"]["ownerReferences"], json!([other]));
@@ -72,9 +71,9 @@ async fn an_owner_adopts_and_releases_and_never_touches_another_object_of_the_na
     // What is gone, or another now, was released by somebody.
     cluster.merge(&format!("{MAPS}/a"), json!({"metadata": {"finalizers": null}})).await.ok(200);
     cluster.delete(&format!("{MAPS}/a")).await.ok(200);
-    owners::claim(&*client, &claimant, CONFIG_MAPS, [a.clone()], |_| false).await.unwrap();
+    owners::claim(&*client, &claimant, &CONFIG_MAPS, [a.clone()], |_| false).await.unwrap();
     made(&cluster, &client, "a").await;
-    owners::claim(&*client, &claimant, CONFIG_MAPS, [a], |_| false).await.unwrap();
+    owners::claim(&*client, &claimant, &CONFIG_MAPS, [a], |_| false).await.unwrap();
     cluster.shutdown().await;
 }
 
@@ -84,19 +83,19 @@ async fn a_finalizer_keeps_an_object_until_the_cleanup_went_well() {
     let client = client(&cluster);
     let a = made(&cluster, &client, "a").await;
     let cleaned = || async { Ok(()) };
-    let live = finalizers::finalize(&*client, CONFIG_MAPS, &a, "example.com/ours", cleaned).await.unwrap();
+    let live = finalizers::finalize(&*client, &CONFIG_MAPS, &a, "example.com/ours", cleaned).await.unwrap();
     assert!(matches!(live, Finalized::Live(obj) if finalizers::has(&obj, "example.com/ours")));
-    let stale = finalizers::add(&*client, CONFIG_MAPS, &a, "example.com/more").await;
+    let stale = finalizers::add(&*client, &CONFIG_MAPS, &a, "example.com/more").await;
     assert_eq!(stale.err().map(|s| s.code), Some(409), "it changed since it was read");
     cluster.delete(&format!("{MAPS}/a")).await.ok(200);
     let going = read(&client, "a").await;
     assert!(going.deleting());
     let failing = || async { Err(Failure::Other("not yet".into())) };
-    let failed = finalizers::finalize(&*client, CONFIG_MAPS, &going, "example.com/ours", failing).await;
+    let failed = finalizers::finalize(&*client, &CONFIG_MAPS, &going, "example.com/ours", failing).await;
     assert!(failed.is_err());
     assert_eq!(read(&client, "a").await.revision(), going.revision());
     let gone =
-        finalizers::finalize(&*client, CONFIG_MAPS, &going, "example.com/ours", cleaned).await.unwrap();
+        finalizers::finalize(&*client, &CONFIG_MAPS, &going, "example.com/ours", cleaned).await.unwrap();
     assert!(matches!(gone, Finalized::Gone));
     assert_eq!(client.get(CONFIG_MAPS.at("default", "a")).await.err().map(|s| s.code), Some(404));
     cluster.shutdown().await;
@@ -110,10 +109,10 @@ async fn the_same_event_is_counted_and_similar_ones_are_combined() {
     let (recorder, task) = Recorder::start(cluster.env(), client.clone(), "library-test", stop);
     let a = made(&cluster, &client, "a").await;
     for _ in 0..3 {
-        recorder.event(CONFIG_MAPS, &a, Severity::Warning, "Same", "again");
+        recorder.event(&CONFIG_MAPS, &a, Severity::Warning, "Same", "again");
     }
     for n in 1..=12 {
-        recorder.event(CONFIG_MAPS, &a, Severity::Normal, "Similar", format!("number {n}"));
+        recorder.event(&CONFIG_MAPS, &a, Severity::Normal, "Similar", format!("number {n}"));
     }
     cluster.env().sleep(Duration::from_secs(1)).await;
     let events = cluster.get(EVENTS).await.json();

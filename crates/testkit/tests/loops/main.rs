@@ -41,6 +41,7 @@ mod schedulers;
 mod scheduling;
 mod seeds;
 mod selectors;
+mod served;
 mod status_writes;
 mod story;
 mod terms;

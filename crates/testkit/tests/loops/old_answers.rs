@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Answer, Client, Clients, Patch, Target, Watch, WatchOptions};
+use object::Obj;
 use serde_json::json;
-use table::Obj;
 use testkit::TestCluster;
 use testkit::faults::{Faults, Plan};
 use testkit::forward::{Forward, Wrapping};

@@ -32,10 +32,10 @@ fn by_socket(cluster: &TestCluster, served: &Served) -> HttpClient {
 }
 
 /// The very bytes the server holds.
-fn is_servers_own(cluster: &TestCluster, obj: &table::Obj) {
+fn is_servers_own(cluster: &TestCluster, obj: &object::Obj) {
     let catalog = cluster.catalog();
-    let (storage, _) = catalog.storage_of_key(obj.key()).unwrap();
-    let held = cluster.api().registry().table().get(storage, obj.key()).expect("it is there");
+    let storage = catalog.storage_of_key(obj.key()).unwrap();
+    let held = cluster.api().registry().table().get(storage.id, obj.key()).expect("it is there");
     assert_eq!(String::from_utf8_lossy(held.body()), String::from_utf8_lossy(obj.body()));
     assert_eq!(held.revision(), obj.revision());
     assert_eq!((held.uid(), held.name(), held.namespace()), (obj.uid(), obj.name(), obj.namespace()));
@@ -259,7 +259,7 @@ async fn informers_agree(cluster: &TestCluster, client: HttpClient, cut: impl Fn
     let local: Arc<dyn Client> = Arc::new(LocalClient::new(cluster.api().clone(), admin()));
     let near = Informers::new(cluster.env().clone(), local.clone(), stop.clone());
     let far = Informers::new(cluster.env().clone(), Arc::new(client), stop);
-    let pairs: Vec<_> = [CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS]
+    let pairs: Vec<_> = [&CONFIG_MAPS, &NAMESPACES, &SERVICE_ACCOUNTS]
         .into_iter()
         .map(|resource| (near.of(resource), far.of(resource)))
         .collect();
@@ -378,7 +378,7 @@ async fn while_nobody_listens_calls_are_503_and_an_informer_waits() {
     let client = pipe.client(&cluster);
     let (stopper, stop) = Stopper::new();
     let informers = Informers::new(cluster.env().clone(), Arc::new(client.clone()), stop);
-    let maps = informers.of(CONFIG_MAPS);
+    let maps = informers.of(&CONFIG_MAPS);
     informers.synced().await;
     pipe.close();
     // A write on a connection that is just being cut would be 504: nobody knows what became of it.

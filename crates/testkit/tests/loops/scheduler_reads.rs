@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use client::{Answer, Client, List, ListOptions, Target, Watch, WatchOptions};
+use object::Obj;
 use serde_json::json;
-use table::Obj;
 use testkit::TestCluster;
 use testkit::forward::{Forward, Wrapping};
 

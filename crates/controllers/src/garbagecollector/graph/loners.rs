@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use table::Obj;
+use object::Obj;
 
 use crate::garbagecollector::kinds::KindId;
 
@@ -35,6 +35,12 @@ impl Loners {
             set.shrink_to(set.len() * 2);
         }
         taken.map(|alone| alone.0)
+    }
+
+    pub fn clear(&mut self, kind: KindId) {
+        if let Some(set) = self.0.get_mut(usize::from(kind)) {
+            *set = HashSet::new();
+        }
     }
 
     pub fn find(&self, uid: &str) -> Option<(KindId, &Arc<Obj>)> {

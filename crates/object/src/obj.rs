@@ -14,7 +14,7 @@ use bytes::Bytes;
 use catalog::{Name, Storage};
 use once_cell::race::OnceBox;
 use parking_lot::Mutex;
-use store::Revision;
+use revision::Revision;
 
 use crate::scan::{Places, Span, scan};
 
@@ -406,3 +406,6 @@ fn unescape(text: &[u8]) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! The informers that feed the graph, one for each kind that is served: started and stopped as resources come and go.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use runtime::{Informer, Informers, Registration, Stop};
+use tokio::time::Instant;
+
+use super::Collector;
+use super::graph::Wanted;
+use super::kinds::{self, KindId, WatchedKind};
+
+/// How often it is looked which resources are served; upstream's period.
+const RESYNC: Duration = Duration::from_secs(30);
+/// A resource that cannot be listed does not keep the collector from its work for longer than this.
+const SYNC_TIMEOUT: Duration = Duration::from_secs(30);
+
+pub struct Monitors {
+    informers: Arc<Informers>,
+    /// Guards the list; held for a look or a change of it.
+    running: Mutex<Vec<Monitor>>,
+    /// How many were ever added.
+    added: AtomicU64,
+    /// So many of them were waited for.
+    synced: AtomicU64,
+}
+
+struct Monitor {
+    id: KindId,
+    kind: WatchedKind,
+    informer: Arc<Informer>,
+    registration: Registration,
+    /// It is waited for until then.
+    deadline: Instant,
+}
+
+impl Monitors {
+    pub fn new(informers: Arc<Informers>) -> Monitors {
+        Monitors { informers, running: Mutex::default(), added: AtomicU64::new(0), synced: AtomicU64::new(0) }
+    }
+}
+
+impl Collector {
+    /// Watches what is served now, and nothing else. Called from one place at a time.
+    pub(super) fn sync_monitors(self: &Arc<Collector>) {
+        let served = kinds::watched(&self.calls.client.catalog());
+        let gone: Vec<Monitor> =
+            self.monitors.running.lock().extract_if(.., |monitor| !served.contains(&monitor.kind)).collect();
+        for Monitor { id, kind, informer, registration, .. } in gone {
+            tracing::info!(
+                resource = &*kind.resource.plural,
+                group = &*kind.resource.group,
+                "no longer watched"
+            );
+            informer.remove_handler(&registration);
+            self.monitors.informers.stop(&kind.resource);
+            let mut wanted = Wanted::default();
+            self.graph.lock().forget_kind(id, &mut wanted);
+            self.enqueue(wanted, runtime::queue::NORMAL, || None);
+        }
+        for kind in served {
+            if self.monitors.running.lock().iter().any(|monitor| monitor.kind == kind) {
+                continue;
+            }
+            let id = self.graph.lock().add_kind(kind.clone());
+            let informer = self.monitors.informers.of(&kind.resource);
+            let (told, resource) = (self.clone(), kind.resource.clone());
+            let registration =
+                informer.add_resyncing_handler(Box::new(move |notice| told.changed(id, &resource, notice)));
+            let deadline = self.calls.env.monotonic() + SYNC_TIMEOUT;
+            self.monitors.running.lock().push(Monitor { id, kind, informer, registration, deadline });
+            self.monitors.added.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Keeps the monitors in step with what is served.
+    pub(super) async fn follow_catalog(self: Arc<Collector>, stop: Stop) {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.stopped() => return,
+                () = self.calls.env.sleep(RESYNC) => self.sync_monitors(),
+            }
+        }
+    }
+
+    /// Waits until the graph is whole, or until it is time to go on without the rest: a dependent nobody saw yet would not be orphaned.
+    pub(super) async fn monitors_synced(&self) {
+        let Monitors { running, added, synced, .. } = &self.monitors;
+        loop {
+            let upto = added.load(Ordering::Acquire);
+            if synced.load(Ordering::Acquire) == upto {
+                return;
+            }
+            let running: Vec<(Arc<Informer>, Instant)> =
+                running.lock().iter().map(|m| (m.informer.clone(), m.deadline)).collect();
+            for (informer, deadline) in running {
+                let left = deadline.saturating_duration_since(self.calls.env.monotonic());
+                tokio::select! {
+                    biased;
+                    () = informer.synced() => {}
+                    () = self.calls.env.sleep(left) => {
+                        let resource = &*informer.scope().resource.plural;
+                        tracing::warn!(resource, "not listed yet, collecting without it");
+                    }
+                }
+            }
+            synced.fetch_max(upto, Ordering::Release);
+        }
+    }
+}
