@@ -57,6 +57,7 @@ async fn main() {
         requested_name: "",
         old: None,
         dry_run: false,
+        catalog: &catalog,
         table: &table,
         env: &env,
     };

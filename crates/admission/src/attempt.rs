@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use auth::{Attributes, UserInfo};
-use catalog::{Resource, Storage};
+use catalog::{Catalog, Resource, Storage};
 use codec::json;
 use env::Env;
 use object::{About, Obj, Status, Value};
@@ -47,6 +47,8 @@ pub struct Attempt<'a> {
     /// In the storage version; absent for creations.
     pub old: Option<&'a Value>,
     pub dry_run: bool,
+    /// What is defined, for all of the request.
+    pub catalog: &'a Catalog,
     pub table: &'a Table,
     pub env: &'a Env,
 }
@@ -111,6 +113,6 @@ impl<'a> Attempt<'a> {
     }
 
     pub fn stored(&self, group: &str, plural: &str) -> Option<&'a Storage> {
-        self.table.catalog().find_storage(group, plural)
+        self.catalog.find_storage(group, plural).map(|storage| &**storage)
     }
 }

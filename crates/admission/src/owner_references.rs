@@ -87,7 +87,7 @@ impl OwnerReferencesPermissionEnforcement {
             Some(parts) => parts,
             None => ("", api_version),
         };
-        let Some(resource) = attempt.table.catalog().find_kind(group, version, kind) else {
+        let Some(resource) = attempt.catalog.find_kind(group, version, kind) else {
             return Err(unknown(format!(
                 "no matches for kind {} in version {}",
                 quote(kind),

@@ -77,7 +77,7 @@ impl Plugin for ResourceQuota {
         let Some(storage) = attempt.stored("", "resourcequotas") else { return Ok(()) };
         for Charge { obj, mut quota, delta } in charges {
             list::add(&mut quota.used, &delta);
-            effects.replace(&obj, quota.encode(attempt.table.catalog(), storage));
+            effects.replace(&obj, quota.encode(storage));
         }
         Ok(())
     }
@@ -102,7 +102,7 @@ impl ResourceQuota {
             let mut quota = Quota::of(attempt.tree(&obj));
             // Differs from kube-apiserver, which lets everything pass until its controller has counted: a quota
             // counts from the moment it exists.
-            if quota.is_unsettled(attempt.table.catalog()) {
+            if quota.is_unsettled(attempt.catalog) {
                 let tree = |obj: &Obj| attempt.tree(obj);
                 quota.settle(attempt.table, &mut |evaluator, obj| {
                     Arc::new(evaluator.measure(&tree(obj), now))

@@ -20,7 +20,9 @@ pub fn whole(table: &Table, storage: StorageId, selection: &Selection) -> Result
 /// The newest state of a selection, with the last that could be read of each object.
 pub fn newest(table: &Table, storage: StorageId, selection: &Selection) -> Result<Page, Status> {
     again(|| table.list(storage, selection, None, None, 0)).map_err(|_| {
-        let plural = &table.catalog().storage(storage).plural;
+        let catalog = table.catalog();
+        let row = catalog.storages().iter().find(|row| row.id == storage);
+        let plural = row.map_or("objects", |row| &row.plural);
         Status::unavailable(format!("{plural} could not be read: the state is being loaded anew; try again"))
     })
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use admission::{Attempt, Effects, Plugin, Refusal, newest};
 use auth::{Attributes, Decision, Policy, UserInfo, groups, node, rbac};
-use catalog::StorageId;
+use catalog::Storage;
 use codec::json;
 use object::{Status, Value};
 use parking_lot::{Mutex, RwLock};
@@ -20,7 +20,7 @@ pub struct Authorizer {
     policy: RwLock<Policy>,
     /// Guards the places in the logs of the four RBAC resources.
     cursors: Mutex<Vec<Option<Cursor>>>,
-    storages: Vec<StorageId>,
+    storages: Vec<Arc<Storage>>,
     nodes: NodeRelations,
     /// The table's revision the policy is known to be right for.
     seen: AtomicU64,
@@ -31,8 +31,8 @@ const RBAC: [&str; 4] = ["clusterroles", "roles", "clusterrolebindings", "rolebi
 impl Authorizer {
     pub fn new(table: Arc<Table>) -> Authorizer {
         let catalog = table.catalog();
-        let storages: Vec<StorageId> =
-            RBAC.iter().filter_map(|r| catalog.find("rbac.authorization.k8s.io", "v1", r)?.storage).collect();
+        let stored = |plural: &&str| catalog.find_storage("rbac.authorization.k8s.io", plural).cloned();
+        let storages: Vec<Arc<Storage>> = RBAC.iter().filter_map(stored).collect();
         let cursors = storages.iter().map(|_| None).collect();
         Authorizer {
             policy: RwLock::new(Policy::new()),
@@ -93,7 +93,7 @@ impl Authorizer {
                 }
             }
             if !events.is_empty() {
-                let kind = &self.table.catalog().storage(*storage).kind;
+                let kind = &storage.kind;
                 let mut policy = self.policy.write();
                 events.drain(..).for_each(|event| apply(&mut policy, kind, &event));
             }
@@ -108,12 +108,12 @@ impl Authorizer {
             let everything = Selection::everything(Scope::All);
             // None until it is read: a half-read policy must not be taken for the whole.
             *cursor = None;
-            let page = newest(&self.table, *storage, &everything)?;
-            let kind = &self.table.catalog().storage(*storage).kind;
+            let page = newest(&self.table, storage.id, &everything)?;
+            let kind = &storage.kind;
             for obj in page.items {
                 apply(&mut fresh, kind, &WatchEvent { kind: EventKind::Added, obj });
             }
-            *cursor = self.table.watch_from(*storage, everything, page.revision).ok();
+            *cursor = self.table.watch_from(storage.id, everything, page.revision).ok();
         }
         *self.policy.write() = fresh;
         Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use auth::UserInfo;
 use bytes::{Bytes, BytesMut};
-use catalog::{Catalog, TypeId};
+use catalog::{Catalog, Schema, TypeId};
 use codec::protobuf::ProtobufError;
 use codec::yaml::YamlError;
 use codec::{json, protobuf, yaml};
@@ -323,8 +323,9 @@ pub fn decode(
     headers: &HeaderMap,
     body: &[u8],
     kind: &str,
-    ty: Option<TypeId>,
+    hint: Option<(&Schema, TypeId)>,
 ) -> Result<Decoded, Status> {
+    let ty = hint.map(|(_, ty)| ty);
     let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let media = content_type.split(';').next().unwrap_or("").trim();
     let unreadable = |why: String| {
@@ -337,7 +338,6 @@ pub fn decode(
     let mut duplicates = None;
     let value = match media {
         "" | "application/json" => {
-            let hint = ty.map(|ty| (catalog.schema(), ty));
             json::parse(body, hint).map_err(|e| unrecognized(format!("json parse error: {e}")))?
         }
         "application/yaml" => {

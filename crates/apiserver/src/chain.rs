@@ -10,7 +10,7 @@ use admission::service_addresses::{ServiceAddresses, ServiceRanges};
 use admission::{BadChoice, Chain, Choice};
 use auth::pki::Issuer;
 use auth::{Attributes, ServiceAccounts, Tokens, UserInfo, impersonation};
-use catalog::{Catalog, Verbs};
+use catalog::Verbs;
 use env::Env;
 use flowcontrol::{Classified, FlowControl, Limits, WatchCounts};
 use futures_util::FutureExt;
@@ -64,7 +64,6 @@ pub enum Caller {
 }
 
 pub struct ApiConfig {
-    pub catalog: Arc<Catalog>,
     pub table: Arc<Table>,
     pub engine: Arc<dyn Engine>,
     pub env: Env,
@@ -158,8 +157,8 @@ impl Api {
         };
         let admissions = Admissions::new(admission.names());
         let admission = admission.observe(admissions.clone());
-        let metrics = Metrics::new(&config.catalog, &config.env, admissions);
-        let store = Metered::new(config.engine, config.catalog.clone(), config.env.clone());
+        let metrics = Metrics::new(&config.env, admissions);
+        let store = Metered::new(config.engine, config.table.clone(), config.env.clone());
         let identity = Identity::new(
             config.table.clone(),
             config.tokens,
@@ -168,10 +167,10 @@ impl Api {
         );
         let started = config.env.now_nanos() as f64 / 1e9;
         let flow = FlowControl::new(&config.env, config.cluster.limits);
-        let watches = flow_control::watch_counts(&config.catalog);
+        let watches = Arc::<WatchCounts>::default();
         let (trigger, shutdown) = Trigger::new();
         Ok(Arc::new(Api {
-            registry: Registry::new(config.catalog, config.table, store.clone(), config.env, admission),
+            registry: Registry::new(config.table, store.clone(), config.env, admission),
             authorizer,
             identity,
             metrics,
@@ -292,7 +291,7 @@ impl Api {
             Err(_) => {
                 tracing::error!("a request panicked; this is a bug in setpoint");
                 let status = Status::internal("the request failed inside the server");
-                respond::status(self.registry.catalog(), &status, Wanted::JSON)
+                respond::status(&self.registry.catalog(), &status, Wanted::JSON)
             }
         }
     }
@@ -312,7 +311,7 @@ impl Api {
         let answer = self.admitted(caller, &parts, body, &query, info, &mut course).await;
         let mut answer = answer.unwrap_or_else(|status| {
             let wanted = negotiate_error(&parts.headers, &query);
-            respond::status(self.registry.catalog(), &status, wanted)
+            respond::status(&self.registry.catalog(), &status, wanted)
         });
         if !matches!(caller, Caller::Known(_)) && has_space_before_token(&parts.headers) {
             respond::warn_first(&mut answer, SPACE_BEFORE_TOKEN);
@@ -344,13 +343,13 @@ impl Api {
         match stage {
             Stage::Refused => return,
             Stage::Dropped => {
-                routes.dropped(route, dry_run(query), code);
-                return routes.terminated(route, code);
+                route.dropped(dry_run(query), code);
+                return route.terminated(code);
             }
-            Stage::TimedOut => routes.terminated(route, code),
+            Stage::TimedOut => route.terminated(code),
             Stage::Served => {}
         }
-        if routes.is_other(route) {
+        if routes.is_other(&route) {
             return;
         }
         let reads = route.is_read();
@@ -358,11 +357,11 @@ impl Api {
             // Counted when it ends.
             Body::Watch(_) => return,
             _ if code == 101 => return,
-            Body::Whole(bytes) if reads => routes.sent(route, bytes.as_ref().map_or(0, |b| b.len()) as u64),
-            Body::List(list) if reads => list.counted(self.metrics.sending(route)),
+            Body::Whole(bytes) if reads => route.sent(bytes.as_ref().map_or(0, |b| b.len()) as u64),
+            Body::List(list) if reads => list.counted(self.metrics.sending(route.clone())),
             Body::Whole(_) | Body::List(_) => {}
         }
-        routes.answered(route, dry_run(query), code, self.registry.env().monotonic() - begun);
+        route.answered(dry_run(query), code, self.registry.env().monotonic() - begun);
     }
 
     async fn admitted(
@@ -698,7 +697,8 @@ pub(crate) fn route(
     info: &RequestInfo<'_>,
     headers: &http::HeaderMap,
 ) -> Option<crate::metrics::Route> {
-    let resource = info.find(api.registry.catalog())?;
+    let catalog = api.registry.catalog();
+    let resource = info.find(&catalog)?;
     let allowed = match &*info.subresource {
         "" => resource.verbs,
         name => resource.subresource(name)?.verbs,

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
-use kinds::columns;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{About, Map, Status, Value, quote, time};
 use registry::Request;
@@ -54,8 +53,8 @@ pub async fn serve(
     info: &RequestInfo<'_>,
     request: &Request<'_>,
 ) -> Result<Answer, Status> {
-    let catalog = api.registry.catalog();
-    let printer = columns::printer(request.resource);
+    let catalog = request.catalog;
+    let printer = kinds::kind_of_resource(request.resource).printer(&request.resource.version);
     if !request.name.is_empty() {
         let wanted = negotiate(&parts.headers, query, Offer::Object)?;
         let component =

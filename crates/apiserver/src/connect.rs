@@ -275,7 +275,7 @@ impl Connect<'_> {
     /// A core object: of the request's namespace, or of the cluster.
     async fn object(&self, plural: &str, name: &str) -> Result<Value, Status> {
         let registry = &self.api.registry;
-        let resource = registry.catalog().find("", "v1", plural).ok_or_else(Status::no_such_resource)?;
+        let resource = self.request.catalog.find("", "v1", plural).ok_or_else(Status::no_such_resource)?;
         let namespace = if resource.namespaced { self.request.namespace } else { "" };
         let request = Request { resource, subresource: None, namespace, name, ..*self.request };
         // Whatever is missing is told as if it were of the kind the path names.

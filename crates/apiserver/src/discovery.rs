@@ -69,7 +69,7 @@ fn numbers() -> [String; 2] {
 
 /// Documents below /api and /apis; anything else is 404.
 pub fn serve(api: &Api, path: &str, parts: &Parts, query: &Query<'_>) -> Result<Answer, Status> {
-    let catalog = api.registry.catalog();
+    let catalog = &*api.registry.catalog();
     let inner = path.strip_prefix('/').unwrap_or(path);
     let segments: Vec<&str> = inner.split('/').filter(|_| !inner.is_empty()).collect();
     let document = match segments.as_slice() {
@@ -205,8 +205,7 @@ fn resources(catalog: &Catalog, group: &str, version: &str) -> Value {
         if !resource.categories.is_empty() {
             map.set("categories", list(resource.categories.iter().map(|s| s.to_string())));
         }
-        if let Some(id) = resource.storage {
-            let storage = catalog.storage(id);
+        if let Some(storage) = &resource.storage {
             map.set(
                 "storageVersionHash",
                 storage_version_hash(&storage.group, &storage.version, &storage.kind),
@@ -279,7 +278,8 @@ fn aggregated(catalog: &Catalog, core: bool, parts: &Parts, encoding: Encoding) 
         let versions = group.versions.iter().map(|version| {
             let mut map = Map::default();
             map.set("version", version.as_str());
-            let resources = catalog.resources_of(&group.name, version).map(aggregated_resource);
+            let resources =
+                catalog.resources_of(&group.name, version).map(|resource| aggregated_resource(resource));
             map.set("resources", resources.collect::<Vec<_>>());
             map.set("freshness", "Current");
             Value::Map(map)

@@ -28,7 +28,6 @@ pub struct Documents {
     kept: Mutex<Kept>,
     /// Guards nothing: who makes a document has it. Those who wait for one find it kept, or make it one after the other.
     turn: tokio::sync::Mutex<()>,
-    v3: OnceCell<Arc<Hashes>>,
 }
 
 /// The hash of every document of v3, by what the index calls it: `apis/apps/v1`.
@@ -36,6 +35,10 @@ pub type Hashes = BTreeMap<String, String>;
 
 #[derive(Default)]
 struct Kept {
+    /// Of the catalogue that everything kept is made from.
+    generation: u64,
+    /// Made by the first who asks.
+    v3: Arc<OnceCell<Arc<Hashes>>>,
     /// By name, media type and whether it is packed.
     forms: BTreeMap<(String, &'static str, bool), Entry>,
     /// Of documents that are not v3's, by name and media type; they stay when a document makes room, so that who has it hears so without another.
@@ -55,7 +58,7 @@ impl Documents {
     pub fn kept(&self) -> usize {
         let kept = self.kept.lock();
         let of_two = kept.hashes.iter().map(|((name, _), hash)| name.capacity() + hash.capacity());
-        let of_v3 = self.v3.get().into_iter().flat_map(|v3| v3.iter());
+        let of_v3 = kept.v3.get().into_iter().flat_map(|v3| v3.iter());
         kept.bytes()
             + of_two.chain(of_v3.map(|(name, hash)| name.capacity() + hash.capacity())).sum::<usize>()
     }
@@ -66,23 +69,24 @@ impl Documents {
     }
 
     /// A form, made by `make` unless it is kept.
-    pub async fn form(&self, form: Form<'_>, make: impl FnOnce() -> Vec<u8>) -> Bytes {
-        if let Some(found) = self.kept.lock().find(form) {
+    pub async fn form(&self, generation: u64, form: Form<'_>, make: impl FnOnce() -> Vec<u8>) -> Bytes {
+        if let Some(found) = self.at(generation).find(form) {
             return found;
         }
         let _turn = self.turn.lock().await;
         // Whoever had the turn before may have made it.
-        if let Some(found) = self.kept.lock().find(form) {
+        if let Some(found) = self.at(generation).find(form) {
             return found;
         }
         let bytes = Bytes::from(make());
-        self.kept.lock().keep(form, bytes.clone());
+        self.at(generation).keep(form, bytes.clone());
         bytes
     }
 
     /// The hashes of v3. To know them, `make` makes every document once: others get their turn on this thread in between.
     pub async fn v3_hashes(
         &self,
+        generation: u64,
         names: impl FnOnce() -> Vec<String>,
         make: impl Fn(&str) -> Option<String>,
     ) -> Arc<Hashes> {
@@ -97,16 +101,27 @@ impl Documents {
             }
             Arc::new(hashes)
         };
-        self.v3.get_or_init(first).await.clone()
+        let v3 = self.at(generation).v3.clone();
+        v3.get_or_init(first).await.clone()
     }
 
     /// The hash of another document, once somebody made it.
-    pub fn hash(&self, name: &str, media: &'static str) -> Option<String> {
-        self.kept.lock().hashes.get(&(name.to_owned(), media)).cloned()
+    pub fn hash(&self, generation: u64, name: &str, media: &'static str) -> Option<String> {
+        self.at(generation).hashes.get(&(name.to_owned(), media)).cloned()
     }
 
-    pub fn set_hash(&self, name: &str, media: &'static str, hash: String) {
-        self.kept.lock().hashes.insert((name.to_owned(), media), hash);
+    pub fn set_hash(&self, generation: u64, name: &str, media: &'static str, hash: String) {
+        self.at(generation).hashes.insert((name.to_owned(), media), hash);
+    }
+
+    /// What is kept of the catalogue of that generation; another one's is forgotten. Two that alternate, while a definition
+    /// comes and requests from before are still under way, only make things twice.
+    fn at(&self, generation: u64) -> parking_lot::MutexGuard<'_, Kept> {
+        let mut kept = self.kept.lock();
+        if kept.generation != generation {
+            *kept = Kept { generation, clock: kept.clock, made: kept.made, ..Kept::default() };
+        }
+        kept
     }
 }
 
@@ -153,7 +168,7 @@ mod tests {
             let documents = documents.clone();
             tokio::spawn(async move {
                 let name = if i % 2 == 0 { "even" } else { "odd" };
-                documents.form(form(name), || vec![i as u8 % 2; 1000]).await
+                documents.form(0, form(name), || vec![i as u8 % 2; 1000]).await
             })
         });
         for (i, answer) in asked.collect::<Vec<_>>().into_iter().enumerate() {
@@ -167,15 +182,15 @@ mod tests {
         let documents = Documents::default();
         let third = || vec![0; KEPT_MAX / 3];
         for name in ["a", "b", "c", "a", "d"] {
-            documents.form(form(name), third).await;
+            documents.form(0, form(name), third).await;
         }
         assert!(documents.kept() <= KEPT_MAX);
         // Only "b" went.
-        documents.form(form("a"), || panic!("kept")).await;
-        documents.form(form("c"), || panic!("kept")).await;
+        documents.form(0, form("a"), || panic!("kept")).await;
+        documents.form(0, form("c"), || panic!("kept")).await;
         assert_eq!(documents.made(), 4);
         // What is larger than all that may be kept is made for each.
-        documents.form(form("large"), || vec![0; KEPT_MAX + 1]).await;
-        documents.form(form("d"), || panic!("kept")).await;
+        documents.form(0, form("large"), || vec![0; KEPT_MAX + 1]).await;
+        documents.form(0, form("d"), || panic!("kept")).await;
     }
 }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
-use catalog::{Catalog, Resource};
+use catalog::Resource;
 use flowcontrol::estimate::{self, ListSize};
 use flowcontrol::{
-    About, Classified, Flow, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat, WatchCounts,
-    WatchGuard, WorkEstimate,
+    About, Classified, Flow, FlowSchema, PriorityLevel, RequestDigest, ResourceDigest, Seat, WatchGuard,
+    WorkEstimate,
 };
 use http::header::{HeaderValue, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
@@ -200,11 +200,12 @@ pub fn estimate_of(
 ) -> WorkEstimate {
     let stored = |wanted: &Attributes<'_>| {
         let catalog = api.registry().catalog();
-        if wanted.path.is_some() { None } else { catalog.find_storage(wanted.group, wanted.resource) }
+        let found = catalog.find_storage(wanted.group, wanted.resource).filter(|_| wanted.path.is_none());
+        found.map(|storage| storage.id)
     };
     let Some(storage) = stored(wanted) else { return WorkEstimate { bytes, ..WorkEstimate::ONE } };
     if let Some(limit) = lists {
-        let (objects, bytes) = api.registry().table().size(storage.id);
+        let (objects, bytes) = api.registry().table().size(storage);
         let single = !wanted.name.is_empty();
         let size = ListSize { objects: objects as u64, bytes, limit, single };
         return estimate::list(&size, classified.max_seats());
@@ -214,8 +215,7 @@ pub fn estimate_of(
     if !writes || wanted.subresource == "token" {
         return WorkEstimate { bytes, ..WorkEstimate::ONE };
     }
-    let (at, namespace, name) = (usize::from(storage.id.0), wanted.namespace, wanted.name);
-    let watches = api.watches.concerned(at, namespace, name);
+    let watches = api.watches.concerned(storage.0, wanted.namespace, wanted.name);
     classified.concerns(watches);
     estimate::write(bytes, watches, classified.max_seats())
 }
@@ -229,14 +229,14 @@ pub fn watched(
     name: &str,
     field_selector: &str,
 ) -> Option<WatchGuard> {
-    let storage = api.registry().catalog().storage(resource.storage?);
+    let storage = resource.storage.as_ref()?;
     let of_one = storage.indexed.as_deref().is_some_and(|field| {
         field_selector.split(',').any(|term| {
             let value = term.strip_prefix(field).map(|rest| rest.trim_start_matches('='));
             value.is_some_and(|value| !value.is_empty() && !value.starts_with('!'))
         })
     });
-    if of_one { None } else { api.watches.open(usize::from(storage.id.0), namespace, name) }
+    if of_one { None } else { Some(api.watches.open(storage.id.0, namespace, name)) }
 }
 
 /// Whose request it is, for those who look at what is under way.
@@ -273,9 +273,4 @@ pub fn label(answer: &mut Answer, classified: &Classified) {
     if !level.is_empty() {
         headers.insert(PRIORITY_LEVEL_UID, level.clone());
     }
-}
-
-/// How many watches there are of everything that is stored.
-pub fn watch_counts(catalog: &Catalog) -> Arc<WatchCounts> {
-    WatchCounts::new(catalog.storages().len())
 }

@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use admission::newest;
-use catalog::{Storage, StorageId};
+use catalog::StorageId;
 use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
 use crate::chain::Api;
@@ -34,11 +34,12 @@ impl Follow {
     /// Resources by group and plural.
     pub fn new(api: &Api, resources: &[(&str, &str)]) -> Follow {
         let table = api.registry().table().clone();
+        let catalog = table.catalog();
         let stored = |(group, plural): &(&str, &str)| {
-            table.catalog().storages().iter().find(|s| s.group == *group && s.plural == *plural)
+            let storage = catalog.find_storage(group, plural)?.id;
+            Some(Place { storage, name: None, cursor: None })
         };
-        let place = |s: &Storage| Place { storage: s.id, name: None, cursor: None };
-        let places = resources.iter().filter_map(stored).map(place).collect();
+        let places = resources.iter().filter_map(stored).collect();
         Follow { table, env: api.registry().env().clone(), shutdown: api.shutdown(), places }
     }
 

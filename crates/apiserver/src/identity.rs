@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use auth::service_account::{Authenticated, Found, Kind, Objects};
 use auth::{ServiceAccounts, Tokens, UserInfo, bootstrap_token};
-use catalog::StorageId;
+use catalog::Storage;
 use codec::json;
 use object::{Obj, Value, time};
 use parking_lot::RwLock;
@@ -103,20 +103,19 @@ impl Identity {
 struct TableObjects {
     table: Arc<Table>,
     /// By [`Kind`], in its order.
-    storages: [Option<StorageId>; 4],
+    storages: [Option<Arc<Storage>>; 4],
 }
 
 impl TableObjects {
     fn new(table: Arc<Table>) -> TableObjects {
         let storages = ["serviceaccounts", "pods", "secrets", "nodes"]
-            .map(|plural| table.catalog().find("", "v1", plural).and_then(|r| r.storage));
+            .map(|plural| table.catalog().find_storage("", plural).cloned());
         TableObjects { table, storages }
     }
 
     fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<Arc<Obj>> {
-        let id = self.storages[kind as usize]?;
-        let storage = self.table.catalog().storage(id);
-        self.table.get(id, &storage.key(namespace, name))
+        let storage = self.storages[kind as usize].as_ref()?;
+        self.table.get(storage.id, &storage.key(namespace, name))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a request is about, from its method, path and query.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use catalog::{Catalog, Resource, Verbs};
 use percent_encoding::percent_decode_str;
@@ -182,7 +183,7 @@ fn split<'p, 'a>(
 
 impl RequestInfo<'_> {
     /// The catalogue's row, when path and scope fit it.
-    pub fn find<'c>(&self, catalog: &'c Catalog) -> Option<&'c Resource> {
+    pub fn find<'c>(&self, catalog: &'c Catalog) -> Option<&'c Arc<Resource>> {
         let resource = catalog.find(&self.group, &self.version, &self.resource)?;
         let exists = match (resource.namespaced, self.inside) {
             // What lies in no namespace is not found in one: rights there must not reach it.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
-use catalog::{Catalog, Name};
+use catalog::{Catalog, Name, Resource};
 use client::{
     Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
     WriteOptions, field_manager_of,
@@ -82,10 +82,10 @@ impl LocalClient {
         target: &Target<'a>,
         fields: &str,
         lists: Option<u64>,
-    ) -> Result<(Request<'a>, Seat), Status> {
+    ) -> Result<Admitted<'a>, Status> {
         let catalog = self.api.registry().catalog();
         let gvr = target.resource;
-        let resource = gvr.find(catalog).ok_or_else(Status::no_such_resource)?;
+        let resource = gvr.find(&catalog).ok_or_else(Status::no_such_resource)?.clone();
         let namespace = if resource.namespaced { target.namespace } else { "" };
         let wanted = Attributes {
             verb,
@@ -104,27 +104,43 @@ impl LocalClient {
         let about = flow_control::about(&self.user, &wanted, None);
         let seat = self.api.flow.seat(&classified, &digest, about, estimate, None).await;
         let seat = seat.map_err(|r| Status::too_many_requests("no seat", r.retry_after_seconds))?;
-        let subresource = Some(target.subresource).filter(|sub| !sub.is_empty());
-        let request = Request {
-            user: &self.user,
-            resource,
-            subresource,
-            namespace,
-            name: target.name,
-            term: self.term.as_deref(),
-        };
-        Ok((request, seat))
+        Ok(Admitted { client: self, target: *target, catalog, resource, _seat: seat })
+    }
+}
+
+/// A request that may go on, and what it borrows from.
+struct Admitted<'a> {
+    client: &'a LocalClient,
+    target: Target<'a>,
+    catalog: Arc<Catalog>,
+    resource: Arc<Resource>,
+    _seat: Seat,
+}
+
+impl Admitted<'_> {
+    fn request(&self) -> Request<'_> {
+        let Target { namespace, name, subresource, .. } = self.target;
+        Request {
+            user: &self.client.user,
+            resource: &self.resource,
+            subresource: Some(subresource).filter(|sub| !sub.is_empty()),
+            namespace: if self.resource.namespaced { namespace } else { "" },
+            name,
+            catalog: &self.catalog,
+            term: self.client.term.as_deref(),
+        }
     }
 }
 
 impl Client for LocalClient {
     fn catalog(&self) -> Arc<Catalog> {
-        self.api.registry().catalog().clone()
+        self.api.registry().catalog()
     }
 
     fn get<'a>(&'a self, target: Target<'a>) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("get", &target, "", None).await?;
+            let admitted = self.admitted("get", &target, "", None).await?;
+            let request = admitted.request();
             self.api.registry().get(&request, "").await
         })
     }
@@ -132,7 +148,8 @@ impl Client for LocalClient {
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         Box::pin(async move {
             let limit = Some(u64::try_from(options.limit).unwrap_or(0));
-            let (request, _seat) = self.admitted("list", &target, &options.field_selector, limit).await?;
+            let admitted = self.admitted("list", &target, &options.field_selector, limit).await?;
+            let request = admitted.request();
             let list = self.api.registry().list(&request, &options).await?;
             Ok(List {
                 items: list.items,
@@ -148,7 +165,8 @@ impl Client for LocalClient {
             let begins = flow_control::begins_with_state(version, options.initial_events);
             let lists = begins.then_some(0);
             // Only while it begins.
-            let (request, _seat) = self.admitted("watch", &target, &options.field_selector, lists).await?;
+            let admitted = self.admitted("watch", &target, &options.field_selector, lists).await?;
+            let request = admitted.request();
             let (within, fields) = (request.namespace, &options.field_selector);
             let watched = flow_control::watched(&self.api, request.resource, within, request.name, fields);
             let timeout = options.timeout_seconds;
@@ -200,7 +218,8 @@ impl Client for LocalClient {
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("create", &target, "", None).await?;
+            let admitted = self.admitted("create", &target, "", None).await?;
+            let request = admitted.request();
             let written =
                 self.api.registry().create(&request, body, options.managed_by(&self.field_manager)).await?;
             Ok(written.obj)
@@ -214,7 +233,8 @@ impl Client for LocalClient {
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("update", &target, "", None).await?;
+            let admitted = self.admitted("update", &target, "", None).await?;
+            let request = admitted.request();
             let written =
                 self.api.registry().update(&request, body, options.managed_by(&self.field_manager)).await?;
             Ok(written.obj)
@@ -228,7 +248,8 @@ impl Client for LocalClient {
         options: WriteOptions<'a>,
     ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("patch", &target, "", None).await?;
+            let admitted = self.admitted("patch", &target, "", None).await?;
+            let request = admitted.request();
             let written =
                 self.api.registry().patch(&request, patch, options.managed_by(&self.field_manager)).await?;
             Ok(written.obj)
@@ -237,7 +258,8 @@ impl Client for LocalClient {
 
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
         Box::pin(async move {
-            let (request, _seat) = self.admitted("delete", &target, "", None).await?;
+            let admitted = self.admitted("delete", &target, "", None).await?;
+            let request = admitted.request();
             self.api.registry().delete(&request, &options).await.map(|_| ())
         })
     }
@@ -249,8 +271,8 @@ impl Client for LocalClient {
         which: ListOptions,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let (request, _seat) =
-                self.admitted("deletecollection", &target, &which.field_selector, None).await?;
+            let admitted = self.admitted("deletecollection", &target, &which.field_selector, None).await?;
+            let request = admitted.request();
             self.api.registry().delete_collection(&request, &options, &which).await.map(|_| ())
         })
     }
@@ -258,7 +280,8 @@ impl Client for LocalClient {
     fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()> {
         let options = options.managed_by(&self.field_manager);
         Box::pin(async move {
-            let (request, _seat) = self.admitted("create", &target, "", None).await?;
+            let admitted = self.admitted("create", &target, "", None).await?;
+            let request = admitted.request();
             match target.subresource {
                 "binding" => self.api.registry().bind(&request, body, options).await.map(|_| ()),
                 "eviction" => self.api.registry().evict(&request, body, options).await.map(|_| ()),

@@ -7,6 +7,7 @@
 
 mod admitted;
 mod bounds;
+mod by_id;
 mod identity;
 mod metered;
 mod process;
@@ -16,7 +17,6 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use catalog::{Catalog, Resource, ResourceId};
 use env::Env;
 use flowcontrol::WatchGuard;
 use metrics::{header, single};
@@ -47,9 +47,9 @@ struct Inner {
 }
 
 impl Metrics {
-    pub fn new(catalog: &Catalog, env: &Env, admissions: Admissions) -> Metrics {
+    pub fn new(env: &Env, admissions: Admissions) -> Metrics {
         let inner = Inner {
-            routes: Routes::new(catalog),
+            routes: Routes::default(),
             identities: Identities::default(),
             admissions,
             reading: InFlight::default(),
@@ -74,14 +74,14 @@ impl Metrics {
     }
 
     /// Counts a request that stays, until it is dropped.
-    pub fn long_running(&self, resource: &Resource, route: Route, begun: Instant) -> LongRunning {
-        self.routes().running(route, 1);
-        LongRunning { metrics: self.clone(), resource: resource.id, route, begun, bytes: 0, _watch: None }
+    pub fn long_running(&self, route: Route, begun: Instant) -> LongRunning {
+        route.running(1);
+        LongRunning { metrics: self.clone(), route, begun, bytes: 0, _watch: None }
     }
 
     /// Counts the bytes of an answer that is made while it is sent.
     pub fn sending(&self, route: Route) -> Sending {
-        Sending { metrics: self.clone(), route, bytes: 0 }
+        Sending { route, bytes: 0 }
     }
 
     /// One more request of that sort, until it is dropped.
@@ -102,7 +102,7 @@ impl Metrics {
 
     pub fn write(&self, out: &mut String, table: &Table, store: &Metered, started: f64) {
         let catalog = table.catalog();
-        self.inner.routes.write(out, catalog);
+        self.inner.routes.write(out, &catalog);
         let name = "apiserver_current_inflight_requests";
         header(out, name, "gauge", "The most requests under way at once in the last second, by kind.");
         let now = self.second(self.inner.env.monotonic());
@@ -191,7 +191,6 @@ impl Drop for InFlightSlot {
 /// A watch while it lives: counted as open, and as answered when it ends.
 pub struct LongRunning {
     metrics: Metrics,
-    resource: ResourceId,
     route: Route,
     begun: Instant,
     bytes: u64,
@@ -208,23 +207,21 @@ impl LongRunning {
     /// One event went out.
     pub fn event(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
-        self.metrics.routes().event(self.resource, bytes as u64);
+        self.route.event(bytes as u64);
     }
 }
 
 impl Drop for LongRunning {
     fn drop(&mut self) {
-        let routes = self.metrics.routes();
-        routes.running(self.route, -1);
+        self.route.running(-1);
         let took = self.metrics.inner.env.monotonic() - self.begun;
-        routes.answered(self.route, DryRun::No, 200, took);
-        routes.sent(self.route, self.bytes);
+        self.route.answered(DryRun::No, 200, took);
+        self.route.sent(self.bytes);
     }
 }
 
 /// An answer on its way; its size is known when it ends.
 pub struct Sending {
-    metrics: Metrics,
     route: Route,
     bytes: u64,
 }
@@ -237,6 +234,6 @@ impl Sending {
 
 impl Drop for Sending {
     fn drop(&mut self) {
-        self.metrics.routes().sent(self.route, self.bytes);
+        self.route.sent(self.bytes);
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use admission::newest;
 use auth::node::{Related, Relations, claims_of, is_mirror, refers, volume_secrets};
-use catalog::Resource;
 use codec::json;
 use object::Obj;
 use object::Value;
@@ -23,26 +22,22 @@ impl NodeRelations {
         NodeRelations { table }
     }
 
-    fn resource(&self, group: &str, plural: &str) -> Option<&Resource> {
-        self.table.catalog().find(group, "v1", plural)
-    }
-
     fn read(&self, group: &str, plural: &str, namespace: &str, name: &str) -> Option<Value> {
-        let id = self.resource(group, plural)?.storage?;
-        let storage = self.table.catalog().storage(id);
-        let obj = self.table.get(id, &storage.key(namespace, name))?;
+        let catalog = self.table.catalog();
+        let storage = catalog.find_storage(group, plural)?;
+        let obj = self.table.get(storage.id, &storage.key(namespace, name))?;
         json::parse(obj.body(), None).ok()
     }
 
     /// The pods bound to the node, of one namespace or of all.
     fn pods(&self, node: &str, scope: Scope) -> Vec<Arc<Obj>> {
         let found = || {
-            let resource = self.resource("", "pods")?;
-            let bound = FieldSelector::of("spec.nodeName", node);
             let catalog = self.table.catalog();
-            let selection = Selection::new(catalog, resource, scope, None, Some(&bound)).ok()?;
+            let resource = catalog.find("", "v1", "pods")?;
+            let bound = FieldSelector::of("spec.nodeName", node);
+            let selection = Selection::new(resource, scope, None, Some(&bound)).ok()?;
             // What cannot be read allows nothing.
-            newest(&self.table, resource.storage?, &selection).ok()
+            newest(&self.table, resource.storage.as_ref()?.id, &selection).ok()
         };
         found().map(|page| page.items).unwrap_or_default()
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use catalog::Catalog;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderName};
 use object::time;
@@ -30,16 +31,18 @@ const V2: &str = "v2";
 /// What is asked for, and how the client takes it.
 struct Asked<'a> {
     api: &'a Api,
+    /// What the documents are about, for all of the request.
+    catalog: &'a Catalog,
     headers: &'a HeaderMap,
     packed: bool,
 }
 
 pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>) -> Option<Answer> {
-    let catalog = api.registry.catalog();
-    let asked = Asked { api, headers, packed: weighs_gzip(headers) };
+    let catalog = &*api.registry.catalog();
+    let asked = Asked { api, catalog, headers, packed: weighs_gzip(headers) };
     match path {
         "/openapi/v3" => {
-            let hashes = hashes(api).await;
+            let hashes = hashes(api, catalog).await;
             // Upstream says nothing of what it is, and Go's server takes it for text.
             Some(asked.hashed(INDEX, TEXT, || openapi::v3_index(&hashes)).await)
         }
@@ -50,17 +53,16 @@ pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>
         }),
         _ => {
             let name = path.strip_prefix("/openapi/v3/")?;
-            let hashes = hashes(api).await;
+            let hashes = hashes(api, catalog).await;
             let Some(hash) = hashes.get(name) else { return Some(no_document()) };
             Some(asked.group(name, hash, query).await)
         }
     }
 }
 
-async fn hashes(api: &Api) -> Arc<Hashes> {
-    let catalog = api.registry.catalog();
+async fn hashes(api: &Api, catalog: &Catalog) -> Arc<Hashes> {
     let names = || openapi::v3_entries(catalog);
-    api.documents.v3_hashes(names, |name| openapi::v3_hash(catalog, name)).await
+    api.documents.v3_hashes(catalog.generation(), names, |name| openapi::v3_hash(catalog, name)).await
 }
 
 /// Upstream says nothing at all of a document that it does not have.
@@ -74,17 +76,18 @@ impl Asked<'_> {
     /// A document whose hash is known once it was made.
     async fn hashed(&self, name: &str, media: &'static str, make: impl Fn() -> Vec<u8>) -> Answer {
         let documents = &self.api.documents;
-        if documents.hash(name, media).is_none() {
+        let generation = self.catalog.generation();
+        if documents.hash(generation, name, media).is_none() {
             let form = Form { name, media, packed: self.packed };
             documents
-                .form(form, || {
+                .form(generation, form, || {
                     self.encoded(&make, |document| {
-                        documents.set_hash(name, media, openapi::fingerprint(document));
+                        documents.set_hash(generation, name, media, openapi::fingerprint(document));
                     })
                 })
                 .await;
         }
-        let hash = documents.hash(name, media).unwrap_or_default();
+        let hash = documents.hash(generation, name, media).unwrap_or_default();
         self.answer(name, media, &hash, make).await
     }
 
@@ -99,7 +102,7 @@ impl Asked<'_> {
             set(&mut answer, VARY, "Accept");
             return answer;
         }
-        let catalog = self.api.registry.catalog();
+        let catalog = self.catalog;
         // The hash is there, so the document is: both come from the catalogue.
         let make = || match media {
             PROTOBUF_V3 => openapi::v3_group_protobuf(catalog, name).unwrap_or_default(),
@@ -127,7 +130,8 @@ impl Asked<'_> {
         set(&mut answer, ETAG, &tag);
         if !unchanged {
             let form = Form { name, media, packed: self.packed };
-            let bytes = self.api.documents.form(form, || self.encoded(make, |_| ())).await;
+            let bytes =
+                self.api.documents.form(self.catalog.generation(), form, || self.encoded(make, |_| ())).await;
             if bytes.starts_with(&GZIP) {
                 verbs::mark_gzip(&mut answer);
             }

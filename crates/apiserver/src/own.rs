@@ -61,7 +61,7 @@ impl<'a> Own<'a> {
 
     pub fn objects(&self, (group, plural): Plural) -> Result<Vec<Arc<Obj>>, Status> {
         let registry = self.api.registry();
-        let storage = registry.catalog().find(group, "v1", plural).and_then(|resource| resource.storage);
+        let storage = registry.catalog().find_storage(group, plural).map(|storage| storage.id);
         let storage = storage
             .ok_or_else(|| Status::internal(format!("the catalogue has no {plural} of {group}/v1")))?;
         Ok(whole(registry.table(), storage, &Selection::everything(Scope::All))?.items)
@@ -113,7 +113,8 @@ impl<'a> Own<'a> {
 /// One object as the table shows it.
 pub(crate) fn stored(api: &Api, (group, plural): Plural, namespace: &str, name: &str) -> Option<Value> {
     let registry = api.registry();
-    let storage = registry.catalog().storage(registry.catalog().find(group, "v1", plural)?.storage?);
+    let catalog = registry.catalog();
+    let storage = catalog.find_storage(group, plural)?;
     let obj = registry.table().get(storage.id, &storage.key(namespace, name))?;
     json::parse(obj.body(), None).ok()
 }

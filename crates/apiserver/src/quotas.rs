@@ -33,9 +33,10 @@ const TRIES: usize = 16;
 
 /// Runs until shutdown.
 pub async fn run(api: Arc<Api>) {
-    let Some(storage) = api.registry().catalog().find_storage(QUOTAS.0, QUOTAS.1) else { return };
+    let stored = api.registry().catalog().find_storage(QUOTAS.0, QUOTAS.1).map(|storage| storage.id);
+    let Some(storage) = stored else { return };
     let own = Own::controller(&api, IDENTITY);
-    let mut keeper = Keeper { own, storage: storage.id, known: BTreeMap::new(), measured: BTreeMap::new() };
+    let mut keeper = Keeper { own, storage, known: BTreeMap::new(), measured: BTreeMap::new() };
     let mut watched: BTreeSet<StorageId> = BTreeSet::new();
     let mut follow = keeper.follow(&watched);
     let (mut due, mut again): (BTreeSet<Key>, BTreeSet<Key>) = Default::default();
@@ -104,7 +105,7 @@ impl Keeper<'_> {
     /// Quotas, and the resources some quota counts.
     fn follow(&self, watched: &BTreeSet<StorageId>) -> Follow {
         let catalog = self.own.api().registry().catalog();
-        let rows: Vec<_> = watched.iter().map(|id| catalog.storage(*id)).collect();
+        let rows: Vec<_> = catalog.storages().iter().filter(|s| watched.contains(&s.id)).collect();
         let mut names: Vec<(&str, &str)> = vec![QUOTAS];
         names.extend(rows.iter().filter(|s| s.id != self.storage).map(|s| (&*s.group, &*s.plural)));
         Follow::new(self.own.api(), &names)
@@ -117,9 +118,8 @@ impl Keeper<'_> {
     /// Which quotas must be counted again after this change.
     fn note(&mut self, event: &WatchEvent, due: &mut BTreeSet<Key>) {
         let (obj, gone) = (&event.obj, event.kind == EventKind::Deleted);
-        let Some((storage, _)) = self.own.api().registry().catalog().storage_of_key(obj.key()) else {
-            return;
-        };
+        let catalog = self.own.api().registry().catalog();
+        let Some(storage) = catalog.storage_of_key(obj.key()).map(|storage| storage.id) else { return };
         if storage == self.storage {
             self.note_quota(obj, gone, due);
         }
@@ -157,14 +157,15 @@ impl Keeper<'_> {
                 let catalog = self.own.api().registry().catalog();
                 let namespace = obj.namespace();
                 self.measured.retain(|key, _| {
-                    let rest = catalog.storage_of_key(key).map_or("", |(_, rest)| rest);
-                    rest.split('/').next() != Some(namespace)
+                    let storage = catalog.storage_of_key(key);
+                    let rest = storage.and_then(|storage| key.strip_prefix(&*storage.prefix));
+                    rest.and_then(|rest| rest.split('/').next()) != Some(namespace)
                 });
             }
             return;
         }
         let quota = Quota::of(tree(obj));
-        let catalog = self.own.api().registry().catalog();
+        let catalog = &*self.own.api().registry().catalog();
         let counted = evaluators(catalog, &quota.wanted);
         let same = self.known.get(obj.key()).is_some_and(|known| known.selectors == quota.selectors);
         // Our own writes, and charges, change nothing that was counted.
@@ -183,7 +184,7 @@ impl Keeper<'_> {
             let Some(obj) = registry.table().get(storage, key) else { return Ok(false) };
             let now = registry.env().now_seconds() as i64;
             let before = Quota::of(tree(&obj));
-            let first = before.is_unsettled(registry.catalog());
+            let first = before.is_unsettled(&registry.catalog());
             let mut quota = before.clone();
             let kept = &mut self.measured;
             quota.settle(registry.table(), &mut |evaluator, obj| measure(kept, now, evaluator, obj))?;

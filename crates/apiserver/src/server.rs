@@ -377,7 +377,7 @@ async fn answer(
     if reads && let Body::Whole(Some(bytes)) = answer.body() {
         // What changed something is always told; what was only read can be read again.
         if let Err(status) = exchange.may_hold(bytes.len()) {
-            answer = respond::status(api.registry().catalog(), &status, Wanted::JSON);
+            answer = respond::status(&api.registry().catalog(), &status, Wanted::JSON);
         }
     }
     let id = id.or_else(|| HeaderValue::try_from(env.uuid()).ok());

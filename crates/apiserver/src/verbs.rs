@@ -10,7 +10,7 @@ mod watch;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Resource, Verbs};
+use catalog::{Catalog, Resource, Verbs};
 use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
 use http::request::Parts;
 use http::{HeaderMap, Method};
@@ -34,8 +34,9 @@ const GZIP_FROM: usize = 128 * 1024;
 
 pub async fn serve(gate: &Gate<'_>, body: RequestBody, info: &RequestInfo<'_>) -> Result<Answer, Status> {
     let Gate { api, parts, query, .. } = gate;
-    let Some(resource) = info.find(api.registry.catalog()) else { return missing(api, info) };
-    let answer = serve_resource(gate, body, info, resource).await;
+    let catalog = api.registry.catalog();
+    let Some(resource) = info.find(&catalog) else { return missing(&catalog, info) };
+    let answer = serve_resource(gate, body, info, &catalog, resource).await;
     let known = info.subresource.is_empty() || resource.subresource(&info.subresource).is_some();
     let Some(deprecation) = resource.deprecation.as_ref().filter(|_| known) else { return answer };
     if answer.as_ref().is_err_and(is_unrouted) {
@@ -44,7 +45,7 @@ pub async fn serve(gate: &Gate<'_>, body: RequestBody, info: &RequestInfo<'_>) -
     // Whatever comes of the request: the resource itself is on its way out.
     let mut answer = answer.unwrap_or_else(|status| {
         let wanted = negotiate_error(&parts.headers, query);
-        respond::status(api.registry.catalog(), &status, wanted)
+        respond::status(&catalog, &status, wanted)
     });
     respond::warn_first(&mut answer, deprecation);
     Ok(answer)
@@ -59,7 +60,8 @@ async fn serve_resource(
     gate: &Gate<'_>,
     body: RequestBody,
     info: &RequestInfo<'_>,
-    resource: &Resource,
+    catalog: &Arc<Catalog>,
+    resource: &Arc<Resource>,
 ) -> Result<Answer, Status> {
     let Gate { api, user, parts, query, .. } = gate;
     let aside = !info.name.is_empty() || info.old_watch || resource.namespaced && !info.inside;
@@ -97,6 +99,7 @@ async fn serve_resource(
         subresource: sub.map(|s| s.name.as_str()),
         namespace: if resource.namespaced { &info.namespace } else { "" },
         name: &info.name,
+        catalog,
         term: None,
     };
     let call = Call { api, parts, query, info, request, gate };
@@ -155,9 +158,8 @@ fn status_document(status: &str) -> Map {
 }
 
 /// A path that names no resource: a whole unknown group is no API at all.
-fn missing(api: &Api, info: &RequestInfo<'_>) -> Result<Answer, Status> {
-    let known =
-        info.group.is_empty() || api.registry.catalog().groups().iter().any(|g| g.name == *info.group);
+fn missing(catalog: &Catalog, info: &RequestInfo<'_>) -> Result<Answer, Status> {
+    let known = info.group.is_empty() || catalog.groups().iter().any(|g| g.name == *info.group);
     if known { Err(Status::no_such_resource()) } else { Ok(respond::page_not_found()) }
 }
 
@@ -189,7 +191,7 @@ impl Call<'_> {
     fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
         let has_table = match self.request.subresource {
             None | Some("scale") => true,
-            Some("status") => columns::status_has_table(self.request.resource),
+            Some("status") => kinds::kind_of_resource(self.request.resource).status_has_table(),
             Some(_) => false,
         };
         let offer = if has_table || offer != Offer::Object { offer } else { Offer::Part };
@@ -235,7 +237,7 @@ impl Call<'_> {
         let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Create)?;
         let value = self.subresource_body(body, "Binding", "core.v1.Binding").await?;
-        let catalog = self.api.registry.catalog();
+        let catalog = self.request.catalog;
         let pods = catalog.find("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
         let name = value.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
         let request = Request { resource: pods, subresource: Some("binding"), name: &name, ..self.request };
@@ -255,15 +257,15 @@ impl Call<'_> {
     fn carried_out(&self, wanted: Wanted, warnings: &[String]) -> Answer {
         let mut success = status_document("Success");
         success.set("code", 201i64);
-        let mut answer = respond::value(self.api.registry.catalog(), 201, &Value::Map(success), wanted);
+        let mut answer = respond::value(self.request.catalog, 201, &Value::Map(success), wanted);
         respond::warn(&mut answer, warnings);
         answer
     }
 
     /// A body whose type is not the resource's own.
     async fn subresource_body(&self, body: RequestBody, kind: &str, ty: &str) -> Result<Value, Status> {
-        let catalog = self.api.registry.catalog();
-        let ty = catalog.schema().find(ty);
+        let catalog = self.request.catalog;
+        let ty = catalog.schema().find(ty).map(|ty| (catalog.schema(), ty));
         Ok(decode(catalog, &self.parts.headers, &self.read(body).await?.0, kind, ty)?.value)
     }
 
@@ -276,9 +278,7 @@ impl Call<'_> {
     async fn update_scale(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
         let options = self.write_options(Operation::Update)?;
-        let catalog = self.api.registry.catalog();
-        let ty = catalog.schema().find("autoscaling.v1.Scale");
-        let value = decode(catalog, &self.parts.headers, &self.read(body).await?.0, "Scale", ty)?.value;
+        let value = self.subresource_body(body, "Scale", "autoscaling.v1.Scale").await?;
         let (scale, warnings) = self.api.registry.update_scale(&self.request, value, options).await?;
         let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
@@ -311,13 +311,13 @@ impl Call<'_> {
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
         let (bytes, _turn) = self.read(body).await?;
-        let catalog = self.api.registry.catalog();
-        let decoded = decode(catalog, &self.parts.headers, &bytes, of.kind, Some(of.ty))?;
+        let (catalog, form) = (self.request.catalog, (of.schema, of.ty));
+        let decoded = decode(catalog, &self.parts.headers, &bytes, of.kind, Some(form))?;
         match (decoded.duplicates, validation) {
             (Some(duplicates), FieldValidation::Strict) => {
                 let mut strict = Strict::on();
                 let mut tree = decoded.value.clone();
-                if normalise(catalog.schema(), of.ty, &mut tree, &mut strict).is_err() {
+                if normalise(of.schema, of.ty, &mut tree, &mut strict).is_err() {
                     // What does not fit its type at all is told before anything of this.
                     return Ok((decoded.value, Vec::new()));
                 }
@@ -341,9 +341,9 @@ impl Call<'_> {
 
     /// The answer to a question, in the shape the client wants. It was made for this one client: there is no Table of it.
     fn answered(&self, of: BodyType<'_>, mut answer: Value, wanted: Wanted, warnings: &[String]) -> Answer {
-        let catalog = self.api.registry.catalog();
+        let catalog = self.request.catalog;
         // In canonical order; ours always fits its type.
-        let _ = normalise(catalog.schema(), of.ty, &mut answer, &mut Strict::off());
+        let _ = normalise(of.schema, of.ty, &mut answer, &mut Strict::off());
         let mut out = match wanted.view {
             View::Object | View::Table => respond::value(catalog, 201, &answer, wanted),
             View::Metadata => {
@@ -357,12 +357,12 @@ impl Call<'_> {
 
     /// An object in the shape the client wants.
     fn object(&self, code: u16, obj: &Arc<Obj>, wanted: Wanted, may_compress: bool) -> Answer {
-        let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
+        let (catalog, resource) = (self.request.catalog, self.request.resource);
         let mut out = Vec::new();
         let bytes = match (wanted.view, wanted.encoding) {
             (View::Misfit, _) => return self.misfit(false),
-            (View::Object, Encoding::Protobuf) => protobuf_body(catalog, resource, obj),
-            (View::Object, _) => shared_body(catalog, resource, obj),
+            (View::Object, Encoding::Protobuf) => protobuf_body(resource, obj),
+            (View::Object, _) => shared_body(resource, obj),
             (View::Metadata, Encoding::Protobuf) => {
                 views::metadata_protobuf(catalog, wanted.meta, obj, &mut out);
                 out.into()
@@ -390,8 +390,8 @@ impl Call<'_> {
     /// The metadata of a list was asked for as if it were one object's, or of an object as if it were a list's. Upstream sees that
     /// last of all, and names the type it holds.
     fn misfit(&self, list: bool) -> Answer {
-        let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
-        let group = resource.storage.map_or(&resource.group, |id| &catalog.storage(id).group);
+        let resource = self.request.resource;
+        let group = resource.storage.as_ref().map_or(&resource.group, |storage| &storage.group);
         if !list {
             return self.refusal(&misfit_of_object(group, &resource.kind));
         }
@@ -404,17 +404,17 @@ impl Call<'_> {
     /// What was asked for is done, and cannot be shown.
     fn refusal(&self, status: &Status) -> Answer {
         let wanted = negotiate_error(&self.parts.headers, self.query);
-        respond::status(self.api.registry.catalog(), status, wanted)
+        respond::status(self.request.catalog, status, wanted)
     }
 
     fn table_view(&self, wanted: Wanted) -> Result<TableView, Status> {
-        let (catalog, resource) = (self.api.registry.catalog(), self.request.resource);
-        Ok(TableView::new(catalog, resource, include(self.query)?, wanted.meta))
+        let resource = self.request.resource;
+        Ok(TableView::new(resource, include(self.query)?, wanted.meta))
     }
 
     /// A scale in the shape the client wants.
     fn scale(&self, scale: &Value, wanted: Wanted) -> Answer {
-        let catalog = self.api.registry.catalog();
+        let catalog = self.request.catalog;
         match wanted.view {
             View::Object => respond::value(catalog, 200, scale, wanted),
             View::Metadata => {

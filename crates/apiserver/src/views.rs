@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Catalog, Resource, ResourceId};
+use catalog::{Catalog, Resource};
 use codec::{json, protobuf, yaml};
 use kinds::columns::{self, Printer};
 use object::normalise::{Strict, normalise};
@@ -27,34 +27,30 @@ pub enum Include {
 /// How the objects of one resource become rows.
 #[derive(Clone)]
 pub struct TableView {
-    printer: &'static Printer,
     include: Include,
     meta: MetaVersion,
-    catalog: Arc<Catalog>,
-    resource: ResourceId,
+    resource: Arc<Resource>,
 }
 
 impl TableView {
-    pub fn new(
-        catalog: &Arc<Catalog>,
-        resource: &Resource,
-        include: Include,
-        meta: MetaVersion,
-    ) -> TableView {
-        let printer = columns::printer(resource);
-        TableView { printer, include, meta, catalog: catalog.clone(), resource: resource.id }
+    pub fn new(resource: &Arc<Resource>, include: Include, meta: MetaVersion) -> TableView {
+        TableView { include, meta, resource: resource.clone() }
+    }
+
+    fn printer(&self) -> &dyn Printer {
+        kinds::kind_of_resource(&self.resource).printer(&self.resource.version)
     }
 
     /// `{"kind":"Table",...,"columnDefinitions":[..],"rows":[`.
     pub fn head(&self, metadata: &str) -> Vec<u8> {
         let mut out = Vec::with_capacity(2048);
-        table_head(self.meta, metadata, Some(self.printer), &mut out);
+        table_head(self.meta, metadata, Some(self.printer()), &mut out);
         out
     }
 
     /// Whether a Table without rows says `null` for them.
     pub fn empty_is_null(&self) -> bool {
-        self.printer.is_generic()
+        self.printer().is_generic()
     }
 
     /// A Table of one object, as a GET or a watch event shows it. Columns come with the first event only.
@@ -64,7 +60,7 @@ impl TableView {
             0 => "{}".to_owned(),
             revision => format!("{{\"resourceVersion\":\"{revision}\"}}"),
         };
-        table_head(self.meta, &metadata, with_columns.then_some(self.printer), out);
+        table_head(self.meta, &metadata, with_columns.then(|| self.printer()), out);
         self.row(obj, now, out);
         out.extend_from_slice(b"]}");
     }
@@ -73,20 +69,19 @@ impl TableView {
     pub fn bookmark(&self, bookmark: &Value, now: u64, with_columns: bool, out: &mut Vec<u8>) {
         let version = bookmark.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
         let metadata = format!("{{\"resourceVersion\":\"{version}\"}}");
-        table_head(self.meta, &metadata, with_columns.then_some(self.printer), out);
-        value_row(self.printer, bookmark, self.include, self.meta, now, out);
+        table_head(self.meta, &metadata, with_columns.then(|| self.printer()), out);
+        value_row(self.printer(), bookmark, self.include, self.meta, now, out);
         out.extend_from_slice(b"]}");
     }
 
     /// Cells come from the stored form, whatever version is asked for: upstream too prints one form of all.
     pub fn row(&self, obj: &Obj, now: u64, out: &mut Vec<u8>) {
-        table_row(self.printer, &self.tree(obj), now, out);
+        table_row(self.printer(), &self.tree(obj), now, out);
         match self.include {
             Include::None => out.extend_from_slice(b"null"),
             Include::Metadata => metadata_of(self.meta, obj, out),
             Include::Object => {
-                let resource = self.catalog.resource(self.resource);
-                out.extend_from_slice(&served_body(&self.catalog, resource, obj));
+                out.extend_from_slice(&served_body(&self.resource, obj));
             }
         }
         out.push(b'}');
@@ -94,22 +89,22 @@ impl TableView {
 
     /// Most kinds come by name, as they are; flow schemas in the order they are tried.
     pub fn sort(&self, items: &mut [Arc<Obj>]) {
-        if let Some(order) = self.printer.order() {
+        if let Some(order) = self.printer().order() {
             items.sort_by_cached_key(|obj| order(&self.tree(obj)));
         }
     }
 
     fn tree(&self, obj: &Obj) -> Value {
-        let resource = self.catalog.resource(self.resource);
-        let ty = resource.storage.map_or(resource.ty, |id| self.catalog.storage(id).ty);
+        let stored = self.resource.storage.as_ref().map(|storage| (storage.schema(), storage.ty));
+        let form = stored.unwrap_or((self.resource.schema(), self.resource.ty));
         // The table only holds bodies that parse; if one ever did not, a row of absent values is the best answer.
-        json::parse(obj.body(), Some((self.catalog.schema(), ty))).unwrap_or(Value::Null)
+        json::parse(obj.body(), Some(form)).unwrap_or(Value::Null)
     }
 }
 
 /// A Table of an object that is made for the answer (`scale`).
 pub fn table_of_value(
-    printer: &Printer,
+    printer: &dyn Printer,
     value: &Value,
     include: Include,
     meta: MetaVersion,
@@ -122,12 +117,17 @@ pub fn table_of_value(
 }
 
 /// A Table of objects that are in no store, and so have no version.
-pub fn table_of_values(printer: &Printer, values: &[Value], include: Include, meta: MetaVersion) -> Vec<u8> {
+pub fn table_of_values(
+    printer: &dyn Printer,
+    values: &[Value],
+    include: Include,
+    meta: MetaVersion,
+) -> Vec<u8> {
     table_of(printer, "{}", values, include, meta, 0)
 }
 
 fn table_of(
-    printer: &Printer,
+    printer: &dyn Printer,
     metadata: &str,
     values: &[Value],
     include: Include,
@@ -147,7 +147,7 @@ fn table_of(
 }
 
 fn value_row(
-    printer: &Printer,
+    printer: &dyn Printer,
     value: &Value,
     include: Include,
     meta: MetaVersion,
@@ -168,22 +168,22 @@ fn value_row(
 }
 
 /// Up to the first row; without a printer the columns are null.
-fn table_head(meta: MetaVersion, metadata: &str, printer: Option<&Printer>, out: &mut Vec<u8>) {
+fn table_head(meta: MetaVersion, metadata: &str, printer: Option<&dyn Printer>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"kind\":\"Table\",\"apiVersion\":\"");
     out.extend_from_slice(meta.api_version().as_bytes());
     out.extend_from_slice(b"\",\"metadata\":");
     out.extend_from_slice(metadata.as_bytes());
     out.extend_from_slice(b",\"columnDefinitions\":");
     match printer {
-        Some(printer) => columns::write_definitions(printer.columns, out),
+        Some(printer) => columns::write_definitions(&printer.columns(), out),
         None => out.extend_from_slice(b"null"),
     }
     out.extend_from_slice(b",\"rows\":[");
 }
 
 /// A row up to its object.
-fn table_row(printer: &Printer, value: &Value, now: u64, out: &mut Vec<u8>) {
-    let mut cells = Vec::with_capacity(printer.columns.len());
+fn table_row(printer: &dyn Printer, value: &Value, now: u64, out: &mut Vec<u8>) {
+    let mut cells = Vec::with_capacity(12);
     printer.cells(value, i64::try_from(now).unwrap_or(i64::MAX), &mut cells);
     out.extend_from_slice(b"{\"cells\":[");
     columns::write_cells(&cells, out);
@@ -324,13 +324,13 @@ pub fn blank(kind: &str, api_version: &str) -> Value {
 }
 
 /// The same with all that a resource's type writes even of an object without content.
-pub fn blank_object(catalog: &Catalog, resource: &Resource) -> Value {
+pub fn blank_object(resource: &Resource) -> Value {
     let mut blank = blank(&resource.kind, &resource.api_version());
-    if let Some(storage) = resource.storage {
-        kinds::kind_of(catalog.storage(storage)).fill_blank(&mut blank);
+    if let Some(storage) = &resource.storage {
+        kinds::kind_of(storage).fill_blank(&mut blank);
     }
     // Nothing in it could misfit its type.
-    let _ = normalise(catalog.schema(), resource.ty, &mut blank, &mut Strict::off());
+    let _ = normalise(resource.schema(), resource.ty, &mut blank, &mut Strict::off());
     blank
 }
 

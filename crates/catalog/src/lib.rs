@@ -6,9 +6,13 @@
 //! data/...      ─┘                routes, discovery, OpenAPI      keys        decode, patch, protobuf
 //! ```
 //!
+//! A catalogue is an immutable snapshot. [`Catalog::define`] and [`Catalog::undefine`] make another one with a resource more
+//! or less, which whoever holds the current one swaps in; who still has the one before goes on with it.
+//!
 //! A new kind is a `resource` block and its `type` blocks in one file; the grammar stands in [`parse`](Catalog::parse)'s module.
 
 mod builtin;
+mod define;
 mod name;
 mod parse;
 mod resource;
@@ -17,31 +21,40 @@ mod schema;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use name::NameMap;
 
+pub use define::DefineError;
 pub use name::Name;
 pub use parse::{CatalogError, Problem};
-pub use resource::{Group, Resource, ResourceId, Selectable, Storage, StorageId, Subresource, Verbs};
+pub use resource::{
+    Group, Resource, ResourceDef, ResourceId, Selectable, Storage, StorageId, StrategySlot, Subresource,
+    Verbs,
+};
 pub use schema::{AnyKind, Field, ListKind, MapKind, PatchRule, Schema, Shape, StructType, TypeId, Types};
 
 /// Everything that is served, and how.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Catalog {
-    pub(crate) resources: Vec<Resource>,
-    pub(crate) storages: Vec<Storage>,
+    pub(crate) resources: Vec<Arc<Resource>>,
+    pub(crate) storages: Vec<Arc<Storage>>,
     pub(crate) schema: Types,
     pub(crate) groups: Vec<Group>,
     pub(crate) index: Index,
+    /// The ids that the next definition gets.
+    pub(crate) next: (ResourceId, StorageId),
+    pub(crate) generation: u64,
 }
 
 /// Lookups by the last, most telling part of a name; what shares it (one to three entries) is compared in full.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Index {
-    pub(crate) plurals: NameMap<Vec<ResourceId>>,
-    pub(crate) kinds: NameMap<Vec<ResourceId>>,
+    pub(crate) plurals: NameMap<Vec<Arc<Resource>>>,
+    pub(crate) kinds: NameMap<Vec<Arc<Resource>>>,
     pub(crate) type_kinds: NameMap<Vec<TypeId>>,
-    pub(crate) prefixes: NameMap<StorageId>,
-    pub(crate) stored: NameMap<Vec<StorageId>>,
+    pub(crate) prefixes: NameMap<Arc<Storage>>,
+    pub(crate) stored: NameMap<Vec<Arc<Storage>>>,
 }
 
 impl Catalog {
@@ -55,45 +68,46 @@ impl Catalog {
         parse::parse(files)
     }
 
-    pub fn resources(&self) -> &[Resource] {
+    /// Grows with every definition that comes or goes: what was derived from the catalogue can be kept until then.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    pub fn resources(&self) -> &[Arc<Resource>] {
         &self.resources
     }
-    pub fn storages(&self) -> &[Storage] {
+    pub fn storages(&self) -> &[Arc<Storage>] {
         &self.storages
     }
+    /// The built-in types: those of every resource in the catalogue files, and those without resources (`Status`, `Table`).
     pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+    /// The same, to be shared by definitions that come later.
+    pub fn types(&self) -> &Types {
         &self.schema
     }
     /// Core first, then in the order `/apis` lists them.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
-    pub fn storage(&self, id: StorageId) -> &Storage {
-        &self.storages[id.0 as usize]
-    }
-    pub fn resource(&self, id: ResourceId) -> &Resource {
-        &self.resources[id.0 as usize]
-    }
 
     /// By group ("" for core), version and plural.
-    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Resource> {
-        let ids = self.index.plurals.get(plural)?;
-        ids.iter().map(|id| self.resource(*id)).find(|r| r.group == *group && r.version == *version)
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.index.plurals.get(plural)?.iter().find(|r| r.group == *group && r.version == *version)
     }
 
     /// What is stored under a group and plural, whichever versions are served, or none.
-    pub fn find_storage(&self, group: &str, plural: &str) -> Option<&Storage> {
-        let ids = self.index.stored.get(plural)?;
-        ids.iter().map(|id| self.storage(*id)).find(|s| s.group == *group)
+    pub fn find_storage(&self, group: &str, plural: &str) -> Option<&Arc<Storage>> {
+        self.index.stored.get(plural)?.iter().find(|s| s.group == *group)
     }
 
     /// By group, version and kind.
-    pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Resource> {
-        let ids = self.index.kinds.get(kind)?;
-        ids.iter().map(|id| self.resource(*id)).find(|r| r.group == *group && r.version == *version)
+    pub fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Arc<Resource>> {
+        self.index.kinds.get(kind)?.iter().find(|r| r.group == *group && r.version == *version)
     }
 
-    /// The type of any kind, served or not: lists, `Status`, `Scale`, `Table`.
+    /// The built-in type of any kind, served or not: lists, `Status`, `Scale`, `Table`.
     pub fn find_type(&self, group: &str, version: &str, kind: &str) -> Option<TypeId> {
         let ids = self.index.type_kinds.get(kind)?;
         ids.iter().copied().find(|id| {
@@ -106,41 +120,28 @@ impl Catalog {
         &'a self,
         group: &'a str,
         version: &'a str,
-    ) -> impl Iterator<Item = &'a Resource> {
+    ) -> impl Iterator<Item = &'a Arc<Resource>> {
         self.resources.iter().filter(move |r| r.group == *group && r.version == *version)
     }
 
     /// The resources that serve one storage, its own version first.
-    pub fn served_by(&self, storage: StorageId) -> impl Iterator<Item = &Resource> {
-        let own = move |r: &&Resource| {
-            let s = self.storage(storage);
-            r.group == s.group && r.version == s.version
-        };
-        let all = move || self.resources.iter().filter(move |r| r.storage == Some(storage));
+    pub fn served_by<'a>(&'a self, storage: &'a Storage) -> impl Iterator<Item = &'a Arc<Resource>> {
+        let own = move |r: &&Arc<Resource>| r.group == storage.group && r.version == storage.version;
+        let serves = move |r: &&Arc<Resource>| r.storage.as_ref().is_some_and(|s| s.id == storage.id);
+        let all = move || self.resources.iter().filter(serves);
         all().filter(own).chain(all().filter(move |r| !own(r)))
     }
 
-    /// Which storage a key belongs to, and what follows its prefix: `default/web` of `/registry/pods/default/web`.
-    pub fn storage_of_key<'k>(&self, key: &'k str) -> Option<(StorageId, &'k str)> {
+    /// Which storage a key belongs to; `None`: no definition claims it.
+    pub fn storage_of_key(&self, key: &str) -> Option<&Arc<Storage>> {
         // Prefixes end in '/', so only cuts after a '/' can be one; from the right, the longest comes first.
         let mut end = key.len();
         while let Some(slash) = key[..end].rfind('/') {
-            if let Some(id) = self.index.prefixes.get(&key[..=slash]) {
-                return Some((*id, &key[slash + 1..]));
+            if let Some(storage) = self.index.prefixes.get(&key[..=slash]) {
+                return Some(storage);
             }
             end = slash;
         }
         None
-    }
-
-    /// The selectable field that a field selector's label names when it comes through this resource;
-    /// `None` is upstream's "field label not supported". `metadata.name` and `metadata.namespace` are not here.
-    pub fn selectable(&self, resource: &Resource, label: &str) -> Option<&Selectable> {
-        let all = &self.storage(resource.storage?).selectable;
-        if resource.field_labels.is_empty() {
-            return all.iter().find(|s| s.name == *label || s.own_aliases().iter().any(|a| *a == *label));
-        }
-        let (_, name) = resource.field_labels.iter().find(|(l, _)| *l == *label)?;
-        all.iter().find(|s| s.name == *name)
     }
 }

@@ -32,7 +32,7 @@ mod types;
 
 use std::collections::HashMap;
 
-use crate::{Catalog, Group, Index, Name, ResourceId, Schema, StorageId, TypeId, Types};
+use crate::{Catalog, Name, ResourceId, Schema, StorageId, TypeId, Types};
 use line::{Line, lines};
 
 /// Where a catalogue file is wrong, and how.
@@ -102,28 +102,11 @@ pub(crate) fn parse(files: &[(&str, &'static str)]) -> Result<Catalog, CatalogEr
     types::finish(&mut schema);
     let schema = Types::new(schema);
     let (resources, storages) = draft.finish(&schema)?;
-
-    let mut groups: Vec<Group> = Vec::new();
-    let mut index = Index::default();
-    for r in &resources {
-        index.plurals.entry(r.plural.clone()).or_default().push(r.id);
-        index.kinds.entry(r.kind.clone()).or_default().push(r.id);
-        match groups.iter_mut().find(|g| g.name == r.group) {
-            None => groups.push(Group { name: r.group.clone(), versions: vec![r.version.clone()] }),
-            Some(g) if !g.versions.contains(&r.version) => g.versions.push(r.version.clone()),
-            Some(_) => {}
-        }
-    }
-    for s in &storages {
-        index.prefixes.insert(s.prefix.clone(), s.id);
-        index.stored.entry(s.plural.clone()).or_default().push(s.id);
-    }
-    for (id, t) in schema.iter() {
-        if let Some((_, _, kind)) = &t.gvk {
-            index.type_kinds.entry(kind.clone()).or_default().push(id);
-        }
-    }
-    Ok(Catalog { resources, storages, schema, groups, index })
+    let next = (ResourceId(resources.len() as u32), StorageId(storages.len() as u32));
+    let (groups, index) = Default::default();
+    let mut catalog = Catalog { resources, storages, schema, groups, index, next, generation: 0 };
+    catalog.index_again();
+    Ok(catalog)
 }
 
 /// The block that indented lines add to.

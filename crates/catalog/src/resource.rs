@@ -1,17 +1,30 @@
 //! Served resources, and the storage resources they point to.
 
-use crate::{Name, TypeId, Types};
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
 
-/// Index of a [`Resource`] in its catalogue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ResourceId(pub u16);
+use crate::{Name, Schema, TypeId, Types};
 
-/// Index of a [`Storage`] in its catalogue.
+/// Tells the served resources of a world apart. Never reused, so what was remembered of a resource that is gone matches nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StorageId(pub u16);
+pub struct ResourceId(pub u32);
+
+/// Tells the storage resources of a world apart. Never reused, as [`ResourceId`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StorageId(pub u32);
+
+/// One resource as a value: where its objects are stored, and the versions it is served in. A row of the built-in catalogue
+/// makes one, and so does a CustomResourceDefinition; nothing behind it can tell them apart.
+#[derive(Clone, Debug, Default)]
+pub struct ResourceDef {
+    /// `None`: answered, never stored.
+    pub storage: Option<Arc<Storage>>,
+    /// In the order discovery lists them; the storage of each is `storage`.
+    pub served: Vec<Arc<Resource>>,
+}
 
 /// A resource as discovery shows it: one group, one version, one plural.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Resource {
     pub id: ResourceId,
     /// "" for the core group.
@@ -28,8 +41,10 @@ pub struct Resource {
     pub verbs: Verbs,
     pub subresources: Vec<Subresource>,
     pub ty: TypeId,
+    /// Where `ty` is looked up.
+    pub types: Types,
     /// `None`: answered, never stored (access reviews, bindings, component statuses).
-    pub storage: Option<StorageId>,
+    pub storage: Option<Arc<Storage>>,
     /// What field selectors call the storage's selectable fields when they come through this resource
     /// (`regarding.name` is `involvedObject.name`). Empty: the storage's own names.
     pub field_labels: Vec<(Name, Name)>,
@@ -59,20 +74,36 @@ impl Resource {
         }
     }
 
+    pub fn schema(&self) -> &Schema {
+        &self.types
+    }
+
+    /// The selectable field that a field selector's label names when it comes through this resource, with its position;
+    /// `None` is upstream's "field label not supported". `metadata.name` and `metadata.namespace` are not here.
+    pub fn selectable(&self, label: &str) -> Option<(usize, &Selectable)> {
+        let all = &self.storage.as_ref()?.selectable;
+        let mut fields = all.iter().enumerate();
+        if self.field_labels.is_empty() {
+            return fields.find(|(_, s)| s.name == *label || s.own_aliases().iter().any(|a| *a == *label));
+        }
+        let (_, name) = self.field_labels.iter().find(|(l, _)| *l == *label)?;
+        fields.find(|(_, s)| s.name == *name)
+    }
+
     pub fn subresource(&self, name: &str) -> Option<&Subresource> {
         self.subresources.iter().find(|s| s.name == *name)
     }
 }
 
 /// A group and its served versions, the preferred one first.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Group {
     /// "" for the core group.
     pub name: Name,
     pub versions: Vec<Name>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Subresource {
     pub name: Name,
     /// Group, version and kind of its body; often the parent's.
@@ -84,7 +115,7 @@ pub struct Subresource {
 }
 
 /// A field that field selectors may name.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selectable {
     /// As the selector says it: `status.successful`.
     pub name: Name,
@@ -101,13 +132,25 @@ pub struct Selectable {
 }
 
 impl Selectable {
+    /// A field under its own name and nothing else, empty when it is absent.
+    pub fn new(path: &str) -> Selectable {
+        Selectable {
+            name: Name::from(path.to_owned()),
+            path: path.split('.').map(|name| Name::from(name.to_owned())).collect(),
+            fallback: Vec::new(),
+            absent: Name::EMPTY,
+            aliases: Vec::new(),
+            own: 0,
+        }
+    }
+
     pub(crate) fn own_aliases(&self) -> &[Name] {
         &self.aliases[..self.own]
     }
 }
 
 /// What is stored: several served resources may point to one of these.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Storage {
     pub id: StorageId,
     /// `/registry/configmaps/`.
@@ -137,9 +180,35 @@ pub struct Storage {
     pub no_gc: bool,
     /// Objects live this long (events: one hour).
     pub ttl_seconds: Option<u32>,
+    pub strategy: StrategySlot,
+}
+
+/// What code does for the objects of one storage. The catalogue knows no objects, so `kinds` puts its own type here: when it is
+/// first asked for a built-in row, or when the definition is made.
+#[derive(Clone, Default)]
+pub struct StrategySlot(OnceLock<Arc<dyn Any + Send + Sync>>);
+
+impl StrategySlot {
+    pub fn new(strategy: Arc<dyn Any + Send + Sync>) -> StrategySlot {
+        StrategySlot(OnceLock::from(strategy))
+    }
+
+    pub fn get_or_init(&self, find: impl FnOnce() -> Arc<dyn Any + Send + Sync>) -> &(dyn Any + Send + Sync) {
+        &**self.0.get_or_init(find)
+    }
+}
+
+impl std::fmt::Debug for StrategySlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.get().is_some() { "strategy" } else { "no strategy yet" })
+    }
 }
 
 impl Storage {
+    pub fn schema(&self) -> &Schema {
+        &self.types
+    }
+
     /// `/registry/pods/` + `default/web`; `namespace` counts only where there are namespaces.
     pub fn key(&self, namespace: &str, name: &str) -> String {
         if self.namespaced {

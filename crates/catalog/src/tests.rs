@@ -1,5 +1,7 @@
 //! The catalogue holds what Kubernetes serves, and says where a file is wrong.
 
+use std::sync::Arc;
+
 use super::*;
 
 fn field<'a>(c: &'a Catalog, ty: &str, name: &str) -> &'a Field {
@@ -55,7 +57,7 @@ fn every_stored_kind_has_metadata_and_a_list() {
         }
     }
     for s in c.storages() {
-        match c.served_by(s.id).next() {
+        match c.served_by(s).next() {
             Some(r) => assert!(r.group == s.group && r.version == s.version, "{}", s.kind),
             None => assert_eq!(s.plural, "rangeallocations"),
         }
@@ -128,18 +130,19 @@ fn versions_share_a_storage() {
     let c = Catalog::builtin();
     let v1 = c.find("autoscaling", "v1", "horizontalpodautoscalers").unwrap();
     let v2 = c.find_kind("autoscaling", "v2", "HorizontalPodAutoscaler").unwrap();
-    assert_eq!(v1.storage, v2.storage);
-    assert_eq!(c.storage(v1.storage.unwrap()).version, "v2");
+    assert!(Arc::ptr_eq(v1.storage.as_ref().unwrap(), v2.storage.as_ref().unwrap()));
+    assert_eq!(v1.storage.as_ref().unwrap().version, "v2");
     let events = c.find("events.k8s.io", "v1", "events").unwrap();
-    assert_eq!(events.storage, c.find("", "v1", "events").unwrap().storage);
-    assert_eq!(c.storage(events.storage.unwrap()).ttl_seconds, Some(3600));
+    let core = c.find("", "v1", "events").unwrap();
+    assert!(Arc::ptr_eq(events.storage.as_ref().unwrap(), core.storage.as_ref().unwrap()));
+    assert_eq!(events.storage.as_ref().unwrap().ttl_seconds, Some(3600));
 }
 
 #[test]
 fn field_labels_are_those_of_the_served_version() {
     let c = Catalog::builtin();
     let (core, new) = (c.find("", "v1", "events").unwrap(), c.find("events.k8s.io", "v1", "events").unwrap());
-    let name = |r, label| c.selectable(r, label).map(|s| s.name.to_string());
+    let name = |r: &Resource, label| r.selectable(label).map(|(_, s)| s.name.to_string());
     assert_eq!(name(core, "involvedObject.name").as_deref(), Some("involvedObject.name"));
     assert_eq!(name(new, "regarding.name").as_deref(), Some("involvedObject.name"));
     assert_eq!(name(core, "regarding.name"), None);
@@ -147,17 +150,17 @@ fn field_labels_are_those_of_the_served_version() {
     assert_eq!(name(new, "source"), None);
     let pods = c.find("", "v1", "pods").unwrap();
     assert_eq!(name(pods, "spec.host").as_deref(), Some("spec.nodeName"));
-    assert_eq!(c.storage(pods.storage.unwrap()).indexed.as_deref(), Some("spec.nodeName"));
+    assert_eq!(pods.storage.as_ref().unwrap().indexed.as_deref(), Some("spec.nodeName"));
 }
 
 #[test]
 fn keys_belong_to_the_longest_prefix() {
     let c = Catalog::builtin();
-    let of = |key| c.storage_of_key(key).map(|(id, rest)| (c.storage(id).plural.to_string(), rest));
-    assert_eq!(of("/registry/pods/default/web"), Some(("pods".into(), "default/web")));
-    assert_eq!(of("/registry/services/specs/a/b"), Some(("services".into(), "a/b")));
-    assert_eq!(of("/registry/services/endpoints/a/b"), Some(("endpoints".into(), "a/b")));
-    assert_eq!(of("/registry/minions/n1"), Some(("nodes".into(), "n1")));
+    let of = |key| c.storage_of_key(key).map(|storage| storage.plural.as_str());
+    assert_eq!(of("/registry/pods/default/web"), Some("pods"));
+    assert_eq!(of("/registry/services/specs/a/b"), Some("services"));
+    assert_eq!(of("/registry/services/endpoints/a/b"), Some("endpoints"));
+    assert_eq!(of("/registry/minions/n1"), Some("nodes"));
     assert_eq!(of("/registry/"), None);
     assert_eq!(of("no slash"), None);
 }
@@ -175,7 +178,7 @@ fn garbage_collection_defaults_are_upstreams() {
 #[test]
 fn update_and_delete_rules_are_upstreams() {
     let c = Catalog::builtin();
-    let of = |group, plural| c.storage(c.find(group, "v1", plural).unwrap().storage.unwrap());
+    let of = |group, plural| c.find(group, "v1", plural).unwrap().storage.as_ref().unwrap();
     assert!(of("", "pods").returns_deleted && !of("", "configmaps").returns_deleted);
     assert!(of("coordination.k8s.io", "leases").create_on_update);
     assert!(!of("coordination.k8s.io", "leases").unconditional_update);
@@ -200,15 +203,76 @@ type example.v1.Part
 
 #[test]
 fn a_new_kind_is_one_place() {
-    let mut files = builtin::FILES.to_vec();
-    files.push(("example.cat", TINY));
-    let c = Catalog::parse(&files).unwrap();
+    let c = with_widgets();
     let r = c.find("example.io", "v1", "widgets").unwrap();
     assert_eq!((r.kind.as_str(), r.storage.is_some()), ("Widget", true));
     assert!(r.subresource("status").is_some());
     assert_eq!(c.groups().last().unwrap().name, "example.io");
     assert_eq!(field(&c, "example.v1.Part", "name").values, ["wheel", "axle"]);
-    assert_eq!(c.storage_of_key("/registry/example.io/widgets/a/b").unwrap().1, "a/b");
+    assert_eq!(c.storage_of_key("/registry/example.io/widgets/a/b").unwrap().plural, "widgets");
+}
+
+fn with_widgets() -> Catalog {
+    let mut files = builtin::FILES.to_vec();
+    files.push(("example.cat", TINY));
+    Catalog::parse(&files).unwrap()
+}
+
+#[test]
+fn a_resource_comes_and_goes_and_no_id_comes_back() {
+    let widgets = with_widgets().definition("example.io", "widgets").unwrap();
+    let bare = Catalog::builtin();
+    let (first, def) = bare.define(widgets.clone()).unwrap();
+    assert!(
+        bare.find("example.io", "v1", "widgets").is_none(),
+        "who holds the snapshot before goes on with it"
+    );
+    let served = first.find("example.io", "v1", "widgets").unwrap();
+    let storage = def.storage.as_ref().unwrap();
+    assert!(Arc::ptr_eq(served, &def.served[0]) && Arc::ptr_eq(served.storage.as_ref().unwrap(), storage));
+    assert!(first.storage_of_key("/registry/example.io/widgets/a/b").is_some());
+    assert_eq!(first.groups().last().unwrap().name, "example.io");
+    assert!(bare.resources().iter().all(|other| other.id < served.id), "an id of its own");
+
+    let (second, again) = first.define(widgets.clone()).unwrap();
+    assert!(again.storage.as_ref().unwrap().id > storage.id, "another definition of the same resource");
+    assert_eq!(second.resources().len(), first.resources().len());
+
+    let (gone, removed) = second.undefine("example.io", "widgets").unwrap();
+    assert_eq!(removed.storage.unwrap().id, again.storage.as_ref().unwrap().id);
+    assert!(
+        gone.find("example.io", "v1", "widgets").is_none()
+            && gone.find_storage("example.io", "widgets").is_none()
+    );
+    assert!(gone.storage_of_key("/registry/example.io/widgets/a/b").is_none());
+    assert_eq!(gone.groups().len(), bare.groups().len());
+    assert!(gone.undefine("example.io", "widgets").is_none());
+    let (_, last) = gone.define(widgets).unwrap();
+    assert!(last.storage.unwrap().id > again.storage.unwrap().id);
+}
+
+#[test]
+fn a_definition_cannot_take_what_another_has() {
+    let catalog = with_widgets();
+    let mut gadgets = catalog.definition("example.io", "widgets").unwrap();
+    let bare = Catalog::builtin();
+    let rename = |def: &mut ResourceDef, plural: &str| {
+        let mut storage = Storage::clone(def.storage.as_ref().unwrap());
+        storage.plural = Name::from(plural.to_owned());
+        def.storage = Some(Arc::new(storage));
+        let mut resource = Resource::clone(&def.served[0]);
+        resource.plural = Name::from(plural.to_owned());
+        def.served = vec![Arc::new(resource)];
+    };
+    rename(&mut gadgets, "gadgets");
+    let prefix = Name::Static("/registry/example.io/widgets/");
+    assert_eq!(catalog.define(gadgets.clone()).err(), Some(DefineError::Prefix(prefix)));
+    let mut storage = Storage::clone(gadgets.storage.as_ref().unwrap());
+    storage.prefix = Name::Static("/registry/example.io/gadgets/");
+    gadgets.storage = Some(Arc::new(storage));
+    let taken = DefineError::Served("example.io/v1/gadgets".into());
+    assert_eq!(catalog.define(gadgets.clone()).err(), Some(taken), "the kind is another's");
+    assert!(bare.define(gadgets).is_ok());
 }
 
 #[test]

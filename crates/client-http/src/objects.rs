@@ -29,7 +29,7 @@ impl<'a> Rows<'a> {
             ),
             ..Status::no_such_resource()
         })?;
-        Ok(Rows { resource, storage: resource.storage.map(|id| catalog.storage(id)) })
+        Ok(Rows { resource, storage: resource.storage.as_deref() })
     }
 
     /// One object of an answer. Where it says no kind it is the resource's own.

@@ -64,7 +64,7 @@ impl Gvr {
         self.at("", "")
     }
     /// Its definition; `None`: it is not served (any more).
-    pub fn find<'a>(&self, catalog: &'a Catalog) -> Option<&'a Resource> {
+    pub fn find<'a>(&self, catalog: &'a Catalog) -> Option<&'a Arc<Resource>> {
         catalog.find(&self.group, &self.version, &self.plural)
     }
     /// Where objects of the resource keep a selectable field ([`Obj::field`]), which is known without reading them; `None`: nobody can

@@ -52,7 +52,7 @@ impl Sample {
     pub fn resource<'c>(&self, catalog: &'c Catalog) -> Option<&'c Resource> {
         let (api_version, plural) = self.resource.split_once(' ')?;
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        catalog.find(group, version, plural)
+        catalog.find(group, version, plural).map(|resource| &**resource)
     }
 
     /// Names of these say what is inside; none can be generated.

@@ -6,12 +6,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 /// Open watches of every resource, by the resource's number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct WatchCounts {
-    resources: Vec<OfResource>,
+    /// Guards which resources somebody watches.
+    resources: RwLock<HashMap<u32, Arc<OfResource>>>,
 }
 
 #[derive(Debug, Default)]
@@ -29,27 +30,27 @@ type Selected = u64;
 #[derive(Debug)]
 pub struct WatchGuard {
     counts: Arc<WatchCounts>,
-    resource: usize,
+    resource: u32,
+    of: Arc<OfResource>,
     selected: Selected,
 }
 
 impl WatchCounts {
-    pub fn new(resources: usize) -> Arc<WatchCounts> {
-        let resources = (0..resources).map(|_| OfResource::default()).collect();
-        Arc::new(WatchCounts { resources })
-    }
-
-    pub fn open(self: &Arc<WatchCounts>, resource: usize, namespace: &str, name: &str) -> Option<WatchGuard> {
-        let of = self.resources.get(resource)?;
+    pub fn open(self: &Arc<WatchCounts>, resource: u32, namespace: &str, name: &str) -> WatchGuard {
         let selected = selected(namespace, name);
+        // Counted under the lock: who goes last takes away what nobody watches.
+        let mut resources = self.resources.write();
+        let of = resources.entry(resource).or_default().clone();
         of.all.fetch_add(1, Ordering::AcqRel);
+        drop(resources);
         *of.selected.lock().entry(selected).or_default() += 1;
-        Some(WatchGuard { counts: self.clone(), resource, selected })
+        WatchGuard { counts: self.clone(), resource, of, selected }
     }
 
     /// How many watches may be concerned by a write of that object.
-    pub fn concerned(&self, resource: usize, namespace: &str, name: &str) -> usize {
-        let of = self.resources.get(resource).filter(|of| of.all.load(Ordering::Acquire) > 0);
+    pub fn concerned(&self, resource: u32, namespace: &str, name: &str) -> usize {
+        let resources = self.resources.read();
+        let of = resources.get(&resource).filter(|of| of.all.load(Ordering::Acquire) > 0);
         let Some(of) = of else { return 0 };
         let counts = of.selected.lock();
         let count =
@@ -73,9 +74,12 @@ fn selected(namespace: &str, name: &str) -> Selected {
 
 impl Drop for WatchGuard {
     fn drop(&mut self) {
-        let of = &self.counts.resources[self.resource];
-        of.all.fetch_sub(1, Ordering::AcqRel);
-        let mut selected = of.selected.lock();
+        let mut resources = self.counts.resources.write();
+        if self.of.all.fetch_sub(1, Ordering::AcqRel) == 1 {
+            resources.remove(&self.resource);
+        }
+        drop(resources);
+        let mut selected = self.of.selected.lock();
         if let Some(count) = selected.get_mut(&self.selected) {
             *count -= 1;
             if *count == 0 {
@@ -91,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_write_concerns_watches_of_everything_of_its_namespace_and_of_its_name() {
-        let counts = WatchCounts::new(2);
+        let counts = Arc::new(WatchCounts::default());
         let open: Vec<_> = [("", ""), ("", ""), ("a", ""), ("b", ""), ("a", "x")]
             .into_iter()
             .map(|(namespace, name)| counts.open(1, namespace, name))
@@ -101,6 +105,6 @@ mod tests {
         assert_eq!(counts.concerned(0, "a", "x"), 0);
         drop(open);
         assert_eq!(counts.concerned(1, "a", "x"), 0);
-        assert!(counts.resources[1].selected.lock().is_empty());
+        assert!(counts.resources.read().is_empty());
     }
 }

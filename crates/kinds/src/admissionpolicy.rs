@@ -2,23 +2,41 @@
 //!
 //! Differs from kube-apiserver: expressions are not compiled when they are written; that they are there is checked.
 
+mod columns;
+pub(crate) mod defaults;
+pub(crate) mod warnings;
+
 use object::{Value, validate_text};
 
 use crate::admissionrule::{FAILURE, REINVOCATION, check_conditions, check_match_resources, check_mutable};
 use crate::check::internal::{Field, Go, TEXT};
 use crate::check::{Errors, Path, Raw, Seen, items, member, text, texts};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::rules::{Finalizers, Generation, Rules, StatusMeta};
 use crate::same;
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
 const RULES: Rules = Rules::PLAIN.with_finalizers(Finalizers::Qualified).with_generation(Generation::SPEC);
 
-pub(crate) static VALIDATING: Checked =
-    Checked::new(RULES.with_status(StatusMeta::KeepAll), check_validating);
-pub(crate) static VALIDATING_BINDING: Checked = Checked::new(RULES, check_validating_binding);
-pub(crate) static MUTATING: Checked = Checked::new(RULES, check_mutating);
-pub(crate) static MUTATING_BINDING: Checked = Checked::new(RULES, check_mutating_binding);
+pub(crate) static VALIDATING: GenericKind =
+    GenericKind::new(RULES.with_status(StatusMeta::KeepAll), check_validating)
+        .with_defaults(defaults::apply_policy)
+        .with_warnings(warnings::warn)
+        .with_status_warnings(warnings::warn)
+        .with_printer(&columns::VALIDATING);
+pub(crate) static VALIDATING_BINDING: GenericKind = GenericKind::new(RULES, check_validating_binding)
+    .with_defaults(defaults::apply_binding)
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::BINDING);
+pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating)
+    .with_defaults(defaults::apply_policy)
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::MUTATING);
+pub(crate) static MUTATING_BINDING: GenericKind = GenericKind::new(RULES, check_mutating_binding)
+    .with_defaults(defaults::apply_binding)
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::BINDING);
 
 const AUDIT_MAX: usize = 20;
 const AUDIT_MAX_BYTES: usize = 5 * 1024;

@@ -1,14 +1,18 @@
 //! API services: named after what they serve; those of this server are available at once.
 
+mod columns;
+mod defaults;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use object::{Map, Value, validate_text};
 
 use crate::check::{Errors, flag, int, items, member, text};
-use crate::checked::Write;
-use crate::kind::{Context, Kind};
+use crate::columns::Printer;
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Finalizers, NameRule, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
 pub(crate) struct ApiService;
 pub(crate) static KIND: ApiService = ApiService;
@@ -21,6 +25,18 @@ const RULES: Rules = Rules::PLAIN
 impl Kind for ApiService {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
+    }
+
+    fn status_has_table(&self) -> bool {
+        false
     }
 
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {

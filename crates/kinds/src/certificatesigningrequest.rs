@@ -1,15 +1,17 @@
 //! Certificate signing requests: the server notes who asked, and dates what is decided.
 
+mod columns;
 mod der;
 mod validation;
 
 use object::{Map, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::columns::Printer;
 use crate::kind::{Context, Kind};
 use crate::rules::{NameRule, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
+use crate::write::Write;
 
 pub(crate) struct CertificateSigningRequest;
 pub(crate) static KIND: CertificateSigningRequest = CertificateSigningRequest;
@@ -19,6 +21,10 @@ const RULES: Rules = Rules::PLAIN.with_name(NameRule::Unchecked).with_status(Sta
 impl Kind for CertificateSigningRequest {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {

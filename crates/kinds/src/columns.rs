@@ -1,54 +1,38 @@
 //! What `kubectl get` shows of each kind: the columns of its Table and the cells of an object.
 //!
 //! ```text
-//! catalog::Resource ─ printer ─> Printer { columns, cells } ─┬─ write_definitions ─> columnDefinitions
-//!                 object (storage version) + now ────────────┴─ cells ─ write_cells ─> rows[].cells
+//! Kind ─ printer(version) ─> Printer ─┬─ columns ─ write_definitions ─> columnDefinitions
+//!   object (storage version) + now ───┴─ cells ─── write_cells ───────> rows[].cells
 //! ```
 //!
-//! A kind is one row in [`list`]; a kind without a row shows its name and when it was created, as upstream's
+//! A kind's printer is in its folder; a kind without one shows its name and when it was created, as upstream's
 //! default does. Cells are always the wide ones: a client hides columns of priority 1 by itself.
 
-mod admissionregistration;
-mod apps;
-mod autoscaling;
-mod batch;
-mod certificates;
-mod core;
 mod duration;
-mod endpoints;
-mod event;
-mod flowcontrol;
-mod list;
-mod networking;
-mod node;
-mod pod;
-mod rbac;
-mod resource;
-mod row;
-mod selector;
-mod service;
-mod single;
-mod storage;
-mod volume;
+pub(crate) mod row;
+pub(crate) mod selector;
+pub(crate) mod volume;
+pub(crate) mod workload;
 
 #[cfg(test)]
 mod tests;
 
-use catalog::Resource;
+use std::borrow::Cow;
+
 use codec::json::write_string;
 use object::Value;
 
 pub use duration::human_duration;
-use row::Row;
+use row::{Row, seconds_of};
 
 /// One column of a Table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Column {
-    pub name: &'static str,
+pub struct Column<'a> {
+    pub name: &'a str,
     /// `string`, `integer`, `boolean` or `date`: the `type` of the column definition.
-    pub kind: &'static str,
-    pub format: &'static str,
-    pub description: &'static str,
+    pub kind: &'a str,
+    pub format: &'a str,
+    pub description: &'a str,
     /// 0: always shown; 1: only with `-o wide`.
     pub priority: u8,
 }
@@ -62,38 +46,34 @@ pub enum Cell {
     Null,
 }
 
-/// How one kind is shown.
-#[derive(Debug)]
-pub struct Printer {
-    pub columns: &'static [Column],
-    cells: fn(&Row<'_>, &mut Vec<Cell>),
-    conditions: fn(&Value) -> Option<&'static str>,
-    order: Option<fn(&Value) -> i64>,
+/// How objects of one kind are shown. Look it up once per request, not per row.
+pub trait Printer: Send + Sync {
+    /// Borrowed by printers of built-in kinds; a printer made at run time puts them together from what it owns.
+    fn columns(&self) -> Cow<'_, [Column<'_>]>;
+
+    /// Appends the cells of an object, one for each column. The object is in its storage version, whatever version
+    /// the client asked through: upstream prints its internal version, which ours comes nearest to.
+    fn cells(&self, object: &Value, now: i64, out: &mut Vec<Cell>);
+
+    /// The row's `conditions` as JSON: kubectl dims pods that have ended.
+    fn conditions(&self, _object: &Value) -> Option<&'static str> {
+        None
+    }
+
+    /// The kind shows nothing but its name and when it was created.
+    fn is_generic(&self) -> bool {
+        false
+    }
+
+    /// Rows of a list come sorted by this number before their name; `None`: by name alone.
+    fn order(&self) -> Option<fn(&Value) -> i64> {
+        None
+    }
 }
 
-/// The printer of a resource: look it up once per request, not per row.
-pub fn printer(resource: &Resource) -> &'static Printer {
-    list::find(&resource.group, &resource.plural)
-}
-
-/// Can the status of this resource be shown as a table? Upstream's storage of a few cannot.
-pub fn status_has_table(resource: &Resource) -> bool {
-    !list::WITHOUT_STATUS_TABLE.contains(&(&*resource.group, &*resource.plural))
-}
-
-/// The printer of the `scale` subresource: a kind of its own that no resource serves.
-pub fn scale_printer() -> &'static Printer {
-    &apps::SCALE
-}
-
-pub fn definitions(resource: &Resource) -> &'static [Column] {
-    printer(resource).columns
-}
-
-/// Appends the cells of an object, one for each column. The object is in its storage version, whatever version
-/// the client asked through: upstream prints its internal version, which ours comes nearest to.
-pub fn cells(resource: &Resource, object: &Value, now: i64, out: &mut Vec<Cell>) {
-    printer(resource).cells(object, now, out);
+/// The printer of the `scale` subresource.
+pub fn scale_printer() -> &'static dyn Printer {
+    &crate::scale::columns::PRINTER
 }
 
 /// `["web-0","1/1",3]` without the brackets.
@@ -112,7 +92,7 @@ pub fn write_cells(cells: &[Cell], out: &mut Vec<u8>) {
 }
 
 /// The `columnDefinitions` of a Table, brackets and all.
-pub fn write_definitions(columns: &[Column], out: &mut Vec<u8>) {
+pub fn write_definitions(columns: &[Column<'_>], out: &mut Vec<u8>) {
     out.push(b'[');
     for (i, column) in columns.iter().enumerate() {
         if i > 0 {
@@ -132,57 +112,86 @@ pub fn write_definitions(columns: &[Column], out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-impl Printer {
-    const fn new(columns: &'static [Column], cells: fn(&Row<'_>, &mut Vec<Cell>)) -> Printer {
-        Printer { columns, cells, conditions: |_| None, order: None }
-    }
-    const fn with_conditions(self, conditions: fn(&Value) -> Option<&'static str>) -> Printer {
-        Printer { conditions, ..self }
-    }
-    const fn with_order(self, order: fn(&Value) -> i64) -> Printer {
-        Printer { order: Some(order), ..self }
-    }
+/// The printer of a built-in kind.
+#[derive(Debug)]
+pub(crate) struct StaticPrinter {
+    columns: &'static [Column<'static>],
+    cells: fn(&Row<'_>, &mut Vec<Cell>),
+    conditions: fn(&Value) -> Option<&'static str>,
+    order: Option<fn(&Value) -> i64>,
+}
 
-    /// As [`cells`].
-    pub fn cells(&self, object: &Value, now: i64, out: &mut Vec<Cell>) {
+/// Of kinds without columns of their own.
+pub(crate) static GENERIC: StaticPrinter =
+    StaticPrinter::new(&[Column::NAME, Column::CREATED], |row, out| {
+        let created = seconds_of(row.at(&["metadata", "creationTimestamp"]));
+        let created = created.unwrap_or(object::time::ZERO_SECONDS);
+        out.extend([row.name(), object::time::format_seconds(created).into()]);
+    });
+
+/// Of kinds that show no more than their age.
+pub(crate) static NAME_AND_AGE: StaticPrinter =
+    StaticPrinter::new(&[Column::NAME, Column::AGE], |row, out| out.extend([row.name(), row.age()]));
+
+impl StaticPrinter {
+    pub(crate) const fn new(
+        columns: &'static [Column<'static>],
+        cells: fn(&Row<'_>, &mut Vec<Cell>),
+    ) -> StaticPrinter {
+        StaticPrinter { columns, cells, conditions: |_| None, order: None }
+    }
+    pub(crate) const fn with_conditions(
+        self,
+        conditions: fn(&Value) -> Option<&'static str>,
+    ) -> StaticPrinter {
+        StaticPrinter { conditions, ..self }
+    }
+    pub(crate) const fn with_order(self, order: fn(&Value) -> i64) -> StaticPrinter {
+        StaticPrinter { order: Some(order), ..self }
+    }
+}
+
+impl Printer for StaticPrinter {
+    fn columns(&self) -> Cow<'_, [Column<'_>]> {
+        Cow::Borrowed(self.columns)
+    }
+    fn cells(&self, object: &Value, now: i64, out: &mut Vec<Cell>) {
         (self.cells)(&Row { object, now }, out);
     }
-
-    /// The row's `conditions` as JSON: kubectl dims pods that have ended.
-    pub fn conditions(&self, object: &Value) -> Option<&'static str> {
+    fn conditions(&self, object: &Value) -> Option<&'static str> {
         (self.conditions)(object)
     }
-
-    /// The kind shows nothing but its name and birth.
-    pub fn is_generic(&self) -> bool {
-        self.columns.iter().any(|column| column.name == Column::CREATED.name)
+    fn is_generic(&self) -> bool {
+        self.columns.contains(&Column::CREATED)
     }
-
-    /// Rows of a list come sorted by this number before their name; `None`: by name alone.
-    pub fn order(&self) -> Option<fn(&Value) -> i64> {
+    fn order(&self) -> Option<fn(&Value) -> i64> {
         self.order
     }
 }
 
-impl Column {
-    const NAME: Column = Column { format: "name", ..Column::text("Name", "Name of the object.") };
-    const AGE: Column = Column::text("Age", "Time since the object was created.");
-    const CREATED: Column =
+impl Column<'static> {
+    pub(crate) const NAME: Column<'static> =
+        Column { format: "name", ..Column::text("Name", "Name of the object.") };
+    pub(crate) const AGE: Column<'static> = Column::text("Age", "Time since the object was created.");
+    pub(crate) const CREATED: Column<'static> =
         Column { kind: "date", ..Column::text("Created At", "When the object was created.") };
-    const CONTAINERS: Column = Column::text("Containers", "Names of the template's containers.").wide();
-    const IMAGES: Column = Column::text("Images", "Images of the template's containers.").wide();
-    const SELECTOR: Column = Column::text("Selector", "Labels of the pods that belong to the object.").wide();
+    pub(crate) const CONTAINERS: Column<'static> =
+        Column::text("Containers", "Names of the template's containers.").wide();
+    pub(crate) const IMAGES: Column<'static> =
+        Column::text("Images", "Images of the template's containers.").wide();
+    pub(crate) const SELECTOR: Column<'static> =
+        Column::text("Selector", "Labels of the pods that belong to the object.").wide();
 
-    const fn text(name: &'static str, description: &'static str) -> Column {
+    pub(crate) const fn text(name: &'static str, description: &'static str) -> Column<'static> {
         Column { name, kind: "string", format: "", description, priority: 0 }
     }
-    const fn integer(name: &'static str, description: &'static str) -> Column {
+    pub(crate) const fn integer(name: &'static str, description: &'static str) -> Column<'static> {
         Column { kind: "integer", ..Column::text(name, description) }
     }
-    const fn boolean(name: &'static str, description: &'static str) -> Column {
+    pub(crate) const fn boolean(name: &'static str, description: &'static str) -> Column<'static> {
         Column { kind: "boolean", ..Column::text(name, description) }
     }
-    const fn wide(self) -> Column {
+    pub(crate) const fn wide(self) -> Column<'static> {
         Column { priority: 1, ..self }
     }
 }

@@ -1,13 +1,16 @@
 //! Config maps: keys that can be file names, one mebibyte, and never again changed when immutable.
 
+mod columns;
+
 use catalog::Storage;
 use object::{FieldError, Value, quote, validate_text};
 
 use crate::check::{Errors, Seen};
-use crate::checked::Write;
+use crate::columns::Printer;
 use crate::equal::Spot;
 use crate::kind::Kind;
 use crate::rules::Rules;
+use crate::write::Write;
 
 pub(crate) struct ConfigMap;
 pub(crate) static KIND: ConfigMap = ConfigMap;
@@ -18,6 +21,10 @@ pub(crate) const DATA_MAX_BYTES: usize = 1024 * 1024;
 impl Kind for ConfigMap {
     fn rules(&self) -> &Rules {
         &Rules::PLAIN
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {

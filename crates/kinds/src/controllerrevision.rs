@@ -1,12 +1,15 @@
 //! Controller revisions: a template kept as it was, under a number.
 
+mod columns;
+
 use object::Value;
 
 use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, int, member};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::rules::Rules;
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check).with_printer(&columns::PRINTER);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     if write.old.is_some() {

@@ -1,14 +1,23 @@
 //! Cron jobs.
 
+mod columns;
+mod defaults;
 mod schedule;
 mod validation;
+mod warnings;
 
 pub use schedule::Schedule;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};
 
-pub(crate) static KIND: Checked = Checked::new(
+pub(crate) const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];
+
+pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free),
     validation::check,
-);
+)
+.with_defaults(defaults::apply)
+.with_warnings(warnings::warn)
+.with_printer(&columns::PRINTER)
+.with_pod_spec_path(POD_SPEC);

@@ -1,15 +1,28 @@
 //! CSI drivers: what a driver can do is said in full, and partly for good.
 
+mod columns;
+mod defaults;
+mod warnings;
+
 use object::Value;
 
 use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
-use crate::checked::{Checked, Write};
+use crate::gates::DisabledFeature;
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
+
+const DISABLED: &[DisabledFeature] =
+    &[DisabledFeature::new("VolumeLimitScaling", &["spec.preventPodSchedulingIfMissing"])];
 
 /// The first change of a driver's spec gives it generation 1.
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::SpecFromNothing), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::SpecFromNothing), check)
+        .with_defaults(defaults::apply)
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER)
+        .with_disabled_features(DISABLED);
 
 const UPDATE_PERIOD_MIN_SECONDS: i64 = 10;
 const TOKEN_MIN_SECONDS: i64 = 600;

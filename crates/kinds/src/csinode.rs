@@ -1,16 +1,19 @@
 //! CSI nodes: the drivers of a node, each once, and what one said of itself stays.
 
+mod columns;
+
 use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::{Errors, IMMUTABLE, Path, Raw, Seen, int, items, member, text, texts};
-use crate::checked::{Checked, Write};
 use crate::equal::same_but;
+use crate::generic::GenericKind;
 use crate::pod::validation::csi_driver_name;
 use crate::rules::Rules;
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check).with_printer(&columns::PRINTER);
 
 const NODE_ID_MAX_BYTES: usize = 256;
 /// The count of volumes may change, and is not shown then.

@@ -1,10 +1,13 @@
 //! CSI storage capacities: how much a class has in a part of the cluster; which part and class stays.
 
-use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, member, quantity, quantity_text, text};
-use crate::checked::{Checked, Write};
-use crate::rules::Rules;
+mod warnings;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
+use crate::check::{Errors, IMMUTABLE, NEGATIVE, Path, member, quantity, quantity_text, text};
+use crate::generic::GenericKind;
+use crate::rules::Rules;
+use crate::write::Write;
+
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check).with_warnings(warnings::warn);
 
 const TOPOLOGY: Path<'static> = Path::Root("nodeTopology");
 const CLASS: Path<'static> = Path::Root("storageClassName");

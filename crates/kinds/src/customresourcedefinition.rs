@@ -2,19 +2,22 @@
 
 mod approval;
 mod conversion;
+mod defaults;
 mod field_path;
 mod schema;
 mod shown;
 mod structural;
 mod validation;
+mod warnings;
 
 use catalog::Resource;
 use object::{Status, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct CustomResourceDefinition;
 pub(crate) static KIND: CustomResourceDefinition = CustomResourceDefinition;
@@ -28,6 +31,18 @@ const RULES: Rules = Rules::PLAIN
 impl Kind for CustomResourceDefinition {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn status_has_table(&self) -> bool {
+        false
     }
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);

@@ -1,14 +1,20 @@
 //! Daemon sets: an annotation of the v1 API still carries the old template generation.
 
+mod columns;
+mod defaults;
 mod validation;
+mod warnings;
 
 use object::Value;
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::columns::Printer;
 use crate::equal::Spot;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::workload::POD_SPEC;
+use crate::write::Write;
 
 pub(crate) struct DaemonSet;
 pub(crate) static KIND: DaemonSet = DaemonSet;
@@ -20,6 +26,22 @@ pub(crate) const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.gene
 impl Kind for DaemonSet {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
+    }
+
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        Some(POD_SPEC)
     }
 
     fn unconvertible(&self, sent: &Value) -> Option<String> {

@@ -1,16 +1,22 @@
 //! Deployments: an annotation of the v1 API still carries the revision an old client wants to go back to.
 
+mod columns;
+mod defaults;
 mod validation;
+mod warnings;
 
 use catalog::Resource;
 use object::{Status, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
-use crate::kind::{Context, Kind};
+use crate::columns::Printer;
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::scale::{ScalePaths, WORKLOAD};
+use crate::warnings::{Accepted, Warnings};
 use crate::workload;
+use crate::workload::POD_SPEC;
+use crate::write::Write;
 
 pub(crate) struct Deployment;
 pub(crate) static KIND: Deployment = Deployment;
@@ -25,7 +31,23 @@ impl Kind for Deployment {
         &RULES
     }
 
-    fn scale(&self) -> Option<&'static ScalePaths> {
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
+    }
+
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        Some(POD_SPEC)
+    }
+
+    fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {
         Some(&WORKLOAD)
     }
 

@@ -3,13 +3,15 @@
 use object::Value;
 
 use crate::check::{Errors, items, member};
-use crate::checked::{Checked, Write};
+use crate::columns::NAME_AND_AGE;
 use crate::devicerule::{CONFIG_MAX, configuration, each, selectors};
+use crate::generic::GenericKind;
 use crate::pod::validation::is_extended;
 use crate::rules::{Generation, NameRule, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(RULES, check);
+pub(crate) static KIND: GenericKind = GenericKind::new(RULES, check).with_printer(&NAME_AND_AGE);
 const RULES: Rules =
     Rules::PLAIN.with_name(NameRule::LongName).with_generation(Generation::SPEC).without_generate_name();
 

@@ -1,22 +1,28 @@
 //! Endpoint slices.
 
+mod columns;
+mod defaults;
 mod validation;
+mod warnings;
 
 use object::{Value, validate_text};
 
 use crate::check::{items, member, text};
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules};
 use crate::same;
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::Content), validation::check)
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::Content), validation::check)
         .with_create(|new| drop_topology(new, &[]))
         .with_update(|new, old| {
             if !same(new.get("endpoints"), old.get("endpoints")) {
                 drop_topology(new, &node_names(old));
             }
-        });
+        })
+        .with_defaults(defaults::apply)
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);
 
 const TOPOLOGY: &str = "deprecatedTopology";
 const HOST: &str = "kubernetes.io/hostname";

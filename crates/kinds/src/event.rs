@@ -1,9 +1,12 @@
 //! Events: one store under two names (core and events.k8s.io), judged by the name the writer used.
 
+mod columns;
+
 use catalog::{Resource, Storage};
 use object::{FieldError, Status, Value, quote, validate_text};
 
 use crate::check::internal::{Field, Go, NULL, TEXT};
+use crate::columns::Printer;
 use crate::equal::Spot;
 use crate::kind::{Context, Kind};
 use crate::metadata;
@@ -29,6 +32,10 @@ const NAMES: [(&str, &str); 7] = [
 impl Kind for Event {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn to_storage(&self, value: &mut Value, from: &Resource) -> Result<(), Status> {

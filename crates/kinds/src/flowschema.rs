@@ -1,15 +1,23 @@
 //! Flow schemas: which requests flow at which priority level. The two the server cannot do without are fixed.
 
+mod columns;
+mod defaults;
+
 use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::{Errors, Path, Raw, Seen, flag, int, items, member, text, texts};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(
+    Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole),
+    check,
+)
+.with_defaults(defaults::apply)
+.with_printer(&columns::PRINTER);
 
 const PRECEDENCE_MAX: i64 = 10_000;
 #[rustfmt::skip]

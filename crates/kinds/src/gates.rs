@@ -1,33 +1,31 @@
 //! Fields of features that are off in v1.36: accepted, and dropped unless the stored object has them already.
 //!
-//! An object that was stored by a server with the feature on keeps what it has; nobody can begin to use it here. One row a feature
-//! and place; what needs more than a row (`dataSourceRef` of claims) stands in the kind's folder.
+//! An object that was stored by a server with the feature on keeps what it has; nobody can begin to use it here. A kind lists
+//! its features; what needs more than a list (`dataSourceRef` of claims) is code in the kind's folder.
 
 #[cfg(test)]
 mod tests;
 
-use catalog::Storage;
 use object::Value;
 
-/// Before a write is prepared: takes away what is not served. `old` is `None` for a create.
-pub fn drop_disabled(storage: &Storage, new: &mut Value, old: Option<&Value>) {
-    for (_, _, place) in PODS.iter().filter(|(group, plural, _)| is(storage, group, plural)) {
-        let old = old.and_then(|old| old.at(place));
-        if let Some(spec) = at_mut(new, place) {
-            OF_POD_SPECS.iter().for_each(|row| row.apply(spec, old));
+use crate::kind::Kind;
+
+/// Before a write is prepared: drops what is not served. `old` is `None` for a create.
+pub fn drop_disabled(kind: &dyn Kind, new: &mut Value, old: Option<&Value>) {
+    if let Some(path) = kind.pod_spec_path() {
+        let old = old.and_then(|old| old.at(path));
+        if let Some(spec) = at_mut(new, path) {
+            OF_POD_SPECS.iter().for_each(|feature| feature.drop_fields(spec, old));
         }
     }
-    for (_, _, row) in ROWS.iter().filter(|(group, plural, _)| is(storage, group, plural)) {
-        row.apply(new, old);
+    for feature in kind.disabled_features() {
+        feature.drop_fields(new, old);
     }
-}
-
-fn is(storage: &Storage, group: &str, plural: &str) -> bool {
-    storage.plural == *plural && storage.group == *group
 }
 
 /// A feature and the fields it brought to one place.
-struct Row {
+#[derive(Debug)]
+pub struct DisabledFeature {
     /// For people: the name of upstream's gate.
     #[cfg_attr(not(test), allow(dead_code))]
     gate: &'static str,
@@ -37,28 +35,15 @@ struct Row {
     with_empty_parent: bool,
 }
 
-const fn row(gate: &'static str, fields: &'static [&'static str]) -> Row {
-    Row { gate, fields, with_empty_parent: false }
-}
-
-/// Where kinds hold a pod's spec.
-static PODS: &[(&str, &str, &[&str])] = &[
-    ("", "pods", &["spec"]),
-    ("", "podtemplates", &["template", "spec"]),
-    ("", "replicationcontrollers", &["spec", "template", "spec"]),
-    ("apps", "daemonsets", &["spec", "template", "spec"]),
-    ("apps", "deployments", &["spec", "template", "spec"]),
-    ("apps", "replicasets", &["spec", "template", "spec"]),
-    ("apps", "statefulsets", &["spec", "template", "spec"]),
-    ("batch", "jobs", &["spec", "template", "spec"]),
-    ("batch", "cronjobs", &["spec", "jobTemplate", "spec", "template", "spec"]),
-];
-
-static OF_POD_SPECS: &[Row] = &[
-    row("ClusterTrustBundleProjection", &["volumes[].projected.sources[].clusterTrustBundle"]),
-    row("PodCertificateRequest", &["volumes[].projected.sources[].podCertificate"]),
-    row("GenericWorkload", &["schedulingGroup"]),
-    Row {
+/// Those of every pod spec, in a pod or in a template.
+static OF_POD_SPECS: &[DisabledFeature] = &[
+    DisabledFeature::new(
+        "ClusterTrustBundleProjection",
+        &["volumes[].projected.sources[].clusterTrustBundle"],
+    ),
+    DisabledFeature::new("PodCertificateRequest", &["volumes[].projected.sources[].podCertificate"]),
+    DisabledFeature::new("GenericWorkload", &["schedulingGroup"]),
+    DisabledFeature {
         gate: "ContainerStopSignals",
         fields: &[
             "initContainers[].lifecycle.stopSignal",
@@ -69,52 +54,12 @@ static OF_POD_SPECS: &[Row] = &[
     },
 ];
 
-static ROWS: &[(&str, &str, Row)] = &[
-    (
-        "",
-        "pods",
-        row(
-            "ImageVolumeWithDigest",
-            &[
-                "status.containerStatuses[].volumeMounts[].volumeStatus",
-                "status.initContainerStatuses[].volumeMounts[].volumeStatus",
-                "status.ephemeralContainerStatuses[].volumeMounts[].volumeStatus",
-            ],
-        ),
-    ),
-    ("", "pods", row("DRANodeAllocatableResources", &["status.nodeAllocatableResourceClaimStatuses"])),
-    (
-        "apps",
-        "statefulsets",
-        row("MaxUnavailableStatefulSet", &["spec.updateStrategy.rollingUpdate.maxUnavailable"]),
-    ),
-    ("", "nodes", row("DynamicKubeletConfig", &["spec.configSource"])),
-    ("", "nodes", row("DynamicKubeletConfig", &["status.config"])),
-    ("coordination.k8s.io", "leases", row("CoordinatedLeaderElection", &["spec.strategy"])),
-    ("coordination.k8s.io", "leases", row("CoordinatedLeaderElection", &["spec.preferredHolder"])),
-    (
-        "resource.k8s.io",
-        "resourceslices",
-        row("DRANodeAllocatableResources", &["spec.devices[].nodeAllocatableResourceMappings"]),
-    ),
-    (
-        "resource.k8s.io",
-        "resourceslices",
-        row(
-            "DRAListTypeAttributes",
-            &[
-                "spec.devices[].attributes{}.bools",
-                "spec.devices[].attributes{}.ints",
-                "spec.devices[].attributes{}.strings",
-                "spec.devices[].attributes{}.versions",
-            ],
-        ),
-    ),
-    ("storage.k8s.io", "csidrivers", row("VolumeLimitScaling", &["spec.preventPodSchedulingIfMissing"])),
-];
+impl DisabledFeature {
+    pub(crate) const fn new(gate: &'static str, fields: &'static [&'static str]) -> DisabledFeature {
+        DisabledFeature { gate, fields, with_empty_parent: false }
+    }
 
-impl Row {
-    fn apply(&self, new: &mut Value, old: Option<&Value>) {
+    fn drop_fields(&self, new: &mut Value, old: Option<&Value>) {
         let in_use = |field: &&str| old.is_some_and(|old| holds(old, field));
         if self.fields.iter().any(in_use) {
             return;
@@ -125,15 +70,15 @@ impl Row {
     }
 }
 
-/// One step of a field's path: the name, and whether it goes on in every item of what stands there.
-fn step(path: &str) -> (&str, bool, Option<&str>) {
+/// The first element of a field's path: the name, and whether it goes on in every item of what stands there.
+fn split_first(path: &str) -> (&str, bool, Option<&str>) {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let name = first.strip_suffix("[]").or_else(|| first.strip_suffix("{}"));
     (name.unwrap_or(first), name.is_some(), rest)
 }
 
 fn holds(value: &Value, path: &str) -> bool {
-    let (name, each, rest) = step(path);
+    let (name, each, rest) = split_first(path);
     let Some(here) = value.get(name).filter(|v| !v.is_null()) else { return false };
     let Some(rest) = rest else {
         return here.as_list().is_none_or(|l| !l.is_empty()) && here.as_map().is_none_or(|m| !m.is_empty());
@@ -146,7 +91,7 @@ fn holds(value: &Value, path: &str) -> bool {
 }
 
 fn remove(value: &mut Value, path: &str, with_empty_parent: bool) {
-    let (name, each, rest) = step(path);
+    let (name, each, rest) = split_first(path);
     let Some(map) = value.as_map_mut() else { return };
     let Some(rest) = rest else {
         map.remove(name);

@@ -7,6 +7,8 @@
 //! ```
 
 mod behavior;
+mod columns;
+mod defaults;
 mod metrics;
 mod validation;
 
@@ -17,10 +19,11 @@ use catalog::Resource;
 use object::{Map, Status, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
-use crate::kind::Kind;
+use crate::columns::Printer;
+use crate::kind::{Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
 use crate::strategy::map_mut;
+use crate::write::Write;
 
 pub(crate) struct HorizontalPodAutoscaler;
 pub(crate) static KIND: HorizontalPodAutoscaler = HorizontalPodAutoscaler;
@@ -42,6 +45,18 @@ const DEFAULT_CPU_PERCENT: i64 = 80;
 impl Kind for HorizontalPodAutoscaler {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, version: &str) -> Option<&Defaults> {
+        match version {
+            "v1" => Some(&defaults::apply_v1),
+            "v2" => Some(&defaults::apply_v2),
+            _ => None,
+        }
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn to_storage(&self, value: &mut Value, from: &Resource) -> Result<(), Status> {

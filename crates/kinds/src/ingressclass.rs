@@ -1,15 +1,21 @@
 //! Ingress classes: a controller that stays, and parameters that can be found.
 
+mod columns;
+mod defaults;
+
 use object::{Value, validate_text};
 
 use crate::check::{Errors, Path, member, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
 
 const CONTROLLER_MAX_BYTES: usize = 250;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_generation(Generation::SPEC), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_generation(Generation::SPEC), check)
+    .with_defaults(defaults::apply)
+    .with_printer(&columns::PRINTER);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     let spec = write.spec();

@@ -1,16 +1,20 @@
 //! IP addresses: the name is the address, in its one canonical form, and says who has it.
 
+mod columns;
+
 use std::net::IpAddr;
 
 use object::validate_text;
 
 use crate::check::internal::{Field, TEXT, internal};
 use crate::check::{Errors, Raw, member, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::rules::{NameRule, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_name(NameRule::IpAddress), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_name(NameRule::IpAddress), check).with_printer(&columns::PRINTER);
 
 const PARENT: [Field; 4] = [
     ("group", "Group", TEXT),

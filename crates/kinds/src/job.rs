@@ -1,15 +1,21 @@
 //! Jobs: unless the user manages it, the selector is the job's own uid, and the template carries the labels it needs.
 
+mod columns;
+pub(crate) mod defaults;
 mod validation;
+pub(crate) mod warnings;
 
-use object::{Map, Value};
+use object::{DeleteOptions, Map, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
-use crate::defaults::take_template_labels;
-use crate::kind::{Context, Kind};
+use crate::columns::Printer;
+use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::meta;
+use crate::replicationcontroller::defaults::take_template_labels;
 use crate::rules::{Generation, Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::workload::POD_SPEC;
+use crate::write::Write;
 
 pub(crate) use validation::check_spec;
 
@@ -22,6 +28,26 @@ const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
 impl Kind for Job {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn warn_delete(&self, options: &DeleteOptions) -> Option<&'static str> {
+        warnings::delete_warning(options)
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
+    }
+
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        Some(POD_SPEC)
     }
 
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {

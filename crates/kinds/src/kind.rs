@@ -1,12 +1,15 @@
 //! The interface of a kind. Default methods are what most kinds do.
 
 use catalog::{Resource, Storage};
-use object::{DeleteOptions, FieldError, Status, Value};
+use object::{DeleteOptions, FieldError, Map, Status, Value};
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::columns::{self, Printer};
+use crate::gates::DisabledFeature;
 use crate::rules::Rules;
 use crate::scale::ScalePaths;
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 /// What surrounds a write.
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +78,53 @@ pub struct Requester<'a> {
     pub extra: &'a [(String, Vec<String>)],
 }
 
+/// Fills in what the writer of an object left out.
+pub type Defaults = dyn Fn(&mut Map) + Send + Sync;
+
 /// What only one kind does.
 pub trait Kind: Send + Sync {
     fn rules(&self) -> &Rules;
+
+    /// Of objects in that served version; `None` where upstream has none.
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        None
+    }
+
+    /// What a client should know about an accepted create or update of the object itself.
+    fn warn(&self, _write: &Accepted<'_>, _warnings: &mut Warnings) {}
+
+    /// The same for an update of its status.
+    fn warn_status(&self, _write: &Accepted<'_>, _warnings: &mut Warnings) {}
+
+    /// Warnings about a new object as it was sent: preparing it hides what they are about.
+    fn warn_before_create(&self, _new: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The warning a DELETE with these options deserves.
+    fn warn_delete(&self, _options: &DeleteOptions) -> Option<&'static str> {
+        None
+    }
+
+    /// How objects served in that version are shown as a Table.
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::GENERIC
+    }
+
+    /// Can the status be shown as a Table? Upstream's storage of a few kinds cannot.
+    fn status_has_table(&self) -> bool {
+        true
+    }
+
+    /// Where the kind holds a pod's spec, if it does.
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        None
+    }
+
+    /// Features that are off and brought fields to the kind, beside those of pod specs.
+    fn disabled_features(&self) -> &[DisabledFeature] {
+        &[]
+    }
 
     /// What an update makes of the object as it was sent, before anything of the stored one is put back into it.
     fn sent_update(&self, _new: &mut Value) {}
@@ -159,8 +206,8 @@ pub trait Kind: Send + Sync {
     /// What upstream's conversion adds to an object of this kind that has no content, such as a bookmark's.
     fn fill_blank(&self, _blank: &mut Value) {}
 
-    /// Where `/scale` finds its numbers.
-    fn scale(&self) -> Option<&'static ScalePaths> {
+    /// Where `/scale` finds its numbers in objects of that served version.
+    fn scale_paths(&self, _version: &str) -> Option<&ScalePaths> {
         None
     }
 }

@@ -1,13 +1,25 @@
 //! Leases: a holder, for a time.
 
+mod columns;
+
 use object::{Value, validate_text};
 
 use crate::check::{Errors, int, member, text};
-use crate::checked::{Checked, Write};
+use crate::gates::DisabledFeature;
+use crate::generic::GenericKind;
 use crate::rules::{Finalizers, Rules};
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
+const DISABLED: &[DisabledFeature] = &[
+    DisabledFeature::new("CoordinatedLeaderElection", &["spec.strategy"]),
+    DisabledFeature::new("CoordinatedLeaderElection", &["spec.preferredHolder"]),
+];
+
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check)
+        .with_printer(&columns::PRINTER)
+        .with_disabled_features(DISABLED);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

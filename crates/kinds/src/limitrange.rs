@@ -1,14 +1,15 @@
 //! LimitRanges: one without a name gets one.
 
+mod defaults;
 mod validation;
 
 use object::Value;
 
 use crate::check::Errors;
-use crate::checked::Write;
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::meta;
 use crate::rules::Rules;
+use crate::write::Write;
 
 pub(crate) struct LimitRange;
 pub(crate) static KIND: LimitRange = LimitRange;
@@ -16,6 +17,10 @@ pub(crate) static KIND: LimitRange = LimitRange;
 impl Kind for LimitRange {
     fn rules(&self) -> &Rules {
         &Rules::PLAIN
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
     }
 
     /// Any unique name does; upstream draws another random id for it.

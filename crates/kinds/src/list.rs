@@ -1,55 +1,76 @@
 //! The list of kinds: one row each, data where data is enough.
 
-use catalog::Storage;
+use std::sync::Arc;
 
+use catalog::{Resource, Storage, StrategySlot};
+
+use crate::generic::GenericKind;
 use crate::kind::Kind;
+use crate::metadata::finalizer_warnings;
 use crate::rules::{Finalizers, Generation, Rules};
 use crate::{
-    admissionpolicy, apiservice, certificatesigningrequest, configmap, controllerrevision, cronjob,
-    csidriver, csinode, csistoragecapacity, customresourcedefinition, daemonset, deployment, deviceclass,
-    endpoints, endpointslice, event, flowschema, horizontalpodautoscaler, ingress, ingressclass, ipaddress,
-    job, lease, limitrange, namespace, networkpolicy, node, persistentvolume, persistentvolumeclaim, pod,
-    poddisruptionbudget, podtemplate, priorityclass, prioritylevelconfiguration, rbac, replicaset,
-    replicationcontroller, resourceclaim, resourcequota, resourceslice, runtimeclass, secret, service,
-    serviceaccount, servicecidr, statefulset, storageclass, volumeattachment, volumeattributesclass,
-    webhookconfiguration,
+    admissionpolicy, apiservice, certificatesigningrequest, componentstatus, configmap, controllerrevision,
+    cronjob, csidriver, csinode, csistoragecapacity, customresourcedefinition, daemonset, deployment,
+    deviceclass, endpoints, endpointslice, event, flowschema, horizontalpodautoscaler, ingress, ingressclass,
+    ipaddress, job, lease, limitrange, namespace, networkpolicy, node, persistentvolume,
+    persistentvolumeclaim, pod, poddisruptionbudget, podtemplate, priorityclass, prioritylevelconfiguration,
+    rbac, replicaset, replicationcontroller, resourceclaim, resourcequota, resourceslice, runtimeclass,
+    scale, secret, service, serviceaccount, servicecidr, statefulset, storageclass, tokenrequest,
+    volumeattachment, volumeattributesclass, webhookconfiguration,
 };
 
-/// The kind of what a storage keeps. Lives as long as the program: look it up once per storage, not per request.
-pub fn kind_of(storage: &Storage) -> &'static dyn Kind {
+/// What a definition holds of its kind.
+enum Strategy {
+    BuiltIn(&'static dyn Kind),
+    Defined(Arc<dyn Kind>),
+}
+
+/// The kind of what a storage holds: the one its definition came with, or its row of the list, looked up once.
+pub fn kind_of(storage: &Storage) -> &dyn Kind {
+    let strategy = storage.strategy.get_or_init(|| Arc::new(Strategy::BuiltIn(listed(storage))));
+    match strategy.downcast_ref() {
+        Some(Strategy::BuiltIn(kind)) => *kind,
+        Some(Strategy::Defined(kind)) => &**kind,
+        None => &CUSTOM,
+    }
+}
+
+/// For a definition that is made while the server runs.
+pub fn strategy(kind: Arc<dyn Kind>) -> StrategySlot {
+    StrategySlot::new(Arc::new(Strategy::Defined(kind)))
+}
+
+fn listed(storage: &Storage) -> &'static dyn Kind {
     let row = KINDS.iter().find(|(group, plural, _)| storage.plural == *plural && storage.group == *group);
     row.map_or(&CUSTOM, |(_, _, kind)| *kind)
 }
 
-/// Whether a row names what the storage keeps; if none does, it is a custom resource.
-pub(crate) fn is_listed(storage: &Storage) -> bool {
-    KINDS.iter().any(|(group, plural, _)| storage.plural == *plural && storage.group == *group)
-}
-
-/// A kind that is data only.
-struct Plain {
-    rules: Rules,
-}
-
-impl Kind for Plain {
-    fn rules(&self) -> &Rules {
-        &self.rules
+/// The kind of what a resource serves.
+pub fn kind_of_resource(resource: &Resource) -> &dyn Kind {
+    match &resource.storage {
+        Some(storage) => kind_of(storage),
+        None => unstored_kind(&resource.group, &resource.kind),
     }
 }
 
-const fn plain(rules: Rules) -> Plain {
-    Plain { rules }
+/// The kind of what is answered and never stored: reviews, and bodies of subresources.
+pub fn unstored_kind(group: &str, kind: &str) -> &'static dyn Kind {
+    let row = UNSTORED.iter().find(|row| row.1 == kind && row.0 == group);
+    row.map_or(&PLAIN, |(_, _, kind)| *kind)
 }
 
 /// What no row names: a kind that came later.
-static CUSTOM: Plain = plain(SPEC.with_finalizers(Finalizers::Qualified));
+static CUSTOM: GenericKind =
+    GenericKind::plain(Rules::PLAIN.with_generation(Generation::SPEC).with_finalizers(Finalizers::Qualified))
+        .with_warnings(|write, warnings| warnings.extend(finalizer_warnings(write.new, write.old)));
 
-const PLAIN: Rules = Rules::PLAIN;
-const SPEC: Rules = PLAIN.with_generation(Generation::SPEC);
+static PLAIN: GenericKind = GenericKind::plain(Rules::PLAIN);
 
 type Row = (&'static str, &'static str, &'static dyn Kind);
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
 const FLOW: &str = "flowcontrol.apiserver.k8s.io";
 const NETWORKING: &str = "networking.k8s.io";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
@@ -68,7 +89,7 @@ static KINDS: &[Row] = &[
     ("", "persistentvolumes", &persistentvolume::KIND),
     ("", "pods", &pod::KIND),
     ("", "podtemplates", &podtemplate::KIND),
-    ("", "rangeallocations", &plain(PLAIN)),
+    ("", "rangeallocations", &PLAIN),
     ("", "replicationcontrollers", &replicationcontroller::KIND),
     ("", "resourcequotas", &resourcequota::KIND),
     ("", "secrets", &secret::KIND),
@@ -130,8 +151,30 @@ static KINDS: &[Row] = &[
     (STORAGE, "volumeattributesclasses", &volumeattributesclass::KIND),
 ];
 
-/// (group, plural) of every row, for tests that sweep them.
+/// By group and kind: a body of a subresource has no plural.
+#[rustfmt::skip]
+static UNSTORED: &[Row] = &[
+    ("", "Binding", &PLAIN),
+    ("", "ComponentStatus", &componentstatus::KIND),
+    (AUTHENTICATION, "SelfSubjectReview", &PLAIN),
+    (AUTHENTICATION, "TokenRequest", &tokenrequest::KIND),
+    (AUTHENTICATION, "TokenReview", &PLAIN),
+    (AUTHORIZATION, "LocalSubjectAccessReview", &PLAIN),
+    (AUTHORIZATION, "SelfSubjectAccessReview", &PLAIN),
+    (AUTHORIZATION, "SelfSubjectRulesReview", &PLAIN),
+    (AUTHORIZATION, "SubjectAccessReview", &PLAIN),
+    ("autoscaling", "Scale", &scale::KIND),
+    ("policy", "Eviction", &PLAIN),
+];
+
+/// (group, plural) of every stored kind, for tests that sweep them.
 #[cfg(test)]
 pub(crate) fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
     KINDS.iter().map(|(group, plural, _)| (*group, *plural))
+}
+
+/// (group, kind) of every kind that is not stored.
+#[cfg(test)]
+pub(crate) fn unstored_rows() -> impl Iterator<Item = (&'static str, &'static str)> {
+    UNSTORED.iter().map(|(group, kind, _)| (*group, *kind))
 }

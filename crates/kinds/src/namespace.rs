@@ -4,11 +4,15 @@
 //! DELETE ─> deletionTimestamp, phase Terminating ─ contents go ─ PUT /finalize takes spec.finalizers ─> gone
 //! ```
 
+mod columns;
+mod defaults;
+
 use catalog::Storage;
 use object::{About, DeleteOptions, FieldError, Map, Propagation, Status, Value, quote, time, validate_text};
 
+use crate::columns::Printer;
 use crate::deletion::{Decision, FOREGROUND, ORPHAN, decide_generally, set_finalizers};
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::{self, meta, strings};
 use crate::rules::{NameRule, Rules, StatusMeta};
 use crate::strategy::restore;
@@ -29,6 +33,14 @@ pub fn is_immortal_namespace(name: &str) -> bool {
 impl Kind for Namespace {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn prepare_create(&self, new: &mut Value, _ctx: &Context<'_>) {

@@ -1,9 +1,15 @@
 //! Network policies.
 
+mod columns;
+mod defaults;
 mod validation;
+mod warnings;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules};
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::Exactly("spec")), validation::check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::Exactly("spec")), validation::check)
+        .with_defaults(defaults::apply)
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);

@@ -1,15 +1,20 @@
 //! Persistent volumes: born pending, and every change of phase is dated.
 
+mod columns;
+mod defaults;
 mod validation;
+mod warnings;
 
 pub(crate) use validation::check_spec as check_volume_spec;
 
 use object::Value;
 
 use crate::check::Errors;
-use crate::checked::Write;
-use crate::kind::{Context, Kind};
+use crate::columns::Printer;
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct PersistentVolume;
 pub(crate) static KIND: PersistentVolume = PersistentVolume;
@@ -20,6 +25,18 @@ const SINCE: &str = "lastPhaseTransitionTime";
 impl Kind for PersistentVolume {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

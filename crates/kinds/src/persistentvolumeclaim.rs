@@ -1,14 +1,19 @@
 //! Persistent volume claims: born pending.
 
+mod columns;
 mod data_source;
+pub(crate) mod defaults;
 mod validation;
+pub(crate) mod warnings;
 
 use object::Value;
 
 use crate::check::{Errors, Path};
-use crate::checked::Write;
-use crate::kind::{Context, Kind};
+use crate::columns::Printer;
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Rules, StatusMeta};
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) use validation::{check_access_modes, check_basic, check_spec};
 
@@ -20,6 +25,18 @@ const RULES: Rules = Rules::PLAIN.with_status(StatusMeta::Free);
 impl Kind for PersistentVolumeClaim {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     /// Upstream stores no phase and fills it in on every read; what is stored here is what is read.

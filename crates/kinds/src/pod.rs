@@ -2,11 +2,14 @@
 
 pub(crate) mod apparmor;
 pub mod binding;
+mod columns;
+pub(crate) mod defaults;
 pub mod eviction;
 mod label_keys;
 mod qos;
 pub(crate) mod validation;
 pub mod view;
+pub(crate) mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -14,20 +17,62 @@ mod tests;
 use catalog::Storage;
 use object::{DeleteOptions, FieldError, Map, Value};
 
-use crate::kind::{Context, Kind};
+use crate::columns::Printer;
+use crate::gates::DisabledFeature;
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
+use crate::warnings::{Accepted, Warnings};
 
 pub(crate) struct Pod;
 pub(crate) static KIND: Pod = Pod;
 
 const RULES: Rules = Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepOwners);
+const DISABLED: &[DisabledFeature] = &[
+    DisabledFeature::new(
+        "ImageVolumeWithDigest",
+        &[
+            "status.containerStatuses[].volumeMounts[].volumeStatus",
+            "status.initContainerStatuses[].volumeMounts[].volumeStatus",
+            "status.ephemeralContainerStatuses[].volumeMounts[].volumeStatus",
+        ],
+    ),
+    DisabledFeature::new("DRANodeAllocatableResources", &["status.nodeAllocatableResourceClaimStatuses"]),
+];
 /// What defaulting gives a pod that does not say.
 const DEFAULT_GRACE_SECONDS: i64 = 30;
 
 impl Kind for Pod {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn warn_status(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn_status(write, warnings);
+    }
+
+    fn warn_before_create(&self, new: &Value) -> Vec<String> {
+        apparmor::warnings(new)
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
+    }
+
+    fn pod_spec_path(&self) -> Option<&[&str]> {
+        Some(&["spec"])
+    }
+
+    fn disabled_features(&self) -> &[DisabledFeature] {
+        DISABLED
     }
 
     fn prepare_create(&self, new: &mut Value, ctx: &Context<'_>) {

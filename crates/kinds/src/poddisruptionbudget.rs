@@ -1,17 +1,21 @@
 //! Pod disruption budgets: one bound, and the pods it protects.
 
+mod columns;
+
 use object::Value;
 
 use crate::check::internal::{Field, NULL, internal};
 use crate::check::{Errors, Raw, member};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS, check_counts};
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(
+pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free).without_metadata(),
     check,
-);
+)
+.with_printer(&columns::PRINTER);
 
 const BUDGET: [Field; 4] = [
     ("minAvailable", "MinAvailable", NULL),

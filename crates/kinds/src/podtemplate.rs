@@ -1,14 +1,23 @@
 //! Pod templates.
 
+mod columns;
+mod defaults;
+mod warnings;
+
 use object::Value;
 
 use crate::check::{Errors, Path};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::pod::validation::{self, Options};
 use crate::rules::{Generation, Rules};
+use crate::write::Write;
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::Of("template")), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_generation(Generation::Of("template")), check)
+        .with_defaults(defaults::apply)
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER)
+        .with_pod_spec_path(&["template", "spec"]);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

@@ -1,17 +1,25 @@
 //! Priority levels: how many requests run at once and what the others do. The two the server needs are fixed.
 
+mod columns;
+mod defaults;
+
 use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::{Errors, Path, Raw, int, member, text};
-use crate::checked::{Checked, Write};
 use crate::equal::same_but;
 use crate::flowschema::{check_conditions, is};
+use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static KIND: Checked =
-    Checked::new(Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(
+    Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::KeepWhole),
+    check,
+)
+.with_defaults(defaults::apply)
+.with_printer(&columns::PRINTER);
 
 const ZERO_SHARES: &str = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares";
 const QUEUES_MAX: i64 = 10_000_000;

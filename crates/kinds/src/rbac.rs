@@ -1,21 +1,29 @@
 //! Roles and bindings, of namespaces and of the cluster: rules that say something, references that stay.
 
+mod columns;
+mod defaults;
+
 use object::{Value, validate_text};
 
 use crate::check::internal::{Field, TEXT, internal};
 use crate::check::{Errors, Path, Raw, items, member, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::rules::{NameRule, Rules};
 use crate::same;
+use crate::write::Write;
 
 const RULES: Rules = Rules::PLAIN.with_name(NameRule::PathSegment);
 const ROLE_REF: &[Field] = &[("apiGroup", "APIGroup", TEXT), ("kind", "Kind", TEXT), ("name", "Name", TEXT)];
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-pub(crate) static ROLE: Checked = Checked::new(RULES, check_role);
-pub(crate) static CLUSTER_ROLE: Checked = Checked::new(RULES, check_cluster_role);
-pub(crate) static ROLE_BINDING: Checked = Checked::new(RULES, check_role_binding);
-pub(crate) static CLUSTER_ROLE_BINDING: Checked = Checked::new(RULES, check_cluster_role_binding);
+pub(crate) static ROLE: GenericKind = GenericKind::new(RULES, check_role);
+pub(crate) static CLUSTER_ROLE: GenericKind = GenericKind::new(RULES, check_cluster_role);
+pub(crate) static ROLE_BINDING: GenericKind = GenericKind::new(RULES, check_role_binding)
+    .with_defaults(defaults::apply)
+    .with_printer(&columns::BINDING);
+pub(crate) static CLUSTER_ROLE_BINDING: GenericKind = GenericKind::new(RULES, check_cluster_role_binding)
+    .with_defaults(defaults::apply)
+    .with_printer(&columns::BINDING);
 
 fn check_role(write: &Write<'_>, errors: &mut Errors) {
     write.check_whole_metadata(errors);

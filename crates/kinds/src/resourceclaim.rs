@@ -1,20 +1,30 @@
 //! Resource claims and the templates pods make them from: what is asked for stays, what was given stays.
 
+mod columns;
+mod defaults;
 mod shown;
 mod status;
 
 use object::Value;
 
 use crate::check::{Errors, IMMUTABLE, Path, Raw, int, items, member, text};
-use crate::checked::{Checked, Write};
+use crate::columns::NAME_AND_AGE;
 use crate::devicerule::{
     CONFIG_MAX, REQUESTS_MAX, by_name, configuration, each, fully_qualified, selectors, set, tolerations,
 };
+use crate::generic::GenericKind;
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static CLAIM: Checked = Checked::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim);
-pub(crate) static TEMPLATE: Checked = Checked::new(Rules::PLAIN, check_template);
+pub(crate) static CLAIM: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check_claim)
+        .with_defaults(defaults::apply)
+        .with_printer(&columns::PRINTER)
+        .without_status_table();
+pub(crate) static TEMPLATE: GenericKind = GenericKind::new(Rules::PLAIN, check_template)
+    .with_defaults(defaults::apply_template)
+    .with_printer(&NAME_AND_AGE);
 
 const CONSTRAINTS_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;

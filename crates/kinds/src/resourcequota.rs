@@ -1,8 +1,15 @@
 //! Resource quotas.
 
+mod columns;
+mod defaults;
 mod validation;
+mod warnings;
 
-use crate::checked::Checked;
+use crate::generic::GenericKind;
 use crate::rules::{Rules, StatusMeta};
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_status(StatusMeta::Free), validation::check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_status(StatusMeta::Free), validation::check)
+        .with_defaults(defaults::apply)
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);

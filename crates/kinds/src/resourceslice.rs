@@ -1,23 +1,58 @@
 //! Resource slices: a taint is dated when it comes without a time.
 
+mod columns;
+mod defaults;
 mod validation;
+mod warnings;
 
 use object::Value;
 
 use crate::check::Errors;
-use crate::checked::Write;
-use crate::kind::{Context, Kind};
+use crate::columns::Printer;
+use crate::gates::DisabledFeature;
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::{Generation, Rules};
 use crate::strategy::map_mut;
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct ResourceSlice;
 pub(crate) static KIND: ResourceSlice = ResourceSlice;
 
 const RULES: Rules = Rules::PLAIN.with_generation(Generation::SpecAsSent);
 
+const DISABLED: &[DisabledFeature] = &[
+    DisabledFeature::new("DRANodeAllocatableResources", &["spec.devices[].nodeAllocatableResourceMappings"]),
+    DisabledFeature::new(
+        "DRAListTypeAttributes",
+        &[
+            "spec.devices[].attributes{}.bools",
+            "spec.devices[].attributes{}.ints",
+            "spec.devices[].attributes{}.strings",
+            "spec.devices[].attributes{}.versions",
+        ],
+    ),
+];
+
 impl Kind for ResourceSlice {
     fn rules(&self) -> &Rules {
         &RULES
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
+    }
+
+    fn disabled_features(&self) -> &[DisabledFeature] {
+        DISABLED
     }
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         validation::check(write, errors);

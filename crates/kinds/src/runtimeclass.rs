@@ -1,15 +1,22 @@
 //! Runtime classes: a handler that stays, what it costs, and where it runs.
 
+mod columns;
+mod warnings;
+
 use object::Value;
 
 use crate::check::internal::internal;
 use crate::check::internal::pod::TOLERATION;
 use crate::check::{Errors, Path, Raw, Seen, items, member, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::pod::validation::{Options, overhead, tolerations};
 use crate::rules::{Finalizers, Rules};
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_finalizers(Finalizers::Qualified), check)
+        .with_warnings(warnings::warn)
+        .with_printer(&columns::PRINTER);
 
 const HANDLER: Path<'static> = Path::Root("handler");
 

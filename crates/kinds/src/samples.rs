@@ -117,7 +117,7 @@ pub(crate) fn object(storage: &Storage, name: &str, members: &str) -> Value {
 pub(crate) fn ready(catalog: &catalog::Catalog, storage: &Storage, mut value: Value) -> Value {
     let ctx = Context::plain(storage, NOW);
     tidy(catalog, storage, &mut value);
-    defaults::apply_kind(&storage.group, &storage.version, &storage.kind, &mut value);
+    defaults::apply(kind_of(storage), &storage.version, &mut value);
     prepare_create(kind_of(storage), &mut value, &ctx);
     tidy(catalog, storage, &mut value);
     value
@@ -188,7 +188,7 @@ pub(crate) fn changed(
     tidy(catalog, storage, &mut before);
     let mut after = new;
     tidy(catalog, storage, &mut after);
-    defaults::apply_kind(&storage.group, &storage.version, &storage.kind, &mut after);
+    defaults::apply(kind_of(storage), &storage.version, &mut after);
     prepare_update(kind_of(storage), &mut after, &before, ctx);
     tidy(catalog, storage, &mut after);
     (before, after)

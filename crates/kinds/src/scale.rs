@@ -1,33 +1,54 @@
 //! `/scale`: a small view of what has replicas, and the way back.
 
-use catalog::Storage;
+pub(crate) mod columns;
+
+use std::borrow::Cow;
+
+use catalog::{Name, Storage};
 use object::selector::LabelSelector;
 use object::{About, FieldError, Status, Value};
 
+use crate::generic::GenericKind;
 use crate::metadata;
 use crate::rules::Rules;
 
-/// Where a kind keeps what `Scale` shows.
-#[derive(Debug)]
+/// The kind `Scale`, which no resource serves.
+pub(crate) static KIND: GenericKind = GenericKind::plain(Rules::PLAIN).with_printer(&columns::PRINTER);
+
+/// Where a kind has what `Scale` shows.
+#[derive(Clone, Debug)]
 pub struct ScalePaths {
-    pub spec_replicas: &'static [&'static str],
-    pub status_replicas: &'static [&'static str],
-    pub selector: &'static [&'static str],
+    pub spec_replicas: FieldPath,
+    pub status_replicas: FieldPath,
+    pub selector: FieldPath,
     /// The selector is a plain map of labels, as replication controllers have it.
     pub selector_is_map: bool,
 }
 
-pub(crate) const WORKLOAD: ScalePaths = ScalePaths {
-    spec_replicas: &["spec", "replicas"],
-    status_replicas: &["status", "replicas"],
-    selector: &["spec", "selector"],
-    selector_is_map: false,
-};
-pub(crate) const REPLICATION_CONTROLLER: ScalePaths = ScalePaths { selector_is_map: true, ..WORKLOAD };
+/// Names of members, outermost first: known to the compiler or read from a definition.
+pub type FieldPath = Cow<'static, [Name]>;
+
+pub(crate) static WORKLOAD: ScalePaths = ScalePaths::workload(false);
+pub(crate) static REPLICATION_CONTROLLER: ScalePaths = ScalePaths::workload(true);
+
+const SPEC_REPLICAS: &[Name] = &[Name::Static("spec"), Name::Static("replicas")];
+const STATUS_REPLICAS: &[Name] = &[Name::Static("status"), Name::Static("replicas")];
+const SELECTOR: &[Name] = &[Name::Static("spec"), Name::Static("selector")];
+
+impl ScalePaths {
+    const fn workload(selector_is_map: bool) -> ScalePaths {
+        ScalePaths {
+            spec_replicas: Cow::Borrowed(SPEC_REPLICAS),
+            status_replicas: Cow::Borrowed(STATUS_REPLICAS),
+            selector: Cow::Borrowed(SELECTOR),
+            selector_is_map,
+        }
+    }
+}
 
 /// The `autoscaling/v1` Scale of an object, to be normalised as one.
 pub fn to_scale(paths: &ScalePaths, object: &Value) -> Result<Value, Status> {
-    let selector = match object.at(paths.selector) {
+    let selector = match at(object, &paths.selector) {
         Some(map) if paths.selector_is_map => {
             let labels = map.as_map().into_iter().flat_map(|m| m.iter());
             LabelSelector::from_labels(labels.map(|(k, v)| (&**k, v.as_str().unwrap_or_default())))
@@ -46,13 +67,13 @@ pub fn to_scale(paths: &ScalePaths, object: &Value) -> Result<Value, Status> {
         }
     }
     // Absent is what defaulting makes of it: one. A Scale of none has no number at all.
-    let replicas = object.at(paths.spec_replicas).and_then(Value::as_int).unwrap_or(1);
+    let replicas = at(object, &paths.spec_replicas).and_then(Value::as_int).unwrap_or(1);
     let spec = scale.map_at(&["spec"]);
     if replicas != 0 {
         spec.set("replicas", replicas);
     }
     let status = scale.map_at(&["status"]);
-    status.set("replicas", object.at(paths.status_replicas).and_then(Value::as_int).unwrap_or(0));
+    status.set("replicas", at(object, &paths.status_replicas).and_then(Value::as_int).unwrap_or(0));
     status.set("selector", selector.to_string());
     Ok(scale)
 }
@@ -82,8 +103,9 @@ pub fn apply_scale(
         let reason = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {uid}");
         return Err(Status::conflict(about, name, reason));
     }
-    if let [parents @ .., last] = paths.spec_replicas {
-        object.map_at(parents).set(*last, replicas);
+    if let [parents @ .., last] = &*paths.spec_replicas {
+        let parent = parents.iter().fold(&mut *object, |here, name| here.make_map().entry(name.clone()));
+        parent.make_map().set(last.clone(), replicas);
     }
     match metadata::meta(scale, "resourceVersion") {
         Some(version) => object.map_at(&["metadata"]).set("resourceVersion", version.clone()),
@@ -92,4 +114,8 @@ pub fn apply_scale(
         }
     }
     Ok(())
+}
+
+fn at<'v>(object: &'v Value, path: &[Name]) -> Option<&'v Value> {
+    path.iter().try_fold(object, |here, name| here.get(name))
 }

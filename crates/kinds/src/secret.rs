@@ -1,17 +1,24 @@
 //! Secrets: stringData becomes data, the type stays, and known types need their keys.
 
+mod columns;
+mod defaults;
+mod pair;
+mod warnings;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use catalog::Resource;
 use object::{FieldError, Status, Value, quote};
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::columns::Printer;
 use crate::configmap::{DATA_MAX_BYTES, check_immutable, check_key, decoded_len, entries};
-use crate::kind::{Context, Kind};
+use crate::kind::{Context, Defaults, Kind};
 use crate::rules::Rules;
 use crate::same;
 use crate::strategy::restore;
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct Secret;
 pub(crate) static KIND: Secret = Secret;
@@ -21,6 +28,18 @@ const ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
 impl Kind for Secret {
     fn rules(&self) -> &Rules {
         &Rules::PLAIN
+    }
+
+    fn defaults(&self, _version: &str) -> Option<&Defaults> {
+        Some(&defaults::apply)
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &columns::PRINTER
     }
 
     /// `stringData` is for writing only, and wins.

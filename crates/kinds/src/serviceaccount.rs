@@ -1,12 +1,16 @@
 //! Service accounts: references to secrets are names only.
 
+mod warnings;
+
 use object::Value;
 
 use crate::check::Errors;
-use crate::checked::Write;
+use crate::columns::{NAME_AND_AGE, Printer};
 use crate::kind::{Context, Kind};
 use crate::rules::Rules;
 use crate::strategy::map_mut;
+use crate::warnings::{Accepted, Warnings};
+use crate::write::Write;
 
 pub(crate) struct ServiceAccount;
 pub(crate) static KIND: ServiceAccount = ServiceAccount;
@@ -14,6 +18,14 @@ pub(crate) static KIND: ServiceAccount = ServiceAccount;
 impl Kind for ServiceAccount {
     fn rules(&self) -> &Rules {
         &Rules::PLAIN
+    }
+
+    fn warn(&self, write: &Accepted<'_>, warnings: &mut Warnings) {
+        warnings::warn(write, warnings);
+    }
+
+    fn printer(&self, _version: &str) -> &dyn Printer {
+        &NAME_AND_AGE
     }
     /// There is nothing but metadata to judge; an update is judged as a whole account too.
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {

@@ -1,15 +1,19 @@
 //! Service CIDRs: one block of addresses, or one of each family; a second may come later, nothing else changes.
 
+mod columns;
+
 use object::Value;
 
 use crate::check::text::{Cidr, parse_cidr, sloppy_cidr};
 use crate::check::{Errors, IMMUTABLE, Path, items, texts};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::metadata::shown;
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::SPEC;
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check);
+pub(crate) static KIND: GenericKind =
+    GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check).with_printer(&columns::PRINTER);
 
 fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

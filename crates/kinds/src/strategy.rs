@@ -31,7 +31,7 @@ pub fn prepare_update(kind: &dyn Kind, new: &mut Value, old: &Value, ctx: &Conte
     kind.sent_update(new);
     restore(new, old, &["metadata"], "generation");
     let as_sent = rules.generation.is_of_what_was_sent() && rules.generation.moved(ctx.storage, new, old);
-    crate::drop_disabled(ctx.storage, new, Some(old));
+    crate::drop_disabled(kind, new, Some(old));
     if ctx.is_object() {
         if rules.keep_status_on_update {
             restore(new, old, &[], "status");

@@ -49,6 +49,21 @@ fn every_storage_has_a_row_and_every_row_a_storage() {
     assert_eq!(rows, storages);
 }
 
+/// Served without being stored, or the body of a subresource; those that only open a connection are no objects.
+#[test]
+fn everything_that_is_not_stored_has_a_row_and_every_row_is_such() {
+    let catalog = Catalog::builtin();
+    let resources = catalog.resources().iter();
+    let served = resources.clone().filter(|r| r.storage.is_none()).map(|r| (&*r.group, &*r.kind));
+    let bodies = resources.flat_map(|r| {
+        let others = r.subresources.iter().filter(|s| s.kind != r.kind && !s.kind.ends_with("Options"));
+        others.map(|s| (&*s.group, &*s.kind))
+    });
+    let unstored: std::collections::BTreeSet<(&str, &str)> = served.chain(bodies).collect();
+    let rows: Vec<(&str, &str)> = crate::list::unstored_rows().collect();
+    assert_eq!(rows, unstored.into_iter().collect::<Vec<_>>(), "in order, and none twice");
+}
+
 #[test]
 fn a_minimal_object_of_every_kind_is_created_and_updated() {
     let catalog = Catalog::builtin();
@@ -58,7 +73,7 @@ fn a_minimal_object_of_every_kind_is_created_and_updated() {
         let mut new = minimal(storage);
         new.make_map().set("status", json(r#"{"phase":"Forged"}"#));
         new.map_at(&["metadata"]).set("annotations", json(r#"{"a":"1"}"#));
-        crate::defaults::apply_kind(&storage.group, &storage.version, &storage.kind, &mut new);
+        crate::defaults::apply(kind_of(storage), &storage.version, &mut new);
         prepare_create(kind, &mut new, &ctx);
         normalised(&catalog, storage, &mut new);
         kind.canonicalise(&mut new);
@@ -495,7 +510,7 @@ fn events_are_judged_by_the_name_the_writer_used() {
 fn scale_shows_replicas_and_moves_them_back() {
     let catalog = Catalog::builtin();
     let deployments = storage(&catalog, "deployments");
-    let paths = kind_of(deployments).scale().unwrap();
+    let paths = kind_of(deployments).scale_paths("v1").unwrap();
     let mut object = json(
         r#"{"metadata":{"name":"d","namespace":"n","uid":"u","resourceVersion":"7","creationTimestamp":"2023-11-14T22:13:20Z","labels":{"a":"b"}},"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"c","operator":"In","values":["e","d"]}]}},"status":{"replicas":1}}"#,
     );
@@ -522,9 +537,9 @@ fn scale_shows_replicas_and_moves_them_back() {
 
     let controllers = storage(&catalog, "replicationcontrollers");
     let rc = json(r#"{"metadata":{"name":"r"},"spec":{"replicas":1,"selector":{"b":"2","a":"1"}}}"#);
-    let scale = to_scale(kind_of(controllers).scale().unwrap(), &rc).unwrap();
+    let scale = to_scale(kind_of(controllers).scale_paths("v1").unwrap(), &rc).unwrap();
     assert_eq!(scale.str_at(&["status", "selector"]), Some("a=1,b=2"));
-    assert!(kind_of(storage(&catalog, "daemonsets")).scale().is_none());
+    assert!(kind_of(storage(&catalog, "daemonsets")).scale_paths("v1").is_none());
 }
 
 #[test]

@@ -1,16 +1,22 @@
 //! Volume attachments: one volume, one node, for good; the attacher says how it went.
 
+mod columns;
+mod defaults;
+
 use object::Value;
 
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::{Errors, IMMUTABLE, Path, Raw, entries, int, member, text};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::persistentvolume::check_volume_spec;
 use crate::pod::validation::csi_driver_name;
 use crate::rules::{Rules, StatusMeta};
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN.with_status(StatusMeta::KeepAll), check)
+    .with_defaults(defaults::apply)
+    .with_printer(&columns::PRINTER);
 
 const METADATA_MAX_BYTES: usize = 256 * 1024;
 const MESSAGE_MAX_BYTES: usize = 1024;

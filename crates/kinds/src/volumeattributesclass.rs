@@ -1,12 +1,15 @@
 //! Volume attributes classes: a driver and its parameters, and that both stay.
 
+mod columns;
+
 use crate::check::{Errors, Path, entries, text};
-use crate::checked::{Checked, Write};
 use crate::equal::Spot;
+use crate::generic::GenericKind;
 use crate::rules::Rules;
 use crate::storageclass::{check_parameters, check_provisioner};
+use crate::write::Write;
 
-pub(crate) static KIND: Checked = Checked::new(Rules::PLAIN, check);
+pub(crate) static KIND: GenericKind = GenericKind::new(Rules::PLAIN, check).with_printer(&columns::PRINTER);
 
 const DRIVER: Path<'static> = Path::Root("driverName");
 const PARAMETERS: Path<'static> = Path::Root("parameters");

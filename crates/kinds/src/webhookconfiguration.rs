@@ -1,18 +1,29 @@
 //! Webhook configurations, validating and mutating: which requests go where, and what comes back counts for.
 
+mod columns;
+pub(crate) mod defaults;
+
 use object::{Value, validate_text};
 
+use crate::admissionpolicy::warnings;
 use crate::admissionrule::{FAILURE, MATCH, REINVOCATION, check_conditions, check_rule};
 use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
-use crate::checked::{Checked, Write};
+use crate::generic::GenericKind;
 use crate::rules::{Finalizers, Generation, Rules};
 use crate::same;
+use crate::write::Write;
 
 const RULES: Rules =
     Rules::PLAIN.with_finalizers(Finalizers::Qualified).with_generation(Generation::Exactly("webhooks"));
 
-pub(crate) static VALIDATING: Checked = Checked::new(RULES, check_validating);
-pub(crate) static MUTATING: Checked = Checked::new(RULES, check_mutating);
+pub(crate) static VALIDATING: GenericKind = GenericKind::new(RULES, check_validating)
+    .with_defaults(defaults::apply_validating)
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::PRINTER);
+pub(crate) static MUTATING: GenericKind = GenericKind::new(RULES, check_mutating)
+    .with_defaults(defaults::apply_mutating)
+    .with_warnings(warnings::warn)
+    .with_printer(&columns::PRINTER);
 
 const WEBHOOKS: Path<'static> = Path::Root("webhooks");
 /// Those this server and the one before it can read.

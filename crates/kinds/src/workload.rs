@@ -4,11 +4,13 @@ use object::Value;
 
 use crate::check::text::{is_empty_selector, selects};
 use crate::check::{Errors, Path, int, member, text};
-use crate::checked::Write;
 use crate::pod::validation::{self, Options};
+use crate::write::Write;
 
 pub(crate) const SPEC: Path<'static> = Path::Root("spec");
 pub(crate) const STATUS: Path<'static> = Path::Root("status");
+/// Where most workloads hold the spec of their pods.
+pub(crate) const POD_SPEC: &[&str] = &["spec", "template", "spec"];
 const MISMATCH: &str = "`selector` does not match template `labels`";
 
 /// Upstream's internal form has a number where the versioned one may have none.

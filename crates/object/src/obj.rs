@@ -57,12 +57,12 @@ struct Extra {
 /// Forms by their number, and the view loops read.
 #[derive(Default)]
 struct Forms {
-    made: Vec<(u16, Bytes)>,
+    made: Vec<(u32, Bytes)>,
     view: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Forms {
-    fn find(&self, id: u16) -> Option<Bytes> {
+    fn find(&self, id: u32) -> Option<Bytes> {
         self.made.iter().find(|(i, _)| *i == id).map(|(_, made)| made.clone())
     }
 }
@@ -300,7 +300,7 @@ impl Obj {
         }
     }
     /// Another form of this object, made by `make` on first use and shared afterwards.
-    pub fn form(&self, id: u16, make: impl FnOnce(&Obj) -> Bytes) -> Bytes {
+    pub fn form(&self, id: u32, make: impl FnOnce(&Obj) -> Bytes) -> Bytes {
         if let Some(made) = self.forms().and_then(|forms| forms.lock().find(id)) {
             return made;
         }

@@ -213,7 +213,7 @@ impl Draft<'_> {
             op.action = Some("delete");
             op.parameters = DELETE.to_vec();
             op.body = Some(Body::Options(self.options()));
-            let returned = self.r.storage.is_some_and(|id| self.catalog.storage(id).returns_deleted);
+            let returned = self.r.storage.as_ref().is_some_and(|storage| storage.returns_deleted);
             // Upstream's document does not know that a kind with finalizers of its own answers with the object.
             let returned = returned && !self.r.subresources.iter().any(|sub| sub.name == "finalize");
             let answer = if returned { Answer::Is(own) } else { target(self.catalog, "meta.v1.Status") };

@@ -36,9 +36,9 @@ impl Registry {
         options: WriteOptions<'_>,
         names_uid: bool,
     ) -> Result<Vec<String>, Status> {
-        let storage = self.storage_of(request.resource)?;
-        decode::check_type(self.catalog(), "Binding", "v1", &body)?;
-        let warnings = self.canonical(&mut body, "core.v1.Binding", options.field_validation)?;
+        let storage = request.storage()?;
+        decode::check_type(request.catalog, "Binding", "v1", &body)?;
+        let warnings = canonical(request, &mut body, "core.v1.Binding", options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         if !names_uid {
             body.map_at(&["metadata"]).remove("uid");
@@ -92,17 +92,18 @@ impl Registry {
         .await?;
         Ok(warnings)
     }
+}
 
-    /// Normalises the body of a subresource whose type is not its parent's.
-    pub(crate) fn canonical(
-        &self,
-        body: &mut Value,
-        ty: &str,
-        validation: FieldValidation,
-    ) -> Result<Vec<String>, Status> {
-        let id = self.catalog().schema().find(ty).ok_or_else(Status::no_such_resource)?;
-        let mut parts = ty.rsplit('.');
-        let (kind, version) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
-        decode::canonical(self.catalog(), id, kind, version, body, validation)
-    }
+/// Normalises the body of a subresource whose type is not its parent's.
+pub(crate) fn canonical(
+    request: &Request<'_>,
+    body: &mut Value,
+    ty: &str,
+    validation: FieldValidation,
+) -> Result<Vec<String>, Status> {
+    let schema = request.catalog.schema();
+    let id = schema.find(ty).ok_or_else(Status::no_such_resource)?;
+    let mut parts = ty.rsplit('.');
+    let (kind, version) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+    decode::canonical(schema, id, kind, version, body, validation)
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Catalog, Resource, Storage};
+use catalog::{Resource, Storage};
 use codec::{json, protobuf};
 use object::normalise::{Strict, normalise};
 use object::{Obj, Status, Value};
@@ -24,7 +24,7 @@ pub(crate) fn to_storage(resource: &Resource, storage: &Storage, value: &mut Val
 }
 
 /// Turns a stored object into the resource's version, canonical again.
-pub(crate) fn from_storage(catalog: &Catalog, resource: &Resource, storage: &Storage, value: &mut Value) {
+pub(crate) fn from_storage(resource: &Resource, storage: &Storage, value: &mut Value) {
     if is_storage_version(resource, storage) {
         return;
     }
@@ -33,32 +33,32 @@ pub(crate) fn from_storage(catalog: &Catalog, resource: &Resource, storage: &Sto
     map.set("kind", resource.kind.as_str());
     map.set("apiVersion", resource.api_version());
     // What came out of a conversion is ours: it always fits its type.
-    let _ = normalise(catalog.schema(), resource.ty, value, &mut Strict::off());
+    let _ = normalise(resource.schema(), resource.ty, value, &mut Strict::off());
 }
 
 /// The object's body as the resource serves it, to copy from.
-pub fn served_body<'o>(catalog: &Catalog, resource: &Resource, obj: &'o Obj) -> Cow<'o, [u8]> {
-    match converted(catalog, resource, obj) {
+pub fn served_body<'o>(resource: &Resource, obj: &'o Obj) -> Cow<'o, [u8]> {
+    match converted(resource, obj) {
         None => Cow::Borrowed(obj.body()),
         Some(line) => Cow::Owned(line[..line.len() - 1].to_vec()),
     }
 }
 
 /// The object's body as the resource serves it and a newline, to hand over without a copy.
-pub fn shared_body(catalog: &Catalog, resource: &Resource, obj: &Arc<Obj>) -> Bytes {
-    converted(catalog, resource, obj).unwrap_or_else(|| obj.shared_line())
+pub fn shared_body(resource: &Resource, obj: &Arc<Obj>) -> Bytes {
+    converted(resource, obj).unwrap_or_else(|| obj.shared_line())
 }
 
 /// The object as protobuf in its envelope, as the resource serves it: made once per revision, when somebody asks.
-pub fn protobuf_body(catalog: &Catalog, resource: &Resource, obj: &Obj) -> Bytes {
+pub fn protobuf_body(resource: &Resource, obj: &Obj) -> Bytes {
     obj.form(resource.id.0 | PROTOBUF_FORM, |obj| {
-        let value = match resource.storage {
-            Some(id) => body_in(catalog, resource, catalog.storage(id), obj),
+        let value = match &resource.storage {
+            Some(storage) => body_in(resource, storage, obj),
             None => Value::map(),
         };
         let mut out = Vec::with_capacity(obj.body().len());
         protobuf::encode(
-            catalog.schema(),
+            resource.schema(),
             resource.ty,
             &resource.api_version(),
             &resource.kind,
@@ -71,32 +71,32 @@ pub fn protobuf_body(catalog: &Catalog, resource: &Resource, obj: &Obj) -> Bytes
 }
 
 /// Tells the protobuf form of a resource from its JSON; there are far fewer resources.
-const PROTOBUF_FORM: u16 = 1 << 15;
+const PROTOBUF_FORM: u32 = 1 << 31;
 
 /// With its newline; `None` where the resource serves what is stored; otherwise made once per revision.
-fn converted(catalog: &Catalog, resource: &Resource, obj: &Obj) -> Option<Bytes> {
-    let storage = catalog.storage(resource.storage?);
+fn converted(resource: &Resource, obj: &Obj) -> Option<Bytes> {
+    let storage = resource.storage.as_deref()?;
     if is_storage_version(resource, storage) {
         return None;
     }
     Some(obj.form(resource.id.0, |obj| {
-        let mut line = json::to_vec(&body_in(catalog, resource, storage, obj));
+        let mut line = json::to_vec(&body_in(resource, storage, obj));
         line.push(b'\n');
         Bytes::from(line)
     }))
 }
 
 /// The object's tree as the resource serves it.
-fn body_in(catalog: &Catalog, resource: &Resource, storage: &Storage, obj: &Obj) -> Value {
-    let mut value = tree(catalog, storage, obj);
-    from_storage(catalog, resource, storage, &mut value);
+fn body_in(resource: &Resource, storage: &Storage, obj: &Obj) -> Value {
+    let mut value = tree(storage, obj);
+    from_storage(resource, storage, &mut value);
     value
 }
 
 /// The stored object as a tree, resourceVersion included.
-pub(crate) fn tree(catalog: &Catalog, storage: &Storage, obj: &Obj) -> Value {
+pub(crate) fn tree(storage: &Storage, obj: &Obj) -> Value {
     // The table only holds bodies its scanner accepted; what still fails to parse is shown as an empty object.
-    json::parse(obj.body(), Some((catalog.schema(), storage.ty))).unwrap_or_else(|error| {
+    json::parse(obj.body(), Some((storage.schema(), storage.ty))).unwrap_or_else(|error| {
         tracing::error!(key = obj.key(), %error, "a stored object does not parse");
         Value::map()
     })

@@ -48,9 +48,9 @@ impl Registry {
         body: Value,
         options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         let (mut new, mut warnings) =
-            decode::object(self.catalog(), BodyType::of(request.resource), body, options.field_validation)?;
+            decode::object(request.catalog, BodyType::of(request.resource), body, options.field_validation)?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         self.insert(request, storage, new, warnings, options).await
@@ -66,7 +66,7 @@ impl Registry {
         options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         convert::to_storage(request.resource, storage, &mut new)?;
-        warnings.extend(kinds::warnings::before_create(storage, &new));
+        warnings.extend(kinds::kind_of(storage).warn_before_create(&new));
         let now = self.env().now_seconds() as i64;
         let metadata = new.map_at(&["metadata"]);
         let named_version = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or("").to_owned();
@@ -90,7 +90,7 @@ impl Registry {
         let mut turn = None;
         loop {
             if tried {
-                new = json::parse(&start, Some((self.catalog().schema(), storage.ty)))
+                new = json::parse(&start, Some((storage.schema(), storage.ty)))
                     .map_err(|error| Status::internal(format!("what was written cannot be read: {error}")))?;
             }
             tried = true;
@@ -202,10 +202,10 @@ impl Registry {
         if let Some(allotter) = self.admission.allotter(storage) {
             allotter.reserve(&attempt, new, effects)?;
         }
-        kinds::drop_disabled(storage, new, None);
+        kinds::drop_disabled(kind, new, None);
         kinds::prepare_create(kind, new, &context);
         let encoded = self.complete(storage, new, None, &context)?;
-        effects.warnings.extend(kinds::warnings::of(storage, new, None, &context));
+        effects.warnings.extend(kinds::warnings::of(kind, new, None, &context));
         self.admission.authorize_create(&attempt)?;
         self.admission.validate(&attempt, Some(new), effects)?;
         Ok(encoded)

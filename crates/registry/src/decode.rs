@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use catalog::{Catalog, Resource, Storage, StorageId, Subresource, TypeId};
+use catalog::{Catalog, Resource, Schema, Storage, Subresource, TypeId};
 use object::normalise::{Strict, normalise_decoded};
 use object::{FieldValidation, Status, Value};
 
@@ -15,20 +15,24 @@ pub struct BodyType<'a> {
     pub version: &'a str,
     pub kind: &'a str,
     pub ty: TypeId,
+    /// Where `ty` is looked up.
+    pub schema: &'a Schema,
     /// For the kind's own words about what cannot be brought into its stored form.
-    storage: Option<StorageId>,
+    storage: Option<&'a Storage>,
 }
 
 impl<'a> BodyType<'a> {
     pub fn of(resource: &'a Resource) -> BodyType<'a> {
         let Resource { group, version, kind, .. } = resource;
-        BodyType { group, version, kind, ty: resource.ty, storage: resource.storage }
+        let (schema, storage) = (resource.schema(), resource.storage.as_deref());
+        BodyType { group, version, kind, ty: resource.ty, schema, storage }
     }
 
     /// `None` where a subresource takes no body.
-    pub fn of_subresource(subresource: &'a Subresource) -> Option<BodyType<'a>> {
+    pub fn of_subresource(resource: &'a Resource, subresource: &'a Subresource) -> Option<BodyType<'a>> {
         let Subresource { group, version, kind, .. } = subresource;
-        Some(BodyType { group, version, kind, ty: subresource.ty?, storage: None })
+        let schema = resource.schema();
+        Some(BodyType { group, version, kind, ty: subresource.ty?, schema, storage: None })
     }
 
     fn api_version(&self) -> Cow<'a, str> {
@@ -46,14 +50,18 @@ pub(crate) fn object(
     mut body: Value,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Status> {
-    let BodyType { group, version, kind, ty, storage } = of;
+    let BodyType { group, version, kind, ty, schema, storage } = of;
     check_type(catalog, kind, &of.api_version(), &body)?;
-    let messages = normalised(catalog, ty, kind, version, &mut body, validation)?;
-    if let Some(why) = unconvertible(storage.map(|id| catalog.storage(id)), &body) {
+    let messages = normalised(schema, ty, kind, version, &mut body, validation)?;
+    let strategy = match storage {
+        Some(storage) => kinds::kind_of(storage),
+        None => kinds::unstored_kind(group, kind),
+    };
+    if let Some(why) = strategy.unconvertible(&body) {
         return Err(unfit(kind, version, &why));
     }
     let warnings = unless_strict(kind, version, messages, validation)?;
-    kinds::defaults::apply_kind(group, version, kind, &mut body);
+    kinds::defaults::apply(strategy, version, &mut body);
     Ok((body, warnings))
 }
 
@@ -66,7 +74,7 @@ impl Registry {
         body: Value,
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
-        let (mut body, warnings) = object(self.catalog(), of, body, validation)?;
+        let (mut body, warnings) = object(request.catalog, of, body, validation)?;
         match check_namespace(request, &mut body) {
             Ok(()) => Ok((body, warnings)),
             Err(status) => Err(status.after_warnings(warnings)),
@@ -76,14 +84,14 @@ impl Registry {
 
 /// Normalises a body of any type, with the empty lists and maps in it; `kind` and `version` are for the words of a refusal.
 pub(crate) fn canonical(
-    catalog: &Catalog,
+    schema: &Schema,
     ty: TypeId,
     kind: &str,
     version: &str,
     body: &mut Value,
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
-    let messages = normalised(catalog, ty, kind, version, body, validation)?;
+    let messages = normalised(schema, ty, kind, version, body, validation)?;
     unless_strict(kind, version, messages, validation)
 }
 
@@ -93,7 +101,7 @@ pub(crate) fn unconvertible(storage: Option<&Storage>, object: &Value) -> Option
 }
 
 fn normalised(
-    catalog: &Catalog,
+    schema: &Schema,
     ty: TypeId,
     kind: &str,
     version: &str,
@@ -101,8 +109,7 @@ fn normalised(
     validation: FieldValidation,
 ) -> Result<Vec<String>, Status> {
     let mut strict = if validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
-    normalise_decoded(catalog.schema(), ty, body, &mut strict)
-        .map_err(|e| unfit(kind, version, &e.to_string()))?;
+    normalise_decoded(schema, ty, body, &mut strict).map_err(|e| unfit(kind, version, &e.to_string()))?;
     Ok(strict.into_messages())
 }
 
@@ -168,8 +175,8 @@ pub(crate) fn check_type(
             "the API version in the data ({body_version}) does not match the expected API version ({api_version})"
         )));
     }
-    let stored = catalog.find_kind(wanted_group, wanted_version, kind).and_then(|r| r.storage);
-    let group = stored.map_or(wanted_group, |id| &catalog.storage(id).group);
+    let stored = catalog.find_kind(wanted_group, wanted_version, kind).and_then(|r| r.storage.as_ref());
+    let group = stored.map_or(wanted_group, |storage| &storage.group);
     let package = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or("") };
     refuse(format!("converting ({version}.{body_kind}) to ({package}.{kind}): unknown conversion"))
 }

@@ -10,7 +10,7 @@ use object::normalise::{Strict, normalise};
 use object::{DeleteOptions, ListOptions, Obj, Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 
-use crate::{Registry, Request, convert, not_readable, store_failed};
+use crate::{Registry, Request, convert, store_failed};
 
 /// What a deletion led to.
 pub struct Deleted {
@@ -22,7 +22,7 @@ pub struct Deleted {
 
 impl Registry {
     pub async fn delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         if let Some(why) = kinds::kind_of(storage).undeletable(request.name) {
             return Err(Status::forbidden(request.about(), request.name, why));
         }
@@ -46,7 +46,7 @@ impl Registry {
                 self.freshen().await?;
                 fresh = true;
             }
-            let current = self.table().read(storage.id, &key).map_err(not_readable)?;
+            let current = self.find(storage, &key)?;
             let old = match (current, going.take()) {
                 (None, None) => return Err(Status::not_found(request.about(), request.name)),
                 (None, Some(gone)) => return Ok(Deleted { obj: gone, removed: true }),
@@ -58,7 +58,7 @@ impl Registry {
                     old
                 }
             };
-            let old_tree = convert::tree(self.catalog(), storage, &old);
+            let old_tree = convert::tree(storage, &old);
             let mut attempt =
                 self.attempt(request, storage, Operation::Delete, request.name, options.dry_run);
             attempt.old = Some(&old_tree);
@@ -145,7 +145,7 @@ impl Registry {
         options: &DeleteOptions,
         list: &ListOptions,
     ) -> Result<crate::List, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         let selected = self.list(request, list).await?;
         for obj in &selected.items {
             let one = Request { name: obj.name(), namespace: obj.namespace(), ..*request };
@@ -182,7 +182,7 @@ impl Registry {
 
     fn encode_marked(&self, storage: &Storage, mut new: Value) -> Result<Vec<u8>, Status> {
         new.map_at(&["metadata"]).remove("resourceVersion");
-        normalise(self.catalog().schema(), storage.ty, &mut new, &mut Strict::off())
+        normalise(storage.schema(), storage.ty, &mut new, &mut Strict::off())
             .map_err(|e| Status::internal(format!("the object no longer fits its type: {e}")))?;
         Ok(json::to_vec(&new))
     }

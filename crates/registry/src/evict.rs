@@ -6,6 +6,7 @@ use object::normalise::{Strict, normalise};
 use object::selector::LabelSelector;
 use object::{DeleteOptions, FieldError, ListOptions, Status, Value, WriteOptions};
 
+use crate::bind::canonical;
 use crate::write::ChangeRules;
 use crate::{Registry, Request, convert, decode};
 
@@ -25,13 +26,13 @@ impl Registry {
         mut body: Value,
         options: WriteOptions<'_>,
     ) -> Result<Vec<String>, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         // Both versions say the same.
         if body.str_at(&["apiVersion"]) == Some("policy/v1beta1") {
             body.make_map().set("apiVersion", "policy/v1");
         }
-        decode::check_type(self.catalog(), "Eviction", "policy/v1", &body)?;
-        let warnings = self.canonical(&mut body, "policy.v1.Eviction", options.field_validation)?;
+        decode::check_type(request.catalog, "Eviction", "policy/v1", &body)?;
+        let warnings = canonical(request, &mut body, "policy.v1.Eviction", options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         // Whom admission does not let evict is not told what is wrong with the body.
         self.mutate_answered(request, &mut body, options.dry_run)?;
@@ -45,7 +46,7 @@ impl Registry {
         loop {
             tries += 1;
             let pod = self.get(request, "").await?;
-            let (version, pod) = (pod.revision().to_string(), convert::tree(self.catalog(), storage, &pod));
+            let (version, pod) = (pod.revision().to_string(), convert::tree(storage, &pod));
             let named_version = wanted.preconditions.resource_version.is_some();
             let mut exact = wanted.clone();
             exact.preconditions.resource_version.get_or_insert_with(|| version.clone());
@@ -90,8 +91,8 @@ impl Registry {
         options: WriteOptions<'_>,
     ) -> Result<(DeleteOptions, Result<(), Status>), Status> {
         let mut value = body.get("deleteOptions").cloned().unwrap_or_else(Value::map);
-        if let Some(ty) = self.catalog().schema().find("meta.v1.DeleteOptions") {
-            normalise(self.catalog().schema(), ty, &mut value, &mut Strict::off())
+        if let Some(ty) = request.catalog.schema().find("meta.v1.DeleteOptions") {
+            normalise(request.catalog.schema(), ty, &mut value, &mut Strict::off())
                 .map_err(|e| Status::bad_request(e.to_string()))?;
         }
         let unsafe_read = "ignoreStoreReadErrorWithClusterBreakingPotential";
@@ -120,14 +121,14 @@ impl Registry {
 
     /// The budgets that speak for a pod.
     async fn budgets_of(&self, request: &Request<'_>, pod: &Value) -> Result<Vec<Value>, Status> {
-        let Some(resource) = self.catalog().find("policy", "v1", "poddisruptionbudgets") else {
+        let Some(resource) = request.catalog.find("policy", "v1", "poddisruptionbudgets") else {
             return Ok(Vec::new());
         };
-        let storage = self.storage_of(resource)?;
         let of_all = Request { resource, subresource: None, name: "", ..*request };
+        let storage = of_all.storage()?;
         let list = self.list(&of_all, &ListOptions::default()).await?;
         let labels = pod.at(&["metadata", "labels"]);
-        let trees = list.items.iter().map(|obj| convert::tree(self.catalog(), storage, obj));
+        let trees = list.items.iter().map(|obj| convert::tree(storage, obj));
         let matching = trees.filter(|budget| {
             let selector = budget.at(&["spec", "selector"]).map(LabelSelector::from_label_selector);
             // Without a selector a budget chooses nothing; nor does one that cannot be read.
@@ -143,7 +144,7 @@ impl Registry {
         budget: &str,
         dry_run: bool,
     ) -> Result<(), Status> {
-        let resource = self.catalog().find("policy", "v1", "poddisruptionbudgets");
+        let resource = request.catalog.find("policy", "v1", "poddisruptionbudgets");
         let resource = resource.ok_or_else(Status::no_such_resource)?;
         let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
         let status = Request {
@@ -152,6 +153,7 @@ impl Registry {
             subresource: Some("status"),
             namespace: request.namespace,
             name: budget,
+            catalog: request.catalog,
             term: request.term,
         };
         let now = self.env().now_seconds() as i64;
@@ -175,7 +177,7 @@ impl Registry {
     ) -> Result<(), Status> {
         checked.clone()?;
         let mut options = options.clone();
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         let pod = Request { subresource: None, ..*request };
         if !options.dry_run {
             let status = Request { subresource: Some("status"), ..*request };

@@ -4,7 +4,7 @@ use catalog::Storage;
 use object::{Obj, Status};
 use store::{Commit, CommitError, Guard, Key, Op};
 
-use crate::{Registry, not_readable, store_failed};
+use crate::{Registry, store_failed};
 
 /// Others who write the same object are this often faster, at most; what fails then is not for want of luck.
 const ATTEMPTS: usize = 32;
@@ -21,7 +21,7 @@ impl Registry {
         let key: Key = storage.key("", name).into();
         for _ in 0..ATTEMPTS {
             self.freshen().await?;
-            let old = self.table().read(storage.id, &key).map_err(not_readable)?;
+            let old = self.find(storage, &key)?;
             let value = make(old.as_deref())?;
             let guard = match &old {
                 Some(old) if old.is_stored_as(&value) => return Ok(()),

@@ -30,7 +30,7 @@ use admission::{Attempt, Chain, Operation};
 use auth::UserInfo;
 use catalog::{Catalog, Name, Resource, Storage};
 use env::Env;
-use object::{About, Status};
+use object::{About, Obj, Status};
 use store::{CommitError, Engine, Revision, State, Unreadable};
 use table::Table;
 
@@ -46,7 +46,6 @@ pub use write::Written;
 
 /// The verbs on one cluster.
 pub struct Registry {
-    catalog: Arc<Catalog>,
     table: Arc<Table>,
     engine: Arc<dyn Engine>,
     env: Env,
@@ -59,12 +58,14 @@ pub struct Registry {
 #[derive(Clone, Copy)]
 pub struct Request<'a> {
     pub user: &'a UserInfo,
-    pub resource: &'a Resource,
+    pub resource: &'a Arc<Resource>,
     pub subresource: Option<&'a str>,
     /// Empty for cluster-scoped resources, and for lists over all namespaces.
     pub namespace: &'a str,
     /// Empty for lists and creates.
     pub name: &'a str,
+    /// What was defined when the request came: the same for all of it.
+    pub catalog: &'a Arc<Catalog>,
     /// The term as a leader in which it is asked; writes after its end are refused.
     pub term: Option<&'a Term>,
 }
@@ -73,29 +74,21 @@ impl<'a> Request<'a> {
     pub fn about(&self) -> About<'a> {
         About { group: &self.resource.group, resource: &self.resource.plural }
     }
+
+    /// The storage behind the resource; those that are only answered have none.
+    pub fn storage(&self) -> Result<&'a Storage, Status> {
+        self.resource.storage.as_deref().ok_or_else(Status::method_not_allowed)
+    }
 }
 
 impl Registry {
-    pub fn new(
-        catalog: Arc<Catalog>,
-        table: Arc<Table>,
-        engine: Arc<dyn Engine>,
-        env: Env,
-        admission: Chain,
-    ) -> Registry {
-        Registry {
-            catalog,
-            table,
-            engine,
-            env,
-            admission,
-            lanes: Lanes::default(),
-            writers: Default::default(),
-        }
+    pub fn new(table: Arc<Table>, engine: Arc<dyn Engine>, env: Env, admission: Chain) -> Registry {
+        Registry { table, engine, env, admission, lanes: Lanes::default(), writers: Default::default() }
     }
 
-    pub fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
+    /// What is defined now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.table.catalog()
     }
     pub fn table(&self) -> &Arc<Table> {
         &self.table
@@ -138,15 +131,19 @@ impl Registry {
             requested_name: request.name,
             old: None,
             dry_run,
+            catalog: request.catalog,
             table: &self.table,
             env: &self.env,
         }
     }
 
-    /// The storage behind a resource; resources that are only answered have none.
-    pub(crate) fn storage_of(&self, resource: &Resource) -> Result<&Storage, Status> {
-        let id = resource.storage.ok_or_else(Status::method_not_allowed)?;
-        Ok(self.catalog.storage(id))
+    /// The newest object of a key; an error where it cannot be read, or the definition it was asked by is gone by now.
+    pub(crate) fn find(&self, storage: &Storage, key: &str) -> Result<Option<Arc<Obj>>, Status> {
+        let found = self.table.read(storage.id, key).map_err(not_readable)?;
+        if found.is_none() && !self.table.is_defined(storage.id) {
+            return Err(redefined(storage));
+        }
+        Ok(found)
     }
 
     /// Makes the table at least as new as every write acknowledged anywhere before now.
@@ -161,6 +158,12 @@ impl Registry {
     pub(crate) fn lost_to(&self, key: &str) -> Result<(), Status> {
         self.table.unreadable_at(key).map_or(Ok(()), |unreadable| Err(not_readable(unreadable)))
     }
+}
+
+/// A request that began under another definition of its resource, or under one that is gone.
+pub(crate) fn redefined(storage: &Storage) -> Status {
+    let (plural, group) = (&storage.plural, &storage.group);
+    Status::unavailable(format!("the definition of {plural}.{group} changed while it was asked; try again"))
 }
 
 /// Somebody else wrote, into the store we share, what is no object. In the words of upstream's store, and how to mend it.

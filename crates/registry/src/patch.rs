@@ -1,6 +1,6 @@
 //! Patches: what one makes of the object that stands there, decoded and judged as strictly as the client wants.
 
-use catalog::{Storage, TypeId};
+use catalog::{Catalog, Schema, Storage, TypeId};
 use codec::json;
 use object::normalise::{Strict, normalise_decoded, restore_error, restore_numbers};
 use object::patch;
@@ -13,6 +13,10 @@ use crate::{Registry, Request, decode};
 #[derive(Clone, Copy)]
 pub(crate) struct PatchedType<'a> {
     pub ty: TypeId,
+    /// Where `ty` is looked up.
+    pub schema: &'a Schema,
+    /// For the words about a body of another type.
+    pub catalog: &'a Catalog,
     pub kind: &'a str,
     pub api_version: &'a str,
     /// What the URL calls the object.
@@ -36,17 +40,20 @@ impl Registry {
             dry_run: options.dry_run,
         };
         let resource = request.resource;
+        let kind = kinds::kind_of_resource(resource);
         let api_version = resource.api_version();
         let of = PatchedType {
             ty: resource.ty,
             kind: &resource.kind,
             api_version: &api_version,
             name: request.name,
-            storage: resource.storage.map(|id| self.catalog().storage(id)),
+            storage: resource.storage.as_deref(),
+            schema: resource.schema(),
+            catalog: request.catalog,
         };
         self.change(request, rules, options, &mut |old| {
             let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
-            kinds::defaults::apply(resource, &mut new);
+            kinds::defaults::apply(kind, &resource.version, &mut new);
             decode::check_place(request, &mut new)
                 .map_err(|status| status.after_warnings(messages.clone()))?;
             // Upstream says so as if an admission plugin had done it.
@@ -66,7 +73,7 @@ impl Registry {
         options: WriteOptions<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         let mut new = old.clone();
-        patch.apply(self.catalog().schema(), of.ty, &mut new)?;
+        patch.apply(of.schema, of.ty, &mut new)?;
         if matches!(patch, Patch::Strategic(_)) {
             // It changes the object itself, whose type is no field of it. What is no text is refused below.
             for name in ["kind", "apiVersion"] {
@@ -81,13 +88,13 @@ impl Registry {
         // A document is shown as it would have been decoded; a strategic patch is applied to the object itself.
         let refused = |why: String| {
             let mut shown = old.clone();
-            patch.apply(self.catalog().schema(), of.ty, &mut shown)?;
+            patch.apply(of.schema, of.ty, &mut shown)?;
             let text = String::from_utf8_lossy(&json::to_vec(&shown)).into_owned();
             Err(Status::invalid("", "", "", vec![FieldError::invalid("patch", quote(&text), why)]))
         };
         // A strategic patch is shown itself, not the object it led to.
         let strategic_refusal = |asked: &Value, why: String| {
-            let rest = patch::strategic::rest(self.catalog().schema(), of.ty, old, asked);
+            let rest = patch::strategic::rest(of.schema, of.ty, old, asked);
             let shown = quote(&patch::go_text(&rest));
             Status::invalid("", "", "", vec![FieldError::invalid("patch", shown, why)])
         };
@@ -105,7 +112,7 @@ impl Registry {
         if decode::is_in_another_version(of.kind, of.api_version, &new) {
             new.make_map().set("apiVersion", of.api_version);
         }
-        if let Err(status) = decode::check_type(self.catalog(), of.kind, of.api_version, &new) {
+        if let Err(status) = decode::check_type(of.catalog, of.kind, of.api_version, &new) {
             let why = status
                 .message
                 .split_once("cannot be handled as a ")
@@ -137,16 +144,16 @@ impl Registry {
         let mut strict =
             if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
         if matches!(patch, Patch::Strategic(_)) {
-            restore_numbers(self.catalog().schema(), of.ty, &mut new);
+            restore_numbers(of.schema, of.ty, &mut new);
         }
-        if let Err(error) = normalise_decoded(self.catalog().schema(), of.ty, &mut new, &mut strict) {
+        if let Err(error) = normalise_decoded(of.schema, of.ty, &mut new, &mut strict) {
             // The pass left half a tree; the refusal shows the whole patched object.
             return match patch {
                 Patch::Json(_) | Patch::Merge(_) => refused(error.to_string()),
                 Patch::Strategic(asked) => {
                     let mut tree = old.clone();
-                    patch.apply(self.catalog().schema(), of.ty, &mut tree)?;
-                    let why = restore_error(self.catalog().schema(), of.ty, &tree);
+                    patch.apply(of.schema, of.ty, &mut tree)?;
+                    let why = restore_error(of.schema, of.ty, &tree);
                     Err(strategic_refusal(asked, why.unwrap_or_else(|| error.to_string())))
                 }
             };

@@ -10,7 +10,7 @@ use store::Revision;
 use table::{Behind, Page, ReadError, Scope, Selection};
 
 use crate::token::Token;
-use crate::{Registry, Request, not_readable};
+use crate::{Registry, Request, not_readable, redefined};
 
 /// How long a read waits for a revision that has not come yet.
 const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ pub struct List {
 impl Registry {
     /// One object; `resource_version` is the query's, empty for the newest.
     pub async fn get(&self, request: &Request<'_>, resource_version: &str) -> Result<Arc<Obj>, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         // A get is told by upstream's cache, a list by the API: the words and the code differ. What is kept for a
         // time only is in no cache.
         let parsed = parse_version(resource_version)
@@ -43,12 +43,12 @@ impl Registry {
             Some(n) => self.wait_until(Revision(n)).await?,
         }
         let key = storage.key(request.namespace, request.name);
-        let found = self.table().read(storage.id, &key).map_err(not_readable)?;
+        let found = self.find(storage, &key)?;
         found.ok_or_else(|| Status::not_found(request.about(), request.name))
     }
 
     pub async fn list(&self, request: &Request<'_>, options: &ListOptions) -> Result<List, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         validate(options)?;
         let selection = self.selection(request, options)?;
         let root = selection.scope.prefix(storage);
@@ -76,6 +76,7 @@ impl Registry {
                 Err(ReadError::Future { current }) => {
                     Err(Status::too_large_resource_version(at.unwrap_or_default().0, current.0))
                 }
+                Err(ReadError::Undefined) => Err(redefined(storage)),
             };
         }
 
@@ -103,6 +104,7 @@ impl Registry {
             Err(ReadError::Future { current }) => {
                 Err(Status::too_large_resource_version(at.unwrap_or_default().0, current.0))
             }
+            Err(ReadError::Undefined) => Err(redefined(storage)),
         }
     }
 
@@ -133,7 +135,7 @@ impl Registry {
             "" => None,
             text => Some(FieldSelector::parse(text).map_err(Status::bad_request)?),
         };
-        let selected = Selection::new(self.catalog(), request.resource, scope, labels, fields.as_ref());
+        let selected = Selection::new(request.resource, scope, labels, fields.as_ref());
         let mut selection = selected.map_err(|unknown| {
             let words = match &*request.resource.unknown_field {
                 "" => "{q} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",

@@ -12,10 +12,11 @@ const API_VERSION: &str = "autoscaling/v1";
 
 impl Registry {
     pub async fn get_scale(&self, request: &Request<'_>, resource_version: &str) -> Result<Value, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         let obj = self.get(request, resource_version).await?;
-        let paths = kinds::kind_of(storage).scale().ok_or_else(Status::no_such_resource)?;
-        kinds::to_scale(paths, &convert::tree(self.catalog(), storage, &obj))
+        let paths = kinds::kind_of(storage).scale_paths(&request.resource.version);
+        let paths = paths.ok_or_else(Status::no_such_resource)?;
+        kinds::to_scale(paths, &convert::tree(storage, &obj))
     }
 
     pub async fn update_scale(
@@ -24,10 +25,10 @@ impl Registry {
         mut body: Value,
         options: WriteOptions<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
-        decode::check_type(self.catalog(), KIND, API_VERSION, &body)?;
-        let ty = self.scale_type()?;
+        decode::check_type(request.catalog, KIND, API_VERSION, &body)?;
+        let ty = scale_type(request)?;
         let warnings =
-            decode::canonical(self.catalog(), ty, KIND, "v1", &mut body, options.field_validation)?;
+            decode::canonical(request.catalog.schema(), ty, KIND, "v1", &mut body, options.field_validation)?;
         decode::check_place(request, &mut body).map_err(|status| status.after_warnings(warnings.clone()))?;
         let changed =
             self.change_scale(request, options, true, &mut |_| Ok((body.clone(), Vec::new()))).await;
@@ -47,7 +48,9 @@ impl Registry {
         options: WriteOptions<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         let of = PatchedType {
-            ty: self.scale_type()?,
+            ty: scale_type(request)?,
+            schema: request.catalog.schema(),
+            catalog: request.catalog,
             kind: KIND,
             api_version: API_VERSION,
             name: request.name,
@@ -71,8 +74,9 @@ impl Registry {
         names_uid: bool,
         make: &mut Verb<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
-        let storage = self.storage_of(request.resource)?;
-        let paths = kinds::kind_of(storage).scale().ok_or_else(Status::no_such_resource)?;
+        let storage = request.storage()?;
+        let paths = kinds::kind_of(storage).scale_paths(&request.resource.version);
+        let paths = paths.ok_or_else(Status::no_such_resource)?;
         // The parent is written as itself: a scale has no rules of its own beyond its number.
         let parent = Request { subresource: None, ..*request };
         let rules =
@@ -94,12 +98,12 @@ impl Registry {
                 Ok((new, warnings))
             })
             .await?;
-        let tree = json::parse(written.obj.body(), Some((self.catalog().schema(), storage.ty)))
+        let tree = json::parse(written.obj.body(), Some((storage.schema(), storage.ty)))
             .map_err(|e| Status::internal(e.to_string()))?;
         Ok((kinds::to_scale(paths, &tree)?, written.warnings))
     }
+}
 
-    fn scale_type(&self) -> Result<catalog::TypeId, Status> {
-        self.catalog().schema().find("autoscaling.v1.Scale").ok_or_else(Status::no_such_resource)
-    }
+fn scale_type(request: &Request<'_>) -> Result<catalog::TypeId, Status> {
+    request.catalog.schema().find("autoscaling.v1.Scale").ok_or_else(Status::no_such_resource)
 }

@@ -35,7 +35,7 @@ impl Registry {
                 format!("the term of {holder:?} is over: lease {namespace}/{lease} is held by {who}");
             Err(Status::conflict(request.about(), request.name, &detail))
         };
-        let Some(storage) = self.catalog().find_storage(GROUP, "leases") else { return over("nobody") };
+        let Some(storage) = request.catalog.find_storage(GROUP, "leases") else { return over("nobody") };
         let key = storage.key(&term.namespace, &term.lease);
         let Some(lease) = self.table().get(storage.id, &key) else { return over("nobody") };
         let tree = json::parse(lease.body(), None).unwrap_or(Value::Null);

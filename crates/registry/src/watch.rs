@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use catalog::Storage;
 use object::{ListOptions, Obj, Status};
 use store::Revision;
 use table::{Cursor, ReadError};
 
 use crate::read::{parse_version, readable, told_by_cache, too_old, validate};
-use crate::{Registry, Request, not_readable};
+use crate::{Registry, Request, not_readable, redefined};
 
 /// A watch about to stream.
 pub struct Watch {
@@ -25,7 +26,7 @@ pub enum WatchStart {
 
 impl Registry {
     pub async fn watch(&self, request: &Request<'_>, options: &ListOptions) -> Result<Watch, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         validate(options)?;
         let selection = self.selection(request, options)?;
         let version = parse_version(&options.resource_version).map_err(|status| told_by_cache(&status))?;
@@ -43,7 +44,8 @@ impl Registry {
                 }
                 Some(n) => Revision(n),
             };
-            let cursor = self.table().watch_from(storage.id, selection, from).map_err(expired(from))?;
+            let cursor =
+                self.table().watch_from(storage.id, selection, from).map_err(expired(storage, from))?;
             let cursor = cursor.strict().map_err(not_readable)?;
             return Ok(Watch { start: WatchStart::Changes, cursor });
         }
@@ -53,10 +55,15 @@ impl Registry {
             Some(0) => {}
             Some(n) => self.wait_until(Revision(n)).await?,
         }
-        let page = self.table().list(storage.id, &selection, None, None, 0).map_err(expired(Revision(0)))?;
+        let page = self
+            .table()
+            .list(storage.id, &selection, None, None, 0)
+            .map_err(expired(storage, Revision(0)))?;
         let page = readable(page)?;
-        let cursor =
-            self.table().watch_from(storage.id, selection, page.revision).map_err(expired(page.revision))?;
+        let cursor = self
+            .table()
+            .watch_from(storage.id, selection, page.revision)
+            .map_err(expired(storage, page.revision))?;
         let cursor = cursor.strict().map_err(not_readable)?;
         let end_bookmark = options.send_initial_events == Some(true) && options.allow_bookmarks;
         Ok(Watch {
@@ -66,9 +73,10 @@ impl Registry {
     }
 }
 
-fn expired(wanted: Revision) -> impl Fn(ReadError) -> Status {
+fn expired(storage: &Storage, wanted: Revision) -> impl Fn(ReadError) -> Status + '_ {
     move |error| match error {
         ReadError::Expired { floor } => too_old(wanted, floor),
         ReadError::Future { current } => Status::too_large_resource_version(wanted.0, current.0),
+        ReadError::Undefined => redefined(storage),
     }
 }

@@ -19,7 +19,7 @@ use object::{FieldError, Obj, Status, Value, WriteOptions};
 use store::{CommitError, Guard, Key, Op, Revision};
 
 use crate::read::parse_unsigned;
-use crate::{BodyType, Registry, Request, convert, decode, not_readable, store_failed};
+use crate::{BodyType, Registry, Request, convert, decode, store_failed};
 
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
@@ -71,7 +71,7 @@ impl Registry {
         options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         let (mut new, mut warnings) =
-            decode::object(self.catalog(), BodyType::of(request.resource), body, options.field_validation)?;
+            decode::object(request.catalog, BodyType::of(request.resource), body, options.field_validation)?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
         let rules = ChangeRules {
@@ -98,14 +98,14 @@ impl Registry {
         options: WriteOptions<'_>,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         let key: Key = storage.key(request.namespace, request.name).into();
         let kind = kinds::kind_of(storage);
         // A refusal counts only when it was based on the newest state; the first look may be at an older one.
         let mut fresh = false;
         let mut turn = None;
         loop {
-            let Some(old) = self.table().read(storage.id, &key).map_err(not_readable)? else {
+            let Some(old) = self.find(storage, &key)? else {
                 if !fresh {
                     self.freshen().await?;
                     fresh = true;
@@ -138,7 +138,7 @@ impl Registry {
                     // "Nothing changed" is an answer about the newest state too.
                     self.freshen().await?;
                     fresh = true;
-                    let now = self.table().read(storage.id, &key).map_err(not_readable)?;
+                    let now = self.find(storage, &key)?;
                     if now.is_none_or(|now| now.revision() != old.revision()) {
                         continue;
                     }
@@ -229,9 +229,10 @@ impl Registry {
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
         let context = context(request, storage, now, &extra, &namespace);
-        kinds::prepare_update(kinds::kind_of(storage), new, old, &context);
+        let kind = kinds::kind_of(storage);
+        kinds::prepare_update(kind, new, old, &context);
         let encoded = self.complete(storage, new, Some(old), &context)?;
-        effects.warnings.extend(kinds::warnings::of(storage, new, Some(old), &context));
+        effects.warnings.extend(kinds::warnings::of(kind, new, Some(old), &context));
         self.admission.validate(&attempt, Some(new), effects).map_err(|refusal| refusal.status)?;
         Ok(encoded)
     }
@@ -245,12 +246,12 @@ impl Registry {
         old: &Obj,
         verb: &mut Verb<'_>,
     ) -> Result<(Value, Value, Vec<String>), Status> {
-        let mut old_tree = convert::tree(self.catalog(), storage, old);
+        let mut old_tree = convert::tree(storage, old);
         let (mut new, warnings) = if convert::is_storage_version(request.resource, storage) {
             verb(&old_tree)?
         } else {
             let mut served = old_tree.clone();
-            convert::from_storage(self.catalog(), request.resource, storage, &mut served);
+            convert::from_storage(request.resource, storage, &mut served);
             verb(&served)?
         };
         old_tree.map_at(&["metadata"]).remove("resourceVersion");
@@ -326,7 +327,7 @@ impl Registry {
         old: Option<&Value>,
         context: &Context<'_>,
     ) -> Result<Vec<u8>, Status> {
-        let schema = self.catalog().schema();
+        let schema = storage.schema();
         let unfit = |e| Status::internal(format!("the object no longer fits its type: {e}"));
         let has_empty = normalise_decoded(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         let kind = kinds::kind_of(storage);
@@ -342,7 +343,7 @@ impl Registry {
         // when it reads what it stored: an empty value that stood in the way of one is gone by then.
         if has_empty || kind.depends_on_admission(new) {
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
-            kinds::defaults::apply_kind(&storage.group, &storage.version, &storage.kind, new);
+            kinds::defaults::apply(kind, &storage.version, new);
             normalise(schema, storage.ty, new, &mut Strict::off()).map_err(unfit)?;
         }
         kind.canonicalise(new);
@@ -363,7 +364,7 @@ impl Registry {
         new: &mut Value,
         dry_run: bool,
     ) -> Result<(), Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
         // Nothing is committed, so nothing joins it.
         self.admission.mutate(&attempt, new, &mut Effects::default()).map_err(|refusal| refusal.status)
@@ -371,7 +372,7 @@ impl Registry {
 
     /// Validating admission of the same, once it is complete.
     pub fn validate_answered(&self, request: &Request<'_>, new: &Value, dry_run: bool) -> Result<(), Status> {
-        let storage = self.storage_of(request.resource)?;
+        let storage = request.storage()?;
         let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
         let mut effects = Effects::default();
         self.admission.validate(&attempt, Some(new), &mut effects).map_err(|refusal| refusal.status)
@@ -429,9 +430,9 @@ impl std::fmt::Debug for InNamespace<'_> {
 
 impl Labels for InNamespace<'_> {
     fn label(&self, name: &str) -> Option<String> {
-        let storage = self.registry.catalog().find("", "v1", "namespaces")?.storage?;
-        let key = self.registry.catalog().storage(storage).key("", self.name);
-        self.registry.table().get(storage, &key)?.label(name).map(str::to_owned)
+        let catalog = self.registry.catalog();
+        let storage = catalog.find_storage("", "namespaces")?;
+        self.registry.table().get(storage.id, &storage.key("", self.name))?.label(name).map(str::to_owned)
     }
 }
 

@@ -67,9 +67,8 @@ pub fn backup(matches: &ArgMatches) -> Result<()> {
             dir.display()
         );
     }
-    let loaded = store::read_unlocked(&store)?;
-    let files = keys(&dir)?;
-    let backup = Backup { revision: loaded.revision, entries: loaded.entries, files };
+    let (revision, entries) = store::read_unlocked(&store)?;
+    let backup = Backup { revision, entries, files: keys(&dir)? };
     let bytes = backup.write(&file)?;
     println!(
         "Saved {} objects and {} keys and certificates at revision {} in {} ({bytes} bytes).",

@@ -198,7 +198,6 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
 
     let config = ApiConfig {
-        catalog,
         table,
         engine: engine.clone(),
         env: env.clone(),

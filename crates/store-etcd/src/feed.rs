@@ -3,7 +3,7 @@
 //! ```text
 //!  load ──> Following ──lost──> (pause) ──> Following at seen+1
 //!   ^          │ compacted, a gap, another log
-//!   └──────────┘ reset: cursors of the table end with 410
+//!   └──────────┘ reload: cursors of the table end with 410
 //!   an older state than was served ──> the end: the store has failed
 //! ```
 
@@ -81,10 +81,11 @@ impl From<CallError> for End {
 impl Feed {
     /// Loads everything into the state. Answers the id of the cluster it came from.
     pub async fn load(&self) -> Result<u64, LoadError> {
-        let loaded = load(&self.client, &self.leases, &self.prefix).await?;
+        let mut reload = self.state.reload();
+        let loaded = load(&self.client, &self.leases, &self.prefix, &mut *reload).await?;
         self.check(&loaded)?;
-        let keys = loaded.entries.len();
-        self.state.reset(Revision(loaded.revision), loaded.entries);
+        let keys = loaded.keys;
+        reload.finish(Revision(loaded.revision));
         // What was mended or deleted meanwhile is told again should it break again.
         self.broken.lock().retain(|key| self.state.unreadable_at(key).is_some());
         match self.state.unreadable() {
@@ -116,7 +117,7 @@ impl Feed {
             return Ok(());
         };
         // Nobody restores a snapshot of nothing: this is another etcd, for a cluster that begins anew.
-        if served.cluster != loaded.cluster && loaded.entries.is_empty() {
+        if served.cluster != loaded.cluster && loaded.keys == 0 {
             tracing::warn!(
                 now,
                 was = served.revision,

@@ -1,7 +1,7 @@
-//! Reads everything under the prefix at one revision, page by page.
+//! Reads everything under the prefix at one revision, and hands it on page by page.
 
 use bytes::Bytes;
-use store::{Entry, Key, Revision};
+use store::{Entry, Key, Reload, Revision};
 
 use crate::client::{Client, header, revision};
 use crate::grpc::CallError;
@@ -11,16 +11,22 @@ use crate::proto::{KeyValue, RangeRequest};
 /// Keys of a page; fewer when values are so large that a page would not fit an answer.
 const PAGE_KEYS: i64 = 1000;
 
-/// Everything under a prefix, as of `revision`.
+/// What was read, and as of when.
 pub struct Loaded {
     pub cluster: u64,
     pub revision: u64,
-    /// In key order.
-    pub entries: Vec<Entry>,
+    /// How many entries.
+    pub keys: usize,
 }
 
-/// Fails with a compaction's error when history at the first page's revision goes away meanwhile: begin again.
-pub async fn load(client: &Client, leases: &Leases, prefix: &str) -> Result<Loaded, CallError> {
+/// Adds everything under a prefix, in key order. Fails with a compaction's error when history at the first page's
+/// revision goes away meanwhile: begin again, with another reload.
+pub async fn load(
+    client: &Client,
+    leases: &Leases,
+    prefix: &str,
+    reload: &mut dyn Reload,
+) -> Result<Loaded, CallError> {
     let mut request = RangeRequest {
         key: Bytes::copy_from_slice(prefix.as_bytes()),
         range_end: prefix_end(prefix),
@@ -37,7 +43,7 @@ pub async fn load(client: &Client, leases: &Leases, prefix: &str) -> Result<Load
             page => page?,
         };
         let (cluster, at) = header(page.header)?;
-        let into = loaded.get_or_insert_with(|| Loaded { cluster, revision: at, entries: Vec::new() });
+        let into = loaded.get_or_insert(Loaded { cluster, revision: at, keys: 0 });
         // Pages must fit together: all further ones are read as of the first.
         request.revision = into.revision.cast_signed();
         if let Some(last) = page.kvs.last() {
@@ -48,7 +54,8 @@ pub async fn load(client: &Client, leases: &Leases, prefix: &str) -> Result<Load
             let (at, lease) = (revision(kv.mod_revision)?, kv.lease);
             if let Some((key, value)) = key_and_value(kv) {
                 let expires_at = leases.expires_at(lease).await;
-                into.entries.push(Entry { key, value, revision: Revision(at), expires_at });
+                reload.add(Entry { key, value, revision: Revision(at), expires_at });
+                into.keys += 1;
             }
         }
         if !more {

@@ -8,19 +8,37 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use store::{Change, Commit, DiskEngine, DiskOptions, Engine, Entry, Guard, Key, Op, Revision, State};
+use store::{
+    Change, Commit, DiskEngine, DiskOptions, Engine, Entry, Guard, Key, Op, Reload, Revision, State,
+};
 
 const VALUE: usize = 1200;
 
 /// What a real state costs besides is not ours to measure: this one keeps no log and checks nothing.
-struct Plain(parking_lot::RwLock<std::collections::HashMap<Key, (Revision, Bytes)>>);
+struct Plain(parking_lot::RwLock<Values>);
+
+type Values = std::collections::HashMap<Key, (Revision, Bytes)>;
+
+struct PlainReload<'a> {
+    state: &'a Plain,
+    values: Values,
+}
+
+impl Reload for PlainReload<'_> {
+    fn add(&mut self, entry: Entry) {
+        self.values.insert(entry.key, (entry.revision, entry.value));
+    }
+    fn finish(self: Box<Self>, _: Revision) {
+        *self.state.0.write() = self.values;
+    }
+}
 
 impl State for Plain {
     fn current(&self, key: &str) -> Option<Revision> {
         self.0.read().get(key).map(|(revision, _)| *revision)
     }
-    fn reset(&self, _: Revision, entries: Vec<Entry>) {
-        *self.0.write() = entries.into_iter().map(|e| (e.key, (e.revision, e.value))).collect();
+    fn reload(&self) -> Box<dyn Reload + '_> {
+        Box::new(PlainReload { state: self, values: Values::new() })
     }
     fn publish(&self, changes: Vec<Change>, _: Revision) {
         let mut map = self.0.write();

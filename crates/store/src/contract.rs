@@ -89,8 +89,15 @@ pub enum CommitError {
 pub trait State: Send + Sync {
     /// Revision of the key's last change; `None` when absent.
     fn current(&self, key: &str) -> Option<Revision>;
-    /// Replaces everything: the first load, or a reload after a lost log. `revision` is the store's.
-    fn reset(&self, revision: Revision, entries: Vec<Entry>);
+    /// Begins to replace everything: the first load, or a reload after a lost log. The state stays as it is until
+    /// [`Reload::finish`]; a reload that is dropped before changes nothing.
+    fn reload(&self) -> Box<dyn Reload + '_>;
+    /// A whole reload from entries that are in memory anyway, in key order. `revision` is the store's.
+    fn reset(&self, revision: Revision, entries: Vec<Entry>) {
+        let mut reload = self.reload();
+        entries.into_iter().for_each(|entry| reload.add(entry));
+        reload.finish(revision);
+    }
     /// Changes in revision order. All changes of one revision come in one call. `upto` is the last revision
     /// that is now complete (it may be higher than the last change's).
     fn publish(&self, changes: Vec<Change>, upto: Revision);
@@ -102,6 +109,14 @@ pub trait State: Send + Sync {
     fn unreadable_at(&self, _key: &str) -> Option<Unreadable> {
         None
     }
+}
+
+/// The new content of a [`State`], entry by entry, so that nobody has to hold all of it a second time.
+pub trait Reload: Send {
+    /// Every key once, in key order.
+    fn add(&mut self, entry: Entry);
+    /// From now on the state is what was added. `revision` is the store's, at least as high as every entry's.
+    fn finish(self: Box<Self>, revision: Revision);
 }
 
 /// Values somebody else wrote, in a form that is none of ours.

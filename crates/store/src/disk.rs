@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::contract::{BoxFuture, Commit, CommitError, Engine, Revision, State};
-use crate::durable::Durable;
+use crate::durable::{Durable, DurableError};
 use crate::files::{Files, OpenError};
 use crate::sequencer::Sequencer;
 
@@ -85,24 +85,26 @@ impl DiskEngine {
         state: Arc<dyn State>,
         options: DiskOptions,
     ) -> Result<Arc<dyn Engine>, OpenError> {
-        let files = Files::open(dir, options.snapshot_log_bytes)?;
-        let engine = Self::start(Box::new(files), state, Some(dir.to_owned()), options.before_waiting);
-        engine.map_err(|source| OpenError::Io { path: dir.to_owned(), source })
+        let files = Files::new(dir, options.snapshot_log_bytes);
+        let io = |source| OpenError::Io { path: dir.to_owned(), source };
+        let sequencer = Sequencer::start(Box::new(files), state).map_err(|error| match error {
+            DurableError::Open(error) => error,
+            other => io(std::io::Error::other(other)),
+        })?;
+        Self::start(sequencer, Some(dir.to_owned()), options.before_waiting).map_err(io)
     }
 
     /// The same engine over any durable layer.
     pub fn over(durable: Box<dyn Durable>, state: Arc<dyn State>) -> std::io::Result<Arc<dyn Engine>> {
-        Self::start(durable, state, None, || {})
+        Self::start(Sequencer::start(durable, state).map_err(std::io::Error::other)?, None, || {})
     }
 
     #[allow(clippy::disallowed_methods, reason = "the durable layer's own thread, because an fsync blocks")]
     fn start(
-        durable: Box<dyn Durable>,
-        state: Arc<dyn State>,
+        sequencer: Sequencer,
         dir: Option<PathBuf>,
         before_waiting: fn(),
     ) -> std::io::Result<Arc<dyn Engine>> {
-        let sequencer = Sequencer::start(durable, state).map_err(std::io::Error::other)?;
         let shared = Shared {
             revision: AtomicU64::new(sequencer.revision().0),
             stopped: Mutex::new(None),

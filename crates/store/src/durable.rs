@@ -1,21 +1,18 @@
 //! Where a sequencer's records survive: [`Durable`], and [`Nothing`] for a store that keeps none.
 
-use std::collections::BTreeMap;
-
-use crate::contract::{Change, Entry, Key, Revision};
+use crate::contract::{Change, Entry, Revision};
+use crate::files::OpenError;
 
 /// The revision of a store in which nothing has happened yet. etcd begins with 1 too.
 pub const FIRST_REVISION: Revision = Revision(1);
 
-/// Everything that was durable when a store was opened.
+/// What follows the entries that [`Durable::load`] hands out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// The store's revision. Higher than every entry's when the last commits were deletions.
     pub revision: Revision,
-    /// Everything as it was before `changes`, in key order.
-    pub entries: Vec<Entry>,
-    /// The last changes, in order, up to `revision` and without a gap: with them a watcher goes on where it was.
-    /// As many as the durable layer still has and likes to tell; none is fine too.
+    /// The last changes, in order, up to `revision` and without a gap: with them a watcher resumes where it was.
+    /// As many as the durable layer still has and is willing to hold in memory; none is fine too.
     pub changes: Vec<Change>,
 }
 
@@ -24,23 +21,13 @@ impl Loaded {
     pub fn before_changes(&self) -> Revision {
         self.changes.first().map_or(self.revision, |first| Revision(first.revision.0 - 1))
     }
-
-    /// The same with the changes applied.
-    pub fn whole(self) -> Loaded {
-        let mut entries: BTreeMap<Key, Entry> =
-            self.entries.into_iter().map(|e| (e.key.clone(), e)).collect();
-        for Change { revision, key, value, expires_at } in self.changes {
-            match value {
-                Some(value) => entries.insert(key.clone(), Entry { key, value, revision, expires_at }),
-                None => entries.remove(&key),
-            };
-        }
-        Loaded { revision: self.revision, entries: entries.into_values().collect(), changes: Vec::new() }
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum DurableError {
+    /// The files cannot be read.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// The batch was certainly not written.
     #[error("{0}")]
     NotWritten(String),
@@ -57,8 +44,9 @@ pub enum DurableError {
 /// How old records are folded away (snapshots, for files) is the implementation's own business: it has seen
 /// every change, so it needs nobody's help, and the sequencer never waits for it.
 pub trait Durable: Send {
-    /// Called once, before the first `append`.
-    fn load(&mut self) -> Result<Loaded, DurableError>;
+    /// Called once, before the first `append`. Hands out every entry as of [`Loaded::before_changes`], in key order,
+    /// as it is read: after an error whoever took them throws them away.
+    fn load(&mut self, each: &mut dyn FnMut(Entry)) -> Result<Loaded, DurableError>;
     /// Consecutive changes of one revision are one record: all of it is found at the next start, or none.
     /// Revisions go on from the last one without a gap. Durable when it returns `Ok`; after an `Err` other than
     /// [`DurableError::NoRoom`] it is not called again.
@@ -76,7 +64,7 @@ pub trait Durable: Send {
 pub struct Nothing;
 
 impl Durable for Nothing {
-    fn load(&mut self) -> Result<Loaded, DurableError> {
+    fn load(&mut self, _: &mut dyn FnMut(Entry)) -> Result<Loaded, DurableError> {
         Ok(Loaded { revision: FIRST_REVISION, ..Loaded::default() })
     }
 

@@ -34,7 +34,7 @@ impl Image {
 }
 
 impl Durable for Image {
-    fn load(&mut self) -> Result<Loaded, DurableError> {
+    fn load(&mut self, each: &mut dyn FnMut(Entry)) -> Result<Loaded, DurableError> {
         let mut revision = FIRST_REVISION;
         let mut entries = BTreeMap::new();
         for Change { revision: at, key, value, expires_at } in self.changes() {
@@ -44,7 +44,8 @@ impl Durable for Image {
                 None => entries.remove(&key),
             };
         }
-        Ok(Loaded { revision, entries: entries.into_values().collect(), changes: Vec::new() })
+        entries.into_values().for_each(each);
+        Ok(Loaded { revision, changes: Vec::new() })
     }
 
     fn append(&mut self, batch: &[Change]) -> Result<(), DurableError> {
@@ -79,8 +80,8 @@ impl Faulty {
 }
 
 impl Durable for Faulty {
-    fn load(&mut self) -> Result<Loaded, DurableError> {
-        self.inner.load()
+    fn load(&mut self, each: &mut dyn FnMut(Entry)) -> Result<Loaded, DurableError> {
+        self.inner.load(each)
     }
 
     fn append(&mut self, batch: &[Change]) -> Result<(), DurableError> {

@@ -43,13 +43,14 @@ pub struct Sequencer {
 impl Sequencer {
     /// Loads what is durable into the state.
     pub fn start(mut durable: Box<dyn Durable>, state: Arc<dyn State>) -> Result<Sequencer, DurableError> {
-        let loaded = durable.load()?;
         let mut expiries = Expiries::default();
-        for entry in &loaded.entries {
+        let mut reload = state.reload();
+        let loaded = durable.load(&mut |entry| {
             expiries.set(&entry.key, entry.expires_at);
-        }
-        let (revision, before) = (loaded.revision, loaded.before_changes());
-        state.reset(before, loaded.entries);
+            reload.add(entry);
+        })?;
+        reload.finish(loaded.before_changes());
+        let revision = loaded.revision;
         publish_again(loaded.changes, &*state, &mut expiries);
         Ok(Sequencer {
             state,

@@ -12,9 +12,24 @@
 //! ```
 
 mod map_state;
+mod reload;
 mod rng;
 mod suite;
 
 pub use map_state::MapState;
+pub use reload::reload_suite;
 pub use rng::Rng;
 pub use suite::{contract_suite, reopen_suite};
+
+use crate::{Durable, DurableError, Entry, Revision, State};
+
+/// Everything a durable layer holds, its last changes applied, and its revision.
+pub fn load_whole(durable: &mut dyn Durable) -> Result<(Revision, Vec<Entry>), DurableError> {
+    let state = MapState::default();
+    let mut reload = state.reload();
+    let loaded = durable.load(&mut |entry| reload.add(entry))?;
+    reload.finish(loaded.before_changes());
+    state.publish(loaded.changes, loaded.revision);
+    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    Ok((loaded.revision, state.entries("")))
+}

@@ -13,7 +13,7 @@ use store::{Key, Revision, Unreadable};
 use crate::Selection;
 
 /// One for each such key: never more than the store has keys.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Broken {
     keys: BTreeMap<Key, Value>,
 }
@@ -69,6 +69,11 @@ impl Broken {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         let selected = self.keys.range::<str, _>(from).take_while(|(key, _)| key.starts_with(prefix));
         summary(selected.filter(|(key, value)| value.since <= revision && may_match(key)))
+    }
+
+    /// Key, revision of the last change, and whether it is protobuf.
+    pub fn iter(&self) -> impl Iterator<Item = (&Key, Revision, bool)> {
+        self.keys.iter().map(|(key, value)| (key, value.changed, value.protobuf))
     }
 
     pub fn all(&self) -> Option<Unreadable> {

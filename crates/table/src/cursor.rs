@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use catalog::{Storage, StorageId};
+use catalog::Storage;
 use object::Obj;
 use store::{Revision, Unreadable};
 
 use crate::shard::{Event, Shard};
+use crate::table::Cell;
 use crate::watchers::{Interest, Notifier, Topic};
 use crate::{Scope, Selection, Table};
 
@@ -36,7 +37,7 @@ const STRETCH: usize = 4096;
 /// Sees every event of its selection once, in order, or ends with [`Gone`].
 pub struct Cursor {
     table: Arc<Table>,
-    storage: StorageId,
+    cell: Arc<Cell>,
     selection: Selection,
     /// Number of the next event in the shard's log.
     next: u64,
@@ -97,22 +98,22 @@ pub struct Place {
 }
 
 impl Cursor {
-    /// Right after `from`, which `shard` still knows everything about.
+    /// Right after `from`, which `shard`, the one of `cell`, still knows everything about.
     pub(crate) fn new(
         table: Arc<Table>,
-        storage: StorageId,
+        cell: Arc<Cell>,
         selection: Selection,
         from: Revision,
         shard: &Shard,
     ) -> Cursor {
-        let interest = interest(&table, storage, &selection);
+        let interest = interest(&cell.storage, &selection);
         let notifier = Arc::new(Notifier::default());
-        let topic = table.watchers(storage).lock().add(&interest, notifier.clone(), shard.end());
+        let topic = cell.watchers.lock().add(&interest, notifier.clone(), shard.end());
         Cursor {
             epoch: table.epoch(),
             next: shard.number_after(from),
             table,
-            storage,
+            cell,
             selection,
             caught_up: from,
             starting: true,
@@ -126,21 +127,21 @@ impl Cursor {
     /// For those who are served: it ends as soon as the selection holds something that cannot be read; `Err` if it does already.
     pub fn strict(mut self) -> Result<Cursor, Unreadable> {
         self.strict = true;
-        let unreadable = self.unreadable(&self.table.shard(self.storage).read());
+        let unreadable = self.unreadable(&self.cell.shard.read());
         unreadable.map_or(Ok(self), Err)
     }
 
     fn unreadable(&self, shard: &Shard) -> Option<Unreadable> {
-        shard.unreadable(self.table.catalog().storage(self.storage), &self.selection, Revision(u64::MAX))
+        shard.unreadable(&self.cell.storage, &self.selection, Revision(u64::MAX))
     }
 
     /// Appends events to `out` until `max_bytes` of bodies are there, the log's end is reached, or a stretch of it was looked
     /// through. `Ok(true)`: at the end; everything up to [`Cursor::caught_up`] was handed out. `Ok(false)`: there is more, even
     /// if nothing was appended.
     pub fn pull(&mut self, out: &mut Vec<WatchEvent>, max_bytes: usize) -> Result<bool, Gone> {
-        let Cursor { table, selection, topic, next, .. } = self;
-        let storage = table.catalog().storage(self.storage);
-        let shard = table.shard(self.storage).read();
+        let Cursor { table, cell, selection, topic, next, .. } = self;
+        let storage = &*cell.storage;
+        let shard = cell.shard.read();
         // Read under the shard's lock: `publish` raises it while it still holds the lock.
         let seen = table.revision();
         if table.epoch() != self.epoch {
@@ -150,6 +151,7 @@ impl Cursor {
             return Err(Gone);
         }
         let after = if self.starting { self.caught_up } else { Revision(0) };
+        let before = out.len();
         let mut room = Room { events: out, bytes: max_bytes, looked_at: 0 };
         let topic = topic.log(shard.first());
         // Along the log, and from where its topic is complete along that.
@@ -172,6 +174,10 @@ impl Cursor {
             room.take(storage, selection, after, event);
         }
         *next = shard.end();
+        // A definition that is gone has no more events: the watch ends once it was given the last ones.
+        if cell.is_retired() {
+            return if room.events.len() > before { Ok(false) } else { Err(Gone) };
+        }
         if seen >= self.caught_up {
             self.caught_up = seen;
             self.starting = false;
@@ -212,19 +218,18 @@ impl Cursor {
         std::future::poll_fn(|cx| self.poll_changed(cx)).await
     }
 
-    pub fn storage(&self) -> StorageId {
-        self.storage
+    pub fn storage(&self) -> &Arc<Storage> {
+        &self.cell.storage
     }
 }
 
 impl Drop for Cursor {
     fn drop(&mut self) {
-        self.table.watchers(self.storage).lock().remove(&self.interest, &self.topic, &self.notifier);
+        self.cell.watchers.lock().remove(&self.interest, &self.topic, &self.notifier);
     }
 }
 
-fn interest(table: &Table, storage: StorageId, selection: &Selection) -> Interest {
-    let storage = table.catalog().storage(storage);
+fn interest(storage: &Storage, selection: &Selection) -> Interest {
     if let Some(value) = selection.exact_indexed(storage) {
         return Interest::Indexed(value.into());
     }

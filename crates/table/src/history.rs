@@ -61,6 +61,7 @@ impl Bounds {
 /// What can be forgotten, by resource, oldest first.
 pub(crate) struct History {
     bounds: Bounds,
+    /// By the number of the storage; gone ones are empty.
     shards: Vec<Kept>,
     bytes: usize,
     live: u64,
@@ -92,9 +93,19 @@ pub(crate) struct Due {
 }
 
 impl History {
-    pub fn new(bounds: Bounds, shards: usize) -> History {
-        let shards = std::iter::repeat_with(Kept::default).take(shards).collect();
-        History { bounds, shards, bytes: 0, live: 0 }
+    pub fn new(bounds: Bounds) -> History {
+        History { bounds, shards: Vec::new(), bytes: 0, live: 0 }
+    }
+
+    /// One storage more, or one of which nothing is kept any more.
+    pub fn renew(&mut self, storage: StorageId) {
+        let at = storage.0 as usize;
+        if self.shards.len() <= at {
+            self.shards.resize_with(at + 1, Kept::default);
+        }
+        let kept = std::mem::take(&mut self.shards[at]);
+        self.bytes -= kept.bytes;
+        self.live -= kept.live;
     }
 
     pub fn push(&mut self, revision: Revision, storage: StorageId, at: u32, superseded_bytes: usize) {
@@ -153,11 +164,6 @@ impl History {
         self.bytes
     }
 
-    /// All is forgotten; what lives is said anew.
-    pub fn clear(&mut self) {
-        *self = History::new(self.bounds, self.shards.len());
-    }
-
     fn pop(&mut self, storage: StorageId) -> Option<Due> {
         let kept = &mut self.shards[storage.0 as usize];
         let oldest = kept.stretches.pop_front()?;
@@ -175,6 +181,12 @@ mod tests {
     const B: StorageId = StorageId(1);
     const MIB: usize = 1 << 20;
 
+    fn new_history(storages: u32) -> History {
+        let mut history = History::new(Bounds::DEFAULT);
+        (0..storages).for_each(|storage| history.renew(StorageId(storage)));
+        history
+    }
+
     /// One entry of a MiB at each revision in turn.
     fn filled(storage: StorageId, entries: std::ops::RangeInclusive<u64>, at: u32, history: &mut History) {
         entries.for_each(|revision| history.push(Revision(revision), storage, at + revision as u32, MIB));
@@ -188,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_resource_of_which_much_lives_keeps_more() {
-        let mut history = History::new(Bounds::DEFAULT, 2);
+        let mut history = new_history(2);
         filled(A, 1..=50, 0, &mut history);
         filled(B, 51..=100, 0, &mut history);
         history.set_live(B, 60 * MIB as u64);
@@ -200,7 +212,7 @@ mod tests {
 
     #[test]
     fn together_they_have_a_bound_too_and_the_oldest_go_first() {
-        let mut history = History::new(Bounds::DEFAULT, 10);
+        let mut history = new_history(10);
         for storage in 0..10 {
             filled(
                 StorageId(storage),

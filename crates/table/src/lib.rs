@@ -10,17 +10,22 @@
 //! each takes a shard's read lock for a bounded stretch. A revision becomes readable at once in all shards it
 //! touches, because `publish` holds their locks while it raises the table's revision.
 //!
+//! Definitions come and go ([`Table::define`], [`Table::undefine`]); catalogue and shards are one snapshot that is swapped. Keys
+//! that no definition claims count for guards and revisions, and become objects the moment their definition comes.
+//!
 //! Superseded versions and log entries are kept by resource, for a while and in proportion to what lives; what is older is below the
 //! *floor*: reads there are 410 Gone, and a cursor ends whose own events were forgotten before it had them.
 
 mod broken;
 mod cursor;
+mod define;
 mod foreign;
 mod history;
 mod index;
 mod select;
 mod shard;
 mod table;
+mod unclaimed;
 mod watchers;
 
 pub use cursor::{Cursor, EventKind, Gone, Place, WatchEvent};

@@ -1,6 +1,6 @@
 //! Which objects a list or a watch is about.
 
-use catalog::{Catalog, Resource, Storage};
+use catalog::{Resource, Storage};
 use object::Obj;
 use object::selector::{FieldSelector, LabelSelector};
 
@@ -54,14 +54,11 @@ impl Selection {
 
     /// `Err` with the label a selector named that this resource cannot select by.
     pub fn new(
-        catalog: &Catalog,
         resource: &Resource,
         scope: Scope,
         labels: Option<LabelSelector>,
         fields: Option<&FieldSelector>,
     ) -> Result<Selection, String> {
-        let selectable =
-            resource.storage.map(|id| catalog.storage(id).selectable.as_slice()).unwrap_or_default();
         let mut tests = Vec::new();
         for requirement in fields.iter().flat_map(|f| f.requirements()) {
             let which = match requirement.field.as_str() {
@@ -71,9 +68,8 @@ impl Selection {
                     Which::Namespace
                 }
                 other => {
-                    let found = catalog.selectable(resource, other);
-                    let at = found.and_then(|f| selectable.iter().position(|s| std::ptr::eq(s, f)));
-                    Which::Field(at.ok_or_else(|| other.to_owned())?)
+                    let (at, _) = resource.selectable(other).ok_or_else(|| other.to_owned())?;
+                    Which::Field(at)
                 }
             };
             tests.push(FieldTest { which, equal: requirement.equal, value: requirement.value.clone() });

@@ -243,6 +243,18 @@ impl Shard {
         self.chains.insert(Chain::One(obj));
     }
 
+    /// Everything that is alive, or broken, in another shard.
+    pub fn take_over(&mut self, other: &Shard) {
+        other.newest().for_each(|obj| self.load(obj.clone()));
+        self.broken = other.broken.clone();
+        self.changed = other.changed;
+    }
+
+    /// What is alive, in key order.
+    pub fn newest(&self) -> impl Iterator<Item = &Arc<Obj>> {
+        self.chains.iter().filter_map(Chain::newest)
+    }
+
     /// A value that is no object: what stood there before stays, as the last that could be read.
     pub fn break_key(&mut self, revision: Revision, key: Key, protobuf: bool) {
         self.changed = self.changed.max(revision);

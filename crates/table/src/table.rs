@@ -3,17 +3,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use arc_swap::ArcSwap;
 use catalog::{Catalog, Storage, StorageId};
 use env::Env;
 use object::{NotAnObject, Obj};
 use parking_lot::{Mutex, RwLock};
-use store::{Change, Entry, Key, Revision, State, Unreadable};
+use store::{Change, Key, Reload, Revision, State, Unreadable};
 use tokio::sync::watch;
 
 use crate::history::{Bounds, Due, History};
 use crate::shard::{Found, Shard};
+use crate::unclaimed::{Stored, Unclaimed};
 use crate::watchers::{Topic, Watchers};
 use crate::{Cursor, Scope, Selection, foreign};
+
+mod reload;
 
 /// How many keys a read visits before it lets the writer in.
 const STRETCH: usize = 4096;
@@ -24,26 +28,99 @@ const WORTH: usize = 8;
 
 /// Every object of a cluster. See the crate document.
 pub struct Table {
-    catalog: Arc<Catalog>,
     env: Env,
-    shards: Box<[Cell]>,
+    /// What is defined, and where its objects are: swapped as one.
+    pub(crate) layout: ArcSwap<Layout>,
+    /// Taken for writing while a definition comes or goes, for reading while guards are checked and commits published: a key
+    /// does not change its home in between. Before every other lock.
+    pub(crate) defining: RwLock<()>,
+    /// Guards the keys that no definition claims.
+    pub(crate) unclaimed: Mutex<Unclaimed>,
     /// The last complete revision. Raised while the locks of all shards it touches are held.
     revision: AtomicU64,
     /// Grows with every reset; cursors of an older epoch end.
     epoch: AtomicU64,
     /// Guards the order in which history is forgotten; no shard lock is waited for while it is held.
-    history: Mutex<History>,
+    pub(crate) history: Mutex<History>,
     /// There may be indexes made on demand.
     indexed: AtomicBool,
     /// Tells those who wait for a revision that has not come yet.
     news: watch::Sender<u64>,
+    /// Tells those who derive something from the catalogue that there is another one.
+    pub(crate) generation: watch::Sender<u64>,
 }
 
-struct Cell {
-    /// Guards versions and log of one storage resource.
-    shard: RwLock<Shard>,
+/// A catalogue and a cell for each of its storages.
+pub(crate) struct Layout {
+    pub catalog: Arc<Catalog>,
+    /// By the number of the storage; numbers of definitions that are gone have none.
+    pub cells: Vec<Option<Arc<Cell>>>,
+}
+
+impl Layout {
+    fn new(catalog: Arc<Catalog>) -> Layout {
+        let mut layout = Layout { catalog, cells: Vec::new() };
+        for storage in layout.catalog.clone().storages() {
+            layout.add(Arc::new(Cell::new(storage.clone(), Shard::new(storage))));
+        }
+        layout
+    }
+
+    pub fn cell(&self, storage: StorageId) -> Option<&Arc<Cell>> {
+        self.cells.get(storage.0 as usize)?.as_ref()
+    }
+
+    pub fn add(&mut self, cell: Arc<Cell>) {
+        let at = cell.storage.id.0 as usize;
+        if self.cells.len() <= at {
+            self.cells.resize(at + 1, None);
+        }
+        self.cells[at] = Some(cell);
+    }
+
+    pub fn remove(&mut self, storage: StorageId) {
+        if let Some(cell) = self.cells.get_mut(storage.0 as usize) {
+            *cell = None;
+        }
+    }
+
+    fn of_key(&self, key: &str) -> Option<&Arc<Cell>> {
+        self.cell(self.catalog.storage_of_key(key)?.id)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<Cell>> {
+        self.cells.iter().flatten()
+    }
+}
+
+/// The objects of one storage resource.
+pub(crate) struct Cell {
+    pub storage: Arc<Storage>,
+    /// Guards versions and log.
+    pub shard: RwLock<Shard>,
     /// Guards who watches it; never taken before `shard`.
-    watchers: Mutex<Watchers>,
+    pub watchers: Mutex<Watchers>,
+    /// The position of the selectable field that is always indexed.
+    indexed: Option<usize>,
+    /// Its definition is gone, or there is another one.
+    retired: AtomicBool,
+}
+
+impl Cell {
+    pub fn new(storage: Arc<Storage>, shard: Shard) -> Cell {
+        let indexed = storage.indexed.as_ref().and_then(|name| storage.selectable_at(name));
+        let (shard, retired) = (RwLock::new(shard), AtomicBool::new(false));
+        Cell { storage, shard, watchers: Mutex::default(), indexed, retired }
+    }
+
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
+        self.watchers.lock().notify_everyone();
+    }
+
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
 }
 
 /// Part of a list.
@@ -81,6 +158,8 @@ pub enum ReadError {
     Expired { floor: Revision },
     /// The revision has not happened yet.
     Future { current: Revision },
+    /// The resource is not defined any more, or has another definition by now.
+    Undefined,
 }
 
 impl Table {
@@ -94,26 +173,36 @@ impl Table {
     }
 
     fn with_bounds(catalog: Arc<Catalog>, env: Env, bounds: Bounds) -> Arc<Table> {
-        let shards: Box<[Cell]> = catalog
-            .storages()
-            .iter()
-            .map(|s| Cell { shard: RwLock::new(Shard::new(s)), watchers: Mutex::default() })
-            .collect();
-        let history = Mutex::new(History::new(bounds, shards.len()));
+        let layout = Layout::new(catalog);
+        let mut history = History::new(bounds);
+        layout.all().for_each(|cell| history.renew(cell.storage.id));
         Arc::new(Table {
-            catalog,
             env,
-            shards,
+            generation: watch::Sender::new(layout.catalog.generation()),
+            layout: ArcSwap::from_pointee(layout),
+            defining: RwLock::new(()),
+            unclaimed: Mutex::default(),
             revision: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
-            history,
+            history: Mutex::new(history),
             indexed: AtomicBool::new(false),
             news: watch::Sender::new(0),
         })
     }
 
-    pub fn catalog(&self) -> &Arc<Catalog> {
-        &self.catalog
+    /// What is defined now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.layout.load().catalog.clone()
+    }
+
+    /// Changes with every definition that comes or goes, to its [`Catalog::generation`].
+    pub fn catalog_changes(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+
+    /// How many keys no definition claims.
+    pub fn unclaimed(&self) -> usize {
+        self.unclaimed.lock().len()
     }
 
     /// The last complete revision.
@@ -123,38 +212,46 @@ impl Table {
 
     /// Reads and watches of a storage resource below this are 410.
     pub fn floor(&self, storage: StorageId) -> Revision {
-        self.shard(storage).read().floor()
+        self.cell(storage).map_or(self.revision(), |cell| cell.shard.read().floor())
     }
 
     /// How many objects a storage resource holds.
     pub fn count(&self, storage: StorageId) -> usize {
-        self.shard(storage).read().live()
+        self.size(storage).0
     }
 
     /// How many objects a storage resource holds, and the bytes of their bodies.
     pub fn size(&self, storage: StorageId) -> (usize, u64) {
-        let shard = self.shard(storage).read();
+        let Some(cell) = self.cell(storage) else { return (0, 0) };
+        let shard = cell.shard.read();
         (shard.live(), shard.live_bytes())
     }
 
     /// Changes whenever anything of a storage resource does: what was derived from it can be kept until then.
     pub fn version(&self, storage: StorageId) -> Version {
-        let changed = self.shard(storage).read().changed();
+        let changed = self.cell(storage).map_or(Revision(0), |cell| cell.shard.read().changed());
         Version { epoch: self.epoch(), changed }
     }
 
     /// The newest object of a key that could be read; whoever serves it to others wants [`Table::read`].
     pub fn get(&self, storage: StorageId, key: &str) -> Option<Arc<Obj>> {
-        self.shard(storage).read().get(key).cloned()
+        self.layout().cell(storage)?.shard.read().get(key).cloned()
     }
 
     /// The newest object of a key; `Err` when there is something newer that is no object.
     pub fn read(&self, storage: StorageId, key: &str) -> Result<Option<Arc<Obj>>, Unreadable> {
-        let shard = self.shard(storage).read();
+        let layout = self.layout();
+        let Some(cell) = layout.cell(storage) else { return Ok(None) };
+        let shard = cell.shard.read();
         match shard.broken().get(key) {
             Some(unreadable) => Err(unreadable),
             None => Ok(shard.get(key).cloned()),
         }
+    }
+
+    /// Whether a definition that was looked up a moment ago is the current one still.
+    pub fn is_defined(&self, storage: StorageId) -> bool {
+        self.layout().cell(storage).is_some()
     }
 
     /// Waits until the table has seen `revision`.
@@ -173,7 +270,8 @@ impl Table {
         behind: Option<Behind<'_>>,
         limit: usize,
     ) -> Result<Page, ReadError> {
-        let row = self.catalog.storage(storage);
+        let cell = self.cell(storage).ok_or(ReadError::Undefined)?;
+        let row = &*cell.storage;
         let limit = if limit == 0 { usize::MAX } else { limit };
         let mut items: Vec<Arc<Obj>> = Vec::new();
         let mut after: Option<Key> = behind.map(|behind| Key::from(behind.key));
@@ -183,7 +281,7 @@ impl Table {
         let mut visited_before = 0;
         let mut unreadable = None;
         loop {
-            let shard = self.shard(storage).read();
+            let shard = cell.shard.read();
             let seen = self.revision();
             let revision = at.unwrap_or(seen);
             if revision > seen {
@@ -255,7 +353,7 @@ impl Table {
             drop(shard);
             match last {
                 None => {
-                    self.index_if_worth_it(storage, selection, visited_before + here, items.len());
+                    self.index_if_worth_it(&cell, selection, visited_before + here, items.len());
                     let (more, remaining) = (full.is_some(), full.flatten());
                     return Ok(Page { items, revision, more, remaining, unreadable });
                 }
@@ -270,14 +368,14 @@ impl Table {
     }
 
     /// Makes an index where a selection looked at many objects for few, so that the next one need not.
-    fn index_if_worth_it(&self, storage: StorageId, selection: &Selection, visited: usize, found: usize) {
+    fn index_if_worth_it(&self, cell: &Cell, selection: &Selection, visited: usize, found: usize) {
         if visited < MANY || found * WORTH > visited {
             return;
         }
-        let (row, now) = (self.catalog.storage(storage), self.env.now_seconds() as u32);
-        let Some(field) = self.shard(storage).read().narrowest(row, selection, MANY / WORTH) else { return };
+        let (row, now) = (&*cell.storage, self.env.now_seconds() as u32);
+        let Some(field) = cell.shard.read().narrowest(row, selection, MANY / WORTH) else { return };
         // A stretch at a time, with the writer in between.
-        while self.shard(storage).write().build_index(row, field, now) {}
+        while cell.shard.write().build_index(row, field, now) {}
         self.indexed.store(true, Ordering::Relaxed);
     }
 
@@ -290,7 +388,8 @@ impl Table {
         // Before the count: an index that is made meanwhile says so again.
         self.indexed.store(false, Ordering::Relaxed);
         let mut left = 0;
-        for cell in self.shards.iter().filter(|cell| cell.shard.read().indexes_made() > 0) {
+        let layout = self.layout();
+        for cell in layout.all().filter(|cell| cell.shard.read().indexes_made() > 0) {
             let mut shard = cell.shard.write();
             shard.drop_idle_indexes(now);
             left += shard.indexes_made();
@@ -302,7 +401,7 @@ impl Table {
 
     /// How many indexes were made on demand and are still there.
     pub fn indexes(&self) -> usize {
-        self.shards.iter().map(|cell| cell.shard.read().indexes_made()).sum()
+        self.layout().all().map(|cell| cell.shard.read().indexes_made()).sum()
     }
 
     /// A cursor right after `from`, which may lie in the future.
@@ -312,11 +411,12 @@ impl Table {
         selection: Selection,
         from: Revision,
     ) -> Result<Cursor, ReadError> {
-        let shard = self.shard(storage).read();
+        let cell = self.cell(storage).ok_or(ReadError::Undefined)?;
+        let shard = cell.shard.read();
         if from < shard.floor() {
             return Err(ReadError::Expired { floor: shard.floor() });
         }
-        Ok(Cursor::new(self.clone(), storage, selection, from, &shard))
+        Ok(Cursor::new(self.clone(), cell.clone(), selection, from, &shard))
     }
 
     /// What superseded versions and the log weigh.
@@ -344,18 +444,19 @@ impl Table {
         }
     }
 
-    fn storages(&self) -> impl Iterator<Item = StorageId> + use<> {
-        (0..self.shards.len()).map(|at| StorageId(at as _))
+    fn storages(&self) -> Vec<StorageId> {
+        self.layout().all().map(|cell| cell.storage.id).collect()
     }
 
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
-    pub(crate) fn shard(&self, storage: StorageId) -> &RwLock<Shard> {
-        &self.shards[storage.0 as usize].shard
+    /// For one look: whoever keeps it keeps shards that may be gone by then.
+    pub(crate) fn layout(&self) -> arc_swap::Guard<Arc<Layout>> {
+        self.layout.load()
     }
-    pub(crate) fn watchers(&self, storage: StorageId) -> &Mutex<Watchers> {
-        &self.shards[storage.0 as usize].watchers
+    pub(crate) fn cell(&self, storage: StorageId) -> Option<Arc<Cell>> {
+        self.layout().cell(storage).cloned()
     }
 
     /// Of a storage resource, and of all when they are too much together. True when `most` were forgotten and more may be due.
@@ -372,130 +473,109 @@ impl Table {
     }
 
     pub(crate) fn forget(&self, due: Due) {
-        self.shard(due.storage).write().forget_upto(due.revision);
+        if let Some(cell) = self.layout().cell(due.storage) {
+            cell.shard.write().forget_upto(due.revision);
+        }
     }
 }
 
 impl State for Table {
     fn current(&self, key: &str) -> Option<Revision> {
-        let (storage, _) = self.catalog.storage_of_key(key)?;
-        let shard = self.shard(storage).read();
-        shard.broken().changed(key).or_else(|| shard.get(key).map(|o| o.revision()))
+        let _steady = self.defining.read();
+        match self.layout().of_key(key) {
+            None => self.unclaimed.lock().revision(key),
+            Some(cell) => {
+                let shard = cell.shard.read();
+                shard.broken().changed(key).or_else(|| shard.get(key).map(|o| o.revision()))
+            }
+        }
     }
 
-    fn reset(&self, revision: Revision, entries: Vec<Entry>) {
-        let mut fresh: Vec<Shard> = self.catalog.storages().iter().map(Shard::new).collect();
-        for entry in entries {
-            let Some((storage, _)) = self.catalog.storage_of_key(&entry.key) else { continue };
-            let row = self.catalog.storage(storage);
-            match object(row, &entry.key, &entry.value, entry.revision, entry.expires_at) {
-                Ok(obj) => fresh[storage.0 as usize].load(Arc::new(obj)),
-                Err(_) => {
-                    let shard = &mut fresh[storage.0 as usize];
-                    if let Some(last) = self.get(storage, &entry.key) {
-                        shard.load(last);
-                    }
-                    shard.break_key(entry.revision, entry.key, is_protobuf(&entry.value));
-                }
-            }
-        }
-        let mut guards: Vec<_> = self.shards.iter().map(|c| c.shard.write()).collect();
-        {
-            let mut history = self.history.lock();
-            history.clear();
-            for ((guard, mut shard), storage) in guards.iter_mut().zip(fresh).zip(self.storages()) {
-                shard.forget_upto(revision);
-                history.set_live(storage, shard.live_bytes());
-                **guard = shard;
-                self.watchers(storage).lock().reset();
-            }
-        }
-        self.epoch.fetch_add(1, Ordering::AcqRel);
-        self.revision.store(revision.0, Ordering::Release);
-        drop(guards);
-        self.news.send_replace(revision.0);
-        for cell in &self.shards {
-            cell.watchers.lock().notify_everyone();
-        }
+    fn reload(&self) -> Box<dyn Reload + '_> {
+        Box::new(reload::TableReload::new(self))
     }
 
     fn unreadable(&self) -> Option<Unreadable> {
-        let of_shards = self.shards.iter().filter_map(|cell| cell.shard.read().broken().all());
+        let layout = self.layout();
+        let of_shards = layout.all().filter_map(|cell| cell.shard.read().broken().all());
         of_shards.reduce(|first, other| Unreadable { count: first.count + other.count, ..first })
     }
 
     fn unreadable_at(&self, key: &str) -> Option<Unreadable> {
-        let (storage, _) = self.catalog.storage_of_key(key)?;
-        self.shard(storage).read().broken().get(key)
+        self.layout().of_key(key)?.shard.read().broken().get(key)
     }
 
     fn publish(&self, changes: Vec<Change>, upto: Revision) {
+        let _steady = self.defining.read();
+        let layout = self.layout();
         // Encode outside the locks.
-        let mut ready: Vec<(StorageId, Revision, Key, New)> = Vec::with_capacity(changes.len());
-        for change in changes {
-            let Some((storage, _)) = self.catalog.storage_of_key(&change.key) else { continue };
-            let row = self.catalog.storage(storage);
-            let obj = match &change.value {
+        let mut ready: Vec<(&Arc<Cell>, Revision, Key, New)> = Vec::with_capacity(changes.len());
+        for Change { revision, key, value, expires_at } in changes {
+            let Some(cell) = layout.of_key(&key) else {
+                let mut unclaimed = self.unclaimed.lock();
+                match value {
+                    Some(value) => unclaimed.put(key, Stored { value, revision, expires_at }),
+                    None => unclaimed.remove(&key),
+                }
+                continue;
+            };
+            let obj = match &value {
                 None => New::Gone,
-                Some(value) => match object(row, &change.key, value, change.revision, change.expires_at) {
+                Some(value) => match object(&cell.storage, &key, value, revision, expires_at) {
                     Ok(obj) => New::Object(Arc::new(obj)),
                     Err(_) => New::Broken { protobuf: is_protobuf(value) },
                 },
             };
-            ready.push((storage, change.revision, change.key, obj));
+            ready.push((cell, revision, key, obj));
         }
-        let mut touched: Vec<StorageId> = ready.iter().map(|(s, ..)| *s).collect();
-        touched.sort_unstable();
-        touched.dedup();
+        let mut touched: Vec<&Arc<Cell>> = ready.iter().map(|(cell, ..)| *cell).collect();
+        touched.sort_unstable_by_key(|cell| cell.storage.id);
+        touched.dedup_by_key(|cell| cell.storage.id);
 
         let now = self.env.now_seconds() as u32;
         let mut past = Vec::with_capacity(ready.len());
         let mut concerned: Vec<Arc<Topic>> = Vec::new();
-        let mut broken: Vec<StorageId> = Vec::new();
+        let mut broken: Vec<&Cell> = Vec::new();
         let live: Vec<(StorageId, u64)>;
         {
-            let lock = |storage: &StorageId| {
-                let row = self.catalog.storage(*storage);
-                let indexed = row.indexed.as_ref().and_then(|name| row.selectable_at(name));
-                (self.shard(*storage).write(), self.watchers(*storage).lock(), indexed)
-            };
-            let mut guards: Vec<_> = touched.iter().map(lock).collect();
-            for (storage, revision, key, obj) in ready {
-                let at = touched.binary_search(&storage).expect("every storage of `ready` is in `touched`");
-                let (shard, watchers, indexed) = &mut guards[at];
+            let mut guards: Vec<_> =
+                touched.iter().map(|cell| (cell.shard.write(), cell.watchers.lock())).collect();
+            for (cell, revision, key, obj) in ready {
+                let at = touched.binary_search_by_key(&cell.storage.id, |cell| cell.storage.id);
+                let (shard, watchers) = &mut guards[at.expect("every cell of `ready` is in `touched`")];
                 // A deletion's event has a copy of its own.
                 let copies = if matches!(obj, New::Gone) { 2 } else { 1 };
                 let (new, prev) = match obj {
                     New::Object(obj) => (Some(obj.clone()), shard.put(revision, obj)),
                     New::Broken { protobuf } => {
                         shard.break_key(revision, key, protobuf);
-                        broken.push(storage);
+                        broken.push(cell);
                         continue;
                     }
-                    New::Gone => match shard.delete(self.catalog.storage(storage), revision, &key) {
+                    New::Gone => match shard.delete(&cell.storage, revision, &key) {
                         Some(prev) => (None, Some(prev)),
                         None => continue,
                     },
                 };
-                past.push((revision, storage, prev.as_ref().map_or(0, |p| p.weight() * copies)));
+                past.push((revision, cell.storage.id, prev.as_ref().map_or(0, |p| p.weight() * copies)));
                 let number = shard.end() - 1;
                 for state in [prev, new].into_iter().flatten() {
-                    watchers.note((number, upto), &state, *indexed, &mut concerned);
+                    watchers.note((number, upto), &state, cell.indexed, &mut concerned);
                 }
             }
-            concerned.extend(guards.iter().map(|(_, watchers, _)| watchers.all().clone()));
+            concerned.extend(guards.iter().map(|(_, watchers)| watchers.all().clone()));
             live = touched
                 .iter()
                 .zip(&guards)
-                .map(|(storage, (shard, ..))| (*storage, shard.live_bytes()))
+                .map(|(cell, (shard, _))| (cell.storage.id, shard.live_bytes()))
                 .collect();
             self.revision.store(upto.0, Ordering::Release);
         }
         self.news.send_replace(upto.0);
         concerned.iter().for_each(|topic| topic.notify());
         // Whose watches may end.
-        for storage in broken {
-            self.watchers(storage).lock().notify_everyone();
+        for cell in broken {
+            cell.watchers.lock().notify_everyone();
         }
         let count = past.len();
         {
@@ -507,8 +587,8 @@ impl State for Table {
         }
         // More than came in: the bounds hold, and one publish never pays for a whole history.
         let most = (count / 64 + 2).div_ceil(touched.len().max(1));
-        for storage in touched {
-            self.forget_some(storage, most);
+        for cell in touched {
+            self.forget_some(cell.storage.id, most);
         }
     }
 }
@@ -524,7 +604,7 @@ enum New {
 }
 
 /// A stored value as readers see it, whoever wrote it.
-fn object(
+pub(crate) fn object(
     storage: &Storage,
     key: &str,
     value: &[u8],
@@ -535,7 +615,9 @@ fn object(
     Obj::publish(storage, key, &value, revision, expires_at)
 }
 
-/// As kube-apiserver writes unless it is told otherwise.
-fn is_protobuf(value: &[u8]) -> bool {
-    value.starts_with(b"k8s\0")
+/// What kube-apiserver's values begin with unless it is told otherwise.
+pub(crate) const PROTOBUF: &[u8] = b"k8s\0";
+
+pub(crate) fn is_protobuf(value: &[u8]) -> bool {
+    value.starts_with(PROTOBUF)
 }

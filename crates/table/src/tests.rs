@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use catalog::{Catalog, StorageId};
+use catalog::{Catalog, Storage, StorageId};
 use env::Env;
 use object::selector::{FieldSelector, LabelSelector};
 use store::{Change, Entry, Key, Revision, State};
@@ -12,6 +12,7 @@ use store::{Change, Entry, Key, Revision, State};
 use crate::history::Due;
 use crate::*;
 
+mod definitions;
 mod indexes;
 
 struct Fixture {
@@ -26,11 +27,14 @@ impl Fixture {
         let table = Table::with_history_bytes(catalog.clone(), Env::machine(), history_bytes);
         Fixture { table, catalog, revision: 0 }
     }
+    fn row(&self, plural: &str) -> &Arc<Storage> {
+        self.catalog.find_storage("", plural).unwrap()
+    }
     fn storage(&self, plural: &str) -> StorageId {
-        self.catalog.find("", "v1", plural).unwrap().storage.unwrap()
+        self.row(plural).id
     }
     fn key(&self, plural: &str, path: &str) -> Key {
-        format!("{}{path}", self.catalog.storage(self.storage(plural)).prefix).into()
+        format!("{}{path}", self.row(plural).prefix).into()
     }
     /// One commit of several keys; `None` deletes.
     fn commit(&mut self, changes: &[(&str, &str, Option<String>)]) -> u64 {
@@ -75,7 +79,7 @@ impl Fixture {
         let resource = self.catalog.find("", "v1", "configmaps").unwrap();
         let labels = (!labels.is_empty()).then(|| LabelSelector::parse(labels).unwrap());
         let fields = (!fields.is_empty()).then(|| FieldSelector::parse(fields).unwrap());
-        Selection::new(&self.catalog, resource, scope, labels, fields.as_ref()).unwrap()
+        Selection::new(resource, scope, labels, fields.as_ref()).unwrap()
     }
     fn watch(&self, selection: Selection, from: u64) -> Cursor {
         self.table.watch_from(self.storage("configmaps"), selection, Revision(from)).unwrap()

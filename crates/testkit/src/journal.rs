@@ -11,7 +11,7 @@ use std::sync::Arc;
 use apiserver::ApiConfig;
 use parking_lot::Mutex;
 use serde_json::Value;
-use store::{Change, Entry, MemoryEngine, Revision, State};
+use store::{Change, MemoryEngine, Reload, Revision, State};
 use table::Table;
 
 /// A log of changes. Clones are the same log.
@@ -61,8 +61,8 @@ impl State for Recorded {
     fn current(&self, key: &str) -> Option<Revision> {
         self.table.current(key)
     }
-    fn reset(&self, revision: Revision, entries: Vec<Entry>) {
-        self.table.reset(revision, entries);
+    fn reload(&self) -> Box<dyn Reload + '_> {
+        self.table.reload()
     }
     fn unreadable(&self) -> Option<store::Unreadable> {
         self.table.unreadable()

@@ -77,12 +77,10 @@ impl TestCluster {
 
     /// The server alone: no namespace gets an account, so no pod can be made, unless the test runs the loops that do.
     pub async fn bare(env: Env, change: impl FnOnce(&mut ApiConfig)) -> TestCluster {
-        let catalog = Arc::new(Catalog::builtin());
-        let table = Table::new(catalog.clone(), env.clone());
+        let table = Table::new(Arc::new(Catalog::builtin()), env.clone());
         let engine = MemoryEngine::open(table.clone());
         let issuer = Issuer::in_memory(env.now_seconds()).expect("an authority in memory");
         let mut config = ApiConfig {
-            catalog,
             table,
             engine,
             env,
@@ -105,10 +103,8 @@ impl TestCluster {
     /// Waits until loops have made a default account for every namespace there is.
     pub async fn settled(&self) {
         let table = self.api.registry().table();
-        let stored = |plural: &str| {
-            let all = table.catalog().storages();
-            all.iter().find(|s| s.group.is_empty() && s.plural == *plural).expect("a core resource")
-        };
+        let catalog = table.catalog();
+        let stored = |plural: &str| catalog.find_storage("", plural).expect("a core resource");
         let (namespaces, accounts) = (stored("namespaces"), stored("serviceaccounts"));
         // Far more turns than any test's namespaces need.
         for _ in 0..10_000 {
@@ -135,7 +131,7 @@ impl TestCluster {
         self.api.registry().env()
     }
 
-    pub fn catalog(&self) -> &Arc<Catalog> {
+    pub fn catalog(&self) -> Arc<Catalog> {
         self.api.registry().catalog()
     }
 

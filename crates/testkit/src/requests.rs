@@ -83,10 +83,8 @@ impl Noted {
 
     /// The object as the server has it.
     fn stored(&self, target: Target<'_>) -> Option<Arc<Obj>> {
-        let all = self.table.catalog().storages();
-        let of =
-            |s: &&catalog::Storage| s.group == *target.resource.group && s.plural == *target.resource.plural;
-        let storage = all.iter().find(of)?;
+        let catalog = self.table.catalog();
+        let storage = catalog.find_storage(&target.resource.group, &target.resource.plural)?;
         self.table.get(storage.id, &storage.key(target.namespace, target.name))
     }
 

@@ -42,8 +42,8 @@ impl TestCluster {
     /// The version of every resource but those named: it moves with every write.
     pub fn versions(&self, without: &[&str]) -> Vec<(String, table::Version)> {
         let table = self.api().registry().table();
-        let counted =
-            table.catalog().storages().iter().filter(|s| !without.iter().any(|name| s.plural == *name));
+        let catalog = table.catalog();
+        let counted = catalog.storages().iter().filter(|s| !without.iter().any(|name| s.plural == *name));
         counted.map(|s| (s.plural.to_string(), table.version(s.id))).collect()
     }
 

@@ -50,7 +50,7 @@ fn told(
         user: &user,
         operation: Operation::Create,
         resource,
-        storage: catalog.storage(resource.storage.unwrap()),
+        storage: resource.storage.as_ref().unwrap(),
         subresource: Some(subresource),
         namespace: "default",
         name,
@@ -58,6 +58,7 @@ fn told(
         requested_name: "",
         old: None,
         dry_run: false,
+        catalog: &catalog,
         table,
         env: &env,
     };

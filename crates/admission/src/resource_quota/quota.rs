@@ -62,7 +62,7 @@ impl Quota {
         measure: &mut dyn FnMut(&Evaluator, &Arc<Obj>) -> Arc<Measured>,
     ) -> Result<(), Status> {
         let mut counted = List::new();
-        for (storage, evaluator) in evaluators(table.catalog(), &self.wanted) {
+        for (storage, evaluator) in evaluators(&table.catalog(), &self.wanted) {
             for name in self.wanted.keys().filter(|name| evaluator.counts(name)) {
                 counted.entry(name.clone()).or_insert(list::count(0));
             }
@@ -93,11 +93,11 @@ impl Quota {
     }
 
     /// As it is stored.
-    pub fn encode(self, catalog: &Catalog, storage: &Storage) -> Vec<u8> {
+    pub fn encode(self, storage: &Storage) -> Vec<u8> {
         let mut tree = self.into_tree();
         tree.map_at(&["metadata"]).remove("resourceVersion");
         // It came from the table, and amounts are amounts: it fits its type.
-        let _ = normalise(catalog.schema(), storage.ty, &mut tree, &mut Strict::off());
+        let _ = normalise(storage.schema(), storage.ty, &mut tree, &mut Strict::off());
         json::to_vec(&tree)
     }
 }
@@ -112,5 +112,9 @@ pub fn evaluators(catalog: &Catalog, names: &List) -> Vec<(StorageId, Evaluator)
 }
 
 fn is_counted(catalog: &Catalog, name: &str) -> bool {
-    catalog.storages().iter().filter_map(Evaluator::of).any(|evaluator| evaluator.counts(name))
+    catalog
+        .storages()
+        .iter()
+        .filter_map(|storage| Evaluator::of(storage))
+        .any(|evaluator| evaluator.counts(name))
 }

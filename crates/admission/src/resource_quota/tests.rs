@@ -303,7 +303,7 @@ fn what_is_limited_everywhere_needs_a_quota_that_covers_it() {
         user: &user,
         operation: Operation::Create,
         resource,
-        storage: catalog.storage(resource.storage.unwrap()),
+        storage: resource.storage.as_ref().unwrap(),
         subresource: None,
         namespace: "default",
         name: "p",
@@ -311,6 +311,7 @@ fn what_is_limited_everywhere_needs_a_quota_that_covers_it() {
         requested_name: "",
         old: None,
         dry_run: false,
+        catalog: &catalog,
         table: &table,
         env: &env,
     };

@@ -6,7 +6,6 @@ use codec::json;
 use kinds::Context;
 use object::normalise::{Strict, normalise};
 use object::{FieldError, Map, Status, Value, time};
-use table::Table;
 
 use super::cidr::{Cidr, Family};
 use super::families::{is_left_alone, shown_list};
@@ -237,8 +236,7 @@ impl<'a, 'e> Addresses<'a, 'e> {
         metadata.set("uid", attempt.env.uuid());
         metadata.set("creationTimestamp", time::format_seconds(now));
         kinds::prepare_create(kinds::kind_of(storage), &mut new, &Context::plain(storage, now));
-        let schema = table_schema(attempt.table);
-        normalise(schema, storage.ty, &mut new, &mut Strict::off()).map_err(|e| {
+        normalise(storage.schema(), storage.ty, &mut new, &mut Strict::off()).map_err(|e| {
             Refusal::from(Status::internal(format!("an IPAddress does not fit its type: {e}")))
         })?;
         self.effects.create(storage.key("", &address.to_string()).into(), json::to_vec(&new));
@@ -253,8 +251,4 @@ impl<'a, 'e> Addresses<'a, 'e> {
             self.effects.remove(&obj);
         }
     }
-}
-
-fn table_schema(table: &Table) -> &catalog::Schema {
-    table.catalog().schema()
 }

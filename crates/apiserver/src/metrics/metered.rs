@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use catalog::{Catalog, StorageId};
+use catalog::{Name, Storage};
 use env::Env;
 use store::{BoxFuture, Commit, CommitError, Engine, Guard, Op, Revision};
+use table::Table;
 
 use metrics::{Histogram, header};
 
 use super::bounds::LATENCY;
+use super::by_id::ById;
 
 /// Upstream's words for what a transaction does to the object it is about.
 const OPERATIONS: [&str; 3] = ["create", "update", "delete"];
@@ -24,37 +26,57 @@ struct Series {
 /// Counts what passes through to the engine behind it.
 pub struct Metered {
     engine: Arc<dyn Engine>,
-    catalog: Arc<Catalog>,
+    /// For what a key is about.
+    table: Arc<Table>,
     env: Env,
-    /// By storage.
-    series: Box<[[OnceLock<Box<Series>>; OPERATIONS.len()]]>,
+    series: ById<OfStorage>,
+}
+
+/// The series of one storage resource.
+struct OfStorage {
+    group: Name,
+    plural: Name,
+    operations: [OnceLock<Box<Series>>; OPERATIONS.len()],
 }
 
 impl Metered {
-    pub fn new(engine: Arc<dyn Engine>, catalog: Arc<Catalog>, env: Env) -> Arc<Metered> {
-        let series = catalog.storages().iter().map(|_| Default::default()).collect();
-        Arc::new(Metered { engine, catalog, env, series })
+    pub fn new(engine: Arc<dyn Engine>, table: Arc<Table>, env: Env) -> Arc<Metered> {
+        Arc::new(Metered { engine, table, env, series: ById::default() })
+    }
+
+    fn storage(&self, storage: &Storage) -> Arc<OfStorage> {
+        let Storage { group, plural, .. } = storage;
+        self.series.get(
+            storage.id.0,
+            |of| of.group == *group && of.plural == *plural,
+            || OfStorage { group: group.clone(), plural: plural.clone(), operations: Default::default() },
+        )
     }
 
     /// What the commit does to its first key: the object it is about stands before its side effects.
-    fn of(&self, commit: &Commit) -> Option<(StorageId, usize)> {
+    fn of(&self, commit: &Commit) -> Option<(Arc<OfStorage>, usize)> {
         let (key, op) = commit.ops.first()?;
-        let (storage, _) = self.catalog.storage_of_key(key)?;
+        let of = self.storage(self.table.catalog().storage_of_key(key)?);
         let absent = commit.guards.iter().any(|(k, guard)| k == key && *guard == Guard::Absent);
         let operation = match op {
             Op::Put { .. } if absent => 0,
             Op::Put { .. } => 1,
             Op::Delete => 2,
         };
-        Some((storage, operation))
+        Some((of, operation))
     }
 
     pub fn write(&self, out: &mut String) {
+        let catalog = self.table.catalog();
+        let mut ids: Vec<u32> = catalog.storages().iter().map(|storage| storage.id.0).collect();
+        let used: Vec<Arc<OfStorage>> = ids.iter().filter_map(|id| self.series.find(*id)).collect();
+        ids.sort_unstable();
+        self.series.keep(ids.into_iter());
         let mut all: Vec<(String, &Series)> = Vec::new();
-        for (storage, operations) in self.catalog.storages().iter().zip(&self.series) {
-            for (operation, series) in OPERATIONS.iter().zip(operations) {
+        for of in &used {
+            for (operation, series) in OPERATIONS.iter().zip(&of.operations) {
                 let Some(series) = series.get() else { continue };
-                let (group, resource) = (&storage.group, &storage.plural);
+                let (group, resource) = (&of.group, &of.plural);
                 let labels = format!("group=\"{group}\",operation=\"{operation}\",resource=\"{resource}\"");
                 all.push((labels, series));
             }
@@ -87,12 +109,12 @@ impl Metered {
 
 impl Engine for Metered {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
-        let Some((storage, operation)) = self.of(&commit) else { return self.engine.commit(commit) };
-        let series = self.series[storage.0 as usize][operation].get_or_init(Box::default);
+        let Some((of, operation)) = self.of(&commit) else { return self.engine.commit(commit) };
         let committing = self.engine.commit(commit);
         Box::pin(async move {
             let begun = self.env.monotonic();
             let answer = committing.await;
+            let series = of.operations[operation].get_or_init(Box::default);
             series.latency.took(&LATENCY, self.env.monotonic() - begun);
             // A guard that did not hold is an answer, no failure.
             if matches!(&answer, Err(error) if !matches!(error, CommitError::Conflict { .. })) {

@@ -1,19 +1,20 @@
-//! One slot a route: what a request is counted under is looked up by position, never by name.
+//! One slot a route: what a request is counted under is looked up by number and position, never by name.
 //!
 //! Only what the catalogue serves has a slot, so the number of series is bounded; a slot is made when its route is used first.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use catalog::{Catalog, Resource};
+use catalog::{Catalog, Name, Resource};
 use parking_lot::Mutex;
 
 use metrics::{Histogram, header};
 
 use super::bounds::{EVENT, LATENCY, RESPONSE, SLI_FROM};
+use super::by_id::ById;
 
 /// Upstream's words for verbs: `APPLY` is a patch, `DELETE` a collection's too, `CONNECT` reaches into a pod or node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,16 +64,57 @@ pub enum DryRun {
 pub const PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", ""];
 
 /// Where a request is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Route {
-    at: u32,
+    of: Arc<OfResource>,
+    /// The place of the subresource, or of the path, among the slots.
+    at: usize,
     verb: Verb,
     extent: Extent,
 }
 
 impl Route {
-    pub fn is_read(self) -> bool {
+    pub fn is_read(&self) -> bool {
         matches!(self.verb, Verb::Get | Verb::List)
+    }
+
+    fn series(&self) -> &Series {
+        let slots = self.of.slots[self.at].get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
+        slots[self.verb as usize * EXTENTS.len() + self.extent as usize].get_or_init(Box::default)
+    }
+
+    pub fn answered(&self, dry_run: DryRun, code: u16, took: Duration) {
+        let answered = self.series().answered(dry_run);
+        answered.count(code);
+        answered.latency.took(&LATENCY, took);
+    }
+
+    /// Refused before its verb: counted, but its time says nothing about the verb.
+    pub fn dropped(&self, dry_run: DryRun, code: u16) {
+        self.series().answered(dry_run).count(code);
+    }
+
+    pub fn terminated(&self, code: u16) {
+        if let Some(at) = TERMINATIONS.iter().position(|c| *c == code) {
+            self.series().terminated[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How much a read was answered with.
+    pub fn sent(&self, bytes: u64) {
+        self.series().sizes.get_or_init(Box::default).observe(&RESPONSE, bytes);
+    }
+
+    /// A request that stays: +1 when it comes, -1 when it goes.
+    pub fn running(&self, change: i64) {
+        let series = self.series();
+        series.ran.get_or_init(|| ());
+        series.running.fetch_add(change, Ordering::Relaxed);
+    }
+
+    /// An event that was sent to a watcher.
+    pub fn event(&self, bytes: u64) {
+        self.of.events.get_or_init(Box::default).sizes.observe(&EVENT, bytes);
     }
 }
 
@@ -150,103 +192,99 @@ struct Lists {
     returned: AtomicU64,
 }
 
-pub struct Routes {
-    /// By resource: where its slots begin in `slots`, one for itself and one for each subresource.
-    first: Box<[u32]>,
+/// Everything counted of one resource in one version.
+struct OfResource {
+    group: Name,
+    version: Name,
+    plural: Name,
+    /// What the slots are for: the resource itself (""), then its subresources. Of paths: the paths.
+    names: Vec<Name>,
     slots: Box<[OnceLock<Box<Slots>>]>,
-    /// By resource.
-    events: Box<[OnceLock<Box<Events>>]>,
-    /// By resource.
-    lists: Box<[Lists]>,
+    events: OnceLock<Box<Events>>,
+    lists: Lists,
+}
+
+impl OfResource {
+    fn new(group: Name, version: Name, plural: Name, names: Vec<Name>) -> OfResource {
+        let slots = names.iter().map(|_| OnceLock::new()).collect();
+        OfResource { group, version, plural, names, slots, events: OnceLock::new(), lists: Lists::default() }
+    }
+
+    fn of(resource: &Resource) -> OfResource {
+        let Resource { group, version, plural, .. } = resource;
+        OfResource::new(group.clone(), version.clone(), plural.clone(), names(resource).cloned().collect())
+    }
+
+    fn is(&self, resource: &Resource) -> bool {
+        let Resource { group, version, plural, .. } = resource;
+        (&self.group, &self.version, &self.plural) == (group, version, plural)
+            && self.names.iter().eq(names(resource))
+    }
+}
+
+fn names(resource: &Resource) -> impl Iterator<Item = &Name> {
+    std::iter::once(&Name::EMPTY).chain(resource.subresources.iter().map(|sub| &sub.name))
+}
+
+pub struct Routes {
+    paths: Arc<OfResource>,
+    resources: ById<OfResource>,
+}
+
+impl Default for Routes {
+    fn default() -> Routes {
+        let paths = PATHS.iter().map(|path| Name::Static(path)).collect();
+        let paths = OfResource::new(Name::EMPTY, Name::EMPTY, Name::EMPTY, paths);
+        Routes { paths: Arc::new(paths), resources: ById::default() }
+    }
 }
 
 impl Routes {
-    pub fn new(catalog: &Catalog) -> Routes {
-        let mut first = Vec::with_capacity(catalog.resources().len());
-        let mut next = 0;
-        for resource in catalog.resources() {
-            first.push(next);
-            next += 1 + resource.subresources.len() as u32;
-        }
-        let slots = (0..next as usize + PATHS.len()).map(|_| OnceLock::new()).collect();
-        let events = first.iter().map(|_| OnceLock::new()).collect();
-        let lists = first.iter().map(|_| Lists::default()).collect();
-        Routes { first: first.into(), slots, events, lists }
+    fn resource(&self, resource: &Resource) -> Arc<OfResource> {
+        self.resources.get(resource.id.0, |of| of.is(resource), || OfResource::of(resource))
     }
 
     /// `subresource` is one the resource has, or empty.
     pub fn of(&self, resource: &Resource, subresource: &str, verb: Verb, extent: Extent) -> Route {
         let sub = resource.subresources.iter().position(|s| s.name == *subresource);
-        let at = self.first[resource.id.0 as usize] + sub.map_or(0, |at| at as u32 + 1);
-        Route { at, verb, extent }
+        Route { of: self.resource(resource), at: sub.map_or(0, |at| at + 1), verb, extent }
     }
 
     /// Of a path that is no resource.
     pub fn of_path(&self, path: &str) -> Route {
-        let known = PATHS.iter().position(|p| *p == path).unwrap_or(PATHS.len() - 1);
-        let at = (self.slots.len() - PATHS.len() + known) as u32;
-        Route { at, verb: Verb::Get, extent: Extent::Cluster }
+        let at = PATHS.iter().position(|p| *p == path).unwrap_or(PATHS.len() - 1);
+        Route { of: self.paths.clone(), at, verb: Verb::Get, extent: Extent::Cluster }
     }
 
     /// One of the paths that nobody counts.
-    pub fn is_other(&self, route: Route) -> bool {
-        route.at as usize + 1 == self.slots.len()
-    }
-
-    fn series(&self, route: Route) -> &Series {
-        let slots =
-            self.slots[route.at as usize].get_or_init(|| Box::new(std::array::from_fn(|_| OnceLock::new())));
-        slots[route.verb as usize * EXTENTS.len() + route.extent as usize].get_or_init(Box::default)
-    }
-
-    pub fn answered(&self, route: Route, dry_run: DryRun, code: u16, took: Duration) {
-        let answered = self.series(route).answered(dry_run);
-        answered.count(code);
-        answered.latency.took(&LATENCY, took);
-    }
-
-    /// Refused before its verb: counted, but its time says nothing about the verb.
-    pub fn dropped(&self, route: Route, dry_run: DryRun, code: u16) {
-        self.series(route).answered(dry_run).count(code);
-    }
-
-    pub fn terminated(&self, route: Route, code: u16) {
-        if let Some(at) = TERMINATIONS.iter().position(|c| *c == code) {
-            self.series(route).terminated[at].fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// How much a read was answered with.
-    pub fn sent(&self, route: Route, bytes: u64) {
-        self.series(route).sizes.get_or_init(Box::default).observe(&RESPONSE, bytes);
-    }
-
-    /// A request that stays: +1 when it comes, -1 when it goes.
-    pub fn running(&self, route: Route, change: i64) {
-        let series = self.series(route);
-        series.ran.get_or_init(|| ());
-        series.running.fetch_add(change, Ordering::Relaxed);
-    }
-
-    pub fn event(&self, resource: catalog::ResourceId, bytes: u64) {
-        self.events[resource.0 as usize].get_or_init(Box::default).sizes.observe(&EVENT, bytes);
+    pub fn is_other(&self, route: &Route) -> bool {
+        Arc::ptr_eq(&route.of, &self.paths) && route.at + 1 == PATHS.len()
     }
 
     /// A list, and how many objects it had.
-    pub fn listed(&self, resource: catalog::ResourceId, objects: usize) {
-        let lists = &self.lists[resource.0 as usize];
-        lists.count.fetch_add(1, Ordering::Relaxed);
-        lists.returned.fetch_add(objects as u64, Ordering::Relaxed);
+    pub fn listed(&self, resource: &Resource, objects: usize) {
+        let of = self.resource(resource);
+        of.lists.count.fetch_add(1, Ordering::Relaxed);
+        of.lists.returned.fetch_add(objects as u64, Ordering::Relaxed);
     }
 
-    fn write_lists(&self, out: &mut String, catalog: &Catalog) {
+    /// Everything that was used, in the catalogue's order; what is served no longer is forgotten.
+    fn used(&self, catalog: &Catalog) -> Vec<Arc<OfResource>> {
+        let mut ids: Vec<u32> = catalog.resources().iter().map(|resource| resource.id.0).collect();
+        let used = ids.iter().filter_map(|id| self.resources.find(*id)).collect();
+        ids.sort_unstable();
+        self.resources.keep(ids.into_iter());
+        used
+    }
+
+    fn write_lists(out: &mut String, used: &[Arc<OfResource>]) {
         // Versions of one resource are one to these families.
         let mut all: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
-        for (resource, lists) in catalog.resources().iter().zip(&self.lists) {
-            let count = lists.count.load(Ordering::Relaxed);
+        for of in used {
+            let count = of.lists.count.load(Ordering::Relaxed);
             if count > 0 {
-                let sum = all.entry((&resource.group, &resource.plural)).or_default();
-                *sum = (sum.0 + count, sum.1 + lists.returned.load(Ordering::Relaxed));
+                let sum = all.entry((&of.group, &of.plural)).or_default();
+                *sum = (sum.0 + count, sum.1 + of.lists.returned.load(Ordering::Relaxed));
             }
         }
         let name = "apiserver_cache_list_total";
@@ -262,30 +300,29 @@ impl Routes {
     }
 
     /// Which of the APIs that are on their way out somebody used.
-    fn write_deprecated(&self, out: &mut String, catalog: &Catalog) {
+    fn write_deprecated(out: &mut String, catalog: &Catalog, used: &[Arc<OfResource>]) {
         let name = "apiserver_requested_deprecated_apis";
         header(out, name, "gauge", "Deprecated APIs that have been asked for.");
-        for (resource, first) in catalog.resources().iter().zip(&self.first) {
-            if resource.deprecation.is_none() {
+        for of in used {
+            let resource = catalog.find(&of.group, &of.version, &of.plural);
+            if resource.is_none_or(|resource| resource.deprecation.is_none()) {
                 continue;
             }
-            let subs = resource.subresources.iter().map(|s| s.name.as_str());
-            for (sub, at) in [""].into_iter().chain(subs).zip(*first as usize..) {
-                if self.slots[at].get().is_some() {
-                    let (group, plural, version) = (&resource.group, &resource.plural, &resource.version);
-                    let _ = writeln!(
-                        out,
-                        "{name}{{group=\"{group}\",removed_release=\"\",resource=\"{plural}\",subresource=\"{sub}\",version=\"{version}\"}} 1"
-                    );
-                }
+            for (sub, _) in of.names.iter().zip(&of.slots).filter(|(_, slots)| slots.get().is_some()) {
+                let (group, plural, version) = (&of.group, &of.plural, &of.version);
+                let _ = writeln!(
+                    out,
+                    "{name}{{group=\"{group}\",removed_release=\"\",resource=\"{plural}\",subresource=\"{sub}\",version=\"{version}\"}} 1"
+                );
             }
         }
     }
 
     pub fn write(&self, out: &mut String, catalog: &Catalog) {
-        self.write_deprecated(out, catalog);
-        self.write_lists(out, catalog);
-        let all = self.all(catalog);
+        let used = self.used(catalog);
+        Routes::write_deprecated(out, catalog, &used);
+        Routes::write_lists(out, &used);
+        let all: Vec<_> = used.iter().chain([&self.paths]).flat_map(|of| of.all()).collect();
         let dry_runs = |series: &'_ Series, each: &mut dyn FnMut(&str, &Answered)| {
             each("", &series.answered);
             series.dry.get().into_iter().for_each(|answered| each("All", answered));
@@ -342,11 +379,11 @@ impl Routes {
                 }
             }
         }
-        let watched: Vec<(String, &Events)> = (catalog.resources().iter().zip(&self.events))
-            .filter_map(|(resource, events)| {
-                let (group, plural, version) = (&resource.group, &resource.plural, &resource.version);
+        let watched: Vec<(String, &Events)> = (used.iter())
+            .filter_map(|of| {
+                let (group, plural, version) = (&of.group, &of.plural, &of.version);
                 let labels = format!("group=\"{group}\",resource=\"{plural}\",version=\"{version}\"");
-                Some((labels, &**events.get()?))
+                Some((labels, &**of.events.get()?))
             })
             .collect();
         let name = "apiserver_watch_events_total";
@@ -360,29 +397,20 @@ impl Routes {
             events.sizes.write(out, name, labels, &EVENT, 0);
         }
     }
+}
 
-    /// Every route that was used, in the catalogue's order.
-    fn all<'a>(&'a self, catalog: &'a Catalog) -> Vec<(Labels<'a>, &'a Series)> {
-        let mut all = Vec::new();
-        let mut collect = |at: usize, group: &'a str, version: &'a str, resource: &'a str, sub: &'a str| {
-            let Some(slots) = self.slots[at].get() else { return };
-            for (place, slot) in slots.iter().enumerate() {
-                let Some(series) = slot.get() else { continue };
+impl OfResource {
+    /// Every route that was used.
+    fn all(&self) -> impl Iterator<Item = (Labels<'_>, &Series)> {
+        let (group, version, resource) = (&*self.group, &*self.version, &*self.plural);
+        self.names.iter().zip(&self.slots).flat_map(move |(sub, slots)| {
+            let slots = slots.get().into_iter().flat_map(|slots| slots.iter().enumerate());
+            slots.filter_map(move |(place, slot)| {
                 let (verb, scope) = (VERBS[place / EXTENTS.len()].1, EXTENTS[place % EXTENTS.len()]);
                 let scope = if resource.is_empty() { "" } else { scope };
-                all.push((Labels { group, version, resource, sub, verb, scope }, &**series));
-            }
-        };
-        for (resource, first) in catalog.resources().iter().zip(&self.first) {
-            let subs = resource.subresources.iter().map(|s| s.name.as_str());
-            for (sub, at) in [""].into_iter().chain(subs).zip(*first as usize..) {
-                collect(at, &resource.group, &resource.version, &resource.plural, sub);
-            }
-        }
-        for (path, at) in PATHS.iter().zip(self.slots.len() - PATHS.len()..) {
-            collect(at, "", "", "", path);
-        }
-        all
+                Some((Labels { group, version, resource, sub, verb, scope }, &**slot.get()?))
+            })
+        })
     }
 }
 

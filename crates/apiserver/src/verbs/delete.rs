@@ -32,7 +32,7 @@ impl Call<'_> {
         };
         let mut success = status_document("Success");
         success.set("details", details.to_value());
-        let answer = respond::value(self.api.registry.catalog(), 200, &Value::Map(success), wanted);
+        let answer = respond::value(self.request.catalog, 200, &Value::Map(success), wanted);
         Ok(self.deleting(answer, &options))
     }
 
@@ -44,15 +44,13 @@ impl Call<'_> {
 
     /// Said before anything is looked at, and so with refusals too.
     fn delete_warnings(&self, options: &DeleteOptions) -> Vec<String> {
-        let storage = self.request.resource.storage.map(|id| self.api.registry.catalog().storage(id));
-        let warning = storage.and_then(|storage| kinds::warnings::on_delete(storage, options));
+        let warning = kinds::kind_of_resource(self.request.resource).warn_delete(options);
         warning.map(str::to_owned).into_iter().collect()
     }
 
     /// Some kinds answer a DELETE with the object that went away instead of a Status.
     fn returns_deleted(&self) -> bool {
-        let catalog = self.api.registry.catalog();
-        self.request.resource.storage.is_some_and(|id| catalog.storage(id).returns_deleted)
+        self.request.resource.storage.as_ref().is_some_and(|storage| storage.returns_deleted)
     }
 
     pub(super) async fn delete_collection(&self, body: RequestBody) -> Result<Answer, Status> {
@@ -66,13 +64,14 @@ impl Call<'_> {
 
     pub(super) async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {
         let (bytes, _turn) = self.read(body).await?;
-        let catalog = self.api.registry.catalog();
+        let catalog = self.request.catalog;
         let ty = catalog.schema().find("meta.v1.DeleteOptions");
+        let form = ty.map(|ty| (catalog.schema(), ty));
         let mut value = if bytes.is_empty() {
             delete_query(self.query)?
         } else {
             let value =
-                decode(catalog, &self.parts.headers, &bytes, "DeleteOptions", ty).map_err(|mut status| {
+                decode(catalog, &self.parts.headers, &bytes, "DeleteOptions", form).map_err(|mut status| {
                     // Options are told without what stands around the same words for an object.
                     let prefix = "the object provided is unrecognized (must be of type DeleteOptions): ";
                     let named = "cannot be handled as a DeleteOptions: ";

@@ -20,7 +20,7 @@ impl Call<'_> {
         let wanted = self.wanted(Offer::List)?;
         let options = list_options(self.query, self.info)?;
         let list = self.api.registry.list(&self.request, &options).await?;
-        self.api.metrics.routes().listed(self.request.resource.id, list.items.len());
+        self.api.metrics.routes().listed(self.request.resource, list.items.len());
         Ok(self.list_answer(list, wanted).await)
     }
 
@@ -78,7 +78,7 @@ impl Call<'_> {
             while let Some(chunk) = body.next_chunk() {
                 whole.extend_from_slice(&chunk);
             }
-            let answer = respond::encoded(self.api.registry.catalog(), 200, whole.into(), wanted);
+            let answer = respond::encoded(self.request.catalog, 200, whole.into(), wanted);
             return compressed(answer, &self.parts.headers);
         }
         let mut answer = if size < 64 * 1024 {
@@ -101,7 +101,7 @@ impl Call<'_> {
     fn null_list(&self, mut head: Vec<u8>, wanted: Wanted) -> Answer {
         head.truncate(head.len() - 1);
         head.extend_from_slice(b"null}");
-        respond::encoded(self.api.registry.catalog(), 200, head.into(), wanted)
+        respond::encoded(self.request.catalog, 200, head.into(), wanted)
     }
 
     /// The envelope names the length of the whole, so every item's length is looked at before the first byte goes out.
@@ -113,7 +113,7 @@ impl Call<'_> {
         api_version: &str,
         metadata: &str,
     ) -> (Vec<u8>, WriteItem) {
-        let catalog = self.api.registry.catalog();
+        let catalog = self.request.catalog;
         let message = self.item_message(view);
         let mut lengths = Vec::with_capacity(list.items.len());
         let mut encoded = 0;
@@ -135,12 +135,12 @@ impl Call<'_> {
 
     /// An item's protobuf without its envelope; the same bytes however often it is asked for.
     fn item_message(&self, view: View) -> Box<dyn Fn(&Obj) -> Bytes + Send + Sync> {
-        let (catalog, id) = (self.api.registry.catalog().clone(), self.request.resource.id);
+        let (catalog, resource) = (self.request.catalog.clone(), self.request.resource.clone());
         if view == View::Metadata {
             return Box::new(move |obj| views::metadata_message(&catalog, obj));
         }
         Box::new(move |obj| {
-            let body = protobuf_body(&catalog, catalog.resource(id), obj);
+            let body = protobuf_body(&resource, obj);
             // Our own envelope always opens.
             protobuf::open(&body).map_or_else(|_| Bytes::new(), |sealed| body.slice_ref(sealed.message))
         })
@@ -148,10 +148,8 @@ impl Call<'_> {
 
     /// Items carry no kind and apiVersion of their own.
     fn item_writer(&self) -> WriteItem {
-        let resource = self.request.resource;
-        let catalog = self.api.registry.catalog().clone();
-        let id = resource.id;
-        let stored = resource.storage.map(|s| catalog.storage(s));
+        let resource = self.request.resource.clone();
+        let stored = resource.storage.as_ref();
         if stored.is_some_and(|s| s.group == resource.group && s.version == resource.version) {
             return Box::new(|obj, out| {
                 out.push(b'{');
@@ -159,8 +157,7 @@ impl Call<'_> {
             });
         }
         Box::new(move |obj, out| {
-            let resource = catalog.resource(id);
-            let body = served_body(&catalog, resource, obj);
+            let body = served_body(&resource, obj);
             let type_meta =
                 format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", resource.kind, resource.api_version());
             out.push(b'{');

@@ -15,7 +15,8 @@ const API_VERSION: &str = "authentication.k8s.io/v1";
 impl Call<'_> {
     pub(super) async fn create_token(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = negotiate(&self.parts.headers, self.query, Offer::Part)?;
-        let of = self.request.resource.subresource("token").and_then(BodyType::of_subresource);
+        let resource = self.request.resource;
+        let of = resource.subresource("token").and_then(|sub| BodyType::of_subresource(resource, sub));
         let of = of.ok_or_else(Status::no_such_resource)?;
         let (asked, mut warnings) = self.asked(body, of).await?;
         match self.issue(asked).await {

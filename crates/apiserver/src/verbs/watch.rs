@@ -25,7 +25,7 @@ impl Call<'_> {
         let wanted = self.wanted(Offer::Events)?;
         let protobuf = wanted.encoding == Encoding::Protobuf;
         let framing = if protobuf { Framing::Protobuf } else { Framing::Lines };
-        let catalog = self.api.registry.catalog();
+        let catalog = self.request.catalog;
         let mut options = list_options(self.query, self.info)?;
         let mut request = self.request;
         if !request.name.is_empty() {
@@ -61,11 +61,11 @@ impl Call<'_> {
         let (within, fields) = (request.namespace, &options.field_selector);
         let watched = flow_control::watched(self.api, request.resource, within, self.gate.name(), fields);
         let share: Option<ShareObject> = (wanted.view == View::Object).then(|| {
-            let (catalog, id) = (catalog.clone(), request.resource.id);
+            let resource = request.resource.clone();
             let share: ShareObject = Box::new(move |obj| match framing {
-                Framing::Protobuf => protobuf_body(&catalog, catalog.resource(id), obj),
+                Framing::Protobuf => protobuf_body(&resource, obj),
                 Framing::Lines => {
-                    let line = shared_body(&catalog, catalog.resource(id), obj);
+                    let line = shared_body(&resource, obj);
                     line.slice(..line.len() - 1)
                 }
             });
@@ -80,7 +80,7 @@ impl Call<'_> {
             timeout: Duration::from_secs(seconds),
             env,
             shutdown: self.api.shutdown(),
-            gauge: self.api.metrics.long_running(self.request.resource, route, begun).counted(watched),
+            gauge: self.api.metrics.long_running(route, begun).counted(watched),
         };
         let resource = request.resource;
         // A Table's columns come with the first event, whichever that is.
@@ -91,17 +91,13 @@ impl Call<'_> {
                 Box::new(move |obj, out| views::metadata_protobuf(&catalog, meta, obj, out))
             }
             View::Object if protobuf => {
-                let (catalog, id) = (catalog.clone(), resource.id);
-                Box::new(move |obj, out| {
-                    out.extend_from_slice(&protobuf_body(&catalog, catalog.resource(id), obj))
-                })
+                let resource = resource.clone();
+                Box::new(move |obj, out| out.extend_from_slice(&protobuf_body(&resource, obj)))
             }
             // What does not fit its form is not shown in any.
             View::Object | View::Misfit => {
-                let (catalog, id) = (catalog.clone(), resource.id);
-                Box::new(move |obj, out| {
-                    out.extend_from_slice(&served_body(&catalog, catalog.resource(id), obj))
-                })
+                let resource = resource.clone();
+                Box::new(move |obj, out| out.extend_from_slice(&served_body(&resource, obj)))
             }
             View::Metadata => {
                 let meta = wanted.meta;
@@ -117,7 +113,7 @@ impl Call<'_> {
         };
         let blank = match wanted.view {
             View::Metadata => views::blank("PartialObjectMetadata", wanted.meta.api_version()),
-            _ => views::blank_object(catalog, resource),
+            _ => views::blank_object(resource),
         };
         let table = if wanted.view == View::Table { Some(self.table_view(wanted)?) } else { None };
         let catalog = catalog.clone();

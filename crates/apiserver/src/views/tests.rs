@@ -6,8 +6,8 @@ use super::*;
 
 const NOW: u64 = 1_700_000_000;
 
-fn published(catalog: &Catalog, resource: &Resource, body: &str) -> Arc<Obj> {
-    let storage = catalog.storage(resource.storage.expect("a stored kind"));
+fn published(resource: &Resource, body: &str) -> Arc<Obj> {
+    let storage = resource.storage.as_ref().expect("a stored kind");
     let obj = Obj::publish(storage, "/registry/x/y", body.as_bytes(), Revision(7), None);
     Arc::new(obj.expect("an encoded object"))
 }
@@ -25,11 +25,10 @@ fn a_pod_that_ended_has_its_cells_and_a_condition() {
     let catalog = Arc::new(Catalog::builtin());
     let resource = catalog.find("", "v1", "pods").expect("pods");
     let obj = published(
-        &catalog,
         resource,
         r#"{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p","namespace":"d","creationTimestamp":"2023-11-14T22:08:20Z"},"spec":{"containers":[{"name":"a"}]},"status":{"phase":"Succeeded"}}"#,
     );
-    let view = TableView::new(&catalog, resource, Include::Metadata, MetaVersion::V1);
+    let view = TableView::new(resource, Include::Metadata, MetaVersion::V1);
     let mut out = Vec::new();
     view.one(&obj, NOW, true, &mut out);
     let table = parsed(&out);
@@ -52,9 +51,9 @@ fn events_show_the_same_cells_through_both_groups() {
     let body = r#"{"kind":"Event","apiVersion":"v1","metadata":{"name":"e","namespace":"d"},"involvedObject":{"kind":"Pod","name":"p"},"reason":"R","type":"Normal","firstTimestamp":null,"lastTimestamp":null,"eventTime":null}"#;
     let rows = [("", "v1"), ("events.k8s.io", "events.k8s.io/v1")].map(|(group, api_version)| {
         let resource = catalog.find(group, "v1", "events").expect("events");
-        let obj = published(&catalog, resource, body);
+        let obj = published(resource, body);
         let mut out = Vec::new();
-        TableView::new(&catalog, resource, Include::Object, MetaVersion::V1).row(&obj, NOW, &mut out);
+        TableView::new(resource, Include::Object, MetaVersion::V1).row(&obj, NOW, &mut out);
         let row = parsed(&out);
         assert_eq!(row.str_at(&["object", "apiVersion"]), Some(api_version));
         text(row.get("cells"))
@@ -72,16 +71,16 @@ fn flow_schemas_are_sorted_by_precedence_and_others_stay() {
         let body = format!(
             r#"{{"kind":"FlowSchema","apiVersion":"{group}/v1","metadata":{{"name":"{name}"}},"spec":{{"matchingPrecedence":{precedence}}}}}"#
         );
-        published(&catalog, schemas, &body)
+        published(schemas, &body)
     };
     let names =
         |items: &[Arc<Obj>]| items.iter().map(|o| text(Some(&parsed(o.metadata())))).collect::<Vec<_>>();
     let mut items = vec![made("a", 900), made("b", 1), made("c", 900), made("d", 50)];
     let expected = [1, 3, 0, 2].map(|i: usize| items[i].clone());
-    TableView::new(&catalog, schemas, Include::None, MetaVersion::V1).sort(&mut items);
+    TableView::new(schemas, Include::None, MetaVersion::V1).sort(&mut items);
     assert_eq!(names(&items), names(&expected));
     let pods = catalog.find("", "v1", "pods").expect("pods");
-    TableView::new(&catalog, pods, Include::None, MetaVersion::V1).sort(&mut items);
+    TableView::new(pods, Include::None, MetaVersion::V1).sort(&mut items);
     assert_eq!(names(&items), names(&expected));
 }
 
@@ -106,8 +105,7 @@ fn a_bookmark_is_a_row_of_an_object_that_has_nothing() {
     let bookmark =
         parsed(br#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"5","annotations":{"a":"b"}}}"#);
     let mut out = Vec::new();
-    TableView::new(&catalog, maps, Include::Metadata, MetaVersion::V1beta1)
-        .bookmark(&bookmark, 0, false, &mut out);
+    TableView::new(maps, Include::Metadata, MetaVersion::V1beta1).bookmark(&bookmark, 0, false, &mut out);
     let table = parsed(&out);
     assert_eq!(table.str_at(&["apiVersion"]), Some("meta.k8s.io/v1beta1"));
     assert_eq!(text(table.get("metadata")), r#"{"resourceVersion":"5"}"#);

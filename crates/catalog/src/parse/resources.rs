@@ -1,9 +1,12 @@
 //! `resource` blocks: what is served, and where it is kept.
 
+use std::sync::Arc;
+
 use super::line::{Line, flag};
 use super::{CatalogError, Problem, StoredAs, group_version, types};
 use crate::{
-    Name, Resource, ResourceId, Schema, Selectable, Storage, StorageId, Subresource, TypeId, Types, Verbs,
+    Name, Resource, ResourceId, Schema, Selectable, Storage, StorageId, StrategySlot, Subresource, TypeId,
+    Types, Verbs,
 };
 
 /// Resources and storages while their lines are read.
@@ -37,7 +40,7 @@ impl<'f> Draft<'f> {
         // Lists are types of their own beside the kind's; kinds that cannot be listed have none.
         let list_kind =
             schema.find(&format!("{}List", schema.get(ty).name)).map(|t| schema.get(t).short.clone());
-        let id = ResourceId(u16::try_from(self.resources.len()).map_err(|_| line.error(Problem::TooMany))?);
+        let id = ResourceId(self.resources.len() as u32);
         let mut r = Resource {
             id,
             group,
@@ -52,6 +55,7 @@ impl<'f> Draft<'f> {
             verbs: Verbs::default(),
             subresources: Vec::new(),
             ty,
+            types: Types::default(),
             storage: None,
             field_labels: Vec::new(),
             unknown_field: Name::EMPTY,
@@ -99,7 +103,7 @@ impl<'f> Draft<'f> {
         line: &Line<'f>,
     ) -> Result<(), CatalogError> {
         let mut words = line.words();
-        let i = usize::from(id.0);
+        let i = id.0 as usize;
         match words.need("keyword")? {
             "sub" => {
                 let name = Name::Static(words.need("name")?);
@@ -144,7 +148,7 @@ impl<'f> Draft<'f> {
                     return Err(line.error(Problem::Missing("`storage` line before it")));
                 };
                 let (selectable, indexed) = selectable(line)?;
-                let storage = &mut self.storages[usize::from(storage.0)];
+                let storage = &mut self.storages[storage.0 as usize];
                 if storage.selectable.iter().any(|s| s.name == selectable.name) {
                     return Err(line.duplicate("selectable field", &selectable.name));
                 }
@@ -175,9 +179,13 @@ impl<'f> Draft<'f> {
     }
 
     /// After the last line: ties served resources to their storages.
-    pub(super) fn finish(mut self, types: &Types) -> Result<(Vec<Resource>, Vec<Storage>), CatalogError> {
-        for (r, (line, kept)) in self.resources.iter_mut().zip(&self.kept) {
-            r.storage = match kept {
+    pub(super) fn finish(
+        mut self,
+        types: &Types,
+    ) -> Result<(Vec<Arc<Resource>>, Vec<Arc<Storage>>), CatalogError> {
+        let mut stored: Vec<Option<StorageId>> = Vec::with_capacity(self.resources.len());
+        for (r, (line, kept)) in self.resources.iter().zip(&self.kept) {
+            stored.push(match kept {
                 Kept::Unsaid => return Err(line.error(Problem::NoStorage(r.qualified()))),
                 Kept::Nowhere => None,
                 Kept::Here(id) => Some(*id),
@@ -185,7 +193,7 @@ impl<'f> Draft<'f> {
                     Some(id) => Some(*id),
                     None => return Err(line.error(Problem::UnknownStorage(other.2.to_string()))),
                 },
-            };
+            });
         }
         for s in &mut self.storages {
             s.types = types.clone();
@@ -199,18 +207,23 @@ impl<'f> Draft<'f> {
         for (line, id) in &self.labels {
             position = if previous == Some(*id) { position + 1 } else { 0 };
             previous = Some(*id);
-            let r = &self.resources[usize::from(id.0)];
-            let (label, name) = &r.field_labels[position];
-            let field = r.storage.and_then(|s| {
-                self.storages[usize::from(s.0)].selectable.iter_mut().find(|f| f.name == *name)
-            });
+            let (label, name) = &self.resources[id.0 as usize].field_labels[position];
+            let field = stored[id.0 as usize]
+                .and_then(|s| self.storages[s.0 as usize].selectable.iter_mut().find(|f| f.name == *name));
             match field {
                 None => return Err(line.error(Problem::UnknownSelectable(name.to_string()))),
                 Some(field) if field.name != *label => field.aliases.push(label.clone()),
                 Some(_) => {}
             }
         }
-        Ok((self.resources, self.storages))
+        let storages: Vec<Arc<Storage>> = self.storages.into_iter().map(Arc::new).collect();
+        let tie = |(mut r, stored): (Resource, Option<StorageId>)| {
+            r.types = types.clone();
+            r.storage = stored.map(|id| storages[id.0 as usize].clone());
+            Arc::new(r)
+        };
+        let resources = self.resources.into_iter().zip(stored).map(tie).collect();
+        Ok((resources, storages))
     }
 
     fn keep(&mut self, i: usize, line: &Line<'f>, kept: Kept<'f>) -> Result<(), CatalogError> {
@@ -275,7 +288,7 @@ impl<'f> Draft<'f> {
             return Err(line.duplicate("key prefix", prefix));
         }
         Ok(Storage {
-            id: StorageId(u16::try_from(self.storages.len()).map_err(|_| line.error(Problem::TooMany))?),
+            id: StorageId(self.storages.len() as u32),
             prefix: Name::Static(prefix),
             group,
             version,
@@ -292,6 +305,7 @@ impl<'f> Draft<'f> {
             orphan_by_default: false,
             no_gc: false,
             ttl_seconds: None,
+            strategy: StrategySlot::default(),
         })
     }
 }

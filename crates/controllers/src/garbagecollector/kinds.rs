@@ -20,9 +20,9 @@ pub fn watched(catalog: &Catalog) -> Vec<WatchedKind> {
     // Events own nothing, are owned by nothing, and there are many.
     let storages = catalog.storages().iter().filter(|storage| !storage.no_gc);
     let kinds = storages.filter_map(|storage| {
-        let resource = catalog.served_by(storage.id).find(|r| r.verbs.contains(needed))?;
+        let resource = catalog.served_by(storage).find(|r| r.verbs.contains(needed))?;
         Some(WatchedKind {
-            resource: resource.into(),
+            resource: Gvr::from(&**resource),
             api_version: resource.api_version(),
             kind: resource.kind.to_string(),
         })
@@ -41,5 +41,5 @@ pub struct Mapping {
 pub fn mapping(catalog: &Catalog, api_version: &str, kind: &str) -> Option<Mapping> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let resource = catalog.find_kind(group, version, kind)?;
-    Some(Mapping { resource: resource.into(), namespaced: resource.namespaced })
+    Some(Mapping { resource: Gvr::from(&**resource), namespaced: resource.namespaced })
 }

@@ -19,7 +19,7 @@ pub fn contents(catalog: &Catalog) -> Vec<Content> {
         for version in &group.versions {
             for resource in catalog.resources_of(&group.name, version) {
                 if resource.namespaced && resource.verbs.contains(Verbs::DELETE) {
-                    let content = || Content { resource: resource.into(), verbs: resource.verbs };
+                    let content = || Content { resource: Gvr::from(&**resource), verbs: resource.verbs };
                     found.entry((&resource.group, &resource.plural)).or_insert_with(content);
                 }
             }

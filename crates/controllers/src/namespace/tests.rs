@@ -87,7 +87,7 @@ fn contents_are_every_namespaced_resource_once() {
     }
     for storage in catalog.storages().iter().filter(|s| s.namespaced) {
         let served = catalog
-            .served_by(storage.id)
+            .served_by(storage)
             .any(|r| contents.iter().any(|c| c.resource.group == r.group && c.resource.plural == r.plural));
         assert!(served, "{} is left behind", storage.plural);
     }

@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::{Empty, Text};
-use super::fill::{Default, at, each, fill, inside, pointer};
+use crate::defaults::fill::Literal::{Empty, Text};
+use crate::defaults::fill::{Default, at, each, fill, inside, pointer};
 
 const POLICY: &[Default] = &[pointer("failurePolicy", Text("Fail"))];
 const MATCH: &[Default] = &[

@@ -2,11 +2,11 @@
 
 use object::Map;
 
-use super::fill::at;
-use super::webhookconfiguration;
+use crate::defaults::fill::at;
+use crate::webhookconfiguration;
 
 pub(crate) fn apply(service: &mut Map) {
     if let Some(spec) = at(service, "spec") {
-        webhookconfiguration::service_port(spec);
+        webhookconfiguration::defaults::service_port(spec);
     }
 }

@@ -6,9 +6,9 @@ use object::Value;
 
 use super::der::{certificates_problem, request_problem};
 use crate::check::{Errors, Path, Seen, int, items, member, text, texts};
-use crate::checked::Write;
 use crate::pod::validation::signer_name;
 use crate::workload::SPEC;
+use crate::write::Write;
 
 const LEGACY_SIGNER: &str = "kubernetes.io/legacy-unknown";
 const CONDITIONS: Path<'static> = Path::Root("status.conditions");

@@ -5,7 +5,7 @@ use object::{Value, time};
 use super::{Cell, human_duration};
 
 /// An object and the moment it is shown at.
-pub(super) struct Row<'a> {
+pub(crate) struct Row<'a> {
     pub object: &'a Value,
     /// Unix seconds.
     pub now: i64,
@@ -67,28 +67,28 @@ impl<'a> Row<'a> {
 }
 
 /// A value deep inside; null is absent.
-pub(super) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     value.at(path).filter(|v| !v.is_null())
 }
-pub(super) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
     value.str_at(path).unwrap_or("")
 }
 /// For strings with a word for nothing: an empty text is nothing too, unlike with [`Row::optional`].
-pub(super) fn text_or<'a>(value: &'a Value, path: &[&str], absent: &'a str) -> &'a str {
+pub(crate) fn text_or<'a>(value: &'a Value, path: &[&str], absent: &'a str) -> &'a str {
     value.str_at(path).filter(|t| !t.is_empty()).unwrap_or(absent)
 }
-pub(super) fn int(value: &Value, path: &[&str]) -> i64 {
+pub(crate) fn int(value: &Value, path: &[&str]) -> i64 {
     value.at(path).and_then(Value::as_int).unwrap_or(0)
 }
-pub(super) fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+pub(crate) fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
     value.at(path).and_then(Value::as_list).unwrap_or(&[])
 }
-pub(super) fn is_deleted(object: &Value) -> bool {
+pub(crate) fn is_deleted(object: &Value) -> bool {
     seconds_of(at(object, &["metadata", "deletionTimestamp"])).is_some()
 }
 
 /// Entries of a list or a map.
-pub(super) fn len(value: &Value) -> i64 {
+pub(crate) fn len(value: &Value) -> i64 {
     let n = match value {
         Value::List(list) => list.len(),
         Value::Map(map) => map.len(),
@@ -98,13 +98,13 @@ pub(super) fn len(value: &Value) -> i64 {
 }
 
 /// Unix seconds; `None` where Go's time would be zero.
-pub(super) fn seconds_of(value: Option<&Value>) -> Option<i64> {
+pub(crate) fn seconds_of(value: Option<&Value>) -> Option<i64> {
     let (seconds, _) = time::parse(value?.as_str()?)?;
     (seconds != time::ZERO_SECONDS).then_some(seconds)
 }
 
 /// A number or a text (quantities, `maxUnavailable`) as it is shown.
-pub(super) fn scalar(value: &Value) -> String {
+pub(crate) fn scalar(value: &Value) -> String {
     match value {
         Value::Str(text) => text.clone(),
         Value::Int(number) => number.to_string(),
@@ -114,32 +114,32 @@ pub(super) fn scalar(value: &Value) -> String {
 }
 
 /// A quantity in a struct: absent is zero.
-pub(super) fn quantity(value: &Value, path: &[&str]) -> String {
+pub(crate) fn quantity(value: &Value, path: &[&str]) -> String {
     at(value, path).map_or_else(|| "0".to_owned(), scalar)
 }
 
 /// The strings of a list.
-pub(super) fn strings(list: &[Value]) -> Vec<&str> {
+pub(crate) fn strings(list: &[Value]) -> Vec<&str> {
     list.iter().filter_map(Value::as_str).collect()
 }
 
 /// The first condition of a type.
-pub(super) fn condition<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
+pub(crate) fn condition<'a>(conditions: &'a [Value], kind: &str) -> Option<&'a Value> {
     conditions.iter().find(|c| text(c, &["type"]) == kind)
 }
-pub(super) fn is_true(condition: &Value) -> bool {
+pub(crate) fn is_true(condition: &Value) -> bool {
     text(condition, &["status"]) == "True"
 }
 
 /// Names and images of the containers of the pod spec at `path`.
-pub(super) fn containers(object: &Value, path: &[&str]) -> [Cell; 2] {
+pub(crate) fn containers(object: &Value, path: &[&str]) -> [Cell; 2] {
     let containers = at(object, path).map_or(&[][..], |spec| list(spec, &["containers"]));
     let joined = |member| containers.iter().map(|c| text(c, &[member])).collect::<Vec<_>>().join(",").into();
     [joined("name"), joined("image")]
 }
 
 /// At most `max` of `all` and how many more there are.
-pub(super) fn some_of(shown: &[impl AsRef<str>], all: usize, max: usize, separator: &str) -> String {
+pub(crate) fn some_of(shown: &[impl AsRef<str>], all: usize, max: usize, separator: &str) -> String {
     let mut out = String::new();
     for (i, item) in shown.iter().take(max).enumerate() {
         if i > 0 {

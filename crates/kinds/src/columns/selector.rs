@@ -6,7 +6,7 @@ use object::validate_text::{label_value, qualified_name};
 use super::row::{at, len, list, strings, text};
 
 /// `app=web,tier=front`, or `<none>`.
-pub(super) fn labels(map: Option<&Value>) -> String {
+pub(crate) fn labels(map: Option<&Value>) -> String {
     let mut pairs: Vec<String> = pairs(map).map(|(k, v)| format!("{k}={v}")).collect();
     if pairs.is_empty() {
         return "<none>".to_owned();
@@ -16,7 +16,7 @@ pub(super) fn labels(map: Option<&Value>) -> String {
 }
 
 /// A `LabelSelector`, `<none>` when it is absent or selects everything.
-pub(super) fn label_selector(selector: Option<&Value>) -> String {
+pub(crate) fn label_selector(selector: Option<&Value>) -> String {
     match selector_text(selector) {
         Some(text) if text.is_empty() => "<none>".to_owned(),
         Some(text) => text,
@@ -26,7 +26,7 @@ pub(super) fn label_selector(selector: Option<&Value>) -> String {
 
 /// `app=web,tier in (a,b),!old`: requirements by key. Empty for a selector without any; `None` for one that
 /// breaks the rules of label selectors.
-pub(super) fn selector_text(selector: Option<&Value>) -> Option<String> {
+pub(crate) fn selector_text(selector: Option<&Value>) -> Option<String> {
     let Some(selector) = selector else { return Some(String::new()) };
     let mut requirements = Vec::new();
     for (key, value) in pairs(at(selector, &["matchLabels"])) {
@@ -43,7 +43,7 @@ pub(super) fn selector_text(selector: Option<&Value>) -> Option<String> {
 }
 
 /// The text Go's generated code makes of a LabelSelector: what upstream shows of a binding's parameters.
-pub(super) fn selector_debug(selector: &Value) -> String {
+pub(crate) fn selector_debug(selector: &Value) -> String {
     let mut labels: Vec<(&str, &str)> = pairs(at(selector, &["matchLabels"])).collect();
     labels.sort_unstable();
     let mut out = "&LabelSelector{MatchLabels:map[string]string{".to_owned();

@@ -2,9 +2,9 @@
 
 use object::Map;
 
-use super::fill::Literal::{Bool, Int, Text};
-use super::fill::{Default, fill, inside, plain, pointer};
-use super::job;
+use crate::defaults::fill::Literal::{Bool, Int, Text};
+use crate::defaults::fill::{Default, fill, inside, plain, pointer};
+use crate::job;
 
 const SPEC: &[Default] = &[
     plain("concurrencyPolicy", Text("Allow")),
@@ -18,6 +18,6 @@ pub(crate) fn apply(cron: &mut Map) {
     fill(spec, SPEC);
     // The job's own defaults come when the job is made.
     if let Some(inner) = inside(spec, "jobTemplate").and_then(|template| inside(template, "spec")) {
-        job::template_spec(inner);
+        job::defaults::template_spec(inner);
     }
 }

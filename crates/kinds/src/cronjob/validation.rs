@@ -4,11 +4,11 @@ use object::Value;
 
 use super::Schedule;
 use crate::check::{Errors, Path, flag, member, text};
-use crate::checked::Write;
 use crate::job::check_spec;
 use crate::pod::validation::Options;
 use crate::same;
 use crate::workload::SPEC;
+use crate::write::Write;
 
 /// A job's name is the cron job's and eleven characters more.
 const NAME_MAX_BYTES: usize = 52;

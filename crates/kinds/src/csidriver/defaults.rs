@@ -2,8 +2,8 @@
 
 use object::{Map, Value};
 
-use super::fill::Literal::{Bool, Text};
-use super::fill::{Default, fill, inside, is_empty, pointer};
+use crate::defaults::fill::Literal::{Bool, Text};
+use crate::defaults::fill::{Default, fill, inside, is_empty, pointer};
 
 const SPEC: &[Default] = &[
     pointer("attachRequired", Bool(true)),

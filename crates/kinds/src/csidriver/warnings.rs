@@ -1,10 +1,10 @@
 //! Warnings about CSI drivers.
 
-use super::{Accepted, Said};
 use crate::check::{items, member};
 use crate::same;
+use crate::warnings::{Accepted, Warnings};
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     let spec = write.spec();
     let changed =
         write.old.is_none_or(|old| !same(old.at(&["spec", "tokenRequests"]), spec.get("tokenRequests")));
@@ -12,7 +12,7 @@ pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
         && !items(spec, "tokenRequests").is_empty()
         && member(spec, "serviceAccountTokenInSecrets").is_none()
     {
-        said.say(
+        warnings.push(
             "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent \
              possible logging of tokens in volume attributes",
         );

@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::check::{Errors, Path, text};
-use crate::checked::Write;
+use crate::write::Write;
 
 const APPROVAL: &str = "api-approved.kubernetes.io";
 

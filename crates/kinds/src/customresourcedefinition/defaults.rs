@@ -3,8 +3,8 @@
 use catalog::Name;
 use object::{Map, Value};
 
-use super::fill::{at, inside, is_empty, is_set, text};
-use super::webhookconfiguration;
+use crate::defaults::fill::{at, inside, is_empty, is_set, text};
+use crate::webhookconfiguration;
 
 pub(crate) fn apply(definition: &mut Map) {
     let mut stored = None;
@@ -18,7 +18,7 @@ pub(crate) fn apply(definition: &mut Map) {
         }
         let webhook = at(spec, "conversion").and_then(|conversion| at(conversion, "webhook"));
         if let Some(client) = webhook.and_then(|webhook| at(webhook, "clientConfig")) {
-            webhookconfiguration::service_port(client);
+            webhookconfiguration::defaults::service_port(client);
         }
         stored = stored_version(spec).cloned();
     }

@@ -10,9 +10,9 @@ use super::schema::{self, Lenience};
 use super::{approval, conversion, structural};
 use crate::check::internal::{Field, Go, NULL, TEXT};
 use crate::check::{Errors, Path, Raw, Seen, flag, items, member, text, texts};
-use crate::checked::Write;
 use crate::same;
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] =

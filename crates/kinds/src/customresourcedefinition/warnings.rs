@@ -2,8 +2,8 @@
 
 use object::{Value, quote};
 
-use super::{Accepted, Said};
 use crate::check::{items, member, text};
+use crate::warnings::{Accepted, Warnings};
 
 /// Without dashes, which make no difference.
 const OF_TEXT: [&str; 26] = [
@@ -38,11 +38,11 @@ const OF_TEXT: [&str; 26] = [
 const LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const DEEPEST: usize = 200;
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     let before = write.old.map(unknown_formats).unwrap_or_default();
     for format in unknown_formats(write.new) {
         if !before.contains(&format) {
-            said.say(format!("unrecognized format {}", quote(format)));
+            warnings.push(format!("unrecognized format {}", quote(format)));
         }
     }
 }

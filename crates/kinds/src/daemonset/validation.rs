@@ -5,9 +5,9 @@ use object::Value;
 use crate::check::internal::{Go, ROLLING_UPDATE};
 use crate::check::text::{count_or_percent, is_empty_selector, selects};
 use crate::check::{Errors, Path, Raw, member, text};
-use crate::checked::Write;
 use crate::pod::validation;
 use crate::workload::{SPEC, check_always, check_collisions, check_counts, options};
+use crate::write::Write;
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

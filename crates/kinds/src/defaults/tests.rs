@@ -6,10 +6,18 @@ use catalog::{Catalog, Resource};
 use object::normalise::{Strict, normalise, normalise_decoded};
 use object::{Map, Value};
 
-use super::{ROWS, apply, apply_kind, has_defaults};
 use crate::tests::{json, text};
+use crate::{kind_of_resource, unstored_kind};
 
 const GOLDEN: &str = include_str!("../../tests/golden/defaults.jsonl");
+
+fn apply(resource: &Resource, value: &mut Value) {
+    super::apply(kind_of_resource(resource), &resource.version, value);
+}
+
+fn has_defaults(resource: &Resource) -> bool {
+    kind_of_resource(resource).defaults(&resource.version).is_some()
+}
 
 fn canonical(catalog: &Catalog, resource: &Resource, value: &mut Value) {
     normalise(catalog.schema(), resource.ty, value, &mut Strict::off())
@@ -107,26 +115,6 @@ fn what_upstream_stored_is_what_defaulting_gives() {
 }
 
 #[test]
-fn every_served_kind_has_a_row_and_no_row_stands_twice() {
-    let catalog = Catalog::builtin();
-    for resource in catalog.resources() {
-        let rows =
-            ROWS.iter().filter(|r| resource.group == r.0 && resource.version == r.1 && resource.kind == r.2);
-        assert_eq!(rows.count(), 1, "{}", resource.qualified());
-        for subresource in resource.subresources.iter().filter(|s| s.ty.is_some() && !s.kind.is_empty()) {
-            let rows = ROWS.iter().filter(|r| {
-                subresource.group == r.0 && subresource.version == r.1 && subresource.kind == r.2
-            });
-            assert!(rows.count() <= 1, "{}/{}", resource.qualified(), subresource.name);
-        }
-    }
-    for (group, version, kind, _) in ROWS {
-        let known = catalog.find_type(group, version, kind).is_some();
-        assert!(known, "{group}/{version} {kind}");
-    }
-}
-
-#[test]
 fn defaulting_twice_is_defaulting_once_and_stays_canonical() {
     let catalog = Catalog::builtin();
     let rounds = 60;
@@ -162,21 +150,27 @@ fn defaulting_twice_is_defaulting_once_and_stays_canonical() {
     }
 }
 
-/// Bodies of subresources (`TokenRequest`) have rows too; and what a client sent empty is still there when defaults come.
+/// What a client sent empty is still there when defaults come; and bodies of subresources (`TokenRequest`) have defaults too.
 #[test]
-fn defaulting_twice_is_defaulting_once_for_every_row_and_with_empty_lists() {
+fn defaulting_twice_is_defaulting_once_for_every_type_and_with_empty_lists() {
     let catalog = Catalog::builtin();
     let schema = catalog.schema();
-    for (group, version, kind, _) in ROWS {
-        let ty = catalog.find_type(group, version, kind).unwrap();
+    let served = catalog.resources().iter().map(|r| (&*r.version, r.ty, kind_of_resource(r)));
+    let bodies = catalog
+        .resources()
+        .iter()
+        .flat_map(|r| &r.subresources)
+        .filter_map(|s| Some((&*s.version, s.ty?, unstored_kind(&s.group, &s.kind))));
+    for (version, ty, kind) in served.chain(bodies) {
+        let name = &schema.get(ty).name;
         for seed in 0..20 {
             let mut value = random::Trees::new(seed).object(schema, ty);
             normalise_decoded(schema, ty, &mut value, &mut Strict::off())
-                .unwrap_or_else(|e| panic!("{kind} seed {seed}: {e}"));
-            apply_kind(group, version, kind, &mut value);
+                .unwrap_or_else(|e| panic!("{name} seed {seed}: {e}"));
+            super::apply(kind, version, &mut value);
             let once = value.clone();
-            apply_kind(group, version, kind, &mut value);
-            assert_eq!(text(&value), text(&once), "{kind} seed {seed}");
+            super::apply(kind, version, &mut value);
+            assert_eq!(text(&value), text(&once), "{name} seed {seed}");
         }
     }
 }
@@ -221,7 +215,7 @@ fn no_tree_however_broken_makes_defaulting_panic() {
 #[test]
 fn a_token_request_is_good_for_an_hour() {
     let mut request = json(r#"{"spec":{"audiences":["a"]}}"#);
-    apply_kind("authentication.k8s.io", "v1", "TokenRequest", &mut request);
+    super::apply(unstored_kind("authentication.k8s.io", "TokenRequest"), "v1", &mut request);
     assert_eq!(text(&request), r#"{"spec":{"audiences":["a"],"expirationSeconds":3600}}"#);
 }
 

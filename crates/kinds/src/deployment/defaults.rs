@@ -2,9 +2,9 @@
 
 use object::Map;
 
-use super::fill::Literal::{Empty, Int, Text};
-use super::fill::{Default, at, fill, inside, plain, pointer, text};
-use super::pod_spec;
+use crate::defaults::fill::Literal::{Empty, Int, Text};
+use crate::defaults::fill::{Default, at, fill, inside, plain, pointer, text};
+use crate::pod;
 
 const SPEC: &[Default] = &[
     pointer("replicas", Int(1)),
@@ -27,5 +27,5 @@ pub(crate) fn apply(deployment: &mut Map) {
             }
         }
     }
-    pod_spec::template(spec);
+    pod::defaults::template(spec);
 }

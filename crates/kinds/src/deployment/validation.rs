@@ -5,10 +5,10 @@ use object::Value;
 use crate::check::internal::{Go, ROLLING_UPDATE};
 use crate::check::text::count_or_percent;
 use crate::check::{Errors, Path, Raw, int, member, text};
-use crate::checked::Write;
 use crate::workload::{
     SPEC, check_at_most, check_collisions, check_counts, check_replica_template, check_selector, options,
 };
+use crate::write::Write;
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

@@ -1,13 +1,14 @@
 //! Warnings about deployments.
 
-use super::{Accepted, Said, pod};
+use crate::pod;
+use crate::warnings::{Accepted, Warnings};
 use crate::workload::SPEC;
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if write.is_create() {
-        said.name_of_pods(write.new);
+        warnings.name_of_pods(write.new);
     }
     if let Some(template) = write.spec().get("template").filter(|_| write.is_new_generation()) {
-        pod::template(template, Some(&SPEC.child("template")), said);
+        pod::warnings::template(template, Some(&SPEC.child("template")), warnings);
     }
 }

@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Text;
-use super::fill::{Default, each, fill, plain};
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, each, fill, plain};
 
 const PORT: &[Default] = &[plain("protocol", Text("TCP"))];
 

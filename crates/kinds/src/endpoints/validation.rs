@@ -3,9 +3,9 @@
 use object::Value;
 
 use crate::check::{Errors, Path, int, items, member, text};
-use crate::checked::Write;
 use crate::same;
 use crate::service::endpoint_ip;
+use crate::write::Write;
 
 const TRIGGER_TIME: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 

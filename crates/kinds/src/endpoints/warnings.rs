@@ -1,11 +1,11 @@
 //! Warnings about endpoints: addresses in odd forms.
 
-use super::{Accepted, Said};
 use crate::check::{Path, items, text};
+use crate::warnings::{Accepted, Warnings};
 
 const MANAGED_BY: &str = "endpoints.kubernetes.io/managed-by";
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     // The controller writes canonical addresses: nobody needs to look.
     if write.new.str_at(&["metadata", "labels", MANAGED_BY]) == Some("endpoint-controller") {
         return;
@@ -14,7 +14,7 @@ pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
     for (i, subset) in items(write.new, "subsets").iter().enumerate() {
         for list in ["addresses", "notReadyAddresses"] {
             for (j, address) in items(subset, list).iter().enumerate() {
-                said.ip(&at.index(i).child(list).index(j).child("ip"), text(address, "ip"));
+                warnings.ip(&at.index(i).child(list).index(j).child("ip"), text(address, "ip"));
             }
         }
     }

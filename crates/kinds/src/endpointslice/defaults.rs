@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Text;
-use super::fill::{Default, each, fill, pointer};
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, each, fill, pointer};
 
 const PORT: &[Default] = &[pointer("name", Text("")), pointer("protocol", Text("TCP"))];
 

@@ -6,9 +6,9 @@ use object::{Value, validate_text};
 
 use crate::check::text::{Ip, parse_ip};
 use crate::check::{Errors, Path, Seen, entries, items, member, text, texts};
-use crate::checked::Write;
 use crate::same;
 use crate::service::endpoint_ip;
+use crate::write::Write;
 
 const ENDPOINTS_MAX: usize = 1000;
 const ADDRESSES_MAX: usize = 100;

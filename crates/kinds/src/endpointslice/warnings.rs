@@ -1,15 +1,15 @@
 //! Warnings about endpoint slices: names instead of addresses, and addresses in odd forms.
 
-use super::{Accepted, Said};
 use crate::check::{Path, items, text, texts};
+use crate::warnings::{Accepted, Warnings};
 
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const CONTROLLERS: [&str; 2] =
     ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if write.is_create() && text(write.new, "addressType") == "FQDN" {
-        said.say("spec.addressType: FQDN endpoints are deprecated");
+        warnings.push("spec.addressType: FQDN endpoints are deprecated");
     }
     // The controllers write canonical addresses: nobody needs to look.
     let manager = write.new.str_at(&["metadata", "labels", MANAGED_BY]);
@@ -19,7 +19,7 @@ pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
     let at = Path::Root("endpoints");
     for (i, endpoint) in items(write.new, "endpoints").iter().enumerate() {
         for (j, address) in texts(endpoint, "addresses").enumerate() {
-            said.ip(&at.index(i).child("addresses").index(j), address);
+            warnings.ip(&at.index(i).child("addresses").index(j), address);
         }
     }
 }

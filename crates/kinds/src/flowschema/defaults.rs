@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Int;
-use super::fill::{Default, fill, inside, plain};
+use crate::defaults::fill::Literal::Int;
+use crate::defaults::fill::{Default, fill, inside, plain};
 
 const SPEC: &[Default] = &[plain("matchingPrecedence", Int(1000))];
 

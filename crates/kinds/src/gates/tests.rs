@@ -1,24 +1,21 @@
-//! Every row of the table: a field is dropped unless the stored object uses it.
+//! Every disabled feature of every kind: a field is dropped unless the stored object uses it.
 
 use catalog::{Catalog, Storage};
 use object::{Map, Value};
 
-use super::{OF_POD_SPECS, PODS, ROWS, Row, drop_disabled, holds};
+use super::{DisabledFeature, OF_POD_SPECS, drop_disabled, holds};
+use crate::kind_of;
 
-/// Every place a row speaks of: storage, the path to where its fields begin, the row.
-fn places(catalog: &Catalog) -> Vec<(&Storage, Vec<&'static str>, &'static Row)> {
-    let find = |group: &str, plural: &str| {
-        let of = |s: &&Storage| s.group == *group && s.plural == *plural;
-        catalog.storages().iter().find(of).unwrap_or_else(|| panic!("no storage {group}/{plural}"))
-    };
-    let mut places: Vec<(&Storage, Vec<&'static str>, &'static Row)> = Vec::new();
-    for (group, plural, place) in PODS {
-        for row in OF_POD_SPECS {
-            places.push((find(group, plural), place.to_vec(), row));
+/// Every place a feature has fields in: storage, the path to where its fields begin, the feature.
+fn places(catalog: &Catalog) -> Vec<(&Storage, Vec<&str>, &DisabledFeature)> {
+    let mut places = Vec::new();
+    for storage in catalog.storages() {
+        let storage: &Storage = storage;
+        let kind = kind_of(storage);
+        if let Some(path) = kind.pod_spec_path() {
+            places.extend(OF_POD_SPECS.iter().map(|feature| (storage, path.to_vec(), feature)));
         }
-    }
-    for (group, plural, row) in ROWS {
-        places.push((find(group, plural), Vec::new(), row));
+        places.extend(kind.disabled_features().iter().map(|feature| (storage, Vec::new(), feature)));
     }
     places
 }
@@ -45,11 +42,11 @@ fn with(path: &str, beside: Option<&'static str>) -> Value {
     Value::Map(map)
 }
 
-fn whole(place: &[&'static str], field: &str) -> String {
+fn whole(place: &[&str], field: &str) -> String {
     place.iter().map(|p| format!("{p}.")).collect::<String>() + field
 }
 
-/// The schema knows the field, so that a row cannot outlive it.
+/// The schema knows the field, so that a feature cannot outlive it.
 fn assert_served(catalog: &Catalog, storage: &Storage, path: &str) {
     let mut value = with(path, None);
     let mut strict = object::normalise::Strict::on();
@@ -64,27 +61,27 @@ fn a_field_of_a_disabled_feature_is_dropped_unless_it_is_in_use() {
     let catalog = Catalog::builtin();
     let places = places(&catalog);
     assert!(places.len() >= 40, "{}", places.len());
-    for (storage, place, row) in &places {
-        for field in row.fields {
+    for (storage, place, feature) in &places {
+        for field in feature.fields {
             let path = whole(place, field);
             assert_served(&catalog, storage, &path);
-            let what = format!("{} {path} ({})", storage.kind, row.gate);
+            let what = format!("{} {path} ({})", storage.kind, feature.gate);
             let used = with(&path, None);
 
             let mut new = with(&path, Some("other"));
-            drop_disabled(storage, &mut new, None);
+            drop_disabled(kind_of(storage), &mut new, None);
             assert!(!holds(&new, &path), "{what} is dropped on create");
             let parent = path.rsplit_once('.').map_or("", |(parent, _)| parent);
             assert!(holds(&new, &format!("{parent}.other")), "{what}: what stands beside it stays");
 
             let mut new = used.clone();
-            drop_disabled(storage, &mut new, Some(&Value::map()));
+            drop_disabled(kind_of(storage), &mut new, Some(&Value::map()));
             assert!(!holds(&new, &path), "{what} is dropped on update when it is new");
 
-            // Any field of the row keeps all of them.
-            for other in row.fields {
+            // Any field of the feature keeps all of them.
+            for other in feature.fields {
                 let mut new = used.clone();
-                drop_disabled(storage, &mut new, Some(&with(&whole(place, other), None)));
+                drop_disabled(kind_of(storage), &mut new, Some(&with(&whole(place, other), None)));
                 assert_eq!(new, used, "{what} is kept on update when {other} was in use");
             }
         }
@@ -96,10 +93,10 @@ fn an_emptied_lifecycle_goes_with_its_signal() {
     let catalog = Catalog::builtin();
     let pods = catalog.storages().iter().find(|s| s.plural == "pods").unwrap();
     let mut pod = with("spec.containers[].lifecycle.stopSignal", None);
-    drop_disabled(pods, &mut pod, None);
+    drop_disabled(kind_of(pods), &mut pod, None);
     assert_eq!(pod, crate::tests::json(r#"{"spec":{"containers":[{}]}}"#));
     let mut pod = crate::tests::json(r#"{"spec":{"containers":[{"lifecycle":{}}]}}"#);
     let before = pod.clone();
-    drop_disabled(pods, &mut pod, None);
+    drop_disabled(kind_of(pods), &mut pod, None);
     assert_eq!(pod, before, "an empty one that was sent stays");
 }

@@ -3,8 +3,8 @@
 use catalog::Name;
 use object::{Map, Value};
 
-use super::fill::Literal::{Int, Text};
-use super::fill::{Default, at, fill, inside, is_empty, is_set, pointer};
+use crate::defaults::fill::Literal::{Int, Text};
+use crate::defaults::fill::{Default, at, fill, inside, is_empty, is_set, pointer};
 
 const SPEC: &[Default] = &[pointer("minReplicas", Int(1))];
 const UP: &[Default] = &[pointer("stabilizationWindowSeconds", Int(0)), pointer("selectPolicy", Text("Max"))];

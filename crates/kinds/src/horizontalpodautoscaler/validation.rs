@@ -3,9 +3,9 @@
 use object::{Value, validate_text};
 
 use crate::check::{Errors, NEGATIVE, Path, int, items, member, quantity, quantity_text, text};
-use crate::checked::Write;
 use crate::pod::validation::container_resource_name;
 use crate::workload::{SPEC, check_counts};
+use crate::write::Write;
 
 const PERIOD_MAX: i64 = 1800;
 const WINDOW_MAX: i64 = 3600;

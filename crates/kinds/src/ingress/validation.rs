@@ -4,8 +4,8 @@ use object::{Value, validate_text};
 
 use crate::check::text::{Ip, parse_ip};
 use crate::check::{Errors, Path, int, items, member, text, texts};
-use crate::checked::Write;
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
 const CLASS: &str = "kubernetes.io/ingress.class";
 const NOT_AN_ADDRESS: &str = "must be a DNS name, not an IP address";

@@ -1,19 +1,22 @@
 //! Warnings about ingresses.
 
-use super::{Accepted, Said, service};
 use crate::check::member;
+use crate::service;
+use crate::warnings::{Accepted, Warnings};
 
 const CLASS: &str = "kubernetes.io/ingress.class";
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if write.is_create()
         && write.annotation(CLASS).is_some()
         && member(write.spec(), "ingressClassName").is_none()
     {
-        said.say(format!("annotation \"{CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"));
+        warnings.push(format!(
+            "annotation \"{CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"
+        ));
     }
 }
 
-pub(super) fn warn_status(write: &Accepted<'_>, said: &mut Said) {
-    service::warn_status(write, said);
+pub(crate) fn warn_status(write: &Accepted<'_>, warnings: &mut Warnings) {
+    service::warnings::warn_status(write, warnings);
 }

@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Text;
-use super::fill::{Default, at, fill, pointer};
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, at, fill, pointer};
 
 const PARAMETERS: &[Default] = &[pointer("scope", Text("Cluster"))];
 

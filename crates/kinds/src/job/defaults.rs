@@ -5,9 +5,9 @@
 
 use object::Map;
 
-use super::fill::Literal::{Bool, Int, Text};
-use super::fill::{Default, at, each, fill, inside, is_set, plain, pointer};
-use super::pod_spec;
+use crate::defaults::fill::Literal::{Bool, Int, Text};
+use crate::defaults::fill::{Default, at, each, fill, inside, is_set, plain, pointer};
+use crate::pod;
 
 const ONE_RUN: &[Default] = &[pointer("completions", Int(1))];
 const SPEC: &[Default] = &[
@@ -42,5 +42,5 @@ pub(crate) fn template_spec(spec: &mut Map) {
             each(rule, "onPodConditions", |condition| fill(condition, CONDITION));
         });
     }
-    pod_spec::template(spec);
+    pod::defaults::template(spec);
 }

@@ -10,10 +10,10 @@ use crate::check::internal::pod::{POD_SPEC, POD_TEMPLATE_SPEC, with_host_namespa
 use crate::check::internal::{Field, Go, NULL, TEXT, internal};
 use crate::check::text::selects;
 use crate::check::{Errors, IMMUTABLE, Path, Raw, flag, int, items, member, text};
-use crate::checked::Write;
 use crate::pod::validation::{self, Options};
 use crate::same;
 use crate::workload::{SPEC, options};
+use crate::write::Write;
 
 const INDEXED_PARALLELISM_MAX: i64 = 100_000;
 const FAILED_INDEXES_MAX: i64 = 100_000;

@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::amounts;
-use super::fill::{copy_missing, each, inside, text};
+use crate::defaults::amounts;
+use crate::defaults::fill::{copy_missing, each, inside, text};
 
 pub(crate) fn apply(range: &mut Map) {
     let Some(spec) = inside(range, "spec") else { return };

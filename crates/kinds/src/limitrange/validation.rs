@@ -4,8 +4,8 @@ use object::quantity::{Format, Quantity};
 use object::{Index, Value, validate_text};
 
 use crate::check::{Errors, Path, Seen, entries, items, quantity, quantity_text, text};
-use crate::checked::Write;
 use crate::pod::validation::{container_resource_name, may_overcommit, resource_name};
+use crate::write::Write;
 
 const LISTS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
 

@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Text;
-use super::fill::{Default, at, fill, inside, plain, text};
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, at, fill, inside, plain, text};
 
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 const STATUS: &[Default] = &[plain("phase", Text("Active"))];

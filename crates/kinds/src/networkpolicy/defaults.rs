@@ -2,8 +2,8 @@
 
 use object::{Map, Value};
 
-use super::fill::Literal::Text;
-use super::fill::{Default, each, fill, inside, is_empty, pointer};
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, each, fill, inside, is_empty, pointer};
 
 const PORT: &[Default] = &[pointer("protocol", Text("TCP"))];
 

@@ -4,8 +4,8 @@ use object::{Value, validate_text};
 
 use crate::check::text::{masked, sloppy_cidr};
 use crate::check::{Errors, Path, int, items, member, text, texts};
-use crate::checked::Write;
 use crate::workload::SPEC;
+use crate::write::Write;
 
 const DIRECTIONS: [(&str, &str); 2] = [("ingress", "from"), ("egress", "to")];
 

@@ -1,10 +1,10 @@
 //! Warnings about network policies: blocks of addresses in odd forms.
 
-use super::{Accepted, Said};
 use crate::check::{items, member, text, texts};
+use crate::warnings::{Accepted, Warnings};
 use crate::workload::SPEC;
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     for (rules, peers) in [("ingress", "from"), ("egress", "to")] {
         let at = SPEC.child(rules);
         for (i, rule) in items(write.spec(), rules).iter().enumerate() {
@@ -14,9 +14,9 @@ pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
                 let Some(block) = member(peer, "ipBlock") else { continue };
                 let at = at.index(j);
                 let at = at.child("ipBlock");
-                said.cidr(&at.child("cidr"), text(block, "cidr"));
+                warnings.cidr(&at.child("cidr"), text(block, "cidr"));
                 for (k, except) in texts(block, "except").enumerate() {
-                    said.cidr(&at.child("except").index(k), except);
+                    warnings.cidr(&at.child("except").index(k), except);
                 }
             }
         }

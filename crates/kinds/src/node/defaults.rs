@@ -2,8 +2,8 @@
 
 use object::{Map, Value};
 
-use super::amounts;
-use super::fill::{at, is_empty, is_set, text};
+use crate::defaults::amounts;
+use crate::defaults::fill::{at, is_empty, is_set, text};
 
 pub(crate) fn apply(node: &mut Map) {
     if let Some(spec) = at(node, "spec") {

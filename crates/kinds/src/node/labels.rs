@@ -2,8 +2,8 @@
 
 use object::{Value, validate_text};
 
-use super::Said;
 use crate::check::{Path, items, text, texts};
+use crate::warnings::Warnings;
 
 const DEPRECATED: [(&str, &str); 8] = [
     ("beta.kubernetes.io/arch", r#"deprecated since v1.14; use "kubernetes.io/arch" instead"#),
@@ -29,31 +29,31 @@ const DEPRECATED: [(&str, &str); 8] = [
 ];
 
 /// What is said of a label that has a newer name.
-pub(super) fn deprecated(label: &str) -> Option<&'static str> {
+pub(crate) fn deprecated(label: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(name, _)| *name == label).map(|(_, message)| *message)
 }
 
 /// A `NodeSelectorTerm`. `values` are judged only where validation lets bad ones through (preferences).
-pub(super) fn selector_term(term: &Value, values: bool, at: &Path<'_>, said: &mut Said) {
+pub(crate) fn selector_term(term: &Value, values: bool, at: &Path<'_>, warnings: &mut Warnings) {
     let at = at.child("matchExpressions");
     for (i, expression) in items(term, "matchExpressions").iter().enumerate() {
         let at = at.index(i);
-        expression_key(expression, &at, said);
+        expression_key(expression, &at, warnings);
         if !values {
             continue;
         }
         for (j, value) in texts(expression, "values").enumerate() {
             for problem in validate_text::label_value(value) {
-                said.about(&at.child("values").index(j), format!("{value} is invalid, {problem}"));
+                warnings.push_at(&at.child("values").index(j), format!("{value} is invalid, {problem}"));
             }
         }
     }
 }
 
 /// The key of one expression at `at`.
-pub(super) fn expression_key(expression: &Value, at: &Path<'_>, said: &mut Said) {
+pub(crate) fn expression_key(expression: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     let key = text(expression, "key");
     if let Some(message) = deprecated(key) {
-        said.about(&at.child("key"), format!("{key} is {message}"));
+        warnings.push_at(&at.child("key"), format!("{key} is {message}"));
     }
 }

@@ -5,9 +5,9 @@ use object::{Value, validate_text};
 use crate::check::internal::{Field, NULL, TEXT, internal};
 use crate::check::text::sloppy_cidr;
 use crate::check::{Errors, Path, Raw, Seen, entries, int, items, member, text, texts};
-use crate::checked::Write;
 use crate::pod::validation::{quantity_value, taint_effect};
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
 const FEATURE_MAX_BYTES: usize = 253;
 

@@ -2,9 +2,10 @@
 
 use object::Map;
 
-use super::fill::Literal::Text;
-use super::fill::{Default, fill, inside, plain, pointer};
-use super::{amounts, volume};
+use crate::defaults::amounts;
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, fill, inside, plain, pointer};
+use crate::pod;
 
 const STATUS: &[Default] = &[plain("phase", Text("Pending"))];
 const SPEC: &[Default] =
@@ -17,6 +18,6 @@ pub(crate) fn apply(object: &mut Map) {
     if let Some(spec) = inside(object, "spec") {
         fill(spec, SPEC);
         amounts::round(spec, "capacity");
-        volume::persistent_source(spec);
+        pod::defaults::persistent_source(spec);
     }
 }

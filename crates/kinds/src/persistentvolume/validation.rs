@@ -7,12 +7,12 @@ use crate::check::internal::Go;
 use crate::check::internal::pod::NODE_SELECTOR;
 use crate::check::internal::volume::PERSISTENT_VOLUME_SOURCE;
 use crate::check::{Errors, Path, Raw, entries, items, member, quantity, quantity_text, text};
-use crate::checked::Write;
 use crate::persistentvolumeclaim::{check_access_modes, check_basic};
 use crate::pod::validation::{
     csi_driver_name, has_bad_values, iscsi_name_too_long, no_backsteps, node_selector, source,
 };
 use crate::workload::SPEC;
+use crate::write::Write;
 
 /// Member, its name in the refusal of a second one, and where its own faults stand.
 #[rustfmt::skip]

@@ -2,9 +2,11 @@
 
 use object::Value;
 
-use super::persistentvolumeclaim::{CLASS_ANNOTATION, CLASS_FIELD};
-use super::{Accepted, Said, node_labels, pod};
 use crate::check::{Path, items, text};
+use crate::node::labels;
+use crate::persistentvolumeclaim::warnings::{CLASS_ANNOTATION, CLASS_FIELD};
+use crate::pod;
+use crate::warnings::{Accepted, Warnings};
 use crate::workload::SPEC;
 
 const MOUNT_ANNOTATION: &str = "volume.beta.kubernetes.io/mount-options";
@@ -19,18 +21,18 @@ const GONE: [(&str, &str); 6] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     let metadata = Path::Root("metadata");
     for (key, message) in [(CLASS_ANNOTATION, CLASS_FIELD), (MOUNT_ANNOTATION, MOUNT_FIELD)] {
         if write.annotation(key).is_some() {
-            said.about(&metadata.child("annotations").key(key), message);
+            warnings.push_at(&metadata.child("annotations").key(key), message);
         }
     }
     let spec = write.spec();
     if text(spec, "persistentVolumeReclaimPolicy") == "Recycle" {
         let text = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic \
                     provisioning.";
-        said.about(&SPEC.child("persistentVolumeReclaimPolicy"), text);
+        warnings.push_at(&SPEC.child("persistentVolumeReclaimPolicy"), text);
     }
     let none = Value::Null;
     let required = spec.at(&["nodeAffinity", "required"]).unwrap_or(&none);
@@ -38,7 +40,7 @@ pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
     let at = at.child("required");
     let at = at.child("nodeSelectorTerms");
     for (i, term) in items(required, "nodeSelectorTerms").iter().enumerate() {
-        node_labels::selector_term(term, false, &at.index(i), said);
+        labels::selector_term(term, false, &at.index(i), warnings);
     }
-    pod::gone(spec, &GONE, &SPEC, said);
+    pod::warnings::gone(spec, &GONE, &SPEC, warnings);
 }

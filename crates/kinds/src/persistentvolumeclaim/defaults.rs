@@ -2,9 +2,9 @@
 
 use object::Map;
 
-use super::amounts;
-use super::fill::Literal::Text;
-use super::fill::{Default, fill, inside, plain, pointer};
+use crate::defaults::amounts;
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, fill, inside, plain, pointer};
 
 const STATUS: &[Default] = &[plain("phase", Text("Pending"))];
 const SPEC: &[Default] = &[pointer("volumeMode", Text("Filesystem"))];

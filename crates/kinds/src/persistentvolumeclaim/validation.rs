@@ -5,9 +5,9 @@ use object::{Map, Value, validate_text};
 use crate::check::difference::difference;
 use crate::check::internal::volume::PERSISTENT_VOLUME_CLAIM_SPEC as CLAIM;
 use crate::check::{Errors, NEGATIVE, Path, entries, items, member, quantity, quantity_text, text, texts};
-use crate::checked::Write;
 use crate::equal::same;
 use crate::pod::validation::is_native;
+use crate::write::Write;
 
 pub(crate) const ACCESS_MODES: [&str; 4] =
     ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];

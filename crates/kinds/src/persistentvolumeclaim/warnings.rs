@@ -2,24 +2,24 @@
 
 use object::Value;
 
-use super::{Accepted, Said};
 use crate::check::Path;
+use crate::warnings::{Accepted, Warnings};
 use crate::workload::SPEC;
 
-pub(super) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-pub(super) const CLASS_FIELD: &str = r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
+pub(crate) const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+pub(crate) const CLASS_FIELD: &str = r#"deprecated since v1.8; use "storageClassName" attribute instead"#;
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if write.annotation(CLASS_ANNOTATION).is_some() {
         let metadata = Path::Root("metadata");
-        said.about(&metadata.child("annotations").key(CLASS_ANNOTATION), CLASS_FIELD);
+        warnings.push_at(&metadata.child("annotations").key(CLASS_ANNOTATION), CLASS_FIELD);
     }
-    spec(write.spec(), &SPEC, said);
+    spec(write.spec(), &SPEC, warnings);
 }
 
-pub(super) fn spec(spec: &Value, at: &Path<'_>, said: &mut Said) {
+pub(crate) fn spec(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     let at = at.child("resources");
     for list in ["requests", "limits"] {
-        said.whole_bytes(&at.child(list), spec.at(&["resources", list]), "storage");
+        warnings.whole_bytes(&at.child(list), spec.at(&["resources", list]), "storage");
     }
 }

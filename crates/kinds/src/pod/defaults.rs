@@ -1,16 +1,25 @@
 //! Pods: what is true of a pod and not of a template: requests follow limits, host ports follow ports.
 
+mod container;
+mod image;
+mod resources;
+mod spec;
+mod volume;
+
+pub(crate) use spec::{pointed_template, template};
+pub(crate) use volume::persistent_source;
+
 use catalog::Name;
 use object::{Map, Value};
 
-use super::fill::Literal::Bool;
-use super::fill::{Default, at, copy_missing, each, fill, inside, pointer, text};
-use super::{amounts, pod_resources, pod_spec};
+use crate::defaults::amounts;
+use crate::defaults::fill::Literal::Bool;
+use crate::defaults::fill::{Default, at, copy_missing, each, fill, inside, pointer, text};
 
 const POD: &[Default] = &[pointer("enableServiceLinks", Bool(true))];
 
 pub(crate) fn apply(pod: &mut Map) {
-    pod_spec::drop_old_annotations(pod);
+    spec::drop_old_annotations(pod);
     if let Some(spec) = inside(pod, "spec") {
         for containers in ["containers", "initContainers"] {
             each(spec, containers, |container| {
@@ -19,14 +28,14 @@ pub(crate) fn apply(pod: &mut Map) {
                 }
             });
         }
-        pod_resources::of_the_whole_pod(spec);
+        resources::of_the_whole_pod(spec);
         fill(spec, POD);
         if spec.get("hostNetwork").and_then(Value::as_bool) == Some(true) {
             for containers in ["containers", "initContainers"] {
                 each(spec, containers, |container| each(container, "ports", host_port));
             }
         }
-        pod_spec::spec(spec);
+        spec::spec(spec);
         at_least_a_moment(spec);
     }
     if let Some(status) = at(pod, "status") {

@@ -1,14 +1,19 @@
 //! Warnings about a pod, and about the template that workloads make pods from.
 
+mod containers;
+mod paths;
+
 use object::{Value, quote};
 
-use super::{Accepted, Said, node_labels, persistentvolumeclaim, pod_containers, pod_paths};
 use crate::check::{Path, Seen, entries, int, items, member, text, texts};
+use crate::node::labels;
+use crate::persistentvolumeclaim;
+use crate::warnings::{Accepted, Warnings};
 
 const NAME: &str = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; \
                     a DNS label is recommended";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
-pub(super) const NO_SECCOMP: &str = r#"non-functional in v1.27+; use the "seccompProfile" field instead"#;
+pub(crate) const NO_SECCOMP: &str = r#"non-functional in v1.27+; use the "seccompProfile" field instead"#;
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
 const ANNOTATIONS: [(&str, &str); 3] = [
@@ -39,26 +44,26 @@ const GONE_LATER: [(&str, &str); 2] = [
 ];
 
 /// People seldom update pods, and kubelets do it all the time: only creates are judged.
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if write.is_create() {
-        said.dns_label(write.new, NAME);
-        template(write.new, None, said);
+        warnings.dns_label(write.new, NAME);
+        template(write.new, None, warnings);
     }
 }
 
-pub(super) fn warn_status(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn_status(write: &Accepted<'_>, warnings: &mut Warnings) {
     let none = Value::Null;
     let status = write.new.get("status").unwrap_or(&none);
     for list in ["podIPs", "hostIPs"] {
         for (i, address) in items(status, list).iter().enumerate() {
             let at = Path::Root("status");
-            said.ip(&at.child(list).index(i).child("ip"), text(address, "ip"));
+            warnings.ip(&at.child(list).index(i).child("ip"), text(address, "ip"));
         }
     }
 }
 
 /// A template at `at`, or a pod itself, which has no path.
-pub(super) fn template(template: &Value, at: Option<&Path<'_>>, said: &mut Said) {
+pub(crate) fn template(template: &Value, at: Option<&Path<'_>>, warnings: &mut Warnings) {
     let none = Value::Null;
     let spec = template.get("spec").unwrap_or(&none);
     let below = |name| at.map_or(Path::Root(name), |at| at.child(name));
@@ -66,38 +71,38 @@ pub(super) fn template(template: &Value, at: Option<&Path<'_>>, said: &mut Said)
     let at_annotations = at_metadata.child("annotations");
     let annotation = |key: &str| template.at(&["metadata", "annotations", key]).is_some();
 
-    nodes(spec, &at_spec, said);
-    spread(spec, &at_spec, said);
+    nodes(spec, &at_spec, warnings);
+    spread(spec, &at_spec, warnings);
     for (key, message) in ANNOTATIONS {
         if annotation(key) {
-            said.about(&at_annotations.key(key), message);
+            warnings.push_at(&at_annotations.key(key), message);
         }
     }
-    volumes(spec, &at_spec, said);
-    pod_paths::overlaps(items(spec, "volumes"), said);
-    names(spec, &at_spec, said);
+    volumes(spec, &at_spec, warnings);
+    paths::overlaps(items(spec, "volumes"), warnings);
+    names(spec, &at_spec, warnings);
     for name in ["memory", "ephemeral-storage"] {
-        said.whole_bytes(&at_spec.child("overhead"), spec.get("overhead"), name);
+        warnings.whole_bytes(&at_spec.child("overhead"), spec.get("overhead"), name);
     }
     let profile = spec.at(&["securityContext", "seccompProfile"]).is_some_and(|p| !p.is_null());
     if !profile && annotation(SECCOMP_POD) {
-        said.about(&at_annotations.key(SECCOMP_POD), NO_SECCOMP);
+        warnings.push_at(&at_annotations.key(SECCOMP_POD), NO_SECCOMP);
     }
-    pod_containers::containers(template, spec, &at_spec, at.map(|_| &at_annotations), said);
-    pod_containers::ports(spec, &at_spec, said);
+    containers::containers(template, spec, &at_spec, at.map(|_| &at_annotations), warnings);
+    containers::ports(spec, &at_spec, warnings);
     if int(spec, "terminationGracePeriodSeconds").is_some_and(|s| s < 0) {
         let text = "must be >= 0; negative values are invalid and will be treated as 1";
-        said.about(&at_spec.child("terminationGracePeriodSeconds"), text);
+        warnings.push_at(&at_spec.child("terminationGracePeriodSeconds"), text);
     }
-    affinity(spec, &at_spec, said);
-    addresses(spec, &at_spec, said);
+    affinity(spec, &at_spec, warnings);
+    addresses(spec, &at_spec, warnings);
 }
 
 /// Old names of node labels in what chooses nodes.
-fn nodes(spec: &Value, at: &Path<'_>, said: &mut Said) {
+fn nodes(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     for (label, _) in entries(spec, "nodeSelector") {
-        if let Some(message) = node_labels::deprecated(label) {
-            said.about(&at.child("nodeSelector").key(label), message);
+        if let Some(message) = labels::deprecated(label) {
+            warnings.push_at(&at.child("nodeSelector").key(label), message);
         }
     }
     let Some(affinity) = spec.at(&["affinity", "nodeAffinity"]).filter(|a| !a.is_null()) else { return };
@@ -108,75 +113,76 @@ fn nodes(spec: &Value, at: &Path<'_>, said: &mut Said) {
         let at = at.child(required);
         let at = at.child("nodeSelectorTerms");
         for (i, term) in items(required_terms, "nodeSelectorTerms").iter().enumerate() {
-            node_labels::selector_term(term, false, &at.index(i), said);
+            labels::selector_term(term, false, &at.index(i), warnings);
         }
     }
     let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
     let at = at.child(preferred);
     for (i, term) in items(affinity, preferred).iter().enumerate() {
         if let Some(preference) = term.get("preference") {
-            node_labels::selector_term(preference, true, &at.index(i).child("preference"), said);
+            labels::selector_term(preference, true, &at.index(i).child("preference"), warnings);
         }
     }
 }
 
-fn spread(spec: &Value, at: &Path<'_>, said: &mut Said) {
+fn spread(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     let at = at.child("topologySpreadConstraints");
     for (i, constraint) in items(spec, "topologySpreadConstraints").iter().enumerate() {
         let at = at.index(i);
         let key = text(constraint, "topologyKey");
-        if let Some(message) = node_labels::deprecated(key) {
-            said.about(&at.child("topologyKey"), format!("{key} is {message}"));
+        if let Some(message) = labels::deprecated(key) {
+            warnings.push_at(&at.child("topologyKey"), format!("{key} is {message}"));
         }
         if member(constraint, "labelSelector").is_none() {
-            said.about(&at.child("labelSelector"), NO_SELECTOR);
+            warnings.push_at(&at.child("labelSelector"), NO_SELECTOR);
         }
     }
 }
 
-fn volumes(spec: &Value, at: &Path<'_>, said: &mut Said) {
+fn volumes(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     let at = at.child("volumes");
     for (i, volume) in items(spec, "volumes").iter().enumerate() {
         let at = at.index(i);
-        gone(volume, &GONE, &at, said);
+        gone(volume, &GONE, &at, warnings);
         let claim = volume.at(&["ephemeral", "volumeClaimTemplate"]).filter(|t| !t.is_null());
         if let Some(spec) = claim.and_then(|claim| claim.get("spec")) {
             let at = at.child("ephemeral");
             let at = at.child("volumeClaimTemplate");
-            persistentvolumeclaim::spec(spec, &at.child("spec"), said);
+            persistentvolumeclaim::warnings::spec(spec, &at.child("spec"), warnings);
         }
-        gone(volume, &GONE_LATER, &at, said);
+        gone(volume, &GONE_LATER, &at, warnings);
     }
 }
 
 /// Members that name a driver which is no more.
-pub(super) fn gone(of: &Value, drivers: &[(&str, &str)], at: &Path<'_>, said: &mut Said) {
+pub(crate) fn gone(of: &Value, drivers: &[(&str, &str)], at: &Path<'_>, warnings: &mut Warnings) {
     for (driver, message) in drivers {
         if member(of, driver).is_some() {
-            said.about(&at.child(driver), message);
+            warnings.push_at(&at.child(driver), message);
         }
     }
 }
 
 /// Entries that a patch would take for one and the same.
-fn names(spec: &Value, at: &Path<'_>, said: &mut Said) {
+fn names(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     for (list, key) in [("hostAliases", "ip"), ("imagePullSecrets", "name")] {
         let mut seen = Seen::default();
         for (i, item) in items(spec, list).iter().enumerate() {
             let name = text(item, key);
             if seen.again(name) {
-                said.about(&at.child(list).index(i).child(key), format!("duplicate {key} {}", quote(name)));
+                warnings
+                    .push_at(&at.child(list).index(i).child(key), format!("duplicate {key} {}", quote(name)));
             }
         }
     }
     for (i, item) in items(spec, "imagePullSecrets").iter().enumerate() {
         if text(item, "name").is_empty() {
-            said.about(&at.child("imagePullSecrets").index(i).child("name"), "invalid empty name \"\"");
+            warnings.push_at(&at.child("imagePullSecrets").index(i).child("name"), "invalid empty name \"\"");
         }
     }
 }
 
-fn affinity(spec: &Value, at: &Path<'_>, said: &mut Said) {
+fn affinity(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     let at = at.child("affinity");
     for kind in ["podAffinity", "podAntiAffinity"] {
         let Some(affinity) = spec.at(&["affinity", kind]).filter(|a| !a.is_null()) else { continue };
@@ -184,7 +190,7 @@ fn affinity(spec: &Value, at: &Path<'_>, said: &mut Said) {
         let required = "requiredDuringSchedulingIgnoredDuringExecution";
         for (i, term) in items(affinity, required).iter().enumerate() {
             if member(term, "labelSelector").is_none() {
-                said.about(&at.child(required).index(i).child("labelSelector"), NO_SELECTOR);
+                warnings.push_at(&at.child(required).index(i).child("labelSelector"), NO_SELECTOR);
             }
         }
         let preferred = "preferredDuringSchedulingIgnoredDuringExecution";
@@ -192,19 +198,19 @@ fn affinity(spec: &Value, at: &Path<'_>, said: &mut Said) {
             if weighted.at(&["podAffinityTerm", "labelSelector"]).is_none_or(Value::is_null) {
                 let term = at.child(preferred);
                 let term = term.index(i);
-                said.about(&term.child("podAffinityTerm").child("labelSelector"), NO_SELECTOR);
+                warnings.push_at(&term.child("podAffinityTerm").child("labelSelector"), NO_SELECTOR);
             }
         }
     }
 }
 
-fn addresses(spec: &Value, at: &Path<'_>, said: &mut Said) {
+fn addresses(spec: &Value, at: &Path<'_>, warnings: &mut Warnings) {
     if let Some(config) = member(spec, "dnsConfig") {
         for (i, server) in texts(config, "nameservers").enumerate() {
-            said.ip(&at.child("dnsConfig").child("nameservers").index(i), server);
+            warnings.ip(&at.child("dnsConfig").child("nameservers").index(i), server);
         }
     }
     for (i, alias) in items(spec, "hostAliases").iter().enumerate() {
-        said.ip(&at.child("hostAliases").index(i).child("ip"), text(alias, "ip"));
+        warnings.ip(&at.child("hostAliases").index(i).child("ip"), text(alias, "ip"));
     }
 }

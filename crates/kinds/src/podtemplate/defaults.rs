@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::pod_spec;
+use crate::pod;
 
 pub(crate) fn apply(object: &mut Map) {
-    pod_spec::template(object);
+    pod::defaults::template(object);
 }

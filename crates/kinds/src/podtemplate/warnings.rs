@@ -1,10 +1,11 @@
 //! Warnings about pod templates.
 
-use super::{Accepted, Said, pod};
 use crate::check::Path;
+use crate::pod;
+use crate::warnings::{Accepted, Warnings};
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if let Some(template) = write.new.get("template").filter(|_| write.is_new_generation()) {
-        pod::template(template, Some(&Path::Root("template")), said);
+        pod::warnings::template(template, Some(&Path::Root("template")), warnings);
     }
 }

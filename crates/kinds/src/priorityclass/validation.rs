@@ -3,7 +3,7 @@
 use object::Value;
 
 use crate::check::{Errors, Path, flag, int, member};
-use crate::checked::Write;
+use crate::write::Write;
 
 const USER_MAX: i64 = 1_000_000_000;
 /// Name, value.

@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Int;
-use super::fill::{Default, at, fill, plain, pointer};
+use crate::defaults::fill::Literal::Int;
+use crate::defaults::fill::{Default, at, fill, plain, pointer};
 
 const LIMITED: &[Default] =
     &[pointer("nominalConcurrencyShares", Int(30)), pointer("lendablePercent", Int(0))];

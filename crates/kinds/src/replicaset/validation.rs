@@ -1,8 +1,8 @@
 //! The rules of replica sets.
 
 use crate::check::Errors;
-use crate::checked::Write;
 use crate::workload::{SPEC, check_at_most, check_counts, check_replica_template, check_selector, options};
+use crate::write::Write;
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

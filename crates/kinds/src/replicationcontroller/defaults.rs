@@ -2,9 +2,9 @@
 
 use object::{Map, Value};
 
-use super::fill::Literal::Int;
-use super::fill::{Default, at, fill, inside, is_empty, pointer};
-use super::pod_spec;
+use crate::defaults::fill::Literal::Int;
+use crate::defaults::fill::{Default, at, fill, inside, is_empty, pointer};
+use crate::pod;
 
 const SPEC: &[Default] = &[pointer("replicas", Int(1))];
 
@@ -12,7 +12,7 @@ pub(crate) fn apply(controller: &mut Map) {
     let Some(spec) = inside(controller, "spec") else { return };
     fill(spec, SPEC);
     if let Some(template) = at(spec, "template") {
-        pod_spec::pointed_template(template);
+        pod::defaults::pointed_template(template);
     }
     if is_empty(spec, "selector")
         && let Some(labels) = template_labels(spec).cloned()

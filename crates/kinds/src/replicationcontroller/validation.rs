@@ -3,9 +3,9 @@
 use object::Value;
 
 use crate::check::{Errors, entries, member};
-use crate::checked::Write;
 use crate::pod::validation;
 use crate::workload::{SPEC, check_always, check_at_most, check_counts, options};
+use crate::write::Write;
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     write.check_metadata(errors);

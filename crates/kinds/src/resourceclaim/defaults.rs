@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::{Int, Text};
-use super::fill::{Default, at, each, fill, plain, text};
+use crate::defaults::fill::Literal::{Int, Text};
+use crate::defaults::fill::{Default, at, each, fill, plain, text};
 
 const REQUEST: &[Default] = &[plain("allocationMode", Text("ExactCount"))];
 const ONE: &[Default] = &[plain("count", Int(1))];

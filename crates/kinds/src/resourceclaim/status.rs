@@ -5,12 +5,12 @@ use object::Value;
 use super::{RequestNames, shown};
 use crate::check::text::sloppy_ip;
 use crate::check::{Errors, IMMUTABLE, Path, Raw, items, member, text};
-use crate::checked::Write;
 use crate::devicerule::{binding, by_name, configuration, each, pool_name, raw_object, set, uuid};
 use crate::metadata::meta;
 use crate::pod::validation::{csi_driver_name, node_selector};
 use crate::same;
 use crate::workload::STATUS;
+use crate::write::Write;
 
 const RESERVED_MAX: usize = 256;
 const RESULTS_MAX: usize = 32;

@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::amounts;
-use super::fill::at;
+use crate::defaults::amounts;
+use crate::defaults::fill::at;
 
 pub(crate) fn apply(quota: &mut Map) {
     if let Some(spec) = at(quota, "spec") {

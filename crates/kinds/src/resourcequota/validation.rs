@@ -3,9 +3,9 @@
 use object::Value;
 
 use crate::check::{Errors, Path, entries, items, member, text, texts};
-use crate::checked::Write;
 use crate::pod::validation::{STANDARD, is_huge_page, quantity_value, resource_name};
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
 const COMPUTE: [&str; 6] =
     ["cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"];

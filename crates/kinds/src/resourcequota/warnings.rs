@@ -1,10 +1,10 @@
 //! Warnings about quotas: requests that are allowed more than limits.
 
-use super::{Accepted, Said};
 use crate::check::{quantity, quantity_text};
+use crate::warnings::{Accepted, Warnings};
 
 /// An update is not judged again, as upstream.
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if !write.is_create() {
         return;
     }
@@ -20,7 +20,7 @@ pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
         let of_limits = format!("limits.{name}");
         let (Some(request), Some(limit)) = (request, hard(&of_limits)) else { continue };
         if quantity(request) > quantity(limit) {
-            said.say(format!(
+            warnings.push(format!(
                 "ResourceQuota {of_requests} ({}) should be less than {of_limits} ({})",
                 quantity_text(request),
                 quantity_text(limit)

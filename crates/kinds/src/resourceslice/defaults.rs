@@ -4,8 +4,8 @@
 
 use object::{Map, Value};
 
-use super::fill::Literal::Text;
-use super::fill::{Default, at, each, fill, pointer};
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, at, each, fill, pointer};
 
 const MAPPING: &[Default] = &[pointer("allocationMultiplier", Text("1"))];
 

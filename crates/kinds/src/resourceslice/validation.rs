@@ -5,11 +5,11 @@ use object::quantity::Quantity;
 
 use crate::check::internal::{Field, NULL, internal};
 use crate::check::{Errors, Path, Raw, entries, flag, int, items, member, quantity, quantity_text, text};
-use crate::checked::Write;
 use crate::devicerule::{binding, by_name, each, pool_name, qualified, set, taint};
 use crate::pod::validation::{csi_driver_name, is_native, node_selector};
 use crate::same;
 use crate::workload::SPEC;
+use crate::write::Write;
 
 const DEVICES_MAX: usize = 128;
 /// When a device has taints, counters or lists.

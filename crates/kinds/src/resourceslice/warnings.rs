@@ -2,13 +2,13 @@
 
 use object::quote;
 
-use super::{Accepted, Said};
 use crate::check::text;
+use crate::warnings::{Accepted, Warnings};
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     let driver = text(write.spec(), "driver");
     if driver != driver.to_lowercase() {
-        said.say(format!(
+        warnings.push(format!(
             "spec.driver: driver names should be lowercase; {} contains uppercase characters",
             quote(driver)
         ));

@@ -1,13 +1,14 @@
 //! Warnings about runtime classes.
 
-use super::{Accepted, Said, node_labels};
 use crate::check::{entries, member};
+use crate::node::labels;
+use crate::warnings::{Accepted, Warnings};
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     let Some(scheduling) = member(write.new, "scheduling") else { return };
     for (label, _) in entries(scheduling, "nodeSelector") {
-        if let Some(message) = node_labels::deprecated(label) {
-            said.say(format!("scheduling.nodeSelector: {message}"));
+        if let Some(message) = labels::deprecated(label) {
+            warnings.push(format!("scheduling.nodeSelector: {message}"));
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Text;
-use super::fill::{Default, fill, plain};
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, fill, plain};
 
 const SECRET: &[Default] = &[plain("type", Text("Opaque"))];
 

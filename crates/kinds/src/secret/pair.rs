@@ -4,7 +4,6 @@
 //! curves are compared only where the key carries its public half: there is no arithmetic of curves here.
 
 #[cfg(test)]
-#[path = "pair_tests.rs"]
 mod tests;
 
 use base64::Engine;

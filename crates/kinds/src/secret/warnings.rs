@@ -3,15 +3,16 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Accepted, Said, secret_pair};
+use super::pair;
+use crate::warnings::{Accepted, Warnings};
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if write.new.str_at(&["type"]) != Some("kubernetes.io/tls") {
         return;
     }
     let data =
         |key: &str| STANDARD.decode(write.new.str_at(&["data", key]).unwrap_or_default()).unwrap_or_default();
-    if let Err(why) = secret_pair::check(&data("tls.crt"), &data("tls.key")) {
-        said.say(why);
+    if let Err(why) = pair::check(&data("tls.crt"), &data("tls.key")) {
+        warnings.push(why);
     }
 }

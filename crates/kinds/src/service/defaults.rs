@@ -3,8 +3,8 @@
 use catalog::Name;
 use object::{Map, Value};
 
-use super::fill::Literal::{Bool, Int, Text};
-use super::fill::{Default, at, each, fill, inside, is_empty, is_set, plain, pointer, text};
+use crate::defaults::fill::Literal::{Bool, Int, Text};
+use crate::defaults::fill::{Default, at, each, fill, inside, is_empty, is_set, plain, pointer, text};
 
 const SPEC: &[Default] = &[plain("sessionAffinity", Text("None")), plain("type", Text("ClusterIP"))];
 const PORT: &[Default] = &[plain("protocol", Text("TCP"))];

@@ -6,8 +6,8 @@ use object::Value;
 
 use crate::check::text::{Ip, parse_ip};
 use crate::check::{Errors, Path, Raw, Seen, int, items, member, text, texts};
-use crate::checked::Write;
 use crate::workload::{SPEC, STATUS};
+use crate::write::Write;
 
 use super::update::{is_external, needs_health_check};
 

@@ -1,13 +1,13 @@
 //! Warnings about service accounts.
 
-use super::{Accepted, Said};
+use crate::warnings::{Accepted, Warnings};
 
 const ENFORCE: &str = "kubernetes.io/enforce-mountable-secrets";
 
-pub(super) fn warn(write: &Accepted<'_>, said: &mut Said) {
+pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     let before = write.old.and_then(|old| old.at(&["metadata", "annotations", ENFORCE]));
     if before.is_none() && write.annotation(ENFORCE).is_some() {
-        said.say(format!(
+        warnings.push(format!(
             "metadata.annotations[{ENFORCE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to \
              mounted secrets"
         ));

@@ -2,9 +2,9 @@
 
 use object::Map;
 
-use super::fill::Literal::{Empty, Int, Text};
-use super::fill::{Default, at, each, fill, inside, is_empty, plain, pointer, text};
-use super::{persistentvolumeclaim, pod_spec};
+use crate::defaults::fill::Literal::{Empty, Int, Text};
+use crate::defaults::fill::{Default, at, each, fill, inside, is_empty, plain, pointer, text};
+use crate::{persistentvolumeclaim, pod};
 
 const SPEC: &[Default] = &[
     plain("podManagementPolicy", Text("OrderedReady")),
@@ -33,9 +33,9 @@ pub(crate) fn apply(set: &mut Map) {
     if let Some(policy) = at(spec, "persistentVolumeClaimRetentionPolicy") {
         fill(policy, RETAIN);
     }
-    pod_spec::template(spec);
+    pod::defaults::template(spec);
     each(spec, "volumeClaimTemplates", |claim| {
-        persistentvolumeclaim::apply(claim);
+        persistentvolumeclaim::defaults::apply(claim);
         typed(claim);
     });
 }

@@ -5,7 +5,6 @@ use object::{Map, Value};
 use crate::check::internal::{Field, Go, NULL, ZERO, internal};
 use crate::check::text::{count_or_percent, selects};
 use crate::check::{Errors, Path, Raw, Seen, items, member, text};
-use crate::checked::Write;
 use crate::equal::Spot;
 use crate::persistentvolumeclaim::check_spec as check_claim;
 use crate::pod::validation::{self, Options};
@@ -13,6 +12,7 @@ use crate::workload::{
     SPEC, check_always, check_at_most, check_collisions, check_counts, check_selected, check_selector,
     options,
 };
+use crate::write::Write;
 
 /// What may change once the set is there.
 const ROLLING: &[Field] = &[("partition", "Partition", ZERO), ("maxUnavailable", "MaxUnavailable", NULL)];

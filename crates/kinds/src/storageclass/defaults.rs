@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Text;
-use super::fill::{Default, fill, pointer};
+use crate::defaults::fill::Literal::Text;
+use crate::defaults::fill::{Default, fill, pointer};
 
 const CLASS: &[Default] =
     &[pointer("reclaimPolicy", Text("Delete")), pointer("volumeBindingMode", Text("Immediate"))];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use object::Value;
 
 use crate::check::{Errors, Path, Seen, entries, items, member, text, texts};
-use crate::checked::Write;
+use crate::write::Write;
 
 const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_MAX_BYTES: usize = 256 * 1024;

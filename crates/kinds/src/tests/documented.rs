@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use catalog::{Catalog, Resource};
 
-use crate::columns;
-use crate::defaults::has_defaults;
+use crate::kind_of_resource;
 
 const BEGIN: &str = "<!-- made by kinds/src/tests/documented.rs -->\n";
 
@@ -107,7 +106,7 @@ fn strategy(rows: &str, plural: &str) -> String {
     let code = read(&format!("kinds/src/{file}.rs"));
     let ty = code.split_once(&format!("static {name}: ")).map(|(_, rest)| rest);
     let ty = ty.unwrap_or_else(|| panic!("kinds/src/{file}.rs has no {name}"));
-    let of_its_own = if ty.starts_with("Checked ") { "generic, checks in" } else { "own," };
+    let of_its_own = if ty.starts_with("GenericKind ") { "generic, checks in" } else { "own," };
     format!("{of_its_own} `{file}`")
 }
 
@@ -117,25 +116,26 @@ fn table() -> String {
     let mut out = String::from(BEGIN);
     let rows = read("kinds/src/list.rs");
     out.push_str("| group and version | resource | strategy | defaults | not judged | columns | stored as | recorded |\n|---|---|---|---|---|---|---|---|\n");
-    let mut resources: Vec<&Resource> = catalog.resources().iter().collect();
+    let mut resources: Vec<&Resource> = catalog.resources().iter().map(|resource| &**resource).collect();
     resources.sort_by_key(|r| (r.api_version(), r.plural.clone()));
     for resource in resources {
-        let stored = match resource.storage.map(|id| catalog.storage(id)) {
+        let stored = match resource.storage.as_deref() {
             None => "not stored".to_owned(),
             Some(s) if s.group == resource.group && s.version == resource.version => String::new(),
             Some(s) => format!("{} {}", s.api_version(), s.plural),
         };
-        let stored_plural = resource.storage.map(|id| catalog.storage(id).plural.to_string());
+        let stored_plural = resource.storage.as_ref().map(|storage| storage.plural.to_string());
         let strategy = stored_plural.map_or("none".to_owned(), |plural| strategy(&rows, &plural));
         let left =
             NOT_JUDGED.iter().find(|(plural, _)| resource.plural == *plural).map_or("", |(_, left)| left);
+        let kind = kind_of_resource(resource);
         let _ = writeln!(
             out,
             "| {} | {} | {strategy} | {} | {left} | {} | {stored} | {} |",
             resource.api_version(),
             resource.plural,
-            if has_defaults(resource) { "yes" } else { "none" },
-            if columns::printer(resource).is_generic() { "generic" } else { "own" },
+            if kind.defaults(&resource.version).is_some() { "yes" } else { "none" },
+            if kind.printer(&resource.version).is_generic() { "generic" } else { "own" },
             recorded.of(resource).join(" "),
         );
     }

@@ -2,8 +2,8 @@
 
 use object::Map;
 
-use super::fill::Literal::Int;
-use super::fill::{Default, fill, inside, pointer};
+use crate::defaults::fill::Literal::Int;
+use crate::defaults::fill::{Default, fill, inside, pointer};
 
 const SPEC: &[Default] = &[pointer("expirationSeconds", Int(3600))];
 

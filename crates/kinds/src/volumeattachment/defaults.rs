@@ -2,12 +2,12 @@
 
 use object::Map;
 
-use super::fill::at;
-use super::volume;
+use crate::defaults::fill::at;
+use crate::pod;
 
 pub(crate) fn apply(attachment: &mut Map) {
     let source = at(attachment, "spec").and_then(|spec| at(spec, "source"));
     if let Some(inline) = source.and_then(|source| at(source, "inlineVolumeSpec")) {
-        volume::persistent_source(inline);
+        pod::defaults::persistent_source(inline);
     }
 }

@@ -14,14 +14,14 @@ pub(super) fn created(catalog: &Catalog, plural: &str, change: &str) -> Vec<Stri
     let storage = storage(catalog, plural);
     let mut new = minimal(storage);
     patch::merge::apply(&mut new, json(change)).unwrap();
-    let mut said = super::before_create(storage, &new);
-    drop_disabled(storage, &mut new, None);
+    let mut said = kind_of(storage).warn_before_create(&new);
+    drop_disabled(kind_of(storage), &mut new, None);
     let new = ready(catalog, storage, new);
     let ctx = Context::plain(storage, NOW);
     let errors = validate_create(kind_of(storage), storage, &new, &ctx);
     // Events of a bad form are said about what is stored already; others must be possible.
     assert!(errors.is_empty(), "{plural} {change}: {errors:?}");
-    said.extend(super::of(storage, &new, None, &ctx));
+    said.extend(super::of(kind_of(storage), &new, None, &ctx));
     said
 }
 
@@ -44,7 +44,7 @@ fn updated(
     patch::merge::apply(&mut new, json(change)).unwrap();
     let ctx = Context { subresource, ..Context::plain(storage, NOW) };
     prepare_update(kind_of(storage), &mut new, &old, &ctx);
-    super::of(storage, &new, Some(&old), &ctx)
+    super::of(kind_of(storage), &new, Some(&old), &ctx)
 }
 
 /// (plural, what is changed in a minimal object, what a create is told)
@@ -226,7 +226,7 @@ fn an_object_without_anything_odd_is_told_nothing() {
         let new = ready(&catalog, storage, minimal(storage));
         for (old, subresource) in [(None, None), (Some(&new), None), (Some(&new), Some("status"))] {
             let ctx = Context { subresource, ..Context::plain(storage, NOW) };
-            let said = super::of(storage, &new, old, &ctx);
+            let said = super::of(kind_of(storage), &new, old, &ctx);
             assert_eq!(said, Vec::<String>::new(), "{} {subresource:?}", storage.kind);
         }
     }
@@ -286,10 +286,10 @@ fn a_name_that_belongs_to_files_is_told_in_every_admission_kind() {
     let mut kinds = 0;
     for storage in of_admission {
         let new = json(r#"{"metadata":{"name":"a.static.k8s.io"}}"#);
-        let said = super::of(storage, &new, None, &Context::plain(storage, NOW));
+        let said = super::of(kind_of(storage), &new, None, &Context::plain(storage, NOW));
         let expected = "metadata.name: names ending with \".static.k8s.io\" are reserved for static manifest-based configurations and cannot be managed via the API";
         assert_eq!(said, [expected], "{}", storage.kind);
-        assert_eq!(super::of(storage, &new, Some(&new), &Context::plain(storage, NOW)), [expected]);
+        assert_eq!(super::of(kind_of(storage), &new, Some(&new), &Context::plain(storage, NOW)), [expected]);
         kinds += 1;
     }
     assert_eq!(kinds, 6);
@@ -310,15 +310,16 @@ fn unknown_formats_of_a_definition_are_told_once_they_are_new() {
     let ctx = Context::plain(storage, NOW);
     let all =
         [r#"unrecognized format "nope""#, r#"unrecognized format "int16""#, r#"unrecognized format "uri""#];
-    assert_eq!(super::of(storage, &new, None, &ctx), all);
+    assert_eq!(super::of(kind_of(storage), &new, None, &ctx), all);
     let old = definition(r#"{"type":"string","format":"nope"}"#);
-    assert_eq!(super::of(storage, &new, Some(&old), &ctx), all[1..]);
+    assert_eq!(super::of(kind_of(storage), &new, Some(&old), &ctx), all[1..]);
 }
 
 #[test]
 fn a_job_deleted_without_a_word_about_its_pods_is_told() {
     let catalog = Catalog::builtin();
-    let said = |plural: &str, options: DeleteOptions| super::on_delete(storage(&catalog, plural), &options);
+    let said =
+        |plural: &str, options: DeleteOptions| kind_of(storage(&catalog, plural)).warn_delete(&options);
     let expected = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
     assert_eq!(said("jobs", DeleteOptions::default()), Some(expected));
     let policy =

@@ -2,9 +2,9 @@
 
 use object::Map;
 
-use super::admissionpolicy::RULE;
-use super::fill::Literal::{Empty, Int, Text};
-use super::fill::{Default, at, each, fill, pointer};
+use crate::admissionpolicy::defaults::RULE;
+use crate::defaults::fill::Literal::{Empty, Int, Text};
+use crate::defaults::fill::{Default, at, each, fill, pointer};
 
 const WEBHOOK: &[Default] = &[
     pointer("failurePolicy", Text("Fail")),

@@ -74,7 +74,7 @@ async fn an_etcd_that_goes_back_is_refused_while_we_run_and_after_a_restart() {
     etcd.put_data_back();
     etcd.run().await;
     is_refused(&engine).await;
-    assert_eq!((state.revision(), state.resets()), (last, 1), "nobody was shown the past");
+    assert_eq!((state.revision(), state.reloads()), (last, 1), "nobody was shown the past");
     assert_eq!(state.broken_promises(), Vec::<String>::new());
     engine.close().await;
 
@@ -184,6 +184,6 @@ async fn a_note_that_cannot_be_written_does_not_end_a_store_that_loads_anew() {
     writer.compact(last).await.unwrap();
     proxy.mend();
     assert!(write_past_outage(&engine).await > last);
-    assert!(state.resets() > 1, "it was loaded anew");
+    assert!(state.reloads() > 1, "it was loaded anew");
     assert_eq!((engine.failed(), engine.health()), (None, Ok(())));
 }

@@ -12,12 +12,12 @@ use super::directory::{self, Lock};
 use super::end::End;
 use super::frame::Frames;
 use super::manifest::Manifest;
+use super::merge::{Values, merge};
 use super::out::Out;
 use super::read::Reading;
 use super::record::{self, SnapshotFrame};
 use super::{OpenError, read, step};
 use crate::contract::{Entry, Revision};
-use crate::durable::Loaded;
 
 const MAGIC: &[u8; 16] = b"setpoint backup1";
 /// Of a running server's directory: each attempt meets other files, so a few are enough.
@@ -50,18 +50,18 @@ impl std::fmt::Debug for BackupFile {
 }
 
 /// Reads a store without its lock, also while a server writes to it: everything up to the last record that is
-/// whole. Changes nothing in the directory.
+/// whole, in key order, and its revision. Changes nothing in the directory.
 ///
 /// The log only grows, and what it grows by is checked as after a crash; a record that is met half written is
 /// looked at again. Files can go away meanwhile (they were folded): then all is read once more.
-pub fn read_unlocked(dir: &Path) -> Result<Loaded, OpenError> {
+pub fn read_unlocked(dir: &Path) -> Result<(Revision, Vec<Entry>), OpenError> {
     if !directory::check_format(dir)? {
         return Err(OpenError::Missing { path: dir.join(directory::FORMAT_FILE) });
     }
     let mut attempt = 1;
     loop {
         match read_live(dir) {
-            Ok(chain) => return Ok(chain.loaded.whole()),
+            Ok(read) => return Ok(read),
             Err(error) if attempt == ATTEMPTS => return Err(unsaved(error)),
             Err(_) => pause(PAUSE),
         }
@@ -69,14 +69,20 @@ pub fn read_unlocked(dir: &Path) -> Result<Loaded, OpenError> {
     }
 }
 
-fn read_live(dir: &Path) -> Result<read::Chain, OpenError> {
+fn read_live(dir: &Path) -> Result<(Revision, Vec<Entry>), OpenError> {
     // Before the rest: whoever closes the store meanwhile says more than what we are about to read.
     let end = directory::end_unlocked(dir)?;
     let manifest = Manifest::read(dir)?;
     end.map_or(Ok(()), |end| end.check_length(dir, &manifest))?;
-    let chain = read::chain(dir, &manifest, Reading::Live)?;
-    end.map_or(Ok(()), |end| end.check_revision(dir, &manifest, chain.loaded.revision))?;
-    Ok(chain)
+    let log = read::log(dir, &manifest, Reading::Live, 0)?;
+    end.map_or(Ok(()), |end| end.check_revision(dir, &manifest, log.revision))?;
+    let mut entries = Vec::new();
+    let mut values = Values::open(dir, &manifest.segments)?;
+    merge(dir, manifest.snapshot, &mut values, log.newest, |entry| {
+        entries.push(entry.to_entry());
+        Ok::<_, OpenError>(())
+    })?;
+    Ok((log.revision, entries))
 }
 
 // Another process is waited for, and no world's time shows in it.
@@ -107,7 +113,7 @@ impl Backup {
             out.count += 1;
         }
         for entry in &self.entries {
-            out.put(&entry.key, &entry.value, entry.revision, entry.expires_at)?;
+            out.put(&entry.into())?;
         }
         out.finish()
     }
@@ -145,14 +151,14 @@ impl Backup {
                 continue;
             }
             match record::decode_snapshot_frame(payload) {
-                Some(SnapshotFrame::Entry(revision, change)) => {
-                    if backup.entries.last().is_some_and(|last| *change.key <= *last.key) {
+                Some(SnapshotFrame::Entry(entry)) => {
+                    if backup.entries.last().is_some_and(|last| *entry.key <= *last.key) {
                         return Err(damaged("the keys are out of order"));
                     }
-                    if revision > backup.revision {
+                    if entry.revision > backup.revision {
                         return Err(damaged("an entry is newer than the backup"));
                     }
-                    backup.entries.extend(change.to_entry(payload, revision));
+                    backup.entries.push(entry.to_entry());
                     count += 1;
                 }
                 Some(SnapshotFrame::Last(said)) if said != count => {
@@ -180,7 +186,7 @@ impl Backup {
         }
         let goal = step::goal(self.revision);
         lock.forget_end().map_err(|e| OpenError::io(dir, e))?;
-        step::write(dir, goal, &self.entries)?;
+        step::write(dir, goal, |out| self.entries.iter().try_for_each(|entry| out.put(&entry.into())))?;
         let format: PathBuf = dir.join(directory::FORMAT_FILE);
         directory::write_whole(&format, directory::format_content().as_bytes())
             .map_err(|e| OpenError::io(&format, e))?;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use env::file::New;
 
-use super::{OpenError, directory, record};
-use crate::contract::Revision;
+use super::record::{self, EntryRef};
+use super::{OpenError, directory};
 
 /// Written in pieces of this size.
 const CHUNK: usize = 1 << 20;
@@ -32,14 +32,8 @@ impl Out {
         Ok(Out { new, path: path.to_owned(), buffer, unsynced: 0, bytes: 0, count: 0 })
     }
 
-    pub(super) fn put(
-        &mut self,
-        key: &str,
-        value: &[u8],
-        revision: Revision,
-        expires: Option<u64>,
-    ) -> Result<(), OpenError> {
-        record::encode_entry(&mut self.buffer, key, value, revision, expires);
+    pub(super) fn put(&mut self, entry: &EntryRef<'_>) -> Result<(), OpenError> {
+        record::encode_entry(&mut self.buffer, entry);
         self.count += 1;
         if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
     }

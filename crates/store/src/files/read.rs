@@ -1,23 +1,30 @@
 //! Reading snapshots and log segments, trusting nothing.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use super::backup::pause;
 use super::frame::{Fault, FaultKind, Frames, SECTOR};
 use super::manifest::Manifest;
-use super::record::{self, RawChange, SnapshotFrame};
+use super::merge::{Location, Newest, Values};
+use super::record::{self, EntryRef, RawChange, SnapshotFrame};
 use super::{OpenError, directory};
-use crate::contract::{Change, Entry, Key, Revision};
-use crate::durable::{FIRST_REVISION, Loaded};
+use crate::contract::{Change, Key, Revision};
+use crate::durable::FIRST_REVISION;
 
-/// Everything a directory holds, and where its last segment's good part ends.
-pub(super) struct Chain {
-    pub loaded: Loaded,
-    pub snapshot_bytes: u64,
+/// What the log segments say, without their values, and where the good part of the last one ends.
+pub(super) struct Log {
+    /// Of the last record.
+    pub revision: Revision,
+    /// All but what is in `recent`.
+    pub newest: Newest,
+    /// The last changes, in order, up to `revision` and without a gap.
+    pub recent: VecDeque<Located>,
     /// In all segments together.
-    pub log_bytes: u64,
+    pub bytes: u64,
     /// Of the last segment: the end of its last good frame.
     pub tail_bytes: u64,
     /// Of the last segment, with padding and space that is not used yet.
@@ -26,6 +33,23 @@ pub(super) struct Chain {
     pub torn_bytes: u64,
     /// They are no interrupted write: something was given up.
     pub damaged: bool,
+}
+
+impl Log {
+    /// Keeps no change apart any more.
+    pub(super) fn settle(&mut self) {
+        for Located { key, location, .. } in self.recent.drain(..) {
+            self.newest.insert(key, location);
+        }
+    }
+}
+
+/// A change whose value is still in the log.
+pub(super) struct Located {
+    revision: Revision,
+    key: Key,
+    /// `None`: deleted.
+    location: Option<Location>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,19 +66,16 @@ pub(super) enum Reading {
 const LOOKS: u32 = 10;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-pub(super) fn chain(dir: &Path, manifest: &Manifest, reading: Reading) -> Result<Chain, OpenError> {
-    let mut entries = Vec::new();
-    let mut revision = FIRST_REVISION;
-    let mut snapshot_bytes = 0;
-    if let Some(at) = manifest.snapshot {
-        let mut reader = SnapshotReader::open(directory::snapshot(dir, at), at)?;
-        while let Some((revision, change, payload)) = reader.next()? {
-            entries.extend(change.to_entry(payload, revision));
-        }
-        (revision, snapshot_bytes) = (at, reader.frames.length());
-    }
-    let mut recent = Recent::default();
-    let (mut log_bytes, mut tail_bytes, mut tail_length, mut torn_bytes) = (0, 0, 0, 0);
+/// Reads the log from end to end. About `recent_bytes` of it, at its end, are kept apart as changes.
+pub(super) fn log(
+    dir: &Path,
+    manifest: &Manifest,
+    reading: Reading,
+    recent_bytes: usize,
+) -> Result<Log, OpenError> {
+    let mut revision = manifest.snapshot.unwrap_or(FIRST_REVISION);
+    let mut recent = Recent { limit: recent_bytes, ..Recent::default() };
+    let (mut bytes, mut tail_bytes, mut tail_length, mut torn_bytes) = (0, 0, 0, 0);
     let mut damaged = false;
     for (i, first) in manifest.segments.iter().enumerate() {
         let last = i + 1 == manifest.segments.len();
@@ -76,8 +97,9 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest, reading: Reading) -> Result
         };
         let next = manifest.segments.get(i + 1);
         loop {
-            let each = |at, change: &RawChange<'_>, _, payload: &[u8]| {
-                recent.push(change.to_change(payload, at));
+            let each = |revision, change: &RawChange<'_>, start, payload: &[u8]| {
+                let location = Location::of(change, revision, i, start, payload);
+                recent.push(Located { revision, key: Key::from(change.key), location });
             };
             let read =
                 if last && reading == Reading::Live { reader.next_live(each) } else { reader.next(each) };
@@ -114,10 +136,10 @@ pub(super) fn chain(dir: &Path, manifest: &Manifest, reading: Reading) -> Result
             let what = "it was closed, but does not end with its last batch";
             return Err(OpenError::damaged(&reader.path, tail_bytes, what));
         }
-        log_bytes += tail_bytes;
+        bytes += tail_bytes;
     }
-    let loaded = Loaded { revision, entries: merge(entries, recent.older), changes: recent.changes.into() };
-    Ok(Chain { loaded, snapshot_bytes, log_bytes, tail_bytes, tail_length, torn_bytes, damaged })
+    let Recent { newest, changes: recent, .. } = recent;
+    Ok(Log { revision, newest, recent, bytes, tail_bytes, tail_length, torn_bytes, damaged })
 }
 
 /// A segment that does not reach the next one. Nothing after it counts, so no repair can mend it.
@@ -129,57 +151,45 @@ fn cut(reader: &SegmentReader, next: Revision) -> OpenError {
 }
 
 /// How much of the log is told as changes: enough for watchers to find their place after a restart, and little beside
-/// the time a start may take.
+/// the memory and the time a start may take.
 pub(super) const RECENT_BYTES: usize = 16 << 20;
 
 /// The log while it is read: its last part as it is, of what is older only where it led to.
 #[derive(Default)]
 struct Recent {
-    older: BTreeMap<Key, Option<Entry>>,
-    changes: VecDeque<Change>,
+    limit: usize,
+    newest: Newest,
+    changes: VecDeque<Located>,
     bytes: usize,
 }
 
 impl Recent {
-    fn push(&mut self, change: Change) {
-        self.bytes += weight(&change);
+    fn push(&mut self, change: Located) {
+        self.bytes += change.weight();
         self.changes.push_back(change);
-        while self.bytes > RECENT_BYTES
+        while self.bytes > self.limit
             && let Some(revision) = self.changes.front().map(|c| c.revision)
         {
             // A revision is told whole or not at all.
             while let Some(change) = self.changes.pop_front_if(|c| c.revision == revision) {
-                self.bytes -= weight(&change);
-                let Change { revision, key, value, expires_at } = change;
-                let entry = value.map(|value| Entry { key: key.clone(), value, revision, expires_at });
-                self.older.insert(key, entry);
+                self.bytes -= change.weight();
+                self.newest.insert(change.key, change.location);
             }
         }
     }
 }
 
-fn weight(change: &Change) -> usize {
-    change.key.len() + change.value.as_ref().map_or(0, |v| v.len()) + 64
-}
+impl Located {
+    /// In memory, as a change with its value.
+    fn weight(&self) -> usize {
+        self.key.len() + self.location.map_or(0, |l| l.length) + 64
+    }
 
-/// Both in key order; `newer` wins.
-fn merge(old: Vec<Entry>, newer: BTreeMap<Key, Option<Entry>>) -> Vec<Entry> {
-    if newer.is_empty() {
-        return old;
+    pub(super) fn read(self, values: &mut Values) -> Result<Change, OpenError> {
+        let Located { revision, key, location } = self;
+        let value = location.map(|l| values.read(&l).map(Bytes::copy_from_slice)).transpose()?;
+        Ok(Change { revision, key, value, expires_at: location.and_then(|l| l.expires_at) })
     }
-    let mut merged = Vec::with_capacity(old.len() + newer.len());
-    let mut newer = newer.into_iter().peekable();
-    for entry in old {
-        while let Some((_, change)) = newer.next_if(|(key, _)| *key < entry.key) {
-            merged.extend(change);
-        }
-        match newer.next_if(|(key, _)| *key == entry.key) {
-            Some((_, change)) => merged.extend(change),
-            None => merged.push(entry),
-        }
-    }
-    merged.extend(newer.filter_map(|(_, change)| change));
-    merged
 }
 
 pub(super) struct SegmentReader {
@@ -244,9 +254,6 @@ impl SegmentReader {
     }
 }
 
-/// The revision of its last change, the entry as a put, and the payload that its value stands in.
-type SnapshotEntry<'a> = (Revision, RawChange<'a>, &'a [u8]);
-
 pub(super) struct SnapshotReader {
     pub frames: Frames,
     path: PathBuf,
@@ -261,8 +268,8 @@ impl SnapshotReader {
         Ok(SnapshotReader { frames, path, revision, last_key: String::new(), count: 0 })
     }
 
-    /// The next entry as a change, with its payload; `None` after the last, which must be the end of the file.
-    pub(super) fn next(&mut self) -> Result<Option<SnapshotEntry<'_>>, OpenError> {
+    /// `None` after the last entry, which must be the end of the file.
+    pub(super) fn next(&mut self) -> Result<Option<EntryRef<'_>>, OpenError> {
         let offset = self.frames.offset();
         let (path, length) = (&self.path, self.frames.length());
         let damaged = |what: &str| OpenError::damaged(path, offset, what);
@@ -274,17 +281,17 @@ impl SnapshotReader {
         // The end of this frame: `offset` moved on, but the payload borrows the reader.
         let end = offset + (super::frame::HEADER + payload.len() + super::frame::END.len()) as u64;
         match record::decode_snapshot_frame(payload) {
-            Some(SnapshotFrame::Entry(revision, change)) => {
-                if self.count > 0 && *change.key <= *self.last_key {
+            Some(SnapshotFrame::Entry(entry)) => {
+                if self.count > 0 && *entry.key <= *self.last_key {
                     return Err(damaged("the keys are out of order"));
                 }
-                if revision > self.revision {
+                if entry.revision > self.revision {
                     return Err(damaged("an entry is newer than the snapshot"));
                 }
                 self.last_key.clear();
-                self.last_key.push_str(change.key);
+                self.last_key.push_str(entry.key);
                 self.count += 1;
-                Ok(Some((revision, change, payload)))
+                Ok(Some(entry))
             }
             Some(SnapshotFrame::Last(count)) if count != self.count => Err(damaged("entries are missing")),
             Some(SnapshotFrame::Last(_)) if end != length => Err(damaged("something follows the end")),

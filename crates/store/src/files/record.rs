@@ -58,17 +58,11 @@ pub(super) fn encode_batch(buffer: &mut Vec<u8>, batch: &[Change]) {
     frame::pad(buffer);
 }
 
-pub(super) fn encode_entry(
-    buffer: &mut Vec<u8>,
-    key: &str,
-    value: &[u8],
-    revision: Revision,
-    expires_at: Option<u64>,
-) {
+pub(super) fn encode_entry(buffer: &mut Vec<u8>, entry: &EntryRef<'_>) {
     let start = frame::begin(buffer);
     buffer.push(ENTRY);
-    buffer.extend_from_slice(&revision.0.to_le_bytes());
-    encode_change(buffer, key, Some(value), expires_at);
+    buffer.extend_from_slice(&entry.revision.0.to_le_bytes());
+    encode_change(buffer, entry.key, Some(entry.value), entry.expires_at);
     frame::finish(buffer, start);
 }
 
@@ -99,6 +93,28 @@ pub(super) fn decode_file(payload: &[u8]) -> Option<BackupFile> {
     Some(BackupFile { name, mode, content: payload[reader.at..].to_vec() })
 }
 
+/// An [`Entry`] in somebody else's buffer.
+pub(super) struct EntryRef<'a> {
+    pub key: &'a str,
+    pub value: &'a [u8],
+    pub revision: Revision,
+    pub expires_at: Option<u64>,
+}
+
+impl EntryRef<'_> {
+    pub(super) fn to_entry(&self) -> Entry {
+        let (revision, expires_at) = (self.revision, self.expires_at);
+        Entry { key: Key::from(self.key), value: Bytes::copy_from_slice(self.value), revision, expires_at }
+    }
+}
+
+impl<'a> From<&'a Entry> for EntryRef<'a> {
+    fn from(entry: &'a Entry) -> Self {
+        let Entry { key, value, revision, expires_at } = entry;
+        EntryRef { key, value, revision: *revision, expires_at: *expires_at }
+    }
+}
+
 /// One change as it stands in a payload.
 pub(super) struct RawChange<'a> {
     pub key: &'a str,
@@ -121,7 +137,7 @@ pub(super) fn decode_record<'a>(
 }
 
 pub(super) enum SnapshotFrame<'a> {
-    Entry(Revision, RawChange<'a>),
+    Entry(EntryRef<'a>),
     Last(u64),
 }
 
@@ -130,28 +146,13 @@ pub(super) fn decode_snapshot_frame(payload: &[u8]) -> Option<SnapshotFrame<'_>>
     let frame = match reader.u8()? {
         ENTRY => {
             let revision = Revision(reader.u64()?);
-            let change = reader.change()?;
-            change.value.as_ref()?;
-            SnapshotFrame::Entry(revision, change)
+            let RawChange { key, value, expires_at } = reader.change()?;
+            SnapshotFrame::Entry(EntryRef { key, value: &payload[value?], revision, expires_at })
         }
         LAST => SnapshotFrame::Last(reader.u64()?),
         _ => return None,
     };
     reader.done().then_some(frame)
-}
-
-impl RawChange<'_> {
-    /// The change with its own copy of the value.
-    pub(super) fn to_change(&self, payload: &[u8], revision: Revision) -> Change {
-        let value = self.value.clone().map(|range| Bytes::copy_from_slice(&payload[range]));
-        Change { revision, key: Key::from(self.key), value, expires_at: self.expires_at }
-    }
-
-    /// The entry this change leaves, with its own copy of the value; `None`: deleted.
-    pub(super) fn to_entry(&self, payload: &[u8], revision: Revision) -> Option<Entry> {
-        let value = Bytes::copy_from_slice(&payload[self.value.clone()?]);
-        Some(Entry { key: Key::from(self.key), value, revision, expires_at: self.expires_at })
-    }
 }
 
 fn encode_change(buffer: &mut Vec<u8>, key: &str, value: Option<&[u8]>, expires_at: Option<u64>) {

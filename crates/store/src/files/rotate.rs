@@ -7,10 +7,11 @@ use std::path::Path;
 use super::error::{is_no_room, passes};
 use super::manifest::Manifest;
 use super::tail::Tail;
-use super::{Files, create_segment, fold};
+use super::writer::Writer;
+use super::{create_segment, fold};
 use crate::contract::Revision;
 
-impl Files {
+impl Writer {
     pub(super) fn is_folding(&self) -> bool {
         self.folding.as_ref().is_some_and(|folding| !folding.is_finished())
     }
@@ -116,7 +117,7 @@ impl Files {
     }
 
     /// Waits for a snapshot that is being written; for tests and measurements.
-    pub fn finish_snapshot(&mut self) {
+    pub(super) fn finish_snapshot(&mut self) {
         if let Some(folding) = self.folding.take()
             && folding.join().is_err()
         {

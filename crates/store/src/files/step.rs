@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::manifest::Manifest;
 use super::out::Out;
 use super::{OpenError, create_segment, directory, place, record, unchecked};
-use crate::contract::{Entry, Revision};
+use crate::contract::Revision;
 
 /// As much as etcd's manual recommends: weeks of a busy cluster.
 pub(super) const STEP: u64 = 1_000_000_000;
@@ -55,28 +55,41 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("MOVE")
 }
 
-/// To which revision the store at `found` has to move, if at all; announced from now on. The revision itself: a move
-/// that is done, but for its end. `again`: even then.
-pub(super) fn decide(
-    dir: &Path,
-    found: Revision,
-    announced: Option<&Announced>,
-    must_move: bool,
-    again: bool,
-) -> Result<Option<Revision>, OpenError> {
+/// What a start has to do about the revision of the store it found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Plan {
+    Nothing,
+    /// An announcement of what is over, or was in another directory: it says nothing, and is deleted.
+    Forget,
+    /// A move that was announced goes on. To the revision that was found: it is done, but for its end.
+    Finish(Revision),
+    Begin(Revision),
+}
+
+/// `again`: even where a move has just ended.
+pub(super) fn plan(found: Revision, announced: Option<&Announced>, must_move: bool, again: bool) -> Plan {
     match announced {
-        Some(Announced { to, copied: false }) if *to > found || (*to == found && !again) => Ok(Some(*to)),
-        announced => {
-            // Written to since, or another directory's: what is left of it says nothing.
-            if announced.is_some() && !must_move {
-                finish(dir)?;
-            }
-            if !must_move {
-                return Ok(None);
-            }
-            let to = goal(found);
-            announce(dir, to)?;
-            Ok(Some(to))
+        Some(Announced { to, copied: false }) if *to > found || (*to == found && !again) => Plan::Finish(*to),
+        _ if must_move => Plan::Begin(goal(found)),
+        Some(_) => Plan::Forget,
+        None => Plan::Nothing,
+    }
+}
+
+impl Plan {
+    pub(super) fn goal(self) -> Option<Revision> {
+        match self {
+            Plan::Finish(goal) | Plan::Begin(goal) => Some(goal),
+            Plan::Nothing | Plan::Forget => None,
+        }
+    }
+
+    /// What is announced in the directory is what is planned.
+    pub(super) fn write_down(self, dir: &Path) -> Result<(), OpenError> {
+        match self {
+            Plan::Nothing | Plan::Finish(_) => Ok(()),
+            Plan::Forget => finish(dir),
+            Plan::Begin(goal) => announce(dir, goal),
         }
     }
 }
@@ -120,14 +133,17 @@ fn head(goal: Revision) -> String {
     format!("to {goal}\n")
 }
 
-/// A store of these entries that goes on after `goal`. What the old manifest named no longer counts. Also the size of the snapshot.
-pub(super) fn write(dir: &Path, goal: Revision, entries: &[Entry]) -> Result<(Manifest, u64), OpenError> {
+/// A store of the entries that `fill` puts into its snapshot, in key order, and that goes on after `goal`. What the old
+/// manifest named no longer counts. Also the size of the snapshot.
+pub(super) fn write(
+    dir: &Path,
+    goal: Revision,
+    fill: impl FnOnce(&mut Out) -> Result<(), OpenError>,
+) -> Result<(Manifest, u64), OpenError> {
     let path = directory::snapshot(dir, goal);
     let mut out = Out::create(&path).map_err(|e| OpenError::io(&path, e))?;
     record::encode_start(&mut out.buffer, record::SNAPSHOT_MAGIC, goal);
-    for entry in entries {
-        out.put(&entry.key, &entry.value, entry.revision, entry.expires_at)?;
-    }
+    fill(&mut out)?;
     let bytes = out.finish()?;
     let first = Revision(goal.0 + 1);
     let manifest = Manifest { snapshot: Some(goal), segments: vec![first] };

@@ -2,14 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 
+use super::directory::Name;
+use super::manifest::Manifest;
+use super::place::Place;
+use super::read::Reading;
 use super::*;
 use crate::contract::Key;
+use crate::durable::FIRST_REVISION;
+use crate::testing::load_whole;
 
 mod backups;
 mod cuts;
@@ -77,20 +84,43 @@ fn record(revision: u64) -> Vec<Change> {
     }
 }
 
-fn expected(upto: u64) -> Loaded {
+/// Everything a directory holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Whole {
+    revision: Revision,
+    entries: Vec<Entry>,
+}
+
+fn expected(upto: u64) -> Whole {
     let mut entries = BTreeMap::new();
     for change in (2..=upto).flat_map(record) {
         let (key, revision, expires_at) = (change.key, change.revision, change.expires_at);
         match change.value {
-            Some(value) => entries.insert(key.clone(), crate::Entry { key, value, revision, expires_at }),
+            Some(value) => entries.insert(key.clone(), Entry { key, value, revision, expires_at }),
             None => entries.remove(&key),
         };
     }
-    Loaded { revision: Revision(upto), entries: entries.into_values().collect(), changes: vec![] }
+    Whole { revision: Revision(upto), entries: entries.into_values().collect() }
 }
 
-fn open(dir: &Path) -> Result<Loaded, OpenError> {
-    Files::open(dir, 1 << 30).map(|mut files| files.load().unwrap().whole())
+fn open(dir: &Path) -> Result<Whole, OpenError> {
+    match load_whole(&mut Files::new(dir, 1 << 30)) {
+        Ok((revision, entries)) => Ok(Whole { revision, entries }),
+        Err(DurableError::Open(error)) => Err(error),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// For whoever only writes.
+fn writer(dir: &Path, snapshot_log_bytes: u64) -> Result<Writer, OpenError> {
+    open::open(dir, snapshot_log_bytes, Purpose::Use, &mut |_| {}).map(|opened| opened.writer)
+}
+
+/// As the durable layer tells it: entries, and changes after them.
+fn load(dir: &Path) -> (Vec<Entry>, Loaded) {
+    let mut entries = Vec::new();
+    let loaded = Files::new(dir, 1 << 30).load(&mut |entry| entries.push(entry)).unwrap();
+    (entries, loaded)
 }
 
 const LAST: u64 = 18;
@@ -105,7 +135,7 @@ fn padding_of(revision: u64) -> usize {
 
 /// A snapshot, a closed segment that is not folded yet, and a last segment with several records.
 fn small_store(dir: &Path) -> Contents {
-    let mut files = Files::open(dir, 1 << 30).unwrap();
+    let mut files = writer(dir, 1 << 30).unwrap();
     let mut write = |batches: &[std::ops::RangeInclusive<u64>], snapshot: bool| {
         for batch in batches {
             files.append(&batch.clone().flat_map(record).collect::<Vec<_>>()).unwrap();
@@ -261,7 +291,7 @@ fn records_that_were_swapped_or_repeated_are_refused() {
 #[test]
 fn an_old_manifest_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let old = Files::open(dir.path(), 1 << 30).map(|_| contents(dir.path())).unwrap();
+    let old = writer(dir.path(), 1 << 30).map(|_| contents(dir.path())).unwrap();
     let mut good = small_store(dir.path());
     good.insert("MANIFEST".into(), old["MANIFEST"].clone());
     lay_out(dir.path(), &good);
@@ -289,24 +319,43 @@ fn leftovers_of_an_interrupted_snapshot_are_removed() {
     assert_eq!(contents(dir.path()).keys().collect::<Vec<_>>(), good.keys().collect::<Vec<_>>());
 }
 
+/// Everything is read before anything is tidied up: whoever looks for what is lost finds all that was there.
+#[test]
+fn a_damaged_snapshot_is_refused_and_nothing_is_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut bad = killed(small_store(dir.path()));
+    let snapshot = bad.get_mut(&format!("snapshot-{:020}", 9)).unwrap();
+    let last = snapshot.len() - 1;
+    snapshot[last] ^= 1;
+    bad.insert(segment(2), b"compacted".to_vec());
+    lay_out(dir.path(), &bad);
+    for opened in [open(dir.path()).map(drop), repair(dir.path()).map(drop)] {
+        let message = opened.unwrap_err().to_string();
+        assert!(message.contains("snapshot-"), "{message}");
+        let mut left = contents(dir.path());
+        left.insert("LOCK".into(), bad["LOCK"].clone());
+        assert!(left == bad, "{:?}", left.keys());
+    }
+}
+
 #[test]
 fn the_revision_survives_when_only_deletions_came_last() {
     for snapshot_log_bytes in [0, 1 << 30] {
         let dir = tempfile::tempdir().unwrap();
-        let mut files = Files::open(dir.path(), snapshot_log_bytes).unwrap();
+        let mut files = writer(dir.path(), snapshot_log_bytes).unwrap();
         files.append(&[change(2, "a", Some(b"1"))]).unwrap();
         files.finish_snapshot();
         files.append(&[change(3, "a", None)]).unwrap();
         files.finish_snapshot();
         drop(files);
-        assert_eq!(open(dir.path()).unwrap(), Loaded { revision: Revision(3), ..Loaded::default() });
+        assert_eq!(open(dir.path()).unwrap(), Whole { revision: Revision(3), ..Whole::default() });
     }
 }
 
 #[test]
 fn folding_deletes_what_it_replaces_and_keeps_everything() {
     let dir = tempfile::tempdir().unwrap();
-    let mut files = Files::open(dir.path(), 100).unwrap();
+    let mut files = writer(dir.path(), 100).unwrap();
     for revision in 2..200 {
         files.append(&record(revision)).unwrap();
         if revision % 7 == 0 {
@@ -324,7 +373,7 @@ fn folding_deletes_what_it_replaces_and_keeps_everything() {
 #[test]
 fn damage_found_while_folding_stops_the_store() {
     let dir = tempfile::tempdir().unwrap();
-    let mut files = Files::open(dir.path(), 1 << 30).unwrap();
+    let mut files = writer(dir.path(), 1 << 30).unwrap();
     for revision in 2..10 {
         files.append(&record(revision)).unwrap();
     }
@@ -346,7 +395,7 @@ fn damage_found_while_folding_stops_the_store() {
 fn a_new_directory_is_private_and_an_interrupted_creation_is_repeated() {
     let root = tempfile::tempdir().unwrap();
     let dir = root.path().join("a/b");
-    drop(Files::open(&dir, 0).unwrap());
+    drop(writer(&dir, 0).unwrap());
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&dir), 0o700);
     for name in contents(&dir).keys() {
@@ -354,7 +403,7 @@ fn a_new_directory_is_private_and_an_interrupted_creation_is_repeated() {
     }
     std::fs::remove_file(dir.join("FORMAT")).unwrap();
     std::fs::create_dir(dir.join("lost+found")).unwrap();
-    drop(Files::open(&dir, 0).unwrap());
+    drop(writer(&dir, 0).unwrap());
 }
 
 #[test]
@@ -380,7 +429,7 @@ fn other_formats_and_other_directories_are_refused_with_the_way_to_mend_it() {
 #[test]
 fn a_second_opener_is_refused_until_the_first_is_gone() {
     let dir = tempfile::tempdir().unwrap();
-    let first = Files::open(dir.path(), 0).unwrap();
+    let first = writer(dir.path(), 0).unwrap();
     let message = open(dir.path()).unwrap_err().to_string();
     assert!(message.contains(&format!("already in use by pid {}", std::process::id())), "{message}");
     drop(first);
@@ -391,18 +440,18 @@ fn a_second_opener_is_refused_until_the_first_is_gone() {
 fn the_log_since_the_snapshot_is_told_as_changes() {
     let dir = tempfile::tempdir().unwrap();
     small_store(dir.path());
-    let loaded = Files::open(dir.path(), 1 << 30).unwrap().load().unwrap();
+    let (entries, loaded) = load(dir.path());
     let before = loaded.before_changes().0;
     assert!((2..LAST).contains(&before), "{before}");
     let told: Vec<_> = (before + 1..=LAST).flat_map(record).collect();
     assert_eq!(loaded.changes, told);
-    assert_eq!(loaded.entries, expected(before).entries);
+    assert_eq!(entries, expected(before).entries);
 }
 
 #[test]
 fn only_the_last_part_of_a_long_log_is_told_as_changes() {
     let dir = tempfile::tempdir().unwrap();
-    let mut files = Files::open(dir.path(), 1 << 30).unwrap();
+    let mut files = writer(dir.path(), 1 << 30).unwrap();
     let megabyte = vec![b'x'; 1 << 20];
     let mut last = 1;
     while (last as usize) << 20 < read::RECENT_BYTES + (5 << 20) {
@@ -412,13 +461,13 @@ fn only_the_last_part_of_a_long_log_is_told_as_changes() {
         files.append(&[change(last, &key, Some(&megabyte)), change(last, "small", Some(b"1"))]).unwrap();
     }
     drop(files);
-    let loaded = Files::open(dir.path(), 1 << 30).unwrap().load().unwrap();
+    let (entries, loaded) = load(dir.path());
     let told: usize = loaded.changes.iter().filter_map(|c| c.value.as_ref()).map(|v| v.len()).sum();
     assert!((read::RECENT_BYTES / 2..=read::RECENT_BYTES).contains(&told), "{told}");
     let before = loaded.before_changes();
     assert_eq!(loaded.changes.len() as u64, 2 * (last - before.0));
-    assert!(loaded.entries.iter().all(|e| e.revision <= before) && loaded.entries.len() == 4);
-    let whole = loaded.whole();
+    assert!(entries.iter().all(|e| e.revision <= before) && entries.len() == 4);
+    let whole = open(dir.path()).unwrap();
     assert_eq!((whole.revision.0, whole.entries.len()), (last, 4));
     assert!(whole.entries.iter().all(|e| e.revision.0 > last - 3));
 }

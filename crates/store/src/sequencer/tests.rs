@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::contract::{Change, Commit, CommitError, Guard, Key, Op, Revision, State};
+use crate::contract::{Change, Commit, CommitError, Entry, Guard, Key, Op, Revision, State};
 use crate::durable::{Durable, DurableError, Loaded, Nothing};
 use crate::faulty::{Faulty, Image, Leaves};
 use crate::sequencer::{MAX_COMMIT_BYTES, Sequencer};
@@ -170,8 +170,8 @@ struct Small {
 }
 
 impl Durable for Small {
-    fn load(&mut self) -> Result<Loaded, DurableError> {
-        self.image.load()
+    fn load(&mut self, each: &mut dyn FnMut(Entry)) -> Result<Loaded, DurableError> {
+        self.image.load(each)
     }
 
     fn append(&mut self, batch: &[Change]) -> Result<(), DurableError> {
@@ -235,4 +235,29 @@ fn a_deletion_that_is_the_first_to_find_the_disk_full_uses_what_is_kept_back() {
     let mut sequencer = Sequencer::start(Box::new(disk), state).unwrap();
     sequencer.commit(put("a", None, "1")).unwrap();
     assert!(matches!(sequencer.commit(delete("a", Guard::Present)), Ok(Revision(3))));
+}
+
+/// A disk that cannot be read to its end.
+struct Unreadable;
+
+impl Durable for Unreadable {
+    fn load(&mut self, each: &mut dyn FnMut(Entry)) -> Result<Loaded, DurableError> {
+        let (key, value) = (Key::from("b"), Bytes::new());
+        each(Entry { key, value, revision: Revision(9), expires_at: None });
+        Err(DurableError::NotWritten("unreadable, as it was told to".to_owned()))
+    }
+
+    fn append(&mut self, _: &[Change]) -> Result<(), DurableError> {
+        unreachable!("it was never loaded")
+    }
+}
+
+#[test]
+fn a_load_that_fails_half_way_leaves_the_state_as_it_was() {
+    let state = Arc::new(MapState::default());
+    let mut sequencer = Sequencer::start(Box::new(Nothing), state.clone()).unwrap();
+    sequencer.commit(put("a", None, "1")).unwrap();
+    assert!(Sequencer::start(Box::new(Unreadable), state.clone()).is_err());
+    assert_eq!((state.revision(), state.reloads()), (Revision(2), 1));
+    assert!(state.get("a").is_some() && state.get("b").is_none());
 }

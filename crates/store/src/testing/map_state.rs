@@ -6,12 +6,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::contract::{Change, Entry, Key, Revision, State};
+use crate::contract::{Change, Entry, Key, Reload, Revision, State};
 
 pub struct MapState {
     /// Guards all of the below; held for single calls.
     inner: Mutex<Inner>,
-    /// Counts calls of `reset` and `publish`, for those who wait.
+    /// Counts reloads and calls of `publish`, for those who wait.
     told: watch::Sender<u64>,
 }
 
@@ -19,9 +19,9 @@ pub struct MapState {
 struct Inner {
     entries: BTreeMap<Key, Entry>,
     revision: Revision,
-    /// Everything published since the last reset.
+    /// Everything published since the last reload.
     log: Vec<Change>,
-    resets: usize,
+    reloads: usize,
     broken: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl MapState {
         self.inner.lock().entries.values().filter(|e| e.key.starts_with(prefix)).cloned().collect()
     }
 
-    /// All changes under a prefix since the last reset, in the order they were published.
+    /// All changes under a prefix since the last reload, in the order they were published.
     pub fn log(&self, prefix: &str) -> Vec<Change> {
         self.inner.lock().log.iter().filter(|c| c.key.starts_with(prefix)).cloned().collect()
     }
@@ -51,8 +51,9 @@ impl MapState {
         self.inner.lock().revision
     }
 
-    pub fn resets(&self) -> usize {
-        self.inner.lock().resets
+    /// How many were finished.
+    pub fn reloads(&self) -> usize {
+        self.inner.lock().reloads
     }
 
     /// Promises of [`State`] that the engine broke: order, completeness, once each. Empty is good.
@@ -78,27 +79,8 @@ impl State for MapState {
         self.inner.lock().entries.get(key).map(|e| e.revision)
     }
 
-    fn reset(&self, revision: Revision, entries: Vec<Entry>) {
-        {
-            let mut inner = self.inner.lock();
-            for pair in entries.windows(2) {
-                if pair[0].key >= pair[1].key {
-                    inner.broken.push(format!("reset: {} before {}", pair[0].key, pair[1].key));
-                }
-            }
-            for entry in entries.iter().filter(|e| e.revision > revision) {
-                inner.broken.push(format!("reset to {revision}: {} is at {}", entry.key, entry.revision));
-            }
-            if revision < inner.revision {
-                let was = inner.revision;
-                inner.broken.push(format!("reset went back from {was} to {revision}"));
-            }
-            inner.entries = entries.into_iter().map(|e| (e.key.clone(), e)).collect();
-            inner.revision = revision;
-            inner.log.clear();
-            inner.resets += 1;
-        }
-        self.told.send_modify(|n| *n += 1);
+    fn reload(&self) -> Box<dyn Reload + '_> {
+        Box::new(MapReload { state: self, entries: BTreeMap::new(), broken: Vec::new() })
     }
 
     fn publish(&self, changes: Vec<Change>, upto: Revision) {
@@ -144,5 +126,39 @@ impl State for MapState {
             inner.revision = upto;
         }
         self.told.send_modify(|n| *n += 1);
+    }
+}
+
+struct MapReload<'a> {
+    state: &'a MapState,
+    entries: BTreeMap<Key, Entry>,
+    broken: Vec<String>,
+}
+
+impl Reload for MapReload<'_> {
+    fn add(&mut self, entry: Entry) {
+        if let Some((last, _)) = self.entries.last_key_value().filter(|(last, _)| **last >= entry.key) {
+            self.broken.push(format!("reload: {last} before {}", entry.key));
+        }
+        self.entries.insert(entry.key.clone(), entry);
+    }
+
+    fn finish(self: Box<Self>, revision: Revision) {
+        let MapReload { state, entries, mut broken } = *self;
+        {
+            let mut inner = state.inner.lock();
+            for entry in entries.values().filter(|e| e.revision > revision) {
+                broken.push(format!("reload at {revision}: {} is at {}", entry.key, entry.revision));
+            }
+            if revision < inner.revision {
+                broken.push(format!("reload went back from {} to {revision}", inner.revision));
+            }
+            inner.broken.append(&mut broken);
+            inner.entries = entries;
+            inner.revision = revision;
+            inner.log.clear();
+            inner.reloads += 1;
+        }
+        state.told.send_modify(|n| *n += 1);
     }
 }

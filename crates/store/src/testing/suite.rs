@@ -80,6 +80,14 @@ pub async fn reopen_suite(make: impl Fn(Arc<MapState>) -> BoxFuture<'static, Arc
         .await
         .expect("a guard with the revision of before the restart holds");
     again.finish().await;
+    // More than any engine reads at once.
+    let many = Case::open(&make, prefix, "reopen-many").await;
+    put_many(&many, 2_500).await;
+    let before = many.state.entries(&many.prefix);
+    many.finish().await;
+    let again = Case::open(&make, prefix, "reopen-many").await;
+    assert!(again.state.entries(&again.prefix) == before && before.len() == 2_500);
+    again.finish().await;
 }
 
 struct Case {
@@ -97,7 +105,7 @@ impl Case {
     ) -> Case {
         let state = Arc::new(MapState::default());
         let engine = make(state.clone()).await;
-        assert!(state.resets() >= 1, "{name}: the state was not loaded when the engine was there");
+        assert!(state.reloads() >= 1, "{name}: the state was not loaded when the engine was there");
         assert_eq!(engine.health(), Ok(()), "{name}");
         Case { engine, state, prefix: format!("{}/{name}/", prefix.trim_end_matches('/')), name }
     }
@@ -286,11 +294,18 @@ async fn odd_keys_survive(c: &Case) {
 }
 
 async fn many_keys_survive(c: &Case) {
+    put_many(c, 1000).await;
+    assert_eq!(c.state.entries(&c.prefix).len(), 1000);
+}
+
+/// New keys, several writers at a time.
+async fn put_many(c: &Case, count: usize) {
+    const WRITERS: usize = 20;
     let mut tasks = JoinSet::new();
-    for task in 0..8 {
+    for task in 0..WRITERS {
         let (engine, prefix) = (c.engine.clone(), c.prefix.clone());
         tasks.spawn(async move {
-            for i in 0..125 {
+            for i in 0..count / WRITERS {
                 let key: Key = format!("{prefix}{task}-{i:03}").into();
                 let commit = Commit {
                     guards: vec![(key.clone(), Guard::Absent)],
@@ -302,7 +317,6 @@ async fn many_keys_survive(c: &Case) {
         });
     }
     join(tasks).await;
-    assert_eq!(c.state.entries(&c.prefix).len(), 1000);
 }
 
 async fn concurrent_counters_lose_no_increment(c: &Case) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use store::faulty::{Faulty, Leaves};
-use store::testing::{MapState, Rng};
+use store::testing::{MapState, Rng, load_whole};
 use store::{
     Commit, CommitError, DiskEngine, DiskOptions, Durable, Engine, Entry, Files, Guard, Key, MemoryEngine,
     Op, Revision, Sequencer,
@@ -179,7 +179,7 @@ fn a_disk_that_fails_at_any_append_keeps_all_that_was_acknowledged() {
         let mut rng = Rng(seed);
         let dir = tempfile::tempdir().unwrap();
         let leaves = [Leaves::Nothing, Leaves::Part(1), Leaves::All][rng.below(3) as usize];
-        let files = Files::open(dir.path(), 2_000).unwrap();
+        let files = Files::new(dir.path(), 2_000);
         let faulty = Faulty::new(Box::new(files), 1 + rng.below(30), leaves);
         let state = Arc::new(MapState::default());
         let mut sequencer = Sequencer::start(Box::new(faulty), state.clone()).unwrap();
@@ -194,11 +194,10 @@ fn a_disk_that_fails_at_any_append_keeps_all_that_was_acknowledged() {
         }
         assert!(sequencer.commit(random_commit(&mut rng, &model)).is_err());
         drop(sequencer);
-        let mut again = Files::open(dir.path(), 2_000).unwrap();
-        let loaded = again.load().unwrap().whole();
+        let (revision, entries) = load_whole(&mut Files::new(dir.path(), 2_000)).unwrap();
         let found = Model {
-            entries: loaded.entries.into_iter().map(|e| (e.key.clone(), e)).collect(),
-            revision: loaded.revision.0,
+            entries: entries.into_iter().map(|e| (e.key.clone(), e)).collect(),
+            revision: revision.0,
         };
         // The commit in doubt is there as a whole, or not at all.
         assert!(found == acknowledged || found == model, "seed {seed}, {leaves:?}");
@@ -235,8 +234,8 @@ async fn engines_over_a_failing_disk_answer_unknown_then_stopped() {
 async fn after_a_panic_in_the_middle_of_a_commit_nothing_is_committed() {
     struct Panics(u32);
     impl Durable for Panics {
-        fn load(&mut self) -> Result<store::Loaded, store::DurableError> {
-            store::Nothing.load()
+        fn load(&mut self, each: &mut dyn FnMut(Entry)) -> Result<store::Loaded, store::DurableError> {
+            store::Nothing.load(each)
         }
         fn append(&mut self, _: &[store::Change]) -> Result<(), store::DurableError> {
             self.0 -= 1;

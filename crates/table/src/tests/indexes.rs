@@ -65,10 +65,10 @@ fn shown(page: &Page) -> (Vec<String>, bool) {
 
 /// What a selection gives of `f`, which may have indexes, and of a table that never has any.
 fn same(f: &Fixture, plain: &Fixture, resource: &Resource, fields: &str, scope: &Scope, at: u64, what: &str) {
-    let storage = resource.storage.unwrap();
+    let storage = resource.storage.as_ref().unwrap().id;
     let select = || {
         let fields = FieldSelector::parse(fields).unwrap();
-        Selection::new(&f.catalog, resource, scope.clone(), None, Some(&fields)).unwrap()
+        Selection::new(resource, scope.clone(), None, Some(&fields)).unwrap()
     };
     for limit in [0, 1, 3, 1000] {
         let mut after: Option<String> = None;
@@ -93,8 +93,8 @@ fn same(f: &Fixture, plain: &Fixture, resource: &Resource, fields: &str, scope: 
 
 /// Forces an index of a field, as a list over many objects would.
 fn index(f: &Fixture, storage: StorageId, field: usize) {
-    let row = f.catalog.storage(storage);
-    while f.table.shard(storage).write().build_index(row, field, 0) {}
+    let cell = f.table.cell(storage).unwrap();
+    while cell.shard.write().build_index(&cell.storage, field, 0) {}
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn a_list_is_the_same_with_and_without_an_index_for_every_field_of_every_kind() 
     let catalog = Arc::new(Catalog::builtin());
     let mut checked = 0;
     for resource in catalog.resources() {
-        let Some(storage) = resource.storage else { continue };
-        let row = catalog.storage(storage);
+        let Some(row) = &resource.storage else { continue };
+        let storage = row.id;
         let labels: Vec<String> = if resource.field_labels.is_empty() {
             row.selectable.iter().map(|s| s.name.to_string()).collect()
         } else {
@@ -167,7 +167,7 @@ fn a_list_is_the_same_with_and_without_an_index_for_every_field_of_every_kind() 
 
 /// Events about many objects, as a busy cluster has them: ten of each.
 fn events(f: &mut Fixture, from: usize, to: usize) {
-    let row = f.catalog.storage(f.storage("events"));
+    let row = f.row("events");
     let prefix = row.prefix.clone();
     for chunk in (from..to).collect::<Vec<_>>().chunks(1000) {
         let changes = chunk.iter().map(|n| {
@@ -186,7 +186,7 @@ fn about(f: &Fixture, object: usize) -> Selection {
     let resource = f.catalog.find("", "v1", "events").unwrap();
     let fields = format!("involvedObject.uid=9f1c7c1e-0000-4000-8000-{object:012}");
     let fields = FieldSelector::parse(&fields).unwrap();
-    Selection::new(&f.catalog, resource, Scope::Namespace("default".into()), None, Some(&fields)).unwrap()
+    Selection::new(resource, Scope::Namespace("default".into()), None, Some(&fields)).unwrap()
 }
 
 #[test]
@@ -204,15 +204,15 @@ fn an_index_is_made_when_few_of_many_are_asked_for_and_follows_the_writes() {
     // Most of them: no index would help.
     let resource = f.catalog.find("", "v1", "events").unwrap();
     let fields = FieldSelector::parse("reason=Started").unwrap();
-    let most = Selection::new(&f.catalog, resource, Scope::All, None, Some(&fields)).unwrap();
+    let most = Selection::new(resource, Scope::All, None, Some(&fields)).unwrap();
     assert_eq!(f.table.list(storage, &most, None, None, 0).unwrap().items.len(), 5005);
     assert_eq!(f.table.indexes(), 1);
     // Of several fields the one that narrows most.
     let fields = FieldSelector::parse("involvedObject.kind=Pod,involvedObject.name=pod-3").unwrap();
-    let both = Selection::new(&f.catalog, resource, Scope::All, None, Some(&fields)).unwrap();
+    let both = Selection::new(resource, Scope::All, None, Some(&fields)).unwrap();
     assert_eq!(f.table.list(storage, &both, None, None, 500).unwrap().items.len(), 10);
-    let name = f.catalog.storage(storage).selectable_at("involvedObject.name");
-    assert!(f.table.shard(storage).read().has_index(name.unwrap()));
+    let name = f.table.cell(storage).unwrap().storage.selectable_at("involvedObject.name");
+    assert!(f.table.cell(storage).unwrap().shard.read().has_index(name.unwrap()));
 }
 
 #[test]
@@ -220,14 +220,15 @@ fn indexes_are_bounded_and_fields_nobody_asks_for_give_way() {
     let mut f = Fixture::new(HISTORY_BYTES);
     let storage = f.storage("events");
     events(&mut f, 0, 10);
-    let row = f.catalog.storage(storage);
+    let row = &f.table.cell(storage).unwrap().storage;
     assert!(row.selectable.len() > 5);
-    let build = |field, now| while f.table.shard(storage).write().build_index(row, field, now) {};
+    let build =
+        |field, now| while f.table.cell(storage).unwrap().shard.write().build_index(row, field, now) {};
     (0..6).for_each(|field| build(field, 100));
     assert_eq!(f.table.indexes(), 4, "the fifth finds no room while the others are in use");
     build(5, 1000);
     assert_eq!(f.table.indexes(), 4);
-    assert!(f.table.shard(storage).read().has_index(5), "one that was idle gave way");
+    assert!(f.table.cell(storage).unwrap().shard.read().has_index(5), "one that was idle gave way");
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,11 +272,11 @@ fn list_ten_of_a_hundred_thousand_events() {
     let begun = std::time::Instant::now();
     events(&mut f, 100_000, 101_000);
     println!("1000 writes with the index: {:?}", begun.elapsed());
-    f.table.shard(storage).write().drop_idle_indexes(u32::MAX);
+    f.table.cell(storage).unwrap().shard.write().drop_idle_indexes(u32::MAX);
     let begun = std::time::Instant::now();
     events(&mut f, 101_000, 102_000);
     println!("1000 writes without: {:?}", begun.elapsed());
-    let uid = f.catalog.storage(storage).selectable_at("involvedObject.uid");
+    let uid = f.table.cell(storage).unwrap().storage.selectable_at("involvedObject.uid");
     let begun = std::time::Instant::now();
     index(&f, storage, uid.unwrap());
     println!("making the index (in the first list): {:?}", begun.elapsed());

@@ -55,8 +55,7 @@ impl World {
 async fn on_disk(folder: &Path) -> TestCluster {
     let env = Env::machine();
     TestCluster::with(env.clone(), |config| {
-        config.catalog = Arc::new(Catalog::builtin());
-        config.table = Table::new(config.catalog.clone(), env);
+        config.table = Table::new(Arc::new(Catalog::builtin()), env);
         config.engine =
             DiskEngine::open(folder, config.table.clone(), DiskOptions::default()).expect("a store");
     })

@@ -41,7 +41,7 @@ async fn recorded_cases_are_answered_as_upstream_does() {
     let mut failures = Vec::new();
     let mut new_known = String::from(HEAD);
     let mut explained = Explained::built_in(Against::Recorded).unwrap();
-    for scenario in diff::scenarios(cluster.catalog()) {
+    for scenario in diff::scenarios(&cluster.catalog()) {
         let mut player = Player::new(&scenario, "dfreplay");
         for request in player.prepare() {
             ask(&cluster, &request).await;

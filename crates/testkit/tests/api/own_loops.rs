@@ -212,7 +212,8 @@ async fn two_hours_at_rest_write_nothing() {
 async fn what_could_not_be_made_is_not_kept() {
     let cluster = TestCluster::simulated(305).await;
     let registry = cluster.api().registry();
-    let ranges = cluster.catalog().find_storage("", "rangeallocations").unwrap();
+    let catalog = cluster.catalog();
+    let ranges = catalog.find_storage("", "rangeallocations").unwrap();
     let before = registry.table().revision();
     let unreadable = || Status::unavailable("services could not be read");
     let refused = registry.keep(ranges, "servicenodeports", |_| Err(unreadable())).await;
@@ -227,7 +228,8 @@ async fn a_deletion_that_lost_over_a_side_object_waits_for_its_turn() {
     let (cluster, store) = stumbling(306).await;
     let service = json!({"metadata": {"name": "web"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}});
     cluster.post(SERVICES, service).await.ok(201);
-    let ranges = cluster.catalog().find_storage("", "rangeallocations").unwrap();
+    let catalog = cluster.catalog();
+    let ranges = catalog.find_storage("", "rangeallocations").unwrap();
     let ports = ranges.key("", "servicenodeports");
     store.fail(&ports, vec![CommitError::Conflict { key: ports.as_str().into() }]);
     let path = format!("{SERVICES}/web");

@@ -84,8 +84,8 @@ fn without_items_types(mut list: Value) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn every_resource_is_the_same_in_protobuf_and_in_json() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let (resource, catalog) = (&*resource, cluster.catalog());
         let here = path(resource, &name(resource, 21));
         let ask = |method: &str, path: String| cluster.request(method, path).accept(CLIENT_GO);
         let version = cluster.get(collection(resource)).await.version();

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use catalog::{Catalog, Resource, Verbs};
+use catalog::{Resource, Verbs};
 use env::Env;
 use serde_json::{Value, json};
 use testkit::{Stream, TestCluster};
@@ -13,7 +13,7 @@ use crate::kinds::{NAMESPACE, collection, name, names_are_given, object, path, s
 /// Every stored resource, each with a cluster of its own to spoil; all that fail are told.
 pub async fn for_every_resource<F, Fut>(fact: F)
 where
-    F: Fn(Arc<TestCluster>, Arc<Catalog>, catalog::ResourceId) -> Fut,
+    F: Fn(Arc<TestCluster>, Arc<Resource>) -> Fut,
     Fut: Future<Output = Result<(), String>>,
 {
     // Nobody here takes the protection of volumes away again.
@@ -27,7 +27,7 @@ where
     let mut seen = 0;
     for resource in catalog.resources().iter().filter(|r| r.storage.is_some()) {
         seen += 1;
-        if let Err(why) = fact(cluster.clone(), catalog.clone(), resource.id).await {
+        if let Err(why) = fact(cluster.clone(), resource.clone()).await {
             failures.push(format!("{} {}: {why}", resource.api_version(), resource.plural));
         }
     }
@@ -102,8 +102,8 @@ fn kinds_of(events: &[Value]) -> Vec<&str> {
 
 #[tokio::test(start_paused = true)]
 async fn every_resource_is_created_read_listed_watched_and_deleted() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         let mut watch = watch_from_now(&cluster, resource).await;
         let made = created(&cluster, resource, 1).await?;
         same!(made["kind"], json!(resource.kind.as_str()), "kind");
@@ -149,9 +149,9 @@ async fn every_resource_is_created_read_listed_watched_and_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn updates_are_optimistic_everywhere() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
-        let storage = catalog.storage(resource.storage.expect("only stored ones come here"));
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
+        let storage = resource.storage.as_ref().expect("only stored ones come here");
         let here = path(resource, &name(resource, 2));
         let absent = cluster.put(format!("{here}?dryRun=All"), object(resource, &name(resource, 2))).await;
         same!(
@@ -194,8 +194,8 @@ async fn updates_are_optimistic_everywhere() {
 
 #[tokio::test(start_paused = true)]
 async fn every_patch_type_works_everywhere() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         let mut before = created(&cluster, resource, 3).await?;
         let here = path(resource, &name(resource, 3));
         let patches = [
@@ -239,8 +239,8 @@ async fn every_patch_type_works_everywhere() {
 
 #[tokio::test(start_paused = true)]
 async fn dry_runs_store_nothing_anywhere() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         let revision = || cluster.api().registry().table().revision();
         let here = path(resource, &name(resource, 5));
         let at = revision();
@@ -274,8 +274,8 @@ async fn dry_runs_store_nothing_anywhere() {
 
 #[tokio::test(start_paused = true)]
 async fn names_are_generated_where_they_may_be() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         if names_are_given(resource) {
             return Ok(());
         }
@@ -305,8 +305,8 @@ async fn names_are_generated_where_they_may_be() {
 
 #[tokio::test(start_paused = true)]
 async fn status_and_spec_are_written_apart() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         let Some(sub) = resource.subresource("status") else { return Ok(()) };
         if !sub.verbs.contains(Verbs::UPDATE) {
             return Ok(());
@@ -361,8 +361,8 @@ async fn status_and_spec_are_written_apart() {
 
 #[tokio::test(start_paused = true)]
 async fn finalizers_hold_every_object() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         let mut watch = watch_from_now(&cluster, resource).await;
         let here = path(resource, &name(resource, 7));
         let mut body = object(resource, &name(resource, 7));
@@ -411,8 +411,8 @@ async fn finalizers_hold_every_object() {
 
 #[tokio::test(start_paused = true)]
 async fn collections_are_deleted_by_selector() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         if !resource.verbs.contains(Verbs::DELETE_COLLECTION) {
             let reply = cluster.delete(format!("{}?labelSelector=no%3Dsuch", collection(resource))).await;
             same!(reply.status, 405, "deletecollection: {}", reply.text());
@@ -445,8 +445,8 @@ async fn collections_are_deleted_by_selector() {
 
 #[tokio::test(start_paused = true)]
 async fn every_object_has_its_views() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         let made = created(&cluster, resource, 11).await?;
         let here = path(resource, &name(resource, 11));
         let named = format!("{}?fieldSelector=metadata.name%3D{}", collection(resource), name(resource, 11));
@@ -505,8 +505,8 @@ async fn every_object_has_its_views() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_fields_are_told_everywhere() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         let mut body = object(resource, &name(resource, 12));
         body["nope"] = json!(1);
         let ask = |how: &str| {
@@ -537,8 +537,8 @@ async fn unknown_fields_are_told_everywhere() {
 
 #[tokio::test(start_paused = true)]
 async fn delete_keeps_its_preconditions_everywhere() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         let made = created(&cluster, resource, 13).await?;
         let here = path(resource, &name(resource, 13));
         let delete = |preconditions: Value| {
@@ -567,8 +567,8 @@ async fn delete_keeps_its_preconditions_everywhere() {
 /// Autoscaling clients write one number of many kinds through one small object.
 #[tokio::test(start_paused = true)]
 async fn scales_are_read_and_written() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         if resource.subresource("scale").is_none() {
             return Ok(());
         }
@@ -596,8 +596,8 @@ async fn scales_are_read_and_written() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_refused_leaves_nothing_behind_anywhere() {
-    for_every_resource(|cluster, catalog, id| async move {
-        let resource = catalog.resource(id);
+    for_every_resource(|cluster, resource| async move {
+        let resource = &*resource;
         let registry = cluster.api().registry();
         let broken = [json!({"bad label!": "x"}), json!({"a": "b c"}), json!("text"), json!(7)];
         let before = registry.table().revision();

@@ -60,7 +60,7 @@ async fn watches_stay_ordered_unique_and_complete_while_history_is_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let env = Env::machine();
     let cluster = TestCluster::bare(env.clone(), |config| {
-        config.table = Table::with_history_bytes(config.catalog.clone(), env.clone(), HISTORY_BYTES);
+        config.table = Table::with_history_bytes(config.table.catalog(), env.clone(), HISTORY_BYTES);
         let options = DiskOptions { snapshot_log_bytes: 32 << 10, ..DiskOptions::default() };
         config.engine = DiskEngine::open(dir.path(), config.table.clone(), options).unwrap();
     })
@@ -232,7 +232,7 @@ async fn watch(cluster: Arc<TestCluster>, random: Env, slow: bool, done: Arc<Ato
 }
 
 fn config_maps(table: &Table) -> StorageId {
-    table.catalog().find("", "v1", "configmaps").unwrap().storage.unwrap()
+    table.catalog().find_storage("", "configmaps").unwrap().id
 }
 
 fn apply(cache: &mut Cache, kind: &str, name: &str, version: u64) {

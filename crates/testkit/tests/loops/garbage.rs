@@ -413,15 +413,16 @@ async fn an_owner_in_another_namespace_is_none_and_people_are_told() {
 }
 
 /// Every stored kind an object of which a test may make and lose.
-fn collected_kinds(cluster: &TestCluster) -> Vec<&Resource> {
-    let wanted = |r: &&Resource| {
-        r.storage.is_some_and(|s| !cluster.catalog().storage(s).no_gc)
+fn collected_kinds(cluster: &TestCluster) -> Vec<std::sync::Arc<Resource>> {
+    let wanted = |r: &&std::sync::Arc<Resource>| {
+        r.storage.as_ref().is_some_and(|s| !s.no_gc)
             && r.verbs.contains(Verbs::CREATE | Verbs::DELETE | Verbs::LIST | Verbs::WATCH)
             // Namespaces go with a controller of their own, which is not running here.
             && r.kind != "Namespace"
     };
     let mut seen = std::collections::BTreeSet::new();
-    cluster.catalog().resources().iter().filter(wanted).filter(|r| seen.insert(r.storage)).collect()
+    let unseen = |r: &&std::sync::Arc<Resource>| seen.insert(r.storage.as_ref().map(|s| s.id));
+    cluster.catalog().resources().iter().filter(wanted).filter(unseen).cloned().collect()
 }
 
 #[tokio::test(start_paused = true)]

@@ -66,7 +66,8 @@ async fn a_controller_holds_what_it_is_told_to_hold() {
     assert!(held().await, "the label never came back");
     // The informer holds the server's own object, not a copy.
     let informed = maps.store().get("default", "a").unwrap();
-    let storage = cluster.catalog().find_storage("", "configmaps").unwrap();
+    let catalog = cluster.catalog();
+    let storage = catalog.find_storage("", "configmaps").unwrap();
     let served = cluster.api().registry().table().get(storage.id, &storage.key("default", "a")).unwrap();
     assert!(Arc::ptr_eq(&informed, &served));
     plane.stop().await;

@@ -46,17 +46,18 @@ fn pod(name: &str, grace_seconds: i64) -> Value {
         "containers": [{"name": "c", "image": "i"}]}})
 }
 
-fn namespaced(cluster: &TestCluster) -> Vec<&Resource> {
-    let wanted = |r: &&Resource| {
+fn namespaced(cluster: &TestCluster) -> Vec<Arc<Resource>> {
+    let wanted = |r: &&Arc<Resource>| {
         r.namespaced && r.storage.is_some() && r.verbs.contains(Verbs::CREATE | Verbs::DELETE)
     };
     let mut seen = std::collections::BTreeSet::new();
-    cluster.catalog().resources().iter().filter(wanted).filter(|r| seen.insert(r.storage)).collect()
+    let unseen = |r: &&Arc<Resource>| seen.insert(r.storage.as_ref().map(|s| s.id));
+    cluster.catalog().resources().iter().filter(wanted).filter(unseen).cloned().collect()
 }
 
 async fn fill(cluster: &TestCluster) -> Vec<String> {
     let mut paths = Vec::new();
-    for resource in namespaced(cluster) {
+    for resource in &namespaced(cluster) {
         for n in 1..3 {
             let name = kinds::name(resource, n);
             create(cluster, &kinds::collection(resource), kinds::object(resource, &name)).await;
@@ -81,7 +82,8 @@ async fn objects_of_every_kind_go_with_their_namespace() {
         assert!(!is_there(&cluster, &path).await, "{path} is left");
     }
     // Not even what nobody made by hand.
-    let storages = cluster.catalog().storages().iter().filter(|s| s.namespaced);
+    let catalog = cluster.catalog();
+    let storages = catalog.storages().iter().filter(|s| s.namespaced);
     let table = cluster.api().registry().table();
     for storage in storages {
         let within = table::Selection::everything(table::Scope::Namespace(kinds::NAMESPACE.into()));

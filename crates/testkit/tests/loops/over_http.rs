@@ -37,8 +37,8 @@ fn by_socket(cluster: &TestCluster, served: &Served) -> HttpClient {
 /// The very bytes the server holds.
 fn is_servers_own(cluster: &TestCluster, obj: &object::Obj) {
     let catalog = cluster.catalog();
-    let (storage, _) = catalog.storage_of_key(obj.key()).unwrap();
-    let held = cluster.api().registry().table().get(storage, obj.key()).expect("it is there");
+    let storage = catalog.storage_of_key(obj.key()).unwrap();
+    let held = cluster.api().registry().table().get(storage.id, obj.key()).expect("it is there");
     assert_eq!(String::from_utf8_lossy(held.body()), String::from_utf8_lossy(obj.body()));
     assert_eq!(held.revision(), obj.revision());
     assert_eq!((held.uid(), held.name(), held.namespace()), (obj.uid(), obj.name(), obj.namespace()));

@@ -18,7 +18,8 @@ const LOOPS: &[&str] = &[
 /// Writes past the API what its validation would refuse.
 async fn store_raw(cluster: &TestCluster, group: &str, plural: &str, path: &str, selector: Json) {
     let name = path.rsplit('/').next().expect("a path has a last part");
-    let storage = cluster.catalog().find_storage(group, plural).expect("a resource of the catalogue");
+    let catalog = cluster.catalog();
+    let storage = catalog.find_storage(group, plural).expect("a resource of the catalogue");
     let (key, registry) = (storage.key("default", name), cluster.api().registry());
     let stored = registry.table().get(storage.id, &key).expect("it was created");
     let mut tree: Json = serde_json::from_slice(stored.body()).expect("stored objects are JSON");

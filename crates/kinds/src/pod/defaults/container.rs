@@ -2,9 +2,10 @@
 
 use object::Map;
 
-use super::fill::Literal::{Bool, Int, Text};
-use super::fill::{Default, at, each, fill, plain, pointer};
-use super::{amounts, image, volume};
+use super::{image, volume};
+use crate::defaults::amounts;
+use crate::defaults::fill::Literal::{Bool, Int, Text};
+use crate::defaults::fill::{Default, at, each, fill, plain, pointer};
 
 const CONTAINER: &[Default] = &[
     plain("terminationMessagePath", Text("/dev/termination-log")),

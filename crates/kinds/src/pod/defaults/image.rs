@@ -6,7 +6,7 @@
 
 use object::Map;
 
-use super::fill::{is_empty, text};
+use crate::defaults::fill::{is_empty, text};
 
 /// The longest path of a repository; the domain does not count.
 const MAX_PATH: usize = 255;

@@ -11,7 +11,7 @@ use catalog::Name;
 use object::quantity::Quantity;
 use object::{Map, Value};
 
-use super::fill::{at, copy_missing_if, inside, is_empty};
+use crate::defaults::fill::{at, copy_missing_if, inside, is_empty};
 
 const HUGE_PAGES: &str = "hugepages-";
 

@@ -2,9 +2,10 @@
 
 use object::{Map, Value};
 
-use super::fill::Literal::{Empty, Int, Text};
-use super::fill::{Default, at, each, fill, inside, plain, pointer, text};
-use super::{amounts, container, volume};
+use super::{container, volume};
+use crate::defaults::amounts;
+use crate::defaults::fill::Literal::{Empty, Int, Text};
+use crate::defaults::fill::{Default, at, each, fill, inside, plain, pointer, text};
 
 const SPEC: &[Default] = &[
     plain("dnsPolicy", Text("ClusterFirst")),

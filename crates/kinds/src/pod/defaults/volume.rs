@@ -2,9 +2,10 @@
 
 use object::Map;
 
-use super::fill::Literal::{Bool, Empty, Int, Text};
-use super::fill::{self, Default, at, each, fill, pointer};
-use super::{image, persistentvolumeclaim};
+use super::image;
+use crate::defaults::fill::Literal::{Bool, Empty, Int, Text};
+use crate::defaults::fill::{self, Default, at, each, fill, pointer};
+use crate::persistentvolumeclaim;
 
 /// 0644.
 const MODE: &[Default] = &[pointer("defaultMode", Int(0o644))];
@@ -64,7 +65,7 @@ pub(crate) fn volume(volume: &mut Map) {
         });
     }
     if let Some(template) = at(volume, "ephemeral").and_then(|source| at(source, "volumeClaimTemplate")) {
-        persistentvolumeclaim::spec(template);
+        persistentvolumeclaim::defaults::spec(template);
     }
 }
 

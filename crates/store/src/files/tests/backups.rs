@@ -1,11 +1,11 @@
 //! Backups are whole or refused, are made under a running writer, and come back at a higher revision.
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use super::*;
 
 fn backup() -> Backup {
-    let Loaded { revision, entries, .. } = expected(LAST);
+    let Whole { revision, entries } = expected(LAST);
     let file =
         |name: &str, content: &[u8]| BackupFile { name: name.into(), mode: 0o600, content: content.into() };
     Backup { revision, entries, files: vec![file("pki/ca.key", b"secret"), file("pki/empty", b"")] }
@@ -25,7 +25,7 @@ fn a_backup_comes_back_past_what_was_handed_out() {
         let at = read.restore(&dir).unwrap();
         assert!(at.0 >= LAST + step::STEP && at.0 > highest);
         highest = at.0;
-        assert_eq!(open(&dir).unwrap(), Loaded { revision: at, ..expected(LAST) });
+        assert_eq!(open(&dir).unwrap(), Whole { revision: at, ..expected(LAST) });
         let refused = read.restore(&dir).unwrap_err().to_string();
         assert!(refused.contains("choose an empty directory"), "{refused}");
     }
@@ -66,7 +66,7 @@ fn an_interrupted_restore_is_not_opened() {
 /// Somebody writes one revision after the other while `read` reads. What that is given waits until so many are
 /// acknowledged, as a busy machine lets the writer come to nothing otherwise, and tells how many are.
 #[allow(clippy::disallowed_methods, reason = "a reader beside a writer, in one process")]
-fn under_a_writer(mut files: Files, read: impl FnOnce(&dyn Fn(u64) -> u64)) {
+fn under_a_writer(mut files: Writer, read: impl FnOnce(&dyn Fn(u64) -> u64)) {
     /// A reader that panics ends the writer too: a scope waits for all its threads.
     struct StopOnDrop<'a>(&'a AtomicBool);
     impl Drop for StopOnDrop<'_> {
@@ -99,13 +99,13 @@ fn a_store_is_read_while_it_is_written_and_folded() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path();
     // A snapshot every few records, so that files come and go under the reader.
-    let files = Files::open(dir, 4000).unwrap();
+    let files = writer(dir, 4000).unwrap();
     under_a_writer(files, |acknowledged| {
         for n in 0..40 {
             let acknowledged = acknowledged(n * 10);
-            let loaded = read_unlocked(dir).unwrap();
-            assert!(loaded.revision.0 >= acknowledged, "{} after {acknowledged}", loaded.revision);
-            assert_eq!(loaded, expected(loaded.revision.0));
+            let (revision, entries) = read_unlocked(dir).unwrap();
+            assert!(revision.0 >= acknowledged, "{revision} after {acknowledged}");
+            assert_eq!(entries, expected(revision.0).entries);
         }
     });
     assert!(read_unlocked(&dir.join("none")).unwrap_err().to_string().contains("is missing"));
@@ -114,7 +114,7 @@ fn a_store_is_read_while_it_is_written_and_folded() {
 #[test]
 fn what_is_written_under_a_reader_is_no_damage() {
     let home = tempfile::tempdir().unwrap();
-    let mut files = Files::open(home.path(), 1 << 30).unwrap();
+    let mut files = writer(home.path(), 1 << 30).unwrap();
     files.append(&record(2)).unwrap();
     let mut reader = read::SegmentReader::open(home.path().join(segment(2)), Revision(2)).unwrap();
     assert!(reader.next_live(|_, _, _, _| {}).unwrap());
@@ -131,12 +131,12 @@ fn what_is_written_under_a_reader_is_no_damage() {
 fn a_busy_log_is_read_at_the_first_attempt() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path();
-    let files = Files::open(dir, 1 << 30).unwrap();
+    let files = writer(dir, 1 << 30).unwrap();
     under_a_writer(files, |acknowledged| {
         let manifest = Manifest::read(dir).unwrap();
         for n in 0..200 {
             let acknowledged = acknowledged(n);
-            let revision = read::chain(dir, &manifest, Reading::Live).unwrap().loaded.revision;
+            let revision = read::log(dir, &manifest, Reading::Live, 0).unwrap().revision;
             assert!(revision.0 >= acknowledged, "{revision} after {acknowledged}");
         }
     });
@@ -162,13 +162,13 @@ fn revisions_no_store_can_reach_are_refused() {
         assert!(refused.contains("nothing of this one was used"), "{refused}");
     }
     let dir = home.path().join("store");
-    drop(Files::open(&dir, u64::MAX).unwrap());
+    drop(writer(&dir, u64::MAX).unwrap());
     for (snapshot, first) in
         [(None, 0), (None, u64::MAX), (Some(0), 1), (Some(u64::MAX), 2), (Some(u64::MAX), 0)]
     {
         let manifest = Manifest { snapshot: snapshot.map(Revision), segments: vec![Revision(first)] };
         manifest.write(&dir).unwrap();
-        let refused = Files::open(&dir, u64::MAX).map(drop).unwrap_err().to_string();
+        let refused = writer(&dir, u64::MAX).map(drop).unwrap_err().to_string();
         assert!(refused.contains("MANIFEST"), "{snapshot:?} {first}: {refused}");
     }
 }

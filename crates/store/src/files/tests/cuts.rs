@@ -94,7 +94,7 @@ fn a_repair_keeps_what_is_left_and_moves_past_what_was_lost() {
 fn a_log_cut_below_the_last_proper_close_is_refused_after_a_kill_too() {
     let dir = tempfile::tempdir().unwrap();
     small_store(dir.path());
-    let mut files = Files::open(dir.path(), 1 << 30).unwrap();
+    let mut files = writer(dir.path(), 1 << 30).unwrap();
     files.append(&record(LAST + 1)).unwrap();
     let left = contents(dir.path());
     drop(files);
@@ -114,20 +114,20 @@ fn a_close_without_a_write_and_one_after_a_recovery_say_where_the_log_ends() {
     let dir = tempfile::tempdir().unwrap();
     let good = small_store(dir.path());
     let closed = &good["LOCK"];
-    drop(Files::open(dir.path(), 1 << 30).unwrap());
+    drop(writer(dir.path(), 1 << 30).unwrap());
     assert_eq!(&contents(dir.path())["LOCK"], closed);
     // Without a word of where it ended, as after a first kill, or closed by an earlier program.
     for lock in [&b"pid 1          \n"[..], b"closed         \n", b""] {
         let mut earlier = good.clone();
         earlier.insert("LOCK".into(), lock.to_vec());
         lay_out(dir.path(), &earlier);
-        drop(Files::open(dir.path(), 1 << 30).unwrap());
+        drop(writer(dir.path(), 1 << 30).unwrap());
         assert_eq!(&contents(dir.path())["LOCK"], closed);
     }
     // A new store, and a new one where only the lock of another is left.
     let empty = tempfile::tempdir().unwrap();
     std::fs::write(empty.path().join("LOCK"), closed).unwrap();
-    drop(Files::open(empty.path(), 1 << 30).unwrap());
+    drop(writer(empty.path(), 1 << 30).unwrap());
     assert_eq!(open(empty.path()).unwrap().revision, FIRST_REVISION);
     std::fs::write(empty.path().join(segment(2)), b"").unwrap();
     assert!(open(empty.path()).is_err());
@@ -138,7 +138,7 @@ fn a_close_without_a_write_and_one_after_a_recovery_say_where_the_log_ends() {
 fn a_log_that_was_folded_since_the_last_proper_close_opens() {
     let dir = tempfile::tempdir().unwrap();
     small_store(dir.path());
-    let mut files = Files::open(dir.path(), 0).unwrap();
+    let mut files = writer(dir.path(), 0).unwrap();
     files.append(&record(LAST + 1)).unwrap();
     files.finish_snapshot();
     let left = contents(dir.path());

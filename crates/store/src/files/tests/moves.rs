@@ -13,7 +13,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// A store with revisions up to `LAST`, closed properly.
 fn store(dir: &Path) {
-    let mut files = Files::open(dir, 1 << 30).unwrap();
+    let mut files = writer(dir, 1 << 30).unwrap();
     files.append(&(2..=LAST).flat_map(record).collect::<Vec<_>>()).unwrap();
 }
 
@@ -26,24 +26,31 @@ fn store_and_place() -> (tempfile::TempDir, PathBuf, PathBuf) {
 }
 
 fn revision(dir: &Path) -> u64 {
-    Files::open(dir, 1 << 30).unwrap().revision.0
+    writer(dir, 1 << 30).unwrap().revision.0
+}
+
+/// The same entries as a store that goes on after `goal`.
+fn write_moved(dir: &Path, goal: Revision) {
+    let entries = expected(LAST).entries;
+    step::write(dir, goal, |out| entries.iter().try_for_each(|entry| out.put(&entry.into()))).unwrap();
 }
 
 /// The same entries at another revision.
-fn moved(loaded: Loaded) {
+fn moved(loaded: Whole) {
     assert!(loaded.revision.0 >= LAST + step::STEP, "{}", loaded.revision);
-    assert_eq!(Loaded { revision: Revision(LAST), ..loaded }, expected(LAST));
+    assert_eq!(Whole { revision: Revision(LAST), ..loaded }, expected(LAST));
 }
 
 #[test]
 fn a_copy_moves_on_once_and_has_no_log_before() {
     let (_home, dir, other) = store_and_place();
     copy(&dir, &other);
-    let mut files = Files::open(&other, 1 << 30).unwrap();
-    let loaded = files.load().unwrap();
+    let mut entries = Vec::new();
+    let opened = open::open(&other, 1 << 30, Purpose::Use, &mut |entry| entries.push(entry)).unwrap();
+    let (mut files, loaded) = (opened.writer, opened.loaded);
     assert_eq!(loaded.changes, vec![], "who watches from before is told to begin anew");
     let at = loaded.revision;
-    moved(loaded);
+    moved(Whole { revision: at, entries });
     // It goes on from there, over a restart and a snapshot too.
     files.append(&record(at.0 + 1)).unwrap();
     files.begin_snapshot().unwrap();
@@ -106,7 +113,7 @@ fn a_copy_in_the_same_place_is_noticed_even_with_the_same_inodes() {
 fn an_older_copy_laid_over_the_directory_is_noticed() {
     let (_home, dir, backup) = store_and_place();
     copy(&dir, &backup);
-    let mut files = Files::open(&dir, 1 << 30).unwrap();
+    let mut files = writer(&dir, 1 << 30).unwrap();
     files.append(&record(LAST + 1)).unwrap();
     drop(files);
     // Into the files that are there: they keep their inodes.
@@ -118,7 +125,7 @@ fn an_older_copy_laid_over_the_directory_is_noticed() {
 fn newer_files_that_an_older_copy_was_laid_over_are_deleted() {
     let (_home, dir, backup) = store_and_place();
     copy(&dir, &backup);
-    let mut files = Files::open(&dir, 1 << 30).unwrap();
+    let mut files = writer(&dir, 1 << 30).unwrap();
     files.append(&record(LAST + 1)).unwrap();
     files.begin_snapshot().unwrap();
     files.append(&record(LAST + 2)).unwrap();
@@ -136,7 +143,7 @@ fn an_announcement_that_was_copied_is_not_believed() {
     step::announce(&dir, goal).unwrap();
     // As far as a snapshot of it that is not in use yet.
     let manifest = Manifest::read(&dir).unwrap();
-    step::write(&dir, goal, &expected(LAST).entries).unwrap();
+    write_moved(&dir, goal);
     manifest.write(&dir).unwrap();
     copy(&dir, &other);
     assert_eq!(revision(&dir), goal.0);
@@ -158,7 +165,7 @@ fn a_directory_of_an_earlier_program_is_taken_as_it_is_and_marked() {
     }
     assert_eq!(revision(dir), LAST);
     assert!(Place::read(dir).unwrap().found.is_empty(), "nothing was written yet");
-    Files::open(dir, 1 << 30).unwrap().append(&record(LAST + 1)).unwrap();
+    writer(dir, 1 << 30).unwrap().append(&record(LAST + 1)).unwrap();
     assert_eq!(Place::read(dir).unwrap().found.len(), 1);
     assert_eq!(revision(dir), LAST + 1);
     assert_eq!(FORMAT, 2, "it is read because the layout has not changed");
@@ -174,7 +181,7 @@ fn a_start_that_dies_between_two_marks_is_no_copy() {
     std::fs::write(home.path().join("place-00000000000000000009.tmp"), "half").unwrap();
     assert_eq!(Place::read(home.path()).unwrap().found.len(), 2);
     assert_eq!(revision(home.path()), LAST);
-    Files::open(home.path(), 1 << 30).unwrap().append(&record(LAST + 1)).unwrap();
+    writer(home.path(), 1 << 30).unwrap().append(&record(LAST + 1)).unwrap();
     assert_eq!(Place::read(home.path()).unwrap().found.len(), 1);
     assert_eq!(revision(home.path()), LAST + 1);
 }
@@ -209,16 +216,16 @@ fn an_interrupted_move_is_finished() {
         }),
         ("a snapshot", &|dir| {
             let manifest = Manifest::read(dir).unwrap();
-            step::write(dir, goal, &expected(LAST).entries).unwrap();
+            write_moved(dir, goal);
             std::fs::remove_file(directory::segment(dir, Revision(goal.0 + 1))).unwrap();
             manifest.write(dir).unwrap();
         }),
         ("a segment", &|dir| {
             let manifest = Manifest::read(dir).unwrap();
-            step::write(dir, goal, &expected(LAST).entries).unwrap();
+            write_moved(dir, goal);
             manifest.write(dir).unwrap();
         }),
-        ("a manifest", &|dir| drop(step::write(dir, goal, &expected(LAST).entries).unwrap())),
+        ("a manifest", &|dir| write_moved(dir, goal)),
     ];
     for (name, interrupted) in stages {
         let dir = home.path().join(name);

@@ -10,7 +10,7 @@ fn long_batch(first: u64) -> Vec<Change> {
 /// What a killed process leaves: two long batches (revisions 2 to 5) and the space written ahead, of which `keep`
 /// bytes are kept so that the tests are quick.
 fn killed_store(dir: &Path, keep: usize) -> (Contents, [std::ops::Range<usize>; 2]) {
-    let mut files = Files::open(dir, 1 << 30).unwrap();
+    let mut files = writer(dir, 1 << 30).unwrap();
     files.append(&long_batch(2)).unwrap();
     files.append(&long_batch(4)).unwrap();
     let mut left = contents(dir);
@@ -35,9 +35,9 @@ fn space_written_ahead_is_no_loss_and_no_warning() {
     let dir = tempfile::tempdir().unwrap();
     let (left, [_, last]) = killed_store(dir.path(), 60 << 10);
     lay_out(dir.path(), &left);
-    let chain = read::chain(dir.path(), &Manifest::read(dir.path()).unwrap(), Reading::Locked).unwrap();
-    assert_eq!((chain.torn_bytes, chain.loaded.revision.0), (0, 5));
-    let mut files = Files::open(dir.path(), 1 << 30).unwrap();
+    let log = read::log(dir.path(), &Manifest::read(dir.path()).unwrap(), Reading::Locked, 0).unwrap();
+    assert_eq!((log.torn_bytes, log.revision.0), (0, 5));
+    let mut files = writer(dir.path(), 1 << 30).unwrap();
     assert_eq!(std::fs::metadata(dir.path().join(segment(2))).unwrap().len(), last.end as u64);
     files.append(&long_batch(6)).unwrap();
     drop(files);
@@ -114,7 +114,7 @@ fn after_a_torn_write_the_log_goes_on() {
     let bytes = good.get_mut(&segment(15)).unwrap();
     bytes.truncate(bytes.len() - padding_of(LAST) - 3);
     lay_out(dir.path(), &good);
-    let mut files = Files::open(dir.path(), 1 << 30).unwrap();
+    let mut files = writer(dir.path(), 1 << 30).unwrap();
     for revision in LAST..LAST + 10 {
         files.append(&record(revision)).unwrap();
     }

@@ -1,0 +1,13 @@
+//! Columns of replication controllers.
+
+use crate::columns::StaticPrinter;
+use crate::columns::row::containers;
+use crate::columns::selector::labels;
+use crate::columns::workload::{REPLICAS, replicas};
+use crate::workload::POD_SPEC;
+
+pub(super) static PRINTER: StaticPrinter = StaticPrinter::new(REPLICAS, |row, out| {
+    replicas(row, out);
+    out.extend(containers(row.object, POD_SPEC));
+    out.push(labels(row.at(&["spec", "selector"])).into());
+});
