@@ -63,9 +63,19 @@ impl Catalog {
         Catalog::parse(builtin::FILES).expect("the embedded catalogue parses: a test of this crate says so")
     }
 
+    /// Resources that are not built in, from catalogue files that may use the types of this catalogue.
+    pub fn parse_definitions(
+        &self,
+        files: &[(&str, &'static str)],
+    ) -> Result<Vec<ResourceDef>, CatalogError> {
+        let more = parse::parse(files, Schema::extending(self.schema.clone()))?;
+        let of = |storage: &Arc<Storage>| more.definition(&storage.group, &storage.plural);
+        Ok(more.storages.iter().filter_map(of).collect())
+    }
+
     /// Reads catalogue files, given as (name for messages, text). Their order is the order of groups in discovery.
     pub fn parse(files: &[(&str, &'static str)]) -> Result<Catalog, CatalogError> {
-        parse::parse(files)
+        parse::parse(files, Schema::default())
     }
 
     /// Grows with every definition that comes or goes: what was derived from the catalogue can be kept until then.

@@ -68,10 +68,10 @@ pub enum Problem {
     TooMany,
 }
 
-pub(crate) fn parse(files: &[(&str, &'static str)]) -> Result<Catalog, CatalogError> {
+/// `schema` may have types already that those of the files refer to.
+pub(crate) fn parse(files: &[(&str, &'static str)], mut schema: Schema) -> Result<Catalog, CatalogError> {
     // Types refer to types of later lines and files, so all names are taken before any field is read.
     let lines: Vec<Line> = lines(files).collect();
-    let mut schema = Schema::default();
     for line in &lines {
         if line.opens("type") {
             types::declare(&mut schema, line)?;

@@ -51,6 +51,8 @@ pub struct Resource {
     /// The refusal of a field selector that names what cannot be selected by: `{}` stands for the name, `{q}` for the
     /// name in quotes. Empty: the words of kinds that have none of their own.
     pub unknown_field: Name,
+    /// Items of its lists carry kind and apiVersion, as those of custom resources do.
+    pub typed_items: bool,
     /// What every request is told when this resource is on its way out.
     pub deprecation: Option<String>,
 }

@@ -12,25 +12,55 @@ use crate::name::NameMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TypeId(pub u32);
 
-/// All struct types of a catalogue; a [`Shape`] refers to them by [`TypeId`].
+/// Struct types; a [`Shape`] refers to them by [`TypeId`].
+///
+/// A resource that is defined while the server runs has a schema of its own: the built-in types, shared, and its own behind them.
 #[derive(Debug, Default)]
 pub struct Schema {
+    /// The types that its own may refer to.
+    base: Option<Types>,
+    /// The id of the first own type.
+    first: u32,
     pub(crate) types: Vec<StructType>,
     pub(crate) by_name: NameMap<TypeId>,
 }
 
 impl Schema {
+    /// Without types, but for those of `base`.
+    pub fn extending(base: Types) -> Schema {
+        let first = base.first + base.types.len() as u32;
+        Schema { base: Some(base), first, ..Schema::default() }
+    }
+
     pub fn get(&self, id: TypeId) -> &StructType {
-        &self.types[id.0 as usize]
+        match &self.base {
+            Some(base) if id.0 < self.first => base.get(id),
+            _ => &self.types[(id.0 - self.first) as usize],
+        }
+    }
+
+    /// Whether a type is one of its own, not of its base.
+    pub fn is_own(&self, id: TypeId) -> bool {
+        id.0 >= self.first
+    }
+
+    /// The id that the next own type gets.
+    pub(crate) fn next_id(&self) -> TypeId {
+        TypeId(self.first + self.types.len() as u32)
+    }
+
+    pub(crate) fn own_mut(&mut self, id: TypeId) -> &mut StructType {
+        &mut self.types[(id.0 - self.first) as usize]
     }
 
     /// By full short name, such as `core.v1.Pod` or `meta.v1.ObjectMeta`.
     pub fn find(&self, name: &str) -> Option<TypeId> {
-        self.by_name.get(name).copied()
+        self.by_name.get(name).copied().or_else(|| self.base.as_ref()?.find(name))
     }
 
+    /// Its own types.
     pub fn iter(&self) -> impl Iterator<Item = (TypeId, &StructType)> {
-        self.types.iter().enumerate().map(|(i, t)| (TypeId(i as u32), t))
+        self.types.iter().zip(self.first..).map(|(t, id)| (TypeId(id), t))
     }
 }
 

@@ -213,9 +213,7 @@ fn a_new_kind_is_one_place() {
 }
 
 fn with_widgets() -> Catalog {
-    let mut files = builtin::FILES.to_vec();
-    files.push(("example.cat", TINY));
-    Catalog::parse(&files).unwrap()
+    Catalog::parse(&[builtin::FILES, &[("example.cat", TINY)]].concat()).unwrap()
 }
 
 #[test]
@@ -249,6 +247,21 @@ fn a_resource_comes_and_goes_and_no_id_comes_back() {
     assert!(gone.undefine("example.io", "widgets").is_none());
     let (_, last) = gone.define(widgets).unwrap();
     assert!(last.storage.unwrap().id > again.storage.unwrap().id);
+}
+
+#[test]
+fn types_of_a_definition_stand_behind_the_built_in_ones() {
+    let builtin = Catalog::builtin();
+    let def = builtin.parse_definitions(&[("example.cat", TINY)]).unwrap().remove(0);
+    let (schema, ty) = (def.served[0].schema(), def.served[0].ty);
+    assert!(schema.is_own(ty) && !builtin.schema().find("example.v1.Widget").is_some());
+    let (_, metadata) = schema.get(ty).field("metadata").unwrap();
+    let Shape::Struct(meta) = metadata.shape else { panic!("{metadata:?}") };
+    assert!(!schema.is_own(meta));
+    assert_eq!(Some(meta), builtin.schema().find("meta.v1.ObjectMeta"));
+    assert!(std::ptr::eq(schema.get(meta), builtin.schema().get(meta)), "shared, not copied");
+    assert_eq!(schema.find("example.v1.Part").map(|id| schema.get(id).short.as_str()), Some("Part"));
+    assert_eq!(schema.iter().count(), 2);
 }
 
 #[test]

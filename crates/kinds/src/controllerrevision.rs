@@ -1,4 +1,4 @@
-//! Controller revisions: a template kept as it was, under a number.
+//! Controller revisions: a template stored as it was, under a number.
 
 mod columns;
 

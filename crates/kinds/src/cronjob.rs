@@ -11,7 +11,7 @@ pub use schedule::Schedule;
 use crate::generic::GenericKind;
 use crate::rules::{Generation, Rules, StatusMeta};
 
-pub(crate) const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];
+const POD_SPEC: &[&str] = &["spec", "jobTemplate", "spec", "template", "spec"];
 
 pub(crate) static KIND: GenericKind = GenericKind::new(
     Rules::PLAIN.with_generation(Generation::SPEC).with_status(StatusMeta::Free),

@@ -1,4 +1,4 @@
-//! Events: one store under two names (core and events.k8s.io), judged by the name the writer used.
+//! Events: one storage under two names (core and events.k8s.io), validated by the name the writer used.
 
 mod columns;
 

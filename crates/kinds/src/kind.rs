@@ -14,13 +14,13 @@ use crate::write::Write;
 /// What surrounds a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// What keeps objects of the kind, and knows their types.
+    /// Where objects of the kind are stored, and their types.
     pub storage: &'a Storage,
     /// `None` for the object itself; `status`, `finalize`, `approval` and so on for what stands below it.
     pub subresource: Option<&'a str>,
     /// Unix seconds.
     pub now: i64,
-    /// Group and version the client speaks: events are judged more strictly through events.k8s.io.
+    /// Group and version the client speaks: events are validated more strictly through events.k8s.io.
     pub group: &'a str,
     pub version: &'a str,
     pub requester: Requester<'a>,
@@ -69,7 +69,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Who writes: a certificate signing request keeps it.
+/// Who writes: a certificate signing request records it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Requester<'a> {
     pub name: &'a str,

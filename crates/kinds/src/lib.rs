@@ -1,9 +1,9 @@
-//! What a write does to an object of each kind: the generic rules once, what only one kind has in a file of its own.
+//! What only one kind does: defaults, validation, strategy, conversion, warnings, columns. The generic rules are here once.
 //!
 //! ```text
-//!                 Rules (data, one row a kind)          <kind>.rs (code, only where data is not enough)
-//!                            └──────────────┬──────────────┘
-//! body ─ to_storage ─ prepare_create/update ─ (normalise) ─ validate_create/update ─ canonicalise ─ (encode)
+//!        list.rs: storage ─ kind_of ─> &dyn Kind: Rules (data) and what the kind's folder adds to them
+//!                                           │
+//! body ─ defaults ─ to_storage ─ prepare_create/update ─ (normalise) ─ validate_create/update ─ canonicalise ─ (encode)
 //!                     strategy.rs                          metadata.rs
 //! DELETE ─ DeleteOptions ─ deletion::decide ─> remove | mark and keep | nothing to do
 //! ```
@@ -12,7 +12,9 @@
 //! `prepare_*` may add members at the end of a map and leaves a wiped status empty, so the caller normalises
 //! the tree (`object::normalise`) between preparing and encoding.
 //!
-//! A kind is one row in [`list`](kind_of): either plain [`Rules`] or the `KIND` of its file.
+//! A kind is one row in [`list`](kind_of) and one file with its folder, `<kind>.rs` and `<kind>/`: a `GenericKind` made of
+//! data and functions, or an implementation of [`Kind`] of its own. Nothing here asks that a kind is known to the compiler:
+//! one that is made at run time has the same interface.
 
 mod admissionpolicy;
 mod admissionrule;

@@ -101,7 +101,7 @@ pub(crate) fn check_machinery_update(new: &Value, old: &Value) -> Vec<FieldError
 }
 
 /// What to tell the writer of a custom resource whose finalizers may clash with another's.
-/// Those that stood there before are not judged again.
+/// Those that stood there before are not validated again.
 pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
     let mut warnings = Vec::new();
     let before: BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! Namespaces: born active with a finalizer, labelled with their name, and going in two steps.
+//! Namespaces: created active with a finalizer, labeled with their name, and deleted in two steps.
 //!
 //! ```text
 //! DELETE ─> deletionTimestamp, phase Terminating ─ contents go ─ PUT /finalize takes spec.finalizers ─> gone

@@ -15,7 +15,7 @@ const DISABLED: &[DisabledFeature] = &[
     DisabledFeature::new("DynamicKubeletConfig", &["status.config"]),
 ];
 
-/// A node may be born with a status: kubelets register that way.
+/// A node may be created with a status: kubelets register that way.
 pub(crate) static KIND: GenericKind =
     GenericKind::new(Rules { keep_status_on_update: true, ..Rules::PLAIN }, validation::check)
         .with_defaults(defaults::apply)

@@ -1,4 +1,4 @@
-//! Persistent volumes: born pending, and every change of phase is dated.
+//! Persistent volumes: created pending, and every change of phase is dated.
 
 mod columns;
 mod defaults;

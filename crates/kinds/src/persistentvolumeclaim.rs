@@ -1,4 +1,4 @@
-//! Persistent volume claims: born pending.
+//! Persistent volume claims: created pending.
 
 mod columns;
 mod data_source;

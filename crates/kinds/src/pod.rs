@@ -1,4 +1,4 @@
-//! Pods: born pending, going gracefully, and changed through narrow doors.
+//! Pods: created pending, deleted gracefully, and updated in few fields or through subresources.
 
 pub(crate) mod apparmor;
 pub mod binding;

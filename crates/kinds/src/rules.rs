@@ -16,8 +16,8 @@ pub struct Rules {
     pub skip_metadata: bool,
     /// The kind's strategy does not look at `generateName` by the name rule (it trusts the generated name).
     pub skip_generate_name: bool,
-    /// `status` is the server's: dropped on create, kept on updates of the object itself.
-    /// Nodes are the exception that may be born with one.
+    /// `status` is the server's: dropped on create, preserved on updates of the object itself.
+    /// Nodes are the exception that may be created with one.
     pub wipe_status_on_create: bool,
     pub keep_status_on_update: bool,
     /// What a write to `/status` may change of the metadata.
@@ -166,7 +166,7 @@ pub enum Generation {
     /// As `Of("spec")`, as it was sent: what features that are off drop counts.
     SpecAsSent,
     /// As `Of`, where upstream tells what is empty from what is absent: a list or map that is written as empty counts as a
-    /// change each time, since storage keeps none.
+    /// change each time, since none is stored.
     Exactly(&'static str),
     /// As `Of("spec")`, and when annotations change.
     SpecOrAnnotations,

@@ -113,7 +113,7 @@ pub(crate) fn object(storage: &Storage, name: &str, members: &str) -> Value {
     ))
 }
 
-/// As the server has it when it is judged: normalised with what was sent empty, defaulted, prepared.
+/// As the server has it when it is validated: normalised with what was sent empty, defaulted, prepared.
 pub(crate) fn ready(catalog: &catalog::Catalog, storage: &Storage, mut value: Value) -> Value {
     let ctx = Context::plain(storage, NOW);
     tidy(catalog, storage, &mut value);
@@ -169,7 +169,7 @@ pub(crate) fn updated(
     found
 }
 
-/// An object as it is stored and a write to it as it is judged. The stored one has the status it is given.
+/// An object as it is stored and a write to it as it is validated. The stored one has the status it is given.
 pub(crate) fn changed(
     catalog: &catalog::Catalog,
     storage: &Storage,

@@ -27,7 +27,7 @@ impl Kind for ServiceAccount {
     fn printer(&self, _version: &str) -> &dyn Printer {
         &NAME_AND_AGE
     }
-    /// There is nothing but metadata to judge; an update is judged as a whole account too.
+    /// There is nothing but metadata to validate; an update is validated as a whole account too.
     fn check(&self, write: &Write<'_>, errors: &mut Errors) {
         if write.old.is_some() {
             write.check_metadata(errors);

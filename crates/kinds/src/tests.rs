@@ -1,6 +1,7 @@
 //! Sweeps over every storage of the catalogue, and the tables of the generic strategy.
 
 mod documented;
+mod made_at_run_time;
 
 use catalog::{Catalog, Storage};
 use object::normalise::{Strict, normalise};
@@ -484,7 +485,7 @@ fn events_keep_everything_under_either_name() {
 }
 
 #[test]
-fn events_are_judged_by_the_name_the_writer_used() {
+fn events_are_validated_by_the_name_the_writer_used() {
     let catalog = Catalog::builtin();
     let storage = storage(&catalog, "events");
     let kind = kind_of(storage);

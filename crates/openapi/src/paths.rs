@@ -6,7 +6,7 @@ mod parameters;
 use catalog::{Catalog, Resource, Subresource, Verbs};
 
 use crate::names;
-use crate::schemas::{Special, Target};
+use crate::schemas::{Special, Target, TypeRef};
 pub(crate) use operation::{Answer, Body, Method, Operation, Produces, in_order, phrase};
 use parameters::{DELETE, LIST, NAME, NAMESPACE, PATCH, PATH, PRETTY, WATCH, WRITE, of_options};
 pub(crate) use parameters::{Param, Place};
@@ -113,7 +113,7 @@ fn one(path: &str, operation: Operation) -> PathItem {
 /// A type of ours; a catalogue without it (a test's tiny one) gets the empty object in its place.
 fn target(catalog: &Catalog, kind: &str) -> Answer {
     let found = catalog.schema().find(kind);
-    Answer::Is(found.map_or(Target::Special(Special::RawExtension), Target::Type))
+    Answer::Is(found.map_or(Target::Special(Special::RawExtension), |id| Target::Type(TypeRef::builtin(id))))
 }
 
 /// The paths of one resource, while they are drawn up.
@@ -228,7 +228,7 @@ impl Draft<'_> {
         let gvk = [sub.group.to_string(), sub.version.to_string(), sub.kind.to_string()];
         let suffix = names::capital(&sub.name);
         let Some(ty) = sub.ty else { return };
-        let body = Target::Type(ty);
+        let body = Target::Type(TypeRef::new(self.r, ty));
         let pretty = parameters::sorted(&[PRETTY], named);
         // Options as a body kind mean a stream: the connection is handed over, and options come in the query.
         if sub.kind.ends_with("Options") {
@@ -308,8 +308,11 @@ impl Draft<'_> {
         op.action = Some("list");
         op.parameters = LIST.to_vec();
         op.produces = Produces::Streams;
-        let list = self.catalog.find_type(&self.r.group, &self.r.version, &self.r.list_kind);
-        op.answers = vec![(200, list.map_or(Answer::Text, |ty| Answer::Is(Target::Type(ty))))];
+        let builtin = self.catalog.find_type(&self.r.group, &self.r.version, &self.r.list_kind);
+        let schema = self.r.schema();
+        let own = || schema.find(&format!("{}List", schema.get(self.r.ty).name));
+        let list = builtin.or_else(own).map(|ty| Answer::Is(Target::Type(TypeRef::new(self.r, ty))));
+        op.answers = vec![(200, list.unwrap_or(Answer::Text))];
         op
     }
 
@@ -355,7 +358,7 @@ impl Draft<'_> {
     }
 
     fn own(&self) -> Target {
-        Target::Type(self.r.ty)
+        Target::Type(TypeRef::new(self.r, self.r.ty))
     }
 
     fn own_gvk(&self) -> [String; 3] {

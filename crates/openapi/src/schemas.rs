@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use catalog::{AnyKind, Catalog, Field, ListKind, MapKind, Shape, StructType, TypeId};
+use catalog::{AnyKind, Catalog, Field, ListKind, MapKind, Resource, ResourceId, Shape, StructType, TypeId};
 
 use crate::document::Version;
 use crate::json::{group_version_kind, quoted};
@@ -12,9 +12,38 @@ use crate::paths::PathItem;
 /// What a `$ref` points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    Type(TypeId),
+    Type(TypeRef),
     /// Go types that are no structs in JSON.
     Special(Special),
+}
+
+/// A type, and whose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TypeRef {
+    /// The resource whose schema has it; `None`: a built-in one.
+    of: Option<ResourceId>,
+    id: TypeId,
+}
+
+impl TypeRef {
+    pub(crate) fn builtin(id: TypeId) -> TypeRef {
+        TypeRef { of: None, id }
+    }
+
+    pub(crate) fn new(resource: &Resource, id: TypeId) -> TypeRef {
+        TypeRef {
+            of: resource.storage.as_ref().filter(|_| resource.schema().is_own(id)).map(|_| resource.id),
+            id,
+        }
+    }
+
+    fn resolve(self, catalog: &Catalog) -> (Option<&Resource>, &StructType) {
+        let resource = self.of.and_then(|of| catalog.resources().iter().find(|resource| resource.id == of));
+        match resource {
+            Some(resource) => (Some(resource), resource.schema().get(self.id)),
+            None => (None, catalog.schema().get(self.id)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +157,7 @@ impl Node {
 
 pub(crate) fn name(catalog: &Catalog, target: Target) -> String {
     match target {
-        Target::Type(id) => names::definition(&catalog.schema().get(id).name),
+        Target::Type(ty) => names::definition(&ty.resolve(catalog).1.name),
         Target::Special(s) => s.name().into(),
     }
 }
@@ -149,7 +178,10 @@ pub(crate) fn reachable(
             continue;
         }
         let node = match target {
-            Target::Type(id) => structure(catalog.schema().get(id), groups),
+            Target::Type(ty) => {
+                let (resource, ty) = ty.resolve(catalog);
+                structure(resource, ty, groups)
+            }
             Target::Special(s) => special(s),
         };
         if let Kind::Object { properties, .. } = &node.kind {
@@ -169,8 +201,9 @@ fn target_of(node: &Node) -> Option<Target> {
     }
 }
 
-fn structure(ty: &StructType, groups: &[(String, String)]) -> Node {
-    let properties = ty.fields.iter().map(|f| (f.name.to_string(), property(f))).collect();
+/// `of`: the resource whose type it is, unless it is a built-in one.
+fn structure(of: Option<&Resource>, ty: &StructType, groups: &[(String, String)]) -> Node {
+    let properties = ty.fields.iter().map(|f| (f.name.to_string(), property(of, f))).collect();
     let required = ty.fields.iter().filter(|f| f.required).map(|f| f.name.to_string()).collect();
     let mut node = Node::from(Kind::Object { properties, required });
     let kinds: Vec<String> = match (&ty.gvk, ty.name.as_str()) {
@@ -192,8 +225,8 @@ fn structure(ty: &StructType, groups: &[(String, String)]) -> Node {
     node
 }
 
-fn property(f: &Field) -> Node {
-    let mut node = shape(&f.shape, f.any);
+fn property(of: Option<&Resource>, f: &Field) -> Node {
+    let mut node = shape(of, &f.shape, f.any);
     node.default = match (&f.default, &f.shape) {
         (Some(json), _) => Some(json.to_string()),
         // What Go fills in when the field is not sent: only what cannot be absent there has such a value.
@@ -234,8 +267,8 @@ fn property(f: &Field) -> Node {
 }
 
 /// A list's or a map's element: held by value, so it has a zero.
-fn element(inner: &Shape, any: AnyKind) -> Box<Node> {
-    let mut node = shape(inner, any);
+fn element(of: Option<&Resource>, inner: &Shape, any: AnyKind) -> Box<Node> {
+    let mut node = shape(of, inner, any);
     node.default = zero(inner).map(Into::into);
     Box::new(node)
 }
@@ -250,12 +283,15 @@ fn zero(shape: &Shape) -> Option<&'static str> {
     }
 }
 
-fn shape(s: &Shape, any: AnyKind) -> Node {
+fn shape(of: Option<&Resource>, s: &Shape, any: AnyKind) -> Node {
     let special = |s| Kind::Ref(Target::Special(s));
     Node::from(match s {
-        Shape::Struct(id) => Kind::Ref(Target::Type(*id)),
-        Shape::List(inner) => Kind::Array(element(inner, any)),
-        Shape::Map(inner) => Kind::Map(element(inner, any)),
+        Shape::Struct(id) => {
+            let ty = of.map_or_else(|| TypeRef::builtin(*id), |of| TypeRef::new(of, *id));
+            Kind::Ref(Target::Type(ty))
+        }
+        Shape::List(inner) => Kind::Array(element(of, inner, any)),
+        Shape::Map(inner) => Kind::Map(element(of, inner, any)),
         Shape::String | Shape::Duration => Kind::Scalar("string", None),
         Shape::Bool => Kind::Scalar("boolean", None),
         Shape::Int32 => Kind::Scalar("integer", Some("int32")),

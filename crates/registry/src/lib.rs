@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use admission::{Attempt, Chain, Operation};
 use auth::UserInfo;
-use catalog::{Catalog, Name, Resource, Storage};
+use catalog::{Catalog, DefineError, Name, Resource, ResourceDef, Storage};
 use env::Env;
 use object::{About, Obj, Status};
 use store::{CommitError, Engine, Revision, State, Unreadable};
@@ -98,6 +98,22 @@ impl Registry {
     }
     pub fn env(&self) -> &Env {
         &self.env
+    }
+
+    /// Makes a resource known, or gives it another definition: what is stored under its keys is served from now on.
+    pub fn define(&self, def: ResourceDef) -> Result<ResourceDef, DefineError> {
+        let def = self.table.define(def)?;
+        if let Some(storage) = &def.storage {
+            tracing::info!(group = %storage.group, resource = %storage.plural, "resource defined");
+        }
+        Ok(def)
+    }
+
+    /// Forgets a resource; what is stored under its keys stays there.
+    pub fn undefine(&self, group: &str, plural: &str) -> Option<ResourceDef> {
+        let def = self.table.undefine(group, plural)?;
+        tracing::info!(group, resource = plural, "resource no longer defined");
+        Some(def)
     }
 
     /// Who wrote a revision, as long as that is remembered.

@@ -146,9 +146,12 @@ impl Call<'_> {
         })
     }
 
-    /// Items carry no kind and apiVersion of their own.
+    /// Items of built-in resources carry no kind and apiVersion of their own.
     fn item_writer(&self) -> WriteItem {
         let resource = self.request.resource.clone();
+        if resource.typed_items {
+            return Box::new(move |obj, out| out.extend_from_slice(&served_body(&resource, obj)));
+        }
         let stored = resource.storage.as_ref();
         if stored.is_some_and(|s| s.group == resource.group && s.version == resource.version) {
             return Box::new(|obj, out| {

@@ -59,6 +59,7 @@ impl<'f> Draft<'f> {
             storage: None,
             field_labels: Vec::new(),
             unknown_field: Name::EMPTY,
+            typed_items: false,
             deprecation: None,
         };
         let mut instead = None;

@@ -41,7 +41,7 @@ pub(super) fn declare(schema: &mut Schema, line: &Line) -> Result<(), CatalogErr
             _ => return Err(line.unexpected(word, "a flag of a type")),
         }
     }
-    let id = TypeId(u32::try_from(schema.types.len()).map_err(|_| line.error(Problem::TooMany))?);
+    let id = schema.next_id();
     if schema.by_name.insert(Name::Static(name), id).is_some() {
         return Err(line.duplicate("type", name));
     }
@@ -111,7 +111,7 @@ pub(super) fn field(schema: &mut Schema, id: TypeId, line: &Line) -> Result<(), 
             _ => return Err(line.unexpected(word, "a flag of a field")),
         }
     }
-    let StructType { fields, always_written, .. } = &mut schema.types[id.0 as usize];
+    let StructType { fields, always_written, .. } = schema.own_mut(id);
     for other in fields.iter() {
         if other.name == f.name {
             return Err(line.duplicate("field", name));

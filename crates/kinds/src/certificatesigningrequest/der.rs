@@ -1,4 +1,4 @@
-//! PEM blocks and what is inside them: as much of requests and certificates as judging them needs.
+//! PEM blocks and what is inside them: as much of requests and certificates as validation needs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -267,8 +267,8 @@ const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 
 impl Request<'_> {
-    /// Differs from kube-apiserver: signatures that ring cannot judge (P-521, RSA-PSS) pass unjudged; the signer
-    /// that reads the request judges them.
+    /// Differs from kube-apiserver: signatures that ring cannot verify (P-521, RSA-PSS) pass unverified; the signer
+    /// that reads the request verifies them.
     fn signature_problem(&self) -> Option<String> {
         let insecure = |name: &str| Some(format!("x509: cannot verify signature: insecure algorithm {name}"));
         let (how, failure): (&dyn VerificationAlgorithm, &str) = match (self.algorithm, self.key.curve) {

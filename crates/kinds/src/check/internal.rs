@@ -1,6 +1,6 @@
 //! A tree the way upstream's messages show a struct of its own: Go's names, and a zero for what is absent.
 //!
-//! Upstream judges its internal types, which have no JSON names. Only where a message shows a whole struct
+//! Upstream validates its internal types, which have no JSON names. Only where a message shows a whole struct
 //! does that reach a client; such a kind lists the struct's fields here.
 
 pub(crate) mod pod;

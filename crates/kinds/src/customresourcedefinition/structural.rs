@@ -1,4 +1,4 @@
-//! Structural schemas: the shape of an object is said once, plainly; what is under `allOf` and the like only judges.
+//! Structural schemas: the shape of an object is said once, plainly; what is under `allOf` and the like only validates values.
 
 use object::{FieldError, Value, deep};
 
@@ -78,7 +78,7 @@ fn check_shape_here(schema: &Value, level: Level, at: &Path<'_>, errors: &mut Er
         }
     }
     let first = items(schema, "allOf").first();
-    check_judging(schema, is_int_or_string(Some(schema)), is_int_or_string(first), at, errors);
+    check_value_validation(schema, is_int_or_string(Some(schema)), is_int_or_string(first), at, errors);
     if embedded && kind != "object" {
         let detail = format!("must be object if {EMBEDDED} is true");
         match kind {
@@ -147,8 +147,14 @@ fn is_int_or_string(schema: Option<&Value>) -> bool {
     any_of.len() == 2 && only(&any_of[0], "integer") && only(&any_of[1], "string")
 }
 
-/// The parts that judge. `skip_any` and `skip_first`: the pattern above stands here, or in the first of `allOf`.
-fn check_judging(schema: &Value, skip_any: bool, skip_first: bool, at: &Path<'_>, errors: &mut Errors) {
+/// The parts that validate values. `skip_any` and `skip_first`: the pattern above stands here, or in the first of `allOf`.
+fn check_value_validation(
+    schema: &Value,
+    skip_any: bool,
+    skip_first: bool,
+    at: &Path<'_>,
+    errors: &mut Errors,
+) {
     if !skip_any {
         for (i, part) in items(schema, "anyOf").iter().enumerate() {
             check_nested(part, false, &at.child("anyOf").index(i), errors);
@@ -166,7 +172,7 @@ fn check_judging(schema: &Value, skip_any: bool, skip_first: bool, at: &Path<'_>
 }
 
 fn check_nested(schema: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Errors) {
-    deep(|| check_judging(schema, skip_any, false, at, errors));
+    deep(|| check_value_validation(schema, skip_any, false, at, errors));
     if let Some(entry) = member(schema, "items").filter(|e| e.as_map().is_some()) {
         deep(|| check_nested(entry, false, &at.child("items"), errors));
     }
@@ -205,26 +211,26 @@ fn check_nested(schema: &Value, skip_any: bool, at: &Path<'_>, errors: &mut Erro
     }
 }
 
-/// What judges a field judges one that the shape has.
+/// A value validation of a field is about one that the shape has.
 fn check_complete(
-    judging: &Value,
+    validation: &Value,
     shape: Option<&Value>,
     shape_at: &Path<'_>,
     at: &Path<'_>,
     errors: &mut Errors,
 ) {
-    if let Some(not) = member(judging, "not") {
+    if let Some(not) = member(validation, "not") {
         check_nested_complete(not, shape, shape_at, &at.child("not"), errors);
     }
     for name in ["allOf", "anyOf", "oneOf"] {
-        for (i, part) in items(judging, name).iter().enumerate() {
+        for (i, part) in items(validation, name).iter().enumerate() {
             check_nested_complete(part, shape, shape_at, &at.child(name).index(i), errors);
         }
     }
 }
 
 fn check_nested_complete(
-    judging: &Value,
+    validation: &Value,
     shape: Option<&Value>,
     shape_at: &Path<'_>,
     at: &Path<'_>,
@@ -233,12 +239,12 @@ fn check_nested_complete(
     let Some(shape) = shape else {
         return errors.required(shape_at, &format!("because it is defined in {at}"));
     };
-    deep(|| check_complete(judging, Some(shape), shape_at, at, errors));
-    if let Some(entry) = member(judging, "items").filter(|e| e.as_map().is_some()) {
+    deep(|| check_complete(validation, Some(shape), shape_at, at, errors));
+    if let Some(entry) = member(validation, "items").filter(|e| e.as_map().is_some()) {
         let own = member(shape, "items");
         deep(|| check_nested_complete(entry, own, &shape_at.child("items"), &at.child("items"), errors));
     }
-    for (name, property) in entries(judging, "properties") {
+    for (name, property) in entries(validation, "properties") {
         let own = entries(shape, "properties").find(|(n, _)| *n == name).map(|(_, p)| p);
         let (shape_list, list) = (shape_at.child("properties"), at.child("properties"));
         deep(|| check_nested_complete(property, own, &shape_list.key(name), &list.key(name), errors));

@@ -1,6 +1,6 @@
 //! The rules of definitions: names that fit, versions of which one is stored, a conversion, and schemas.
 //!
-//! Upstream judges a form in which what all versions have in common stands once, above them; its paths
+//! Upstream validates a form in which what all versions have in common stands once, above them; its paths
 //! (`spec.validation`, `spec.subresources`) say so. Differs from kube-apiserver: CEL rules are not compiled,
 //! regular expressions not parsed, and defaults not held against their schema when a definition is written.
 

@@ -6,7 +6,7 @@ use crate::workload::SPEC;
 
 const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
-/// An update is judged only if it changes the template.
+/// An update gets warnings only if it changes the template.
 pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     let generation =
         |v: &object::Value| v.str_at(&["metadata", "annotations", TEMPLATE_GENERATION]).map(str::to_owned);

@@ -21,7 +21,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
         let detail = format!("parsing time {} as \"2006-01-02T15:04:05Z07:00\"", object::quote(time));
         errors.invalid(&at.key(TRIGGER_TIME), time, detail);
     }
-    // What is stored already is not judged again.
+    // What is stored already is not validated again.
     if write.old.is_some_and(|old| same(old.get("subsets"), write.new.get("subsets"))) {
         return;
     }

@@ -17,13 +17,13 @@ const TOPOLOGY_MAX: usize = 16;
 const HINTS_MAX: usize = 8;
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
-    // Updates are judged as whole slices.
+    // Updates are validated as whole slices.
     write.check_whole_metadata(errors);
     let slice = write.new;
     let family = text(slice, "addressType");
     errors.choice(&Path::Root("addressType"), family, &["FQDN", "IPv4", "IPv6"]);
     check_ports(items(slice, "ports"), &Path::Root("ports"), errors);
-    // What is stored already is not judged again.
+    // What is stored already is not validated again.
     if !write.old.is_some_and(|old| same(old.get("endpoints"), slice.get("endpoints"))) {
         check_endpoints(items(slice, "endpoints"), family, &Path::Root("endpoints"), errors);
     }

@@ -19,7 +19,7 @@ const SPEC: &[Default] = &[
 /// Where each index has a limit of its own, the whole has none.
 const ANY_FAILURES: &[Default] = &[pointer("backoffLimit", Int(i32::MAX as i64))];
 const SIX_FAILURES: &[Default] = &[pointer("backoffLimit", Int(6))];
-/// A failure policy judges pods that have failed: those still going are not replaced yet.
+/// A failure policy is evaluated for pods that have failed: those still going are not replaced yet.
 const REPLACE_FAILED: &[Default] = &[pointer("podReplacementPolicy", Text("Failed"))];
 const REPLACE_EARLY: &[Default] = &[pointer("podReplacementPolicy", Text("TerminatingOrFailed"))];
 const CONDITION: &[Default] = &[plain("status", Text("True"))];

@@ -95,7 +95,7 @@ fn names_and_namespaces_are_required_where_they_belong() {
     assert_eq!(bad, [format!("metadata.generateName: Invalid value: \"Web-\": {SUBDOMAIN}")]);
     let rc = json(r#"{"metadata":{"name":"x","namespace":"n","generateName":"Web-"}}"#);
     assert_eq!(created(&catalog, "replicationcontrollers", &rc), [""; 0]);
-    // The character before the last dash is masked with it, so that one may be anything; the generated name is judged.
+    // The character before the last dash is masked with it, so that one may be anything; the generated name is validated.
     for weird in ["-", "é-", "\u{0}a-", "\u{1F600}-"] {
         let mut object = json(r#"{"metadata":{"name":"x","namespace":"n"}}"#);
         object.map_at(&["metadata"]).set("generateName", weird);

@@ -28,12 +28,12 @@ const DEPRECATED: [(&str, &str); 8] = [
     ("node-role.kubernetes.io/master", r#"use "node-role.kubernetes.io/control-plane" instead"#),
 ];
 
-/// What is said of a label that has a newer name.
+/// The warning about a label that has a newer name.
 pub(crate) fn deprecated(label: &str) -> Option<&'static str> {
     DEPRECATED.iter().find(|(name, _)| *name == label).map(|(_, message)| *message)
 }
 
-/// A `NodeSelectorTerm`. `values` are judged only where validation lets bad ones through (preferences).
+/// A `NodeSelectorTerm`. `values` are validated only where validation lets bad ones through (preferences).
 pub(crate) fn selector_term(term: &Value, values: bool, at: &Path<'_>, warnings: &mut Warnings) {
     let at = at.child("matchExpressions");
     for (i, expression) in items(term, "matchExpressions").iter().enumerate() {

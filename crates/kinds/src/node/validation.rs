@@ -23,7 +23,7 @@ const TAINT: [Field; 4] = [
 ];
 const ADDRESS: [Field; 2] = [("type", "Type", TEXT), ("address", "Address", TEXT)];
 
-/// An update is judged as a node and as an update, one of the status only as an update.
+/// An update is validated as a node and as an update, one of the status only as an update.
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     let (spec, status) = (write.spec(), write.status());
     if !write.is_status() {
@@ -114,7 +114,7 @@ fn check_config(source: &Value, exact: bool, at: &Path<'_>, errors: &mut Errors)
     }
 }
 
-/// Taints and avoided controllers once were JSON in annotations, and are still judged there.
+/// Taints and avoided controllers once were JSON in annotations, and are still validated there.
 fn check_annotations(node: &Value, errors: &mut Errors) {
     let annotation = |key: &str| node.str_at(&["metadata", "annotations", key]).filter(|t| !t.is_empty());
     if let Some(text) = annotation(TAINTS_KEY) {

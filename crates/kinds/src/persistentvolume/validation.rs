@@ -49,7 +49,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     check_whole(write, errors);
     check_mount_options(write, errors);
     if let Some(old) = write.old_spec() {
-        // Upstream's rules of updates judge the whole volume once more, so its errors come twice.
+        // Upstream's rules of updates validate the whole volume once more, so its errors come twice.
         check_whole(write, errors);
         check_update(write, old, errors);
     }

@@ -43,7 +43,7 @@ const GONE_LATER: [(&str, &str); 2] = [
     ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 ];
 
-/// People seldom update pods, and kubelets do it all the time: only creates are judged.
+/// People seldom update pods, and kubelets do it all the time: only creates get warnings.
 pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if write.is_create() {
         warnings.dns_label(write.new, NAME);

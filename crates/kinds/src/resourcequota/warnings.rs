@@ -3,7 +3,7 @@
 use crate::check::{quantity, quantity_text};
 use crate::warnings::{Accepted, Warnings};
 
-/// An update is not judged again, as upstream.
+/// An update gets no warnings, as upstream.
 pub(crate) fn warn(write: &Accepted<'_>, warnings: &mut Warnings) {
     if !write.is_create() {
         return;

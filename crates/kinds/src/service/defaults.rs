@@ -1,4 +1,4 @@
-//! Services: type, affinity, ports and traffic policies. Addresses and node ports are allotted, not defaulted.
+//! Services: type, affinity, ports and traffic policies. Addresses and node ports are allocated, not defaulted.
 
 use catalog::Name;
 use object::{Map, Value};

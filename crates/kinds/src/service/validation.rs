@@ -1,4 +1,4 @@
-//! The rules of services. Addresses and ports were allotted before: what is still missing is missing.
+//! The rules of services. Addresses and ports were allocated before: what is still missing is missing.
 
 mod addresses;
 
@@ -38,7 +38,7 @@ pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
     check_service(write, spec, errors);
 }
 
-/// What is wrong with a service's addresses, families and policy before any are allotted.
+/// What is wrong with a service's addresses, families and policy before any are allocated.
 pub fn service_address_errors(service: &Value, old: Option<&Value>) -> Vec<object::FieldError> {
     let none = Value::Null;
     let mut errors = Errors::default();

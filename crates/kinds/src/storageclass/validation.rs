@@ -11,7 +11,7 @@ const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_MAX_BYTES: usize = 256 * 1024;
 
 pub(super) fn check(write: &Write<'_>, errors: &mut Errors) {
-    // An update is judged as a whole class first.
+    // An update is validated as a whole class first.
     write.check_whole_metadata(errors);
     let class = write.new;
     check_provisioner(text(class, "provisioner"), &Path::Root("provisioner"), errors);

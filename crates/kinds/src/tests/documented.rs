@@ -11,8 +11,8 @@ use crate::kind_of_resource;
 
 const BEGIN: &str = "<!-- made by kinds/src/tests/documented.rs -->\n";
 
-/// What validation leaves out, by resource; of the others everything is judged.
-const NOT_JUDGED: [(&str, &str); 12] = [
+/// What validation leaves out, by resource; of the others everything is validated.
+const NOT_VALIDATED: [(&str, &str); 12] = [
     ("mutatingadmissionpolicies", "CEL"),
     ("mutatingwebhookconfigurations", "CEL of match conditions"),
     ("validatingadmissionpolicies", "CEL"),
@@ -22,7 +22,7 @@ const NOT_JUDGED: [(&str, &str); 12] = [
     ("deviceclasses", "CEL"),
     ("resourceclaims", "CEL, admin access"),
     ("resourceclaimtemplates", "CEL, admin access"),
-    ("selfsubjectreviews", "nothing to judge"),
+    ("selfsubjectreviews", "nothing to validate"),
     ("componentstatuses", "read only"),
     ("bindings", "as pods/binding"),
 ];
@@ -115,7 +115,7 @@ fn table() -> String {
     let recorded = Recorded::read();
     let mut out = String::from(BEGIN);
     let rows = read("kinds/src/list.rs");
-    out.push_str("| group and version | resource | strategy | defaults | not judged | columns | stored as | recorded |\n|---|---|---|---|---|---|---|---|\n");
+    out.push_str("| group and version | resource | strategy | defaults | not validated | columns | stored as | recorded |\n|---|---|---|---|---|---|---|---|\n");
     let mut resources: Vec<&Resource> = catalog.resources().iter().map(|resource| &**resource).collect();
     resources.sort_by_key(|r| (r.api_version(), r.plural.clone()));
     for resource in resources {
@@ -127,7 +127,7 @@ fn table() -> String {
         let stored_plural = resource.storage.as_ref().map(|storage| storage.plural.to_string());
         let strategy = stored_plural.map_or("none".to_owned(), |plural| strategy(&rows, &plural));
         let left =
-            NOT_JUDGED.iter().find(|(plural, _)| resource.plural == *plural).map_or("", |(_, left)| left);
+            NOT_VALIDATED.iter().find(|(plural, _)| resource.plural == *plural).map_or("", |(_, left)| left);
         let kind = kind_of_resource(resource);
         let _ = writeln!(
             out,
@@ -181,13 +181,13 @@ fn every_kind_has_recorded_answers_and_every_body_a_test() {
     for (kind, file, needle) in BODIES {
         assert!(read(file).contains(needle), "{file} says nothing of {kind}");
     }
-    // Bodies that only open a connection have nothing to default or judge.
+    // Bodies that only open a connection have nothing to default or validate.
     let bodies = catalog.resources().iter().flat_map(|r| r.subresources.iter().map(move |s| (r, s)));
     for (resource, sub) in bodies.filter(|(r, s)| s.kind != r.kind && !s.kind.ends_with("Options")) {
         let known = BODIES.iter().any(|(kind, ..)| sub.kind == *kind);
         assert!(known, "{}/{} takes a {}", resource.plural, sub.name, sub.kind);
     }
-    for (plural, _) in NOT_JUDGED {
+    for (plural, _) in NOT_VALIDATED {
         assert!(catalog.resources().iter().any(|r| r.plural == *plural), "no {plural}");
     }
 }

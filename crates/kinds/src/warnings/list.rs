@@ -27,7 +27,7 @@ impl Warnings {
     pub(crate) fn into_list(self) -> Vec<String> {
         self.list
     }
-    /// Nothing that is said from now on could be sent.
+    /// Nothing that is added from now on could be sent.
     pub(crate) fn is_full(&self) -> bool {
         self.chars > SENT_CHARS || self.list.len() > SENT_CHARS
     }
@@ -37,7 +37,7 @@ impl Warnings {
     /// A warning about the whole object, or one with words of its own.
     pub(crate) fn push(&mut self, text: impl Into<String>) {
         let text = text.into();
-        // What is said twice is sent once, and what no header carries is not sent.
+        // What is added twice is sent once, and what no header carries is not sent.
         if !self.is_full() && !self.list.contains(&text) {
             if !text.chars().any(char::is_control) {
                 self.chars += text.chars().take(SENT_OF_ONE).count();

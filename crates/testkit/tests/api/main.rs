@@ -11,6 +11,7 @@ mod certificates;
 mod clients;
 mod concurrency;
 mod deep_bodies;
+mod definitions;
 mod determinism;
 mod differential;
 mod flow_control;

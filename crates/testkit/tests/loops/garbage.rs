@@ -437,7 +437,7 @@ async fn dependents_of_every_kind_are_collected_and_orphaned() {
         let resources = collected_kinds(&cluster);
         assert!(resources.len() > 50, "only {}", resources.len());
         let mut paths = Vec::new();
-        for resource in resources {
+        for resource in &resources {
             let name = kinds::name(resource, 1);
             let mut object = kinds::object(resource, &name);
             object["metadata"]["ownerReferences"] = json!([reference(&owner, true)]);

@@ -1,4 +1,4 @@
-//! What a write to a job's status may say: only changes are judged, so that an odd status can still move on.
+//! What a write to a job's status may say: only changes are validated, so that an odd status can still move on.
 
 use object::Value;
 
@@ -193,8 +193,8 @@ fn check_transitions(spec: &Value, now: &Value, was: &Value, errors: &mut Errors
     }
     let count = |status: &Value, name: &str| int(status, name).unwrap_or(0);
     let scales = is_indexed(spec) && same(spec.get("completions"), spec.get("parallelism"));
-    for (name, judged) in [("failed", true), ("succeeded", !scales)] {
-        if judged && count(now, name) < count(was, name) {
+    for (name, checked) in [("failed", true), ("succeeded", !scales)] {
+        if checked && count(now, name) < count(was, name) {
             let why = format!("cannot decrease the {name} counter");
             errors.invalid(&STATUS.child(name), count(now, name), why);
         }
