@@ -10,12 +10,12 @@ use auth::{Attributes, UserInfo};
 use catalog::{Catalog, Name, Resource};
 use client::{
     Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
+    WriteOptions, field_manager_of,
 };
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
-use object::patch::json::JsonPatch;
 use object::{Obj, Status, Value};
-use registry::{Request, Term, WatchStart, WriteOptions};
+use registry::{Request, Term, WatchStart};
 use store::Revision;
 use table::{Cursor, EventKind, WatchEvent};
 
@@ -31,6 +31,8 @@ const PULL_BYTES: usize = 4 << 20;
 pub struct LocalClient {
     api: Arc<Api>,
     user: Arc<UserInfo>,
+    /// Of writes that name none.
+    field_manager: Arc<str>,
     term: Option<Arc<Term>>,
 }
 
@@ -46,17 +48,18 @@ impl LocalClients {
         LocalClients { api, term: None }
     }
 
-    fn client(&self, user: UserInfo) -> Arc<dyn Client> {
-        Arc::new(LocalClient { api: self.api.clone(), user: Arc::new(user), term: self.term.clone() })
+    fn client(&self, user: UserInfo, field_manager: &str) -> Arc<dyn Client> {
+        let client = LocalClient::new(self.api.clone(), user, field_manager);
+        Arc::new(LocalClient { term: self.term.clone(), ..client })
     }
 }
 
 impl Clients for LocalClients {
     fn controller(&self, name: &str) -> Arc<dyn Client> {
-        self.client(UserInfo::service_account("kube-system", name, ""))
+        self.client(UserInfo::service_account("kube-system", name, ""), name)
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        self.client(UserInfo::new(name, groups).authenticated())
+        self.client(UserInfo::new(name, groups).authenticated(), field_manager_of(name))
     }
     fn in_term(&self, namespace: &str, lease: &str, holder: &str) -> Option<Arc<dyn Clients>> {
         let term =
@@ -66,8 +69,9 @@ impl Clients for LocalClients {
 }
 
 impl LocalClient {
-    pub fn new(api: Arc<Api>, user: UserInfo) -> LocalClient {
-        LocalClient { api, user: Arc::new(user), term: None }
+    /// `field_manager`: of writes that name none.
+    pub fn new(api: Arc<Api>, user: UserInfo, field_manager: &str) -> LocalClient {
+        LocalClient { api, user: Arc::new(user), field_manager: field_manager.into(), term: None }
     }
 
     /// The request, once it is known to be allowed and has its seats. It waits for them as long as it takes: a client would
@@ -143,10 +147,10 @@ impl Client for LocalClient {
 
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         Box::pin(async move {
-            let limit = Some(options.limit);
-            let admitted = self.admitted("list", &target, &options.fields, limit).await?;
+            let limit = Some(u64::try_from(options.limit).unwrap_or(0));
+            let admitted = self.admitted("list", &target, &options.field_selector, limit).await?;
             let request = admitted.request();
-            let list = self.api.registry().list(&request, &list_options(options)).await?;
+            let list = self.api.registry().list(&request, &options).await?;
             Ok(List {
                 items: list.items,
                 revision: list.revision,
@@ -161,20 +165,20 @@ impl Client for LocalClient {
             let begins = flow_control::begins_with_state(version, options.initial_events);
             let lists = begins.then_some(0);
             // Only while it begins.
-            let admitted = self.admitted("watch", &target, &options.fields, lists).await?;
+            let admitted = self.admitted("watch", &target, &options.field_selector, lists).await?;
             let request = admitted.request();
-            let (within, fields) = (request.namespace, &options.fields);
+            let (within, fields) = (request.namespace, &options.field_selector);
             let watched = flow_control::watched(&self.api, request.resource, within, request.name, fields);
             let timeout = options.timeout_seconds;
-            let wanted = registry::ListOptions {
-                label_selector: options.labels,
-                field_selector: options.fields,
+            let wanted = ListOptions {
+                label_selector: options.label_selector,
+                field_selector: options.field_selector,
                 resource_version: options.resource_version,
                 resource_version_match: if options.initial_events { "NotOlderThan" } else { "" }.to_owned(),
                 watch: true,
                 allow_bookmarks: true,
                 send_initial_events: options.initial_events.then_some(true),
-                ..registry::ListOptions::default()
+                ..ListOptions::default()
             };
             let registry::Watch { start, cursor } = self.api.registry().watch(&request, &wanted).await?;
             let env = self.api.registry().env();
@@ -207,34 +211,47 @@ impl Client for LocalClient {
         })
     }
 
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+    fn create<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let admitted = self.admitted("create", &target, "", None).await?;
             let request = admitted.request();
-            let written = self.api.registry().create(&request, body, OPTIONS).await?;
+            let written =
+                self.api.registry().create(&request, body, options.managed_by(&self.field_manager)).await?;
             Ok(written.obj)
         })
     }
 
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+    fn update<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let admitted = self.admitted("update", &target, "", None).await?;
             let request = admitted.request();
-            let written = self.api.registry().update(&request, body, OPTIONS).await?;
+            let written =
+                self.api.registry().update(&request, body, options.managed_by(&self.field_manager)).await?;
             Ok(written.obj)
         })
     }
 
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let admitted = self.admitted("patch", &target, "", None).await?;
             let request = admitted.request();
-            let patch = match patch {
-                Patch::Json(operations) => registry::Patch::Json(JsonPatch::parse(operations)?),
-                Patch::Merge(patch) => registry::Patch::Merge(patch),
-                Patch::Strategic(patch) => registry::Patch::Strategic(patch),
-            };
-            let written = self.api.registry().patch(&request, patch, OPTIONS).await?;
+            let written =
+                self.api.registry().patch(&request, patch, options.managed_by(&self.field_manager)).await?;
             Ok(written.obj)
         })
     }
@@ -243,7 +260,7 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("delete", &target, "", None).await?;
             let request = admitted.request();
-            self.api.registry().delete(&request, &delete_options(options)).await.map(|_| ())
+            self.api.registry().delete(&request, &options).await.map(|_| ())
         })
     }
 
@@ -254,20 +271,20 @@ impl Client for LocalClient {
         which: ListOptions,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let admitted = self.admitted("deletecollection", &target, &which.fields, None).await?;
+            let admitted = self.admitted("deletecollection", &target, &which.field_selector, None).await?;
             let request = admitted.request();
-            let (options, which) = (delete_options(options), list_options(which));
             self.api.registry().delete_collection(&request, &options, &which).await.map(|_| ())
         })
     }
 
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
+    fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()> {
+        let options = options.managed_by(&self.field_manager);
         Box::pin(async move {
             let admitted = self.admitted("create", &target, "", None).await?;
             let request = admitted.request();
             match target.subresource {
-                "binding" => self.api.registry().bind(&request, body, OPTIONS).await.map(|_| ()),
-                "eviction" => self.api.registry().evict(&request, body, OPTIONS).await.map(|_| ()),
+                "binding" => self.api.registry().bind(&request, body, options).await.map(|_| ()),
+                "eviction" => self.api.registry().evict(&request, body, options).await.map(|_| ()),
                 _ => Err(Status::method_not_allowed()),
             }
         })
@@ -275,30 +292,6 @@ impl Client for LocalClient {
 
     fn writer(&self, revision: Revision) -> Option<Name> {
         self.api.registry().writer(revision)
-    }
-}
-
-/// Loops are part of this program: what they send has no unknown fields to warn of.
-const OPTIONS: WriteOptions =
-    WriteOptions { dry_run: false, field_validation: registry::FieldValidation::Ignore };
-
-fn list_options(options: ListOptions) -> registry::ListOptions {
-    registry::ListOptions {
-        label_selector: options.labels,
-        field_selector: options.fields,
-        resource_version: options.resource_version,
-        limit: i64::try_from(options.limit).unwrap_or(0),
-        continue_token: options.continue_token,
-        ..registry::ListOptions::default()
-    }
-}
-
-fn delete_options(options: DeleteOptions) -> kinds::DeleteOptions {
-    kinds::DeleteOptions {
-        grace_period_seconds: options.grace_seconds,
-        preconditions: kinds::Preconditions { uid: options.uid, resource_version: options.resource_version },
-        propagation_policy: options.propagation.map(|p| p.as_str().to_owned()),
-        ..kinds::DeleteOptions::default()
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use admission::whole;
 use auth::{UserInfo, groups, names};
-use client::{Client, DeleteOptions, Gvr, Patch};
+use client::{Client, DeleteOptions, Gvr, Patch, Preconditions, WriteOptions};
 use codec::json;
 use object::{Obj, Status, Value};
 use table::{Scope, Selection};
@@ -35,13 +35,13 @@ impl<'a> Own<'a> {
     /// The server itself.
     pub fn new(api: &'a Arc<Api>) -> Own<'a> {
         let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
-        Own { api, client: LocalClient::new(api.clone(), user) }
+        Own { api, client: LocalClient::new(api.clone(), user, "kube-apiserver") }
     }
 
     /// A loop that upstream runs outside of kube-apiserver: it may what the role of its account says.
     pub fn controller(api: &'a Arc<Api>, name: &str) -> Own<'a> {
         let user = UserInfo::service_account("kube-system", name, "");
-        Own { api, client: LocalClient::new(api.clone(), user) }
+        Own { api, client: LocalClient::new(api.clone(), user, name) }
     }
 
     pub fn api(&self) -> &'a Arc<Api> {
@@ -68,7 +68,7 @@ impl<'a> Own<'a> {
     }
 
     pub async fn create(&self, plural: Plural, namespace: &str, new: Value) -> Result<(), Status> {
-        self.client.create(gvr(plural).within(namespace), new).await.map(|_| ())
+        self.client.create(gvr(plural).within(namespace), new, WriteOptions::default()).await.map(|_| ())
     }
 
     /// Replaces an object, provided that it still is at the resourceVersion the tree carries.
@@ -84,18 +84,25 @@ impl<'a> Own<'a> {
     pub async fn put(&self, plural: Plural, subresource: &str, new: Value) -> Result<(), Status> {
         let text = |name: &str| new.str_at(&["metadata", name]).unwrap_or("").to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
-        self.client.update(gvr(plural).at(&namespace, &name).sub(subresource), new).await.map(|_| ())
+        self.client
+            .update(gvr(plural).at(&namespace, &name).sub(subresource), new, WriteOptions::default())
+            .await
+            .map(|_| ())
     }
 
     /// Merges into an object of no namespace, whatever its version.
     pub async fn merge(&self, plural: Plural, name: &str, patch: Value) -> Result<(), Status> {
-        self.client.patch(gvr(plural).at("", name), Patch::Merge(patch)).await.map(|_| ())
+        self.client
+            .patch(gvr(plural).at("", name), Patch::Merge(patch), WriteOptions::default())
+            .await
+            .map(|_| ())
     }
 
     /// Deletes the very object that was read; that it is gone already is no error.
     pub async fn delete(&self, plural: Plural, old: &Value) -> Result<(), Status> {
         let text = |name: &str| old.str_at(&["metadata", name]).unwrap_or("");
-        let options = DeleteOptions { uid: Some(text("uid").to_owned()), ..DeleteOptions::default() };
+        let options =
+            DeleteOptions { preconditions: Preconditions::uid(text("uid")), ..DeleteOptions::default() };
         match self.client.delete(gvr(plural).at(text("namespace"), text("name")), options).await {
             Err(status) if status.code == 404 => Ok(()),
             other => other,

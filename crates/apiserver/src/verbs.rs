@@ -16,10 +16,8 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use kinds::{Operation, columns};
 use object::normalise::{Strict, normalise};
-use object::{Details, Map, Obj, Status, Value, quote};
-use registry::{
-    BodyType, FieldValidation, ListOptions, Request, WriteOptions, Written, protobuf_body, shared_body,
-};
+use object::{Details, FieldValidation, ListOptions, Map, Obj, Status, Value, WriteOptions, quote};
+use registry::{BodyType, Request, Written, protobuf_body, shared_body};
 
 use crate::body::{Body, RequestBody, decode};
 use crate::bulk::{LARGE_BYTES, Turn};
@@ -443,20 +441,14 @@ impl Call<'_> {
         answer
     }
 
-    fn write_options(&self, operation: Operation) -> Result<WriteOptions, Status> {
-        let options = kinds::WriteOptions {
-            dry_run: self.query.all("dryRun").map(str::to_owned).collect(),
-            field_manager: self.query.get("fieldManager").to_owned(),
-            field_validation: self.query.get("fieldValidation").to_owned(),
+    fn write_options(&self, operation: Operation) -> Result<WriteOptions<'_>, Status> {
+        let query = kinds::WriteQuery {
+            dry_run: self.query.all("dryRun").collect(),
+            field_manager: self.query.get("fieldManager"),
+            field_validation: self.query.get("fieldValidation"),
             force: self.query.find("force").map(|_| self.query.flag("force")),
         };
-        options.check(operation)?;
-        let field_validation = match options.field_validation.as_str() {
-            "Ignore" => FieldValidation::Ignore,
-            "Strict" => FieldValidation::Strict,
-            _ => FieldValidation::Warn,
-        };
-        Ok(WriteOptions { dry_run: options.is_dry_run(), field_validation })
+        query.parse(operation)
     }
 }
 

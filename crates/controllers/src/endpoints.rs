@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{ENDPOINTS, PODS, SERVICES};
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Map, Obj, Revision, Status, Value};
@@ -149,8 +149,10 @@ impl EndpointsLoop {
         fill(&mut body, view, &subsets, over, changed_at);
         turn.plan(|| format!("{} subsets", subsets.len()));
         let result = match &there {
-            None => self.client.create(ENDPOINTS.within(&view.namespace), body).await,
-            Some(there) => self.client.update(ENDPOINTS.of(there), body).await,
+            None => {
+                self.client.create(ENDPOINTS.within(&view.namespace), body, WriteOptions::default()).await
+            }
+            Some(there) => self.client.update(ENDPOINTS.of(there), body, WriteOptions::default()).await,
         };
         match result {
             Ok(endpoints) => {

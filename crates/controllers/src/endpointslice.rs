@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{ENDPOINT_SLICES, NODES, PODS, SERVICES};
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, WriteOptions};
 
 use futures_util::future::BoxFuture;
 use object::{Map, Obj, Status, Value, time};
@@ -178,7 +178,11 @@ impl SlicesLoop {
         };
         for draft in plan.create {
             let body = new_slice(service, view, draft, changed_at);
-            match self.client.create(ENDPOINT_SLICES.within(&view.namespace), body).await {
+            match self
+                .client
+                .create(ENDPOINT_SLICES.within(&view.namespace), body, WriteOptions::default())
+                .await
+            {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 // It will fail until the namespace is gone.
                 Err(status) if crate::namespace_is_going(&status) => return Ok(()),
@@ -188,7 +192,7 @@ impl SlicesLoop {
         for (i, draft) in plan.update {
             let mut body = runtime::tree(&there[i]);
             fill(&mut body, draft, changed_at);
-            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body).await {
+            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body, WriteOptions::default()).await {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 Err(status) => return Err(failed("update", there[i].name(), status)),
             }

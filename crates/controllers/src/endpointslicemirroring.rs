@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{ENDPOINT_SLICES, ENDPOINTS, SERVICES};
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, WriteOptions};
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
 use runtime::queue::Limits;
@@ -139,7 +139,11 @@ impl MirrorLoop {
             metadata.set("generateName", format!("{}-", endpoints.name()));
             metadata.set("namespace", endpoints.namespace().to_owned());
             fill(&mut body, endpoints, draft);
-            match self.client.create(ENDPOINT_SLICES.within(endpoints.namespace()), body).await {
+            match self
+                .client
+                .create(ENDPOINT_SLICES.within(endpoints.namespace()), body, WriteOptions::default())
+                .await
+            {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 // It will fail until the namespace is gone.
                 Err(status) if namespace_is_going(&status) => return Ok(()),
@@ -149,7 +153,7 @@ impl MirrorLoop {
         for (i, draft) in plan.update {
             let mut body = runtime::tree(&there[i]);
             fill(&mut body, endpoints, draft);
-            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body).await {
+            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body, WriteOptions::default()).await {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 Err(status) => return Err(failed(&format!("update {}", there[i].name()), status)),
             }

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
 use client::resources::{NAMESPACES, PODS};
+use client::{Client, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
@@ -158,7 +158,11 @@ impl Namespaces {
         let after = plan::after(&found, wait_seconds);
         turn.plan(|| format!("{after:?}: {found:?}"));
         if found.update(&mut body, self.env.now_seconds() as i64) {
-            match self.client.update(NAMESPACES.of(&namespace).sub("status"), body).await {
+            match self
+                .client
+                .update(NAMESPACES.of(&namespace).sub("status"), body, WriteOptions::default())
+                .await
+            {
                 Ok(updated) => namespace = updated,
                 Err(status) => {
                     tracing::debug!(
@@ -191,7 +195,11 @@ impl Namespaces {
             if !change(&mut body) {
                 return Ok(namespace);
             }
-            match self.client.update(NAMESPACES.of(&namespace).sub(subresource), body).await {
+            match self
+                .client
+                .update(NAMESPACES.of(&namespace).sub(subresource), body, WriteOptions::default())
+                .await
+            {
                 Ok(updated) => return Ok(updated),
                 Err(Status { code: 409, .. }) => {}
                 Err(status) => return Err(status.into()),

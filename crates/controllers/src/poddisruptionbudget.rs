@@ -14,10 +14,10 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
 use client::resources::{
     DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS,
 };
+use client::{Client, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::Obj;
@@ -101,7 +101,9 @@ impl Reconcile for Budgets {
                 Err(failure) => {
                     let mut tree = runtime::tree(&obj);
                     plan::fail_safe(&mut tree, &failure.to_string(), now);
-                    self.client.update(POD_DISRUPTION_BUDGETS.of(&obj).sub("status"), tree).await?;
+                    self.client
+                        .update(POD_DISRUPTION_BUDGETS.of(&obj).sub("status"), tree, WriteOptions::default())
+                        .await?;
                     Ok(Next::Done)
                 }
             }
@@ -173,7 +175,9 @@ impl Budgets {
         if !budget.is_told(&plan) {
             let mut tree = runtime::tree(obj);
             budget.tell(&plan, &mut tree, now);
-            self.client.update(POD_DISRUPTION_BUDGETS.of(obj).sub("status"), tree).await?;
+            self.client
+                .update(POD_DISRUPTION_BUDGETS.of(obj).sub("status"), tree, WriteOptions::default())
+                .await?;
         }
         Ok(plan.recheck_in.map_or(Next::Done, |wait| Next::After(Duration::from_secs(wait))))
     }

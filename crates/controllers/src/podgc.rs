@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{NODES, PODS};
-use client::{Client, DeleteOptions, Patch};
+use client::{Client, DeleteOptions, Patch, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Status};
@@ -133,9 +133,11 @@ impl PodGc {
         if !pod_view(pod).is_terminal() {
             let now = self.env.now_seconds() as i64;
             let patch = plan::failed_patch(&runtime::tree(pod), why, now);
-            self.client.patch(PODS.of(pod).sub("status"), Patch::Strategic(patch)).await?;
+            self.client
+                .patch(PODS.of(pod).sub("status"), Patch::Strategic(patch), WriteOptions::default())
+                .await?;
         }
-        let options = DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::exactly(pod) };
+        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::exactly(pod) };
         self.client.delete(PODS.of(pod), options).await
     }
 }

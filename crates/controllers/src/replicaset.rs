@@ -17,7 +17,7 @@ mod tests;
 use std::sync::Arc;
 
 use client::resources::{PODS, REPLICA_SETS};
-use client::{Client, Gvr};
+use client::{Client, Gvr, WriteOptions};
 use futures_util::future::BoxFuture;
 use object::Obj;
 use runtime::{
@@ -160,7 +160,7 @@ impl Sync {
         let mut tree = runtime::tree(obj);
         tree.make_map().set("status", status.to_value());
         let target = self.kind.resource.of(obj).sub("status");
-        match self.client.update(target, tree).await {
+        match self.client.update(target, tree, WriteOptions::default()).await {
             Ok(_) => return Ok(()),
             Err(refused) if refused.code != 409 => return Err(refused.into()),
             Err(_) => {}
@@ -171,7 +171,7 @@ impl Sync {
         }
         let mut tree = runtime::tree(&fresh);
         tree.make_map().set("status", status.to_value());
-        self.client.update(target, tree).await?;
+        self.client.update(target, tree, WriteOptions::default()).await?;
         Ok(())
     }
 

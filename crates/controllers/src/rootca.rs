@@ -6,8 +6,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use client::Client;
 use client::resources::{CONFIG_MAPS, NAMESPACES};
+use client::{Client, WriteOptions};
 use futures_util::future::BoxFuture;
 use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Scope, Turn, tree};
 use tokio::task::JoinHandle;
@@ -28,7 +28,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let Some(pem) = context.trust.root_ca.clone() else { return Vec::new() };
     let namespaces = context.informers.of(&NAMESPACES);
     // Only those of that name: nobody's other ConfigMaps are held, or wake anyone.
-    let named = Scope { fields: format!("metadata.name={MAP}"), ..Scope::all(&CONFIG_MAPS) };
+    let named = Scope { field_selector: format!("metadata.name={MAP}"), ..Scope::all(&CONFIG_MAPS) };
     let maps = context.informers.scoped(named);
     let controller = Controller::new(&context.env, "root-ca-cert-publisher").workers(1).max_retries(None);
     let controller = controller.watches(&namespaces, |notice| match notice {
@@ -54,7 +54,11 @@ impl Reconcile for Publisher {
                 Step::Nothing => {}
                 Step::Create(map) => {
                     turn.plan(|| "publish the authority".to_owned());
-                    match self.client.create(CONFIG_MAPS.within(namespace), map).await {
+                    match self
+                        .client
+                        .create(CONFIG_MAPS.within(namespace), map, WriteOptions::default())
+                        .await
+                    {
                         // The namespace is gone, or going.
                         Err(status) if status.code == 404 || namespace_is_going(&status) => {}
                         answer => drop(answer?),
@@ -62,7 +66,7 @@ impl Reconcile for Publisher {
                 }
                 Step::Update(map) => {
                     turn.plan(|| "publish the authority again".to_owned());
-                    self.client.update(CONFIG_MAPS.at(namespace, MAP), map).await?;
+                    self.client.update(CONFIG_MAPS.at(namespace, MAP), map, WriteOptions::default()).await?;
                 }
             }
             Ok(Next::Done)

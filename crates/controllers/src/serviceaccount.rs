@@ -6,8 +6,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use client::Client;
 use client::resources::{NAMESPACES, SERVICE_ACCOUNTS};
+use client::{Client, WriteOptions};
 use futures_util::future::BoxFuture;
 use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn, tree};
 use tokio::task::JoinHandle;
@@ -48,7 +48,11 @@ impl Reconcile for Accounts {
             let there = self.accounts.store().get(namespace, ACCOUNT).is_some();
             let Some(account) = plan(known.as_ref(), there) else { return Ok(Next::Done) };
             turn.plan(|| "create the default account".to_owned());
-            match self.client.create(SERVICE_ACCOUNTS.within(namespace), account).await {
+            match self
+                .client
+                .create(SERVICE_ACCOUNTS.within(namespace), account, WriteOptions::default())
+                .await
+            {
                 Err(status) if status.reason == "AlreadyExists" || namespace_is_going(&status) => {
                     Ok(Next::Done)
                 }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::resources::{NODES, PODS};
-use client::{Client, DeleteOptions, Patch};
+use client::{Client, DeleteOptions, Patch, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, time};
@@ -183,9 +183,11 @@ impl Eviction {
         let now = time::format_seconds(self.env.now_seconds() as i64);
         match plan::mark(&runtime::tree(pod), &now) {
             None => Ok(()),
-            Some(patch) => {
-                self.client.patch(PODS.of(pod).sub("status"), Patch::Strategic(patch)).await.map(|_| ())
-            }
+            Some(patch) => self
+                .client
+                .patch(PODS.of(pod).sub("status"), Patch::Strategic(patch), WriteOptions::default())
+                .await
+                .map(|_| ()),
         }
     }
 

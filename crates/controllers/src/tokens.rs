@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::resources::{SECRETS, SERVICE_ACCOUNTS};
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Status};
@@ -44,7 +44,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let Some(sign) = context.trust.sign.clone() else { return Vec::new() };
     let accounts = context.informers.of(&SERVICE_ACCOUNTS);
     // Only tokens: nobody's other Secrets are held, or wake anyone.
-    let of_type = Scope { fields: format!("type={TYPE}"), ..Scope::all(&SECRETS) };
+    let of_type = Scope { field_selector: format!("type={TYPE}"), ..Scope::all(&SECRETS) };
     let secrets = context.informers.scoped(of_type);
     secrets.store().add_index(BY_ACCOUNT, |secret| {
         TokenOf::read(&tree(secret))
@@ -116,7 +116,7 @@ impl Tokens {
                 let token = if lacks.token { Some((self.sign)(&account, secret)?) } else { None };
                 let ca = self.root_ca.as_deref().filter(|_| lacks.ca);
                 fill(&mut body, &account, ca, secret.namespace(), token.as_deref());
-                self.client.update(SECRETS.of(secret), body).await.map(drop)
+                self.client.update(SECRETS.of(secret), body, WriteOptions::default()).await.map(drop)
             }
             (Step::Delete, _) => self.client.delete(SECRETS.of(secret), DeleteOptions::exactly(secret)).await,
             _ => return Ok(()),
@@ -150,7 +150,7 @@ impl Tokens {
             }
             match without_reference(tree(&account), secret.name()) {
                 None => Ok(()),
-                Some(body) => self.client.update(target, body).await.map(drop),
+                Some(body) => self.client.update(target, body, WriteOptions::default()).await.map(drop),
             }
         };
         match retry::on_conflict(&self.env, retry::FEW_WRITERS, attempt).await {

@@ -8,7 +8,7 @@ mod tests;
 use std::sync::Arc;
 
 use client::resources::NODES;
-use client::{Client, Patch};
+use client::{Client, Patch, WriteOptions};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn, tree};
@@ -52,7 +52,11 @@ impl Reconcile for Ttl {
                 Step::Nothing => {}
                 Step::Annotate { seconds, patch } => {
                     turn.plan(|| format!("objects may be kept for {seconds} s"));
-                    match self.client.patch(NODES.of(&node), Patch::Strategic(patch)).await {
+                    match self
+                        .client
+                        .patch(NODES.of(&node), Patch::Strategic(patch), WriteOptions::default())
+                        .await
+                    {
                         Err(status) if status.code == 404 => {}
                         answer => drop(answer?),
                     }

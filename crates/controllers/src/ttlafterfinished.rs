@@ -57,7 +57,7 @@ impl Reconcile for Ttl {
                 Step::Delete => {}
             }
             let options = DeleteOptions {
-                propagation: Some(Propagation::Foreground),
+                propagation_policy: Some(Propagation::Foreground),
                 ..DeleteOptions::exactly(&fresh)
             };
             self.client.delete(JOBS.of(&fresh), options).await?;

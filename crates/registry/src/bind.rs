@@ -1,10 +1,10 @@
 //! `pods/binding`: a pod gets its node, once.
 
 use kinds::pod::binding;
-use object::{About, Status, Value};
+use object::{About, FieldValidation, Status, Value, WriteOptions};
 
 use crate::write::ChangeRules;
-use crate::{FieldValidation, Registry, Request, WriteOptions, decode};
+use crate::{Registry, Request, decode};
 
 const ABOUT: About<'_> = About { group: "", resource: "pods/binding" };
 
@@ -14,7 +14,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         body: Value,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Vec<String>, Status> {
         self.bind_as(request, body, options, true).await
     }
@@ -24,7 +24,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         body: Value,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Vec<String>, Status> {
         self.bind_as(request, body, options, false).await
     }
@@ -33,7 +33,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         mut body: Value,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
         names_uid: bool,
     ) -> Result<Vec<String>, Status> {
         let storage = request.storage()?;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use admission::{Effects, Operation, Refusal};
 use catalog::Storage;
 use codec::json;
-use object::{Obj, Status, Value, time};
+use object::{Obj, Status, Value, WriteOptions, time};
 use store::{CommitError, Guard, Key, Op};
 
-use crate::write::{InNamespace, WriteOptions, Written, context, extra_of, not_encodable};
+use crate::write::{InNamespace, Written, context, extra_of, not_encodable};
 use crate::{BodyType, Registry, Request, convert, decode, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
@@ -46,7 +46,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         body: Value,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
         let (mut new, mut warnings) =
@@ -63,7 +63,7 @@ impl Registry {
         storage: &Storage,
         mut new: Value,
         mut warnings: Vec<String>,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         convert::to_storage(request.resource, storage, &mut new)?;
         warnings.extend(kinds::kind_of(storage).warn_before_create(&new));
@@ -183,7 +183,7 @@ impl Registry {
         storage: &Storage,
         new: &mut Value,
         generate_name: &str,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
         now: i64,
         effects: &mut Effects,
     ) -> Result<Vec<u8>, Halt> {

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use catalog::{Catalog, Resource, Schema, Storage, Subresource, TypeId};
 use object::normalise::{Strict, normalise_decoded};
-use object::{Status, Value};
+use object::{FieldValidation, Status, Value};
 
-use crate::{FieldValidation, Registry, Request, scheme};
+use crate::{Registry, Request, scheme};
 
 /// What a body is read as: the resource's own type, or that of a subresource.
 #[derive(Clone, Copy)]

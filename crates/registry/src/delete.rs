@@ -5,12 +5,12 @@ use std::sync::Arc;
 use admission::{Effects, Operation};
 use catalog::Storage;
 use codec::json;
-use kinds::{Decision, DeleteOptions};
+use kinds::Decision;
 use object::normalise::{Strict, normalise};
-use object::{Obj, Status, Value};
+use object::{DeleteOptions, ListOptions, Obj, Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 
-use crate::{ListOptions, Registry, Request, convert, store_failed};
+use crate::{Registry, Request, convert, store_failed};
 
 /// What a deletion led to.
 pub struct Deleted {
@@ -60,7 +60,7 @@ impl Registry {
             };
             let old_tree = convert::tree(storage, &old);
             let mut attempt =
-                self.attempt(request, storage, Operation::Delete, request.name, options.is_dry_run());
+                self.attempt(request, storage, Operation::Delete, request.name, options.dry_run);
             attempt.old = Some(&old_tree);
             let mut effects = Effects::default();
             self.admission.validate(&attempt, None, &mut effects).map_err(|refusal| refusal.status)?;
@@ -71,7 +71,7 @@ impl Registry {
             let (op, answer) = match kinds::decide(kind, storage, &old_tree, &version, &options, now)? {
                 Decision::Nothing => return Ok(Deleted { obj: old, removed: false }),
                 // A graceful kind that goes at once is first seen as going, by those who watch.
-                Decision::Remove { marked: Some(marked) } if !options.is_dry_run() => {
+                Decision::Remove { marked: Some(marked) } if !options.dry_run => {
                     let value = bytes::Bytes::from(self.encode_marked(storage, marked)?);
                     if let Some(marked_at) = self.mark(request, &key, &old, value).await? {
                         // Our own mark must not fail the version the client named.
@@ -98,7 +98,7 @@ impl Registry {
                     (Op::Put { value: value.clone(), expires_at: old.expires_at() }, Some(value))
                 }
             };
-            if options.is_dry_run() {
+            if options.dry_run {
                 let Some(value) = answer else { return Ok(Deleted { removed: true, obj: old }) };
                 let obj = Obj::publish(storage, &key, &value, old.revision(), old.expires_at());
                 let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;

@@ -1,15 +1,14 @@
 //! `pods/eviction`: a deletion that asks the pod's disruption budget first.
 
 use auth::{UserInfo, groups, names};
-use kinds::DeleteOptions;
 use kinds::pod::eviction;
 use object::normalise::{Strict, normalise};
 use object::selector::LabelSelector;
-use object::{FieldError, Status, Value};
+use object::{DeleteOptions, FieldError, ListOptions, Status, Value, WriteOptions};
 
 use crate::bind::canonical;
 use crate::write::ChangeRules;
-use crate::{ListOptions, Registry, Request, WriteOptions, convert, decode};
+use crate::{Registry, Request, convert, decode};
 
 /// How often an eviction that loses to other writers starts again.
 const TRIES: usize = 20;
@@ -25,7 +24,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         mut body: Value,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Vec<String>, Status> {
         let storage = request.storage()?;
         // Both versions say the same.
@@ -40,7 +39,7 @@ impl Registry {
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let wanted = self.delete_options(request, &body, options)?;
+        let (wanted, checked) = self.delete_options(request, &body, options)?;
         self.validate_answered(request, &body, options.dry_run)?;
 
         let mut tries = 0;
@@ -54,14 +53,14 @@ impl Registry {
             if eviction::needs_no_budget(&pod) {
                 // A pod that may still become healthy must be the one that was looked at.
                 let options = if eviction::is_over(&pod) { &wanted } else { &exact };
-                match self.mark_and_delete(request, options).await {
+                match self.mark_and_delete(request, options, &checked).await {
                     Err(status) if status.code == 409 && !named_version && tries < TRIES => continue,
                     done => return done.map(|()| warnings),
                 }
             }
             let budgets = self.budgets_of(request, &pod).await?;
             let Some(budget) = budgets.first() else {
-                return self.mark_and_delete(request, &wanted).await.map(|()| warnings);
+                return self.mark_and_delete(request, &wanted, &checked).await.map(|()| warnings);
             };
             if budgets.len() > 1 {
                 return Err(Status::unknown(TOO_MANY_BUDGETS).after_warnings(warnings));
@@ -70,7 +69,7 @@ impl Registry {
             if eviction::may_go_unhealthy(&pod, budget) {
                 // As upstream: the version that was found unhealthy takes the place of the one the client named.
                 exact.preconditions.resource_version = Some(version);
-                return match self.mark_and_delete(request, &exact).await {
+                return match self.mark_and_delete(request, &exact, &checked).await {
                     Err(status) if status.code == 409 && !named_version => {
                         Err(eviction::still_processed(name))
                     }
@@ -78,18 +77,19 @@ impl Registry {
                 };
             }
             // The budget speaks first, but nothing is taken from it for what is refused then.
-            let only_ask = wanted.is_dry_run() || wanted.check().is_err();
+            let only_ask = wanted.dry_run || checked.is_err();
             self.take_disruption(request, name, only_ask).await?;
-            return self.mark_and_delete(request, &wanted).await.map(|()| warnings);
+            return self.mark_and_delete(request, &wanted, &checked).await.map(|()| warnings);
         }
     }
 
+    /// How to delete, and whether that makes sense: it is told only when the pod would go.
     fn delete_options(
         &self,
         request: &Request<'_>,
         body: &Value,
-        options: WriteOptions,
-    ) -> Result<DeleteOptions, Status> {
+        options: WriteOptions<'_>,
+    ) -> Result<(DeleteOptions, Result<(), Status>), Status> {
         let mut value = body.get("deleteOptions").cloned().unwrap_or_else(Value::map);
         if let Some(ty) = request.catalog.schema().find("meta.v1.DeleteOptions") {
             normalise(request.catalog.schema(), ty, &mut value, &mut Strict::off())
@@ -104,18 +104,19 @@ impl Registry {
             );
             return Err(Status::invalid("policy", "Eviction", request.name, vec![broken]));
         }
-        let mut wanted = DeleteOptions::from_value_unchecked(&value);
-        match (options.dry_run, wanted.dry_run.as_slice()) {
-            (true, []) => wanted.dry_run.push("All".to_owned()),
-            (true, said) if said != ["All"] => {
+        let (mut wanted, checked) = kinds::unchecked_delete_options(&value);
+        if options.dry_run {
+            wanted.dry_run = true;
+            let said = value.get("dryRun").and_then(Value::as_list).unwrap_or_default();
+            let said: Vec<&str> = said.iter().filter_map(Value::as_str).collect();
+            if !matches!(said[..], [] | ["All"]) {
                 return Err(Status::unknown(format!(
                     "Non-matching dry-run options in request and content: [All] and [{}]",
                     said.join(" ")
                 )));
             }
-            _ => {}
         }
-        Ok(wanted)
+        Ok((wanted, checked))
     }
 
     /// The budgets that speak for a pod.
@@ -168,12 +169,17 @@ impl Registry {
     }
 
     /// Says in the pod's status why it goes, and deletes it.
-    async fn mark_and_delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<(), Status> {
-        options.check()?;
+    async fn mark_and_delete(
+        &self,
+        request: &Request<'_>,
+        options: &DeleteOptions,
+        checked: &Result<(), Status>,
+    ) -> Result<(), Status> {
+        checked.clone()?;
         let mut options = options.clone();
         let storage = request.storage()?;
         let pod = Request { subresource: None, ..*request };
-        if !options.is_dry_run() {
+        if !options.dry_run {
             let status = Request { subresource: Some("status"), ..*request };
             let now = self.env().now_seconds() as i64;
             let written = self

@@ -39,11 +39,10 @@ use lanes::Lanes;
 pub use convert::{protobuf_body, served_body, shared_body};
 pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;
-pub use patch::Patch;
-pub use read::{List, ListOptions, Match, validate as check_list_options};
+pub use read::{List, Match, validate as check_list_options};
 pub use term::Term;
 pub use watch::{Watch, WatchStart};
-pub use write::{FieldValidation, WriteOptions, Written};
+pub use write::Written;
 
 /// The verbs on one cluster.
 pub struct Registry {

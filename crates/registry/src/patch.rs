@@ -3,18 +3,11 @@
 use catalog::{Catalog, Schema, Storage, TypeId};
 use codec::json;
 use object::normalise::{Strict, normalise_decoded, restore_error, restore_numbers};
-use object::patch::{self, json::JsonPatch};
-use object::{FieldError, Status, Value, quote};
+use object::patch;
+use object::{FieldError, FieldValidation, Patch, Status, Value, WriteOptions, quote};
 
-use crate::write::{ChangeRules, FieldValidation, WriteOptions, Written};
+use crate::write::{ChangeRules, Written};
 use crate::{Registry, Request, decode};
-
-/// A patch as it came.
-pub enum Patch {
-    Json(JsonPatch),
-    Merge(Value),
-    Strategic(Value),
-}
 
 /// What a patch is applied to.
 #[derive(Clone, Copy)]
@@ -32,36 +25,12 @@ pub(crate) struct PatchedType<'a> {
     pub storage: Option<&'a Storage>,
 }
 
-impl Patch {
-    /// Of members with one name the last is kept; what strict clients hear of the others, and of what an operation has no use for.
-    pub(crate) fn without_duplicates(&mut self) -> Vec<String> {
-        let p = match self {
-            Patch::Json(patch) => return patch.strict_errors().to_vec(),
-            Patch::Merge(p) | Patch::Strategic(p) => p,
-        };
-        let found = patch::duplicate_fields(p);
-        if !found.is_empty() {
-            patch::keep_last_fields(p);
-        }
-        found
-    }
-
-    /// Changes an object of that type; after a refusal the object is half changed and of no use.
-    pub(crate) fn apply(&self, schema: &Schema, ty: TypeId, object: &mut Value) -> Result<(), Status> {
-        match self {
-            Patch::Json(patch) => patch.apply(object),
-            Patch::Merge(patch) => patch::merge::apply(object, patch.clone()),
-            Patch::Strategic(patch) => patch::strategic::apply(schema, ty, object, patch.clone()),
-        }
-    }
-}
-
 impl Registry {
     pub async fn patch(
         &self,
         request: &Request<'_>,
         mut patch: Patch,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         let duplicates = patch.without_duplicates();
         let rules = ChangeRules {
@@ -101,7 +70,7 @@ impl Registry {
         patch: &Patch,
         duplicates: &[String],
         old: &Value,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         let mut new = old.clone();
         patch.apply(of.schema, of.ty, &mut new)?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object::selector::{FieldSelector, LabelSelector};
-use object::{FieldError, Obj, Status, number_error, quote};
+use object::{FieldError, ListOptions, Obj, Status, number_error, quote};
 use store::Revision;
 use table::{Behind, Page, ReadError, Scope, Selection};
 
@@ -14,21 +14,6 @@ use crate::{Registry, Request, not_readable, redefined};
 
 /// How long a read waits for a revision that has not come yet.
 const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
-
-/// What a list or a watch may be asked with, as text from the query.
-#[derive(Clone, Debug, Default)]
-pub struct ListOptions {
-    pub label_selector: String,
-    pub field_selector: String,
-    pub resource_version: String,
-    pub resource_version_match: String,
-    pub limit: i64,
-    pub continue_token: String,
-    pub watch: bool,
-    pub allow_bookmarks: bool,
-    pub send_initial_events: Option<bool>,
-    pub timeout_seconds: Option<u64>,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {

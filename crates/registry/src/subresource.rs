@@ -1,11 +1,11 @@
 //! `scale`: a small object that stands for one number of a larger one.
 
 use codec::json;
-use object::{Status, Value};
+use object::{Patch, Status, Value, WriteOptions};
 
 use crate::patch::PatchedType;
 use crate::write::{ChangeRules, Verb};
-use crate::{Patch, Registry, Request, WriteOptions, convert, decode};
+use crate::{Registry, Request, convert, decode};
 
 const KIND: &str = "Scale";
 const API_VERSION: &str = "autoscaling/v1";
@@ -23,7 +23,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         mut body: Value,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         decode::check_type(request.catalog, KIND, API_VERSION, &body)?;
         let ty = scale_type(request)?;
@@ -45,7 +45,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         mut patch: Patch,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
         let of = PatchedType {
             ty: scale_type(request)?,
@@ -70,7 +70,7 @@ impl Registry {
     async fn change_scale(
         &self,
         request: &Request<'_>,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
         names_uid: bool,
         make: &mut Verb<'_>,
     ) -> Result<(Value, Vec<String>), Status> {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use catalog::Storage;
-use object::{Obj, Status};
+use object::{ListOptions, Obj, Status};
 use store::Revision;
 use table::{Cursor, ReadError};
 
 use crate::read::{parse_version, readable, told_by_cache, too_old, validate};
-use crate::{ListOptions, Registry, Request, not_readable, redefined};
+use crate::{Registry, Request, not_readable, redefined};
 
 /// A watch about to stream.
 pub struct Watch {

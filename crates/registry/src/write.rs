@@ -15,7 +15,7 @@ use catalog::Storage;
 use codec::json;
 use kinds::{Context, Labels, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
-use object::{FieldError, Obj, Status, Value};
+use object::{FieldError, Obj, Status, Value, WriteOptions};
 use store::{CommitError, Guard, Key, Op, Revision};
 
 use crate::read::parse_unsigned;
@@ -23,20 +23,6 @@ use crate::{BodyType, Registry, Request, convert, decode, store_failed};
 
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
-    Ignore,
-    #[default]
-    Warn,
-    Strict,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WriteOptions {
-    pub dry_run: bool,
-    pub field_validation: FieldValidation,
-}
 
 /// What a write led to.
 pub struct Written {
@@ -82,7 +68,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         body: Value,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         let (mut new, mut warnings) =
             decode::object(request.catalog, BodyType::of(request.resource), body, options.field_validation)?;
@@ -109,7 +95,7 @@ impl Registry {
         &self,
         request: &Request<'_>,
         rules: ChangeRules,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
@@ -208,7 +194,7 @@ impl Registry {
         rules: ChangeRules,
         old: &Obj,
         verb: &mut Verb<'_>,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
         now: i64,
     ) -> Result<Step, Status> {
         let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb)?;
@@ -230,7 +216,7 @@ impl Registry {
         storage: &Storage,
         new: &mut Value,
         old: &Value,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
         now: i64,
         effects: &mut Effects,
     ) -> Result<Vec<u8>, Status> {

@@ -12,8 +12,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
 use client::resources::LEASES;
+use client::{Client, WriteOptions};
 use env::Env;
 use object::{Obj, Status, Value, time};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -234,7 +234,10 @@ impl Elector {
                 metadata.set("name", self.name.clone());
                 metadata.set("namespace", self.namespace.clone());
                 self.record(0, None).put_on(&mut lease);
-                let lease = self.client.create(LEASES.within(&self.namespace), lease).await?;
+                let lease = self
+                    .client
+                    .create(LEASES.within(&self.namespace), lease, WriteOptions::default())
+                    .await?;
                 self.observe(lease);
                 return Ok(true);
             }
@@ -262,7 +265,10 @@ impl Elector {
         let Some(seen) = &self.seen else { return Ok(()) };
         let mut lease = crate::tree(&seen.lease);
         record.put_on(&mut lease);
-        let lease = self.client.update(LEASES.at(&self.namespace, &self.name), lease).await?;
+        let lease = self
+            .client
+            .update(LEASES.at(&self.namespace, &self.name), lease, WriteOptions::default())
+            .await?;
         self.observe(lease);
         Ok(())
     }

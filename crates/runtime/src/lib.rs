@@ -76,7 +76,7 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use client::Client;
+//! use client::{Client, WriteOptions};
 //! use client::resources::CONFIG_MAPS;
 //! use env::Env;
 //! use futures_util::future::BoxFuture;
@@ -133,11 +133,11 @@
 //!             match step {
 //!                 Step::Nothing => {}
 //!                 Step::Create(made) => {
-//!                     self.client.create(CONFIG_MAPS.within(source.namespace()), made).await?;
+//!                     self.client.create(CONFIG_MAPS.within(source.namespace()), made, WriteOptions::default()).await?;
 //!                     self.events.event(&CONFIG_MAPS, &source, Severity::Normal, "Mirrored", "Made a copy");
 //!                 }
 //!                 Step::Update(wanted) => {
-//!                     self.client.update(CONFIG_MAPS.at(source.namespace(), name), wanted).await?;
+//!                     self.client.update(CONFIG_MAPS.at(source.namespace(), name), wanted, WriteOptions::default()).await?;
 //!                 }
 //!                 Step::Taken => {
 //!                     let message = format!("ConfigMap {name} belongs to somebody else");

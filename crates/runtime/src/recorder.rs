@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::EVENTS;
-use client::{Client, Gvr, Patch};
+use client::{Client, Gvr, Patch, WriteOptions};
 use env::Env;
 use object::{Map, Obj, Status, Value, time};
 use parking_lot::Mutex;
@@ -269,7 +269,11 @@ impl Writer {
         let namespace = record.about.event_namespace();
         if observed.count > 1 {
             let patch = Patch::Strategic(more_of_it(record, observed));
-            match self.client.patch(EVENTS.at(namespace, &observed.name), patch).await {
+            match self
+                .client
+                .patch(EVENTS.at(namespace, &observed.name), patch, WriteOptions::default())
+                .await
+            {
                 // It has expired: this is the first again, with the count it had.
                 Err(status) if status.code == 404 => {}
                 other => return other.map(|_| ()),
@@ -291,7 +295,7 @@ impl Writer {
                 last_nanos: record.at_nanos,
             };
             let event = event.to_value(namespace, &name);
-            match self.client.create(EVENTS.within(namespace), event).await {
+            match self.client.create(EVENTS.within(namespace), event, WriteOptions::default()).await {
                 Err(status) if status.reason == "AlreadyExists" => {
                     let later = 1 + u128::from(self.env.random_below(1 << 20));
                     name = event_name(&self.env, &record.about.name, record.at_nanos + later);

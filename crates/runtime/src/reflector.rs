@@ -22,7 +22,7 @@ use crate::{Key, Stop};
 
 /// How long a watch is asked for: random in this range, so that not all come back at once.
 const WATCH_SECONDS: (u64, u64) = (300, 600);
-const PAGE: u64 = 500;
+const PAGE: i64 = 500;
 /// A watch without a word in less time than this is trouble.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 
@@ -32,8 +32,8 @@ pub struct Scope {
     pub resource: Gvr,
     /// Empty: all namespaces.
     pub namespace: String,
-    pub labels: String,
-    pub fields: String,
+    pub label_selector: String,
+    pub field_selector: String,
 }
 
 impl Scope {
@@ -41,8 +41,8 @@ impl Scope {
         Scope {
             resource: resource.clone(),
             namespace: String::new(),
-            labels: String::new(),
-            fields: String::new(),
+            label_selector: String::new(),
+            field_selector: String::new(),
         }
     }
 }
@@ -182,8 +182,8 @@ impl Reflector {
         let newest = at.is_empty();
         let mut items = Vec::new();
         let mut options = ListOptions {
-            labels: scope.labels.clone(),
-            fields: scope.fields.clone(),
+            label_selector: scope.label_selector.clone(),
+            field_selector: scope.field_selector.clone(),
             limit: if newest || at == "0" { PAGE } else { 0 },
             resource_version: at,
             ..ListOptions::default()
@@ -261,8 +261,8 @@ impl Reflector {
     fn watch_options(&self) -> WatchOptions {
         let (least, most) = WATCH_SECONDS;
         WatchOptions {
-            labels: self.scope.labels.clone(),
-            fields: self.scope.fields.clone(),
+            label_selector: self.scope.label_selector.clone(),
+            field_selector: self.scope.field_selector.clone(),
             timeout_seconds: least + self.env.random_below(most - least),
             ..WatchOptions::default()
         }

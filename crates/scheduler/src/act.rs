@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::PODS;
-use client::{Answer, Client, DeleteOptions, Patch};
+use client::{Answer, Client, DeleteOptions, Patch, Preconditions, WriteOptions};
 use env::Env;
 use object::{Map, Obj, Revision, Status, Value, time};
 use runtime::{CONDITIONS_ORDER, Informer, ObjectRef, SeriesRecorder, Severity, Telling, conditions_with};
@@ -45,7 +45,7 @@ impl Hands {
         to.set("name", node.to_owned());
         let target = PODS.at(pod.namespace(), &pod.name).sub("binding");
         let about = self.reference(pod.namespace(), &pod.name, &pod.uid);
-        self.bounded(self.client.act(target, binding)).await?;
+        self.bounded(self.client.act(target, binding, WriteOptions::default())).await?;
         let message = format!("Successfully assigned {} to {node}", pod.key());
         self.recorder.tell(Telling {
             about,
@@ -158,7 +158,8 @@ impl Hands {
         // A conflict may be with somebody else's write, and the victim still there: it is not taken for gone.
         let gone = |answer: Result<(), Status>| if is_missing(&answer) { Ok(()) } else { answer };
         gone(self.patch(namespace, name, metadata(&victim.uid), status).await)?;
-        let options = DeleteOptions { uid: Some(victim.uid.to_string()), ..DeleteOptions::default() };
+        let options =
+            DeleteOptions { preconditions: Preconditions::uid(&*victim.uid), ..DeleteOptions::default() };
         gone(self.bounded(self.client.delete(PODS.at(namespace, name), options)).await)?;
         let message = format!("Preempted by pod {} on node {node}", for_pod.uid);
         self.recorder.tell(Telling {
@@ -194,7 +195,9 @@ impl Hands {
         patch.set("metadata", Value::Map(metadata));
         patch.set("status", Value::Map(status));
         let target = PODS.at(namespace, name).sub("status");
-        self.bounded(self.client.patch(target, Patch::Strategic(Value::Map(patch)))).await.map(drop)
+        self.bounded(self.client.patch(target, Patch::Strategic(Value::Map(patch)), WriteOptions::default()))
+            .await
+            .map(drop)
     }
 
     /// A server that never answers must not take up the calls that may be under way at once.

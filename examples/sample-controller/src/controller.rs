@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use client::resources::{CONFIG_MAPS, DEPLOYMENTS};
-use client::{Client, Obj, Patch, Value};
+use client::{Client, Obj, Patch, Value, WriteOptions};
 use runtime::{
     Board, BoxFuture, Controller, Env, Failure, Informer, Informers, JoinHandle, Key, Next, Reconcile,
     Recorder, Scope, Severity, Stop, Turn, owners, parse, tree,
@@ -25,7 +25,7 @@ struct Sample {
 /// Runs until `stop`; `client` decides whether that is inside the server or over HTTP.
 pub fn start(env: &Env, client: Arc<dyn Client>, board: &Arc<Board>, stop: Stop) -> Vec<JoinHandle<()>> {
     let informers = Informers::new(env.clone(), client.clone(), stop.clone());
-    let foos = informers.scoped(Scope { labels: SELECTOR.to_owned(), ..Scope::all(&CONFIG_MAPS) });
+    let foos = informers.scoped(Scope { label_selector: SELECTOR.to_owned(), ..Scope::all(&CONFIG_MAPS) });
     let deployments = informers.of(&DEPLOYMENTS);
     let (recorder, events) = Recorder::start(env, client.clone(), "sample-controller", stop.clone());
     // A Deployment asks for a turn of every Foo that names it, whoever owns it: no Foo has to look again by the clock.
@@ -52,7 +52,10 @@ impl Reconcile for Sample {
             let Some((name, replicas)) = wanted(&foo) else { return Ok(Next::Done) };
             let place = DEPLOYMENTS.within(foo.namespace());
             let (deployment, mut changed) = match self.deployments.store().get(foo.namespace(), &name) {
-                None => (self.client.create(place, nginx(&foo, &name, replicas)?).await?, true),
+                None => (
+                    self.client.create(place, nginx(&foo, &name, replicas)?, WriteOptions::default()).await?,
+                    true,
+                ),
                 Some(there) if owners::controller_of(&there).is_none_or(|owner| owner.uid != foo.uid()) => {
                     let message = format!("Resource \"{name}\" already exists and is not managed by Foo");
                     self.recorder.event(&CONFIG_MAPS, &foo, Severity::Warning, "ErrResourceExists", message);
@@ -62,7 +65,12 @@ impl Reconcile for Sample {
                     // It carries the version it was read at: if somebody was faster this is a conflict, and another turn.
                     let mut deployment = tree(&there);
                     deployment.map_at(&["spec"]).set("replicas", replicas);
-                    (self.client.update(DEPLOYMENTS.of(&there), deployment).await?, true)
+                    (
+                        self.client
+                            .update(DEPLOYMENTS.of(&there), deployment, WriteOptions::default())
+                            .await?,
+                        true,
+                    )
                 }
                 Some(there) => (there, false),
             };
@@ -70,7 +78,7 @@ impl Reconcile for Sample {
             let available = available.unwrap_or(0).to_string();
             if tree(&foo).str_at(&["metadata", "annotations", AVAILABLE]) != Some(&available) {
                 let patch = parse(&format!("metadata: {{annotations: {{{AVAILABLE}: '{available}'}}}}"))?;
-                self.client.patch(CONFIG_MAPS.of(&foo), Patch::Merge(patch)).await?;
+                self.client.patch(CONFIG_MAPS.of(&foo), Patch::Merge(patch), WriteOptions::default()).await?;
                 changed = true;
             }
             if changed {

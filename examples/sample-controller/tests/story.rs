@@ -122,7 +122,7 @@ async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
 #[tokio::test(start_paused = true)]
 async fn a_foo_holds_its_deployment_in_process() {
     let cluster = TestCluster::simulated(1).await;
-    story(&cluster, Arc::new(LocalClient::new(cluster.api().clone(), admin()))).await;
+    story(&cluster, Arc::new(LocalClient::new(cluster.api().clone(), admin(), "test"))).await;
     cluster.shutdown().await;
 }
 

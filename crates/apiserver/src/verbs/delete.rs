@@ -1,7 +1,9 @@
 //! Deletions as HTTP: options from the body or the query, and what a deleted object answers with.
 
-use kinds::DeleteOptions;
-use object::normalise::{Strict, normalise};
+use object::{
+    DeleteOptions,
+    normalise::{Strict, normalise},
+};
 use object::{Details, Map, Status, Value};
 
 use super::{Call, list_options, parse_int, status_document};
@@ -88,7 +90,7 @@ impl Call<'_> {
             normalise(catalog.schema(), ty, &mut value, &mut Strict::off())
                 .map_err(|e| Status::bad_request(e.to_string()))?;
         }
-        DeleteOptions::from_value(&value)
+        kinds::delete_options(&value)
     }
 }
 

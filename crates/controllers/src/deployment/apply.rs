@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use client::DeleteOptions;
 use client::resources::{DEPLOYMENTS, REPLICA_SETS};
+use client::{DeleteOptions, WriteOptions};
 use object::{Obj, Value};
 use runtime::{Failure, Key, Next, Severity, owners};
 
@@ -76,7 +76,8 @@ impl Sync {
             tree.map_at(&["metadata", "annotations"]).set(REVISION, revision);
         }
         tree.make_map().set("status", status.to_value());
-        let written = self.client.update(DEPLOYMENTS.of(obj).sub("status"), tree).await?;
+        let written =
+            self.client.update(DEPLOYMENTS.of(obj).sub("status"), tree, WriteOptions::default()).await?;
         self.wrote(key, |seen| seen.deployment = written.revision());
         Ok(())
     }
@@ -92,7 +93,11 @@ impl Sync {
     ) -> Result<Created, Failure> {
         let controller = owners::controller_ref("apps/v1", "Deployment", obj);
         body.map_at(&["metadata"]).set("ownerReferences", Value::List(vec![controller]));
-        let refused = match self.client.create(REPLICA_SETS.within(obj.namespace()), body).await {
+        let refused = match self
+            .client
+            .create(REPLICA_SETS.within(obj.namespace()), body, WriteOptions::default())
+            .await
+        {
             Ok(created) => {
                 self.wrote(key, |seen| seen.sets = created.revision());
                 if replicas > 0 {
@@ -141,7 +146,7 @@ impl Sync {
         if let Some(seconds) = update.min_ready_seconds {
             spec.set("minReadySeconds", seconds);
         }
-        let written = self.client.update(REPLICA_SETS.of(set), tree).await?;
+        let written = self.client.update(REPLICA_SETS.of(set), tree, WriteOptions::default()).await?;
         self.wrote(key, |seen| seen.sets = written.revision());
         if update.replicas != old {
             let way = if old < update.replicas { "up" } else { "down" };
@@ -157,7 +162,7 @@ impl Sync {
         if let Some(template) = rollback.template {
             tree.map_at(&["spec"]).set("template", template);
         }
-        let written = self.client.update(DEPLOYMENTS.of(obj), tree).await?;
+        let written = self.client.update(DEPLOYMENTS.of(obj), tree, WriteOptions::default()).await?;
         self.wrote(key, |seen| seen.deployment = written.revision());
         let (is_warning, reason, message) = rollback.event;
         let severity = if is_warning { Severity::Warning } else { Severity::Normal };

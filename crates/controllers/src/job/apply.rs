@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use client::resources::{JOBS, PODS};
-use client::{DeleteOptions, Patch};
+use client::{DeleteOptions, Patch, WriteOptions};
 use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use runtime::{Failure, Key, Next, Severity, Turn, batch};
@@ -160,7 +160,7 @@ impl Jobs {
     }
 
     async fn create_pod(&self, job: &Arc<Obj>, key: &Key, pod: Value) -> Result<(), Status> {
-        let pod = self.client.create(PODS.within(job.namespace()), pod).await?;
+        let pod = self.client.create(PODS.within(job.namespace()), pod, WriteOptions::default()).await?;
         self.remember(key, |memory| memory.wrote_pod(&pod));
         let message = format!("Created pod: {}", pod.name());
         self.recorder.event(&JOBS, job, Severity::Normal, "SuccessfulCreate", message);
@@ -198,7 +198,8 @@ impl Jobs {
 
     async fn write_status(&self, key: &Key, job: &Obj, work: &Work, tree: &mut Value) -> Result<(), Status> {
         work.status.write(tree);
-        let written = self.client.update(JOBS.of(job).sub("status"), tree.clone()).await?;
+        let written =
+            self.client.update(JOBS.of(job).sub("status"), tree.clone(), WriteOptions::default()).await?;
         self.remember(key, |memory| memory.wrote_job = memory.wrote_job.max(written.revision()));
         *tree = runtime::tree(&written);
         Ok(())
@@ -238,7 +239,8 @@ impl Jobs {
         let metadata = patch.map_at(&["metadata"]);
         metadata.set("uid", pod.uid());
         metadata.set("$deleteFromPrimitiveList/finalizers", vec![Value::from(FINALIZER)]);
-        let patched = self.client.patch(PODS.of(pod), Patch::Strategic(patch)).await?;
+        let patched =
+            self.client.patch(PODS.of(pod), Patch::Strategic(patch), WriteOptions::default()).await?;
         self.remember(key, |memory| memory.wrote_pod(&patched));
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use client::WriteOptions;
 use client::resources::PODS;
 use futures_util::future::BoxFuture;
 use object::Value;
@@ -40,7 +41,11 @@ impl Reconcile for OrphanPods {
             let metadata = patch.map_at(&["metadata"]);
             metadata.set("uid", pod.uid());
             metadata.set("$deleteFromPrimitiveList/finalizers", vec![Value::from(FINALIZER)]);
-            match state.client.patch(PODS.of(&pod), client::Patch::Strategic(patch)).await {
+            match state
+                .client
+                .patch(PODS.of(&pod), client::Patch::Strategic(patch), WriteOptions::default())
+                .await
+            {
                 Err(status) if status.code != 404 => Err(status.into()),
                 _ => Ok(Next::Done),
             }

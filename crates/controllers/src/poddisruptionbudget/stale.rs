@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
 use client::resources::PODS;
+use client::{Client, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use kinds::conditions::{self, Condition};
@@ -51,7 +51,7 @@ impl Reconcile for Cleaner {
             let condition =
                 Condition { kind: DISRUPTED, status: "False", reason: "", message: "", observed_generation };
             conditions::set(&mut tree, &condition, now);
-            self.client.update(PODS.of(&pod).sub("status"), tree).await?;
+            self.client.update(PODS.of(&pod).sub("status"), tree, WriteOptions::default()).await?;
             Ok(Next::Done)
         })
     }

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeSet;
 
-use client::Patch;
 use client::resources::{LEASES, NODES};
+use client::{Patch, WriteOptions};
 use object::{Map, Obj, Revision, Status, Value, time};
 use runtime::{Key, ObjectRef, Severity, Turn};
 
@@ -97,14 +97,16 @@ impl Agent {
 
     async fn register(&self) -> Result<(), Status> {
         let node = self.machine.node(&self.place(), &Health::Ready, self.now());
-        let written = match self.client.create(NODES.everywhere(), node).await {
+        let written = match self.client.create(NODES.everywhere(), node, WriteOptions::default()).await {
             Ok(obj) => obj.revision(),
             Err(status) if status.reason == "AlreadyExists" => {
                 let obj = self.client.get(NODES.at("", &self.name)).await?;
                 match self.machine.missing_labels(&self.place(), &runtime::tree(&obj)) {
-                    Some(patch) => {
-                        self.client.patch(NODES.at("", &self.name), Patch::Merge(patch)).await?.revision()
-                    }
+                    Some(patch) => self
+                        .client
+                        .patch(NODES.at("", &self.name), Patch::Merge(patch), WriteOptions::default())
+                        .await?
+                        .revision(),
                     None => obj.revision(),
                 }
             }
@@ -175,7 +177,8 @@ impl Agent {
             self.inner.lock().heart.lease_due = self.now() + wait.max(1);
         }
         let Some(Report { tree, turned }) = report else { return Ok(()) };
-        let written = self.client.update(NODES.at("", &self.name).sub("status"), tree).await?;
+        let written =
+            self.client.update(NODES.at("", &self.name).sub("status"), tree, WriteOptions::default()).await?;
         {
             let now = self.now();
             let mut inner = self.inner.lock();
@@ -204,7 +207,7 @@ impl Agent {
         spec.set("leaseDurationSeconds", Value::Int(LEASE_SECONDS));
         spec.set("renewTime", at);
         let target = LEASES.at(LEASE_NAMESPACE, &self.name);
-        match self.client.patch(target, Patch::Merge(lease.clone())).await {
+        match self.client.patch(target, Patch::Merge(lease.clone()), WriteOptions::default()).await {
             Err(status) if status.code == 404 => {}
             other => return other.map(|_| ()),
         }
@@ -217,7 +220,7 @@ impl Agent {
         metadata.set("name", &*self.name);
         metadata.set("namespace", LEASE_NAMESPACE);
         metadata.set("ownerReferences", Value::List(vec![Value::Map(owner)]));
-        self.client.create(LEASES.within(LEASE_NAMESPACE), lease).await.map(|_| ())
+        self.client.create(LEASES.within(LEASE_NAMESPACE), lease, WriteOptions::default()).await.map(|_| ())
     }
 }
 

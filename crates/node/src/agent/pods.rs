@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use client::DeleteOptions;
 use client::resources::PODS;
+use client::{DeleteOptions, WriteOptions};
 use object::{Obj, Revision, Status, Value};
 use runtime::{Key, ObjectRef, Turn};
 
@@ -34,7 +34,7 @@ impl Agent {
         self.tell_all(&tree, obj, &step);
         if let Some(status) = step.status.take() {
             tree.make_map().set("status", status);
-            match self.client.update(PODS.of(obj).sub("status"), tree).await {
+            match self.client.update(PODS.of(obj).sub("status"), tree, WriteOptions::default()).await {
                 Ok(written) => self.note_written(key, obj, written.revision()),
                 Err(status) => return self.refused(key, &status),
             }
@@ -43,7 +43,7 @@ impl Agent {
             self.inner.lock().runtime.remove(short_uid(obj.uid()));
         }
         if step.delete {
-            let options = DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::exactly(obj) };
+            let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::exactly(obj) };
             match self.client.delete(PODS.of(obj), options).await {
                 Ok(()) => return Again::OnChange,
                 Err(status) => return self.refused(key, &status),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::EVENTS_V1;
-use client::{Client, Patch};
+use client::{Client, Patch, WriteOptions};
 use env::Env;
 use object::{Map, Status, Value, time};
 use tokio::sync::mpsc;
@@ -216,17 +216,25 @@ impl Writer {
             let mut patch = Map::default();
             patch.set("series", series.to_value());
             let patch = Patch::Strategic(Value::Map(patch));
-            match self.client.patch(EVENTS_V1.at(namespace, &event.name), patch).await {
+            match self
+                .client
+                .patch(EVENTS_V1.at(namespace, &event.name), patch, WriteOptions::default())
+                .await
+            {
                 Err(status) if status.code == 404 => {}
                 other => return other.map(|_| ()),
             }
             let body = self.body(event, namespace, &event.name);
-            return self.client.create(EVENTS_V1.within(namespace), body).await.map(|_| ());
+            return self
+                .client
+                .create(EVENTS_V1.within(namespace), body, WriteOptions::default())
+                .await
+                .map(|_| ());
         }
         let mut name = event.name.clone();
         for _ in 0..NAMES {
             let body = self.body(event, namespace, &name);
-            match self.client.create(EVENTS_V1.within(namespace), body).await {
+            match self.client.create(EVENTS_V1.within(namespace), body, WriteOptions::default()).await {
                 Err(status) if status.reason == "AlreadyExists" => {
                     let later = 1 + u128::from(self.env.random_below(1 << 20));
                     name = event_name(&self.env, &about.name, event.first.at_nanos + later);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::CONFIG_MAPS;
-use client::{Client, Patch};
+use client::{Client, Patch, WriteOptions};
 use futures_util::future::BoxFuture;
 use object::{Map, Value};
 use runtime::{Controller, Failure, Informer, Next, Reconcile, Turn};
@@ -30,7 +30,7 @@ impl Reconcile for Labelled {
             let mut labels = Map::default();
             labels.set("held", "yes");
             patch.map_at(&["metadata"]).set("labels", Value::Map(labels));
-            self.client.patch(CONFIG_MAPS.of(&map), Patch::Merge(patch)).await?;
+            self.client.patch(CONFIG_MAPS.of(&map), Patch::Merge(patch), WriteOptions::default()).await?;
             Ok(Next::Done)
         })
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use client::{Answer, Client, Target};
+use client::{Answer, Client, Target, WriteOptions};
 use object::Value;
 use serde_json::{Value as Json, json};
 use testkit::TestCluster;
@@ -47,7 +47,7 @@ impl Forward for Troubled {
                     binding.map_at(&["metadata"]).set("name", target.name.to_owned());
                     binding.map_at(&["target"]).set("kind", "Node");
                     binding.map_at(&["target"]).set("name", "n1");
-                    let bound = self.other.act(target.sub("binding"), binding).await;
+                    let bound = self.other.act(target.sub("binding"), binding, WriteOptions::default()).await;
                     bound.expect("the other scheduler may bind");
                 }
                 (Trouble::Panics(times), Verb::Act) if self.met.fetch_add(1, SeqCst) < times => {

@@ -82,7 +82,7 @@ impl Reconcile for Lamps {
                 }
                 Some(Change::Updated { .. }) => {}
                 None => {
-                    let options = ListOptions { labels: "lamp".into(), ..ListOptions::default() };
+                    let options = ListOptions { label_selector: "lamp".into(), ..ListOptions::default() };
                     let maps = self.client.list(CONFIG_MAPS.within("default"), options).await?;
                     self.lit.store(maps.items.len() as i64, Ordering::SeqCst);
                 }
@@ -106,7 +106,7 @@ async fn rig(trigger: Trigger) -> Rig {
     let losing = Arc::new(AtomicBool::new(false));
     let client: Arc<dyn Client> = Arc::new(Forwarding(Lossy { inner, losing: losing.clone() }));
     let (stopper, stop) = Stopper::new();
-    let scope = Scope { labels: "lamp".into(), ..Scope::all(&CONFIG_MAPS) };
+    let scope = Scope { label_selector: "lamp".into(), ..Scope::all(&CONFIG_MAPS) };
     let maps = Informer::new(env.clone(), client.clone(), scope, QueueKind::default());
     let lit = Arc::new(AtomicI64::new(0));
     Controller::new(&env, "lamps").trigger(trigger).watches(&maps, |_| vec![Key::new("", "lamps")]).start(
