@@ -1,7 +1,7 @@
-//! The highest revision that was served, kept in a file: how an etcd that went back is noticed after a restart too.
+//! The highest revision that was served, kept in a file: so an etcd whose revision went back is noticed after a restart too.
 //!
-//! It is written now and then and at the end, never ahead: etcd has certainly been there. So a healthy etcd is never
-//! refused, and what is not noticed is a step back by less than the last few seconds before a crash of ours.
+//! It is written now and then and at shutdown, never ahead: etcd has certainly been there. So a healthy etcd is never
+//! refused; all that goes unnoticed is a loss of the last few seconds before a crash of ours.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,47 +15,47 @@ pub struct Served {
     pub revision: u64,
 }
 
-pub struct Mark {
+pub struct HighWaterMark {
     path: PathBuf,
-    /// What the file says; held while it is written.
-    written: Mutex<Option<Served>>,
+    /// What the file holds; locked while it is written.
+    recorded: Mutex<Option<Served>>,
 }
 
-impl Mark {
-    /// A file that is missing says nothing, and one that is damaged is not believed: a healthy etcd is never refused.
-    pub fn read(path: PathBuf) -> io::Result<Mark> {
-        let said = match std::fs::read(&path) {
+impl HighWaterMark {
+    /// A missing file means nothing, and a damaged one is ignored: a healthy etcd is never refused.
+    pub fn read(path: PathBuf) -> io::Result<HighWaterMark> {
+        let recorded = match std::fs::read(&path) {
             Ok(content) => {
-                let said = std::str::from_utf8(&content).ok().and_then(parse);
-                if said.is_none() {
-                    tracing::warn!(path = %path.display(), "the note of the last revision is damaged: left out");
+                let parsed = std::str::from_utf8(&content).ok().and_then(parse);
+                if parsed.is_none() {
+                    tracing::warn!(path = %path.display(), "ignoring a damaged file with the last revision served");
                 }
-                said
+                parsed
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        Ok(Mark { path, written: Mutex::new(said) })
+        Ok(HighWaterMark { path, recorded: Mutex::new(recorded) })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub fn said(&self) -> Option<Served> {
-        *self.written.lock()
+    pub fn recorded(&self) -> Option<Served> {
+        *self.recorded.lock()
     }
 
-    /// A failure is told and no more: the store itself is elsewhere.
-    pub fn note(&self, served: Served) {
-        let mut written = self.written.lock();
-        if *written == Some(served) {
+    /// A failure is logged and no more: the store itself is elsewhere.
+    pub fn record(&self, served: Served) {
+        let mut recorded = self.recorded.lock();
+        if *recorded == Some(served) {
             return;
         }
         match env::file::replace(&self.path, encode(served).as_bytes(), 0o600) {
-            Ok(()) => *written = Some(served),
+            Ok(()) => *recorded = Some(served),
             Err(error) => {
-                tracing::warn!(path = %self.path.display(), %error, "the last revision could not be noted")
+                tracing::warn!(path = %self.path.display(), %error, "cannot record the last revision served")
             }
         }
     }
@@ -78,17 +78,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noted_is_read_again_and_nothing_else_is_believed() {
+    fn what_was_recorded_is_read_again_and_nothing_else_is() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mark");
-        let mark = Mark::read(path.clone()).unwrap();
-        assert_eq!(mark.said(), None);
+        let mark = HighWaterMark::read(path.clone()).unwrap();
+        assert_eq!(mark.recorded(), None);
         let served = Served { cluster: 0xabc, revision: 42 };
-        mark.note(served);
-        assert_eq!(Mark::read(path.clone()).unwrap().said(), Some(served));
+        mark.record(served);
+        assert_eq!(HighWaterMark::read(path.clone()).unwrap().recorded(), Some(served));
         for wrong in ["", "cluster 1\nrevision 2\n", "cluster 0000000000000abc\nrevision 42", "\u{0}\u{0}"] {
             std::fs::write(&path, wrong).unwrap();
-            assert_eq!(Mark::read(path.clone()).unwrap().said(), None, "{wrong:?}");
+            assert_eq!(HighWaterMark::read(path.clone()).unwrap().recorded(), None, "{wrong:?}");
         }
     }
 }
