@@ -16,6 +16,7 @@ use crate::rules::{Generation, Rules, StatusMeta};
 use crate::warnings::{Accepted, Warnings};
 use crate::workload::POD_SPEC;
 use crate::write::Write;
+use object::DeleteOptions;
 
 pub(crate) use validation::check_spec;
 

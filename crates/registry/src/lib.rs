@@ -198,7 +198,7 @@ pub(crate) fn store_failed(error: CommitError) -> Status {
             "the store did not answer in time, the request may have been carried out: {why}"
         )),
         CommitError::TooLarge(why) => Status::too_large(format!("etcdserver: request is too large: {why}")),
-        CommitError::NoRoom(why) => Status::insufficient_storage(why),
+        CommitError::NoSpace(why) => Status::insufficient_storage(why),
         CommitError::Stopped(why) => Status::unavailable(format!("the store has stopped: {why}")),
         CommitError::Conflict { key } => Status::internal(format!("unexpected conflict on {key}")),
     }

@@ -110,7 +110,7 @@ impl StoreChoice {
                     endpoints: urls.clone(),
                     prefix: "/registry/".into(),
                     tls: config,
-                    mark: Some(data_dir.join(ETCD_MARK)),
+                    high_water_mark: Some(data_dir.join(ETCD_MARK)),
                 };
                 let hint = match tls {
                     None => "start it there, or name another address with --store etcd:URL",
@@ -123,7 +123,7 @@ impl StoreChoice {
                 let at = urls.join(",");
                 match engine {
                     Ok(engine) => Ok(engine),
-                    // It says itself how to mend it.
+                    // The error itself says how to fix it.
                     Err(error @ ConnectError::WentBack(_)) => bail!("cannot use etcd at {at}: {error}"),
                     Err(ConnectError::Unreadable(unreadable)) => bail!(
                         "cannot use etcd at {at}: {unreadable}; name an etcd of its own with --store etcd:URL, or let \

@@ -1,4 +1,4 @@
-//! The engine on disk: callers that wait together share one fsync.
+//! The engine on disk, with group commit: callers that wait at the same time share one fsync.
 //!
 //! ```text
 //!  a lone commit, quick disk ── on the caller's own thread: one fsync, no hop
@@ -22,8 +22,8 @@ use crate::durable::{Durable, DurableError};
 use crate::files::{Files, OpenError};
 use crate::sequencer::Sequencer;
 
-/// Commits waiting for the engine's thread. When it is full callers wait for a place; it is as deep as a
-/// batch may be long, for a longer queue would only add delay.
+/// Commits waiting for the engine's thread. When it is full callers wait; it is as deep as a
+/// batch may be long, for a longer queue would only add latency.
 const QUEUE: usize = 1024;
 /// Bytes of one batch (or a single commit, if that has more): bounds the write buffer and the time until the
 /// first of the batch is answered.
@@ -37,7 +37,7 @@ const QUICK: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Debug)]
 pub struct DiskOptions {
-    /// A snapshot is begun when the log since the last one is longer than this, and than that snapshot.
+    /// The log is compacted into a snapshot when it is longer than this, and than the last snapshot.
     pub snapshot_log_bytes: u64,
     /// Called by the engine's thread before it waits for the next commits.
     pub before_waiting: fn(),
@@ -66,7 +66,7 @@ struct Shared {
     revision: AtomicU64,
     /// Guards the reason why nothing can be committed any more.
     stopped: Mutex<Option<String>>,
-    /// Guards the reason why nothing but removals can be committed for now.
+    /// Guards the reason why only removals can be committed for now.
     full: Mutex<Option<String>>,
     /// The last commit was alone and the disk was quick: the next one need not go through the queue.
     alone: AtomicBool,
@@ -172,7 +172,7 @@ impl Engine for DiskEngine {
         })
     }
 
-    /// Nothing to do: old values live in the state, and files are folded by size.
+    /// Nothing to do: history is the state's, and files are compacted by size.
     fn compact(&self, _: Revision) -> BoxFuture<'_, Result<(), CommitError>> {
         Box::pin(async move { self.health().map_err(CommitError::Stopped) })
     }
@@ -195,7 +195,7 @@ impl Engine for DiskEngine {
 
     fn size_bytes(&self) -> Option<u64> {
         let entries = std::fs::read_dir(self.dir.as_ref()?).ok()?;
-        // A file that is folded away meanwhile has no size any more.
+        // A file that was deleted by compaction meanwhile has no size any more.
         Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum())
     }
 

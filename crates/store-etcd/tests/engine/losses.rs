@@ -55,7 +55,7 @@ async fn a_cut_connection_loses_nothing() {
             let revision = other.commit(put(&format!("/cut/{i}"), round.to_string())).await.unwrap();
             expected.push(revision);
         }
-        proxy.mend();
+        proxy.restore();
         assert!(state.wait_until(PATIENCE, |s| s.revision() >= expected[expected.len() - 1]).await);
     }
     assert_eq!(state.log("/").into_iter().map(|c| c.revision).collect::<Vec<_>>(), expected);
@@ -77,7 +77,7 @@ async fn compaction_while_disconnected_leads_to_a_reload() {
     }
     let last = other.barrier().await.unwrap();
     other.compact(last).await.unwrap();
-    proxy.mend();
+    proxy.restore();
     assert!(state.wait_until(PATIENCE, |s| s.reloads() == 2).await, "{:?}", engine.health());
     engine.barrier().await.unwrap();
     assert_eq!(state.entries("/"), other_state.entries("/"));
@@ -96,7 +96,7 @@ async fn a_delete_at_the_compacted_revision_is_not_missed() {
     let (other, _) = etcd.open("/tomb/").await;
     let deleted = other.commit(delete("/tomb/a")).await.unwrap();
     other.compact(deleted).await.unwrap();
-    proxy.mend();
+    proxy.restore();
     engine.barrier().await.unwrap();
     assert!(state.wait_until(PATIENCE, |s| s.get("/tomb/a").is_none()).await);
     assert_eq!(state.broken_promises(), Vec::<String>::new());
@@ -118,7 +118,7 @@ async fn what_is_missed_comes_whole_also_when_it_takes_many_fragments() {
         });
         other.commit(Commit { guards: vec![], ops: ops.collect(), removal: false }).await.unwrap();
     }
-    proxy.mend();
+    proxy.restore();
     engine.barrier().await.unwrap();
     assert_eq!(state.log("/").len(), 32);
     assert_eq!((state.reloads(), state.broken_promises()), (1, vec![]));
@@ -241,7 +241,7 @@ async fn a_cut_in_the_middle_of_commits_leaves_them_unknown_and_the_state_right(
                 tokio::task::yield_now().await;
             }
             proxy.cut();
-            proxy.mend();
+            proxy.restore();
         });
         match answer {
             Ok(revision) => acknowledged.push((key, revision)),

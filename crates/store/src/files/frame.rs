@@ -133,16 +133,16 @@ impl Frames {
         self.length
     }
 
-    /// Forgets what was read after the last good frame: somebody may have written there since.
-    pub(super) fn look_again(&mut self) -> io::Result<()> {
+    /// Discards what was buffered after the last good frame: somebody may have written there since.
+    pub(super) fn reread(&mut self) -> io::Result<()> {
         self.length = self.file.get_ref().metadata()?.len();
-        // Unlike a relative one, it empties the buffer.
+        // Unlike a relative one, this empties the buffer.
         self.position = self.file.seek(io::SeekFrom::Start(self.offset))?;
         Ok(())
     }
 
     /// The next payload; `None` at the end, or when only zeros follow. After a fault only
-    /// [`Frames::look_again`] may follow.
+    /// [`Frames::reread`] may follow.
     pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, Fault> {
         let at = self.offset;
         self.read_next().map_err(|error| Fault { offset: at, kind: FaultKind::Io(error) })?
@@ -209,7 +209,7 @@ impl Frames {
         Ok(bytes.iter().all(|byte| *byte == PAD))
     }
 
-    /// Through the buffer, which a step back or forth does not throw away.
+    /// Through the buffer, which a relative seek keeps.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.file.seek_relative(offset as i64 - self.position as i64)?;
         self.file.read_exact(bytes)?;

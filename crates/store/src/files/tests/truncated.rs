@@ -1,4 +1,4 @@
-//! A log that lost its end after a proper close: refused, with what was lost and what to do about it.
+//! A log that lost its end after a clean shutdown: refused, with what was lost and what to do about it.
 
 use super::*;
 
@@ -10,13 +10,13 @@ fn cut(dir: &Path, good: &Contents, name: &str, length: usize) {
 }
 
 #[test]
-fn after_a_proper_close_a_log_cut_at_any_length_is_refused() {
+fn after_a_clean_shutdown_a_log_cut_at_any_length_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let good = small_store(dir.path());
     for name in [segment(15), segment(10)] {
         for length in (0..good[&name].len()).filter(|at| at % 7 == 0 || (at + 2) % 256 < 4) {
             cut(dir.path(), &good, &name, length);
-            // Again and again: a refusal is no proper start, and changes nothing.
+            // Again and again: a refused start changes nothing.
             for _ in 0..2 {
                 let message = open(dir.path()).unwrap_err().to_string();
                 assert!(message.contains(&name) && !message.contains('\n'), "{length}: {message}");
@@ -39,11 +39,11 @@ fn the_message_says_what_was_lost_and_what_to_do() {
     let message = open(dir.path()).unwrap_err().to_string();
     let now = whole - frame::SECTOR;
     for part in [
-        format!("{tail} was cut short"),
+        format!("{tail} was truncated"),
         format!("had {whole} bytes and ended with revision 18"),
         format!("now it has {now} bytes and ends with revision 17"),
         "revision 18 is lost".to_owned(),
-        "give up everything after revision 17 with `setpoint repair`".to_owned(),
+        "discard everything after revision 17 with `setpoint repair`".to_owned(),
     ] {
         assert!(message.contains(&part), "{message} does not say {part:?}");
     }
@@ -74,7 +74,7 @@ fn a_backup_of_a_cut_log_is_refused() {
 }
 
 #[test]
-fn a_repair_keeps_what_is_left_and_moves_past_what_was_lost() {
+fn a_repair_keeps_what_is_left_and_jumps_past_what_was_lost() {
     let dir = tempfile::tempdir().unwrap();
     let good = small_store(dir.path());
     let tail = segment(15);
@@ -89,9 +89,9 @@ fn a_repair_keeps_what_is_left_and_moves_past_what_was_lost() {
     }
 }
 
-/// What a proper close said holds for every process after it, however that ended.
+/// What a clean shutdown said holds for every process after it, however that ended.
 #[test]
-fn a_log_cut_below_the_last_proper_close_is_refused_after_a_kill_too() {
+fn a_log_cut_below_the_last_clean_shutdown_is_refused_after_a_kill_too() {
     let dir = tempfile::tempdir().unwrap();
     small_store(dir.path());
     let mut files = writer(dir.path(), 1 << 30).unwrap();
@@ -133,9 +133,9 @@ fn a_close_without_a_write_and_one_after_a_recovery_say_where_the_log_ends() {
     assert!(open(empty.path()).is_err());
 }
 
-/// The segment it names may have been folded away since: what counts then is the revision.
+/// The segment it names may have been compacted since: what counts then is the revision.
 #[test]
-fn a_log_that_was_folded_since_the_last_proper_close_opens() {
+fn a_log_that_was_compacted_since_the_last_clean_shutdown_opens() {
     let dir = tempfile::tempdir().unwrap();
     small_store(dir.path());
     let mut files = writer(dir.path(), 0).unwrap();

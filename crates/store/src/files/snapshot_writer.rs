@@ -1,4 +1,4 @@
-//! A snapshot (or a backup) being written: in pieces, beside its place, and put there when it is whole and durable.
+//! Writes a snapshot (or a backup) to a temporary file, which is renamed when it is complete and durable.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -8,16 +8,15 @@ use env::file::New;
 use super::record::{self, EntryRef};
 use super::{OpenError, directory};
 
-/// Written in pieces of this size.
+/// The unit of writing.
 const CHUNK: usize = 1 << 20;
-/// And made durable each time this much was written, so that the log's own fsync never has to wait for a
-/// hundred megabytes of ours.
+/// Synced each time this much was written, so that the log's fsync never waits for hundreds of megabytes of ours.
 const SYNC_EVERY: usize = 4 << 20;
 
-pub(super) struct Out {
+pub(super) struct SnapshotWriter {
     new: New,
     path: PathBuf,
-    /// What is encoded here is written with the next piece.
+    /// What is encoded here is written with the next chunk.
     pub buffer: Vec<u8>,
     unsynced: usize,
     bytes: u64,
@@ -25,11 +24,11 @@ pub(super) struct Out {
     pub count: u64,
 }
 
-impl Out {
-    pub(super) fn create(path: &Path) -> io::Result<Out> {
+impl SnapshotWriter {
+    pub(super) fn create(path: &Path) -> io::Result<SnapshotWriter> {
         let new = directory::beside(path)?;
         let buffer = Vec::with_capacity(CHUNK + (64 << 10));
-        Ok(Out { new, path: path.to_owned(), buffer, unsynced: 0, bytes: 0, count: 0 })
+        Ok(SnapshotWriter { new, path: path.to_owned(), buffer, unsynced: 0, bytes: 0, count: 0 })
     }
 
     pub(super) fn put(&mut self, entry: &EntryRef<'_>) -> Result<(), OpenError> {
@@ -53,7 +52,7 @@ impl Out {
         Ok(())
     }
 
-    /// Its size.
+    /// Returns the file's size.
     pub(super) fn finish(mut self) -> Result<u64, OpenError> {
         record::encode_last(&mut self.buffer, self.count);
         self.flush()?;
