@@ -61,7 +61,7 @@ impl Clients for LocalClients {
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
         self.client(UserInfo::new(name, groups).authenticated(), field_manager_of(name))
     }
-    fn in_term(&self, namespace: &str, lease: &str, holder: &str) -> Option<Arc<dyn Clients>> {
+    fn fenced(&self, namespace: &str, lease: &str, holder: &str) -> Option<Arc<dyn Clients>> {
         let term =
             Term { namespace: namespace.to_owned(), lease: lease.to_owned(), holder: holder.to_owned() };
         Some(Arc::new(LocalClients { api: self.api.clone(), term: Some(Arc::new(term)) }))

@@ -1,9 +1,9 @@
-//! One trait for everyone who uses the API: a control loop, the scheduler, a node, a user's operator.
+//! One trait for everyone who uses the API: a controller, the scheduler, a node, a user's operator.
 //!
 //! ```text
-//!                        ┌─ in process: apiserver's LocalClient, no serialization, its own identity
-//! loop ── dyn Client ────┤
-//!                        └─ over HTTP: client-http's HttpClient, any cluster
+//!                              ┌─ in process: apiserver's LocalClient, no serialization, its own identity
+//! controller ── dyn Client ────┤
+//!                              └─ over HTTP: client-http's HttpClient, any cluster
 //! ```
 //! Bodies are trees ([`object::Value`]), answers are objects ([`Obj`]: bytes and a header, shared), refusals are
 //! [`Status`]es. Ask for the version a resource is stored in ([`resources`] names it): in process nothing is converted.
@@ -170,7 +170,7 @@ pub trait Client: Send + Sync {
     /// Carries something out: `binding`, `eviction`.
     fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()>;
 
-    /// Who wrote a revision, where that is still known: for people who ask why a loop did something.
+    /// Who wrote a revision, where that is still known: for people who ask why a controller did something.
     fn writer(&self, revision: Revision) -> Option<Name> {
         let _ = revision;
         None
@@ -183,9 +183,9 @@ pub trait Clients: Send + Sync {
     fn controller(&self, name: &str) -> Arc<dyn Client>;
     /// A user by name and groups: a node, the scheduler. The field manager is [`field_manager_of`] that user.
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client>;
-    /// Clients whose writes count only as long as that lease names `holder`: what a leader writes with. `None` where the server cannot
-    /// tell; a leader then has to stop in time, as everywhere.
-    fn in_term(&self, _namespace: &str, _lease: &str, _holder: &str) -> Option<Arc<dyn Clients>> {
+    /// Clients fenced by a Lease: their writes are refused once it names another holder. What a leader writes with. `None` where the
+    /// server cannot fence; a leader then has to stop in time, as everywhere.
+    fn fenced(&self, _namespace: &str, _lease: &str, _holder: &str) -> Option<Arc<dyn Clients>> {
         None
     }
 }

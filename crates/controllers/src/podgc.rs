@@ -14,7 +14,7 @@ use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Status};
 use parking_lot::Mutex;
-use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Stop, Turn, batch};
+use runtime::{Action, Controller, Failure, Informer, Key, Reconcile, ReconcileRequest, Stop, batch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -52,23 +52,23 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let controller = controller.reads(&gc.pods).reads(&gc.nodes);
     // One key for the whole cluster: which pods are too many is seen by looking at all of them.
     controller.queue().add(Key::new("", "collect"), runtime::queue::NORMAL, None);
-    controller.start(&context.board, Arc::new(gc), context.stop.clone())
+    controller.start(&context.controllers, Arc::new(gc), context.stop.clone())
 }
 
 impl Reconcile for PodGc {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             tokio::select! {
                 biased;
-                () = self.stop.stopped() => Ok(Next::Done),
-                () = self.collect(&turn) => Ok(Next::After(EVERY)),
+                () = self.stop.stopped() => Ok(Action::AwaitChange),
+                () = self.collect(&request) => Ok(Action::Requeue(EVERY)),
             }
         })
     }
 }
 
 impl PodGc {
-    async fn collect(&self, turn: &Turn<'_>) {
+    async fn collect(&self, request: &ReconcileRequest<'_>) {
         let all = self.pods.store().list();
         let (of, fields, nodes) = (all.len(), self.fields, self.nodes.store());
         // Most pods are on nodes that are there, or wait for one: they are not read.
@@ -86,7 +86,7 @@ impl PodGc {
             (Why::Orphaned, plan::orphaned(&pods, &gone)),
             (Why::Unscheduled, plan::unscheduled_terminating(&pods)),
         ];
-        turn.plan(|| plan::describe(&garbage, of));
+        request.plan(|| plan::describe(&garbage, of));
         for (why, which) in garbage {
             self.delete(&objects, which, why).await;
         }

@@ -5,7 +5,7 @@ pub(crate) mod defaults;
 mod validation;
 pub(crate) mod warnings;
 
-use object::{DeleteOptions, Map, Value};
+use object::{Map, Value};
 
 use crate::check::Errors;
 use crate::columns::Printer;

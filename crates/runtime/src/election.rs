@@ -1,4 +1,4 @@
-//! Leader election by Lease: of several processes one leads, and if it falls silent another does.
+//! Leader election by Lease: of several processes one leads, and if it stops renewing its Lease another does.
 //!
 //! ```text
 //! follow ── the lease is free, released, or has not changed for its duration ──> lead ── stopped: wind down, release ──> Stopped

@@ -4,7 +4,7 @@
 //! lives, without the name ── add it ──> Live
 //! lives, with it ─────────────────────> Live
 //! is being deleted, with it ── cleanup ── well? ── take the name off ──> Gone
-//!                                          └ failed: the name stays, the turn fails and is tried again
+//!                                          └ failed: the name stays, the reconcile fails and is tried again
 //! is being deleted, without it ───────> Gone
 //! ```
 
@@ -16,7 +16,7 @@ use object::{Obj, Status, Value};
 
 use crate::Failure;
 
-/// What a loop goes on with.
+/// What a controller goes on with.
 pub enum Finalized {
     /// Do the usual work; this is the object with the finalizer on it.
     Live(Arc<Obj>),

@@ -1,4 +1,4 @@
-//! Events: what a loop tells people about an object. Never waited for, never retried into the loop's way.
+//! Events: what a controller tells people about an object. Never waited for, never retried into the controller's way.
 
 mod correlate;
 mod lru;
@@ -257,7 +257,7 @@ impl Writer {
                 return;
             }
             if tried < TRIES {
-                // The first time by chance, so that not all loops come back at once.
+                // The first time by chance, so that not all controllers come back at once.
                 let part = if tried == 1 { self.env.random_below(1000) as f64 / 1000.0 } else { 1.0 };
                 self.env.sleep(BETWEEN_TRIES.mul_f64(part)).await;
             }

@@ -132,7 +132,7 @@ impl Reflector {
     }
 
     /// The state as the first part of a watch, then its changes.
-    async fn stream(&self, position: &mut Position, tell: Tell<'_>) -> Step {
+    async fn stream(&self, position: &mut Position, tell: Tell<'_>) -> Transition {
         let version = position.stream_version();
         let newest = version.is_empty();
         let options =
@@ -176,7 +176,7 @@ impl Reflector {
         self.follow(watch, position, tell).await
     }
 
-    async fn list(&self, position: &mut Position, tell: Tell<'_>) -> Step {
+    async fn list(&self, position: &mut Position, tell: Tell<'_>) -> Transition {
         let scope = &self.scope;
         let at = position.list_version();
         let newest = at.is_empty();
@@ -218,7 +218,7 @@ impl Reflector {
         }
     }
 
-    async fn watch(&self, position: &mut Position, tell: Tell<'_>) -> Step {
+    async fn watch(&self, position: &mut Position, tell: Tell<'_>) -> Transition {
         let options = WatchOptions { resource_version: position.seen.to_string(), ..self.watch_options() };
         match self.client.watch(self.scope.resource.within(&self.scope.namespace), options).await {
             Ok(watch) => self.follow(watch, position, tell).await,
@@ -229,7 +229,7 @@ impl Reflector {
     }
 
     /// Changes until the watch is over.
-    async fn follow(&self, mut watch: Box<dyn Watch>, position: &mut Position, tell: Tell<'_>) -> Step {
+    async fn follow(&self, mut watch: Box<dyn Watch>, position: &mut Position, tell: Tell<'_>) -> Transition {
         let (mut events, mut deltas) = (Vec::new(), Vec::new());
         let (begun, before) = (self.env.monotonic(), position.seen);
         let refused = loop {
@@ -244,7 +244,7 @@ impl Reflector {
             }
         };
         match refused {
-            // A watch that ends at once without a word must not become a busy loop.
+            // A watch that ends at once without a word must not become a busy controller.
             None if position.seen == before && self.env.monotonic() - begun < SHORT_WATCH => {
                 Err((Phase::Watching, Status::unavailable("the watch ended without an event")))
             }
@@ -270,7 +270,7 @@ impl Reflector {
 }
 
 /// After a state that could not be streamed.
-fn after_stream(status: Status, newest: bool, position: &mut Position) -> Step {
+fn after_stream(status: Status, newest: bool, position: &mut Position) -> Transition {
     if is_expired(&status) && !newest {
         // The server has forgotten that version, or lost it: whatever it has now is the state.
         position.unavailable = true;
@@ -284,7 +284,7 @@ fn after_stream(status: Status, newest: bool, position: &mut Position) -> Step {
 }
 
 /// What to do next, or what to do after a pause and why.
-type Step = Result<Phase, (Phase, Status)>;
+type Transition = Result<Phase, (Phase, Status)>;
 
 fn delta(event: Event, seen: &mut Revision) -> Delta {
     let revision = match &event {

@@ -23,7 +23,7 @@ pub type Ratios = BTreeMap<String, f64>;
 /// How many endpoints serve each zone.
 pub type Counts = BTreeMap<String, usize>;
 
-/// What is known of one service's hints, from turn to turn.
+/// What is known of one service's hints, between reconciles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hinted {
     /// People were told that there are hints.

@@ -1,4 +1,4 @@
-//! What the loops about nodes write: taints, labels, conditions, and pods that cannot be ready.
+//! What the controllers about nodes write: taints, labels, conditions, and pods that cannot be ready.
 
 use std::sync::Arc;
 

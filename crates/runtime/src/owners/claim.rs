@@ -184,7 +184,7 @@ fn release_patch(claimant: &Claimant<'_>, candidate: &Obj) -> Value {
 
 /// The very object is not there any more, or another has its name: a patch that names the uid it saw is then refused
 /// as invalid, an update as a conflict.
-/// Differs from upstream: there such an adoption fails the turn, which then finds the same in a fresher cache.
+/// Differs from upstream: there such an adoption fails the reconcile, which then finds the same in a fresher cache.
 fn is_gone(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     match status.code {

@@ -114,7 +114,7 @@ fn has(metrics: &str, line: &str) -> bool {
 async fn who_waits_and_why_and_what_was_decided_is_shown() {
     let cluster = TestCluster::simulated(63).await;
     add_node(&cluster, "n1", json!({})).await;
-    let choice = plane::Choice::new(vec!["scheduler".to_owned()]).expect("a choice");
+    let choice = plane::ControllerSelection::new(vec!["scheduler".to_owned()]).expect("a choice");
     let settings = plane::Settings { choice, trust: cluster.trust(), ..plane::Settings::default() };
     let plane = plane::Plane::start(cluster.env(), cluster.local_clients(), &settings);
     let mut gated = pod("gated", "1");

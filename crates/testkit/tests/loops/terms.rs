@@ -15,8 +15,8 @@ fn tree(json: serde_json::Value) -> Value {
     codec::json::parse(json.to_string().as_bytes(), None).expect("JSON")
 }
 
-fn in_term(cluster: &TestCluster, holder: &str) -> Arc<dyn Client> {
-    let clients = cluster.local_clients().in_term("kube-system", "the-part", holder);
+fn fenced(cluster: &TestCluster, holder: &str) -> Arc<dyn Client> {
+    let clients = cluster.local_clients().fenced("kube-system", "the-part", holder);
     clients.expect("in process terms are known").user("kubernetes-admin", &["system:masters"])
 }
 
@@ -51,7 +51,7 @@ async fn spoken_for(cluster: &TestCluster) -> Arc<client::Obj> {
 #[tokio::test(start_paused = true)]
 async fn every_write_of_a_deposed_leader_is_refused_and_nothing_is_written() {
     let cluster = TestCluster::simulated(71).await;
-    let (first, second) = (in_term(&cluster, "first"), in_term(&cluster, "second"));
+    let (first, second) = (fenced(&cluster, "first"), fenced(&cluster, "second"));
     let map = |name: &str| tree(json!({"metadata": {"name": name, "namespace": "default"}}));
     let refused =
         first.create(CONFIG_MAPS.within("default"), map("too-early"), WriteOptions::default()).await;
@@ -160,7 +160,7 @@ async fn renewals_refuse_nobody() {
     let cluster = TestCluster::start().await;
     cluster.post(LEASES, json!({"metadata": {"name": "the-part"}})).await.ok(201);
     held_by(&cluster, "first", "2026-01-01T00:00:00.000000Z").await;
-    let first = in_term(&cluster, "first");
+    let first = fenced(&cluster, "first");
     let writes = async {
         for n in 0..200 {
             let map = tree(json!({"metadata": {"name": format!("m{n}"), "namespace": "default"}}));

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! Unregistered ── created, or found ──> Beating <── the object is back, speaks again ── Quiet
-//!                                          └───── the object is gone, or says "silent" ────^
+//!                                          └───── the object is gone, or is unreachable ────^
 //! ```
 
 use std::collections::BTreeSet;
@@ -13,12 +13,12 @@ use std::collections::BTreeSet;
 use client::resources::{LEASES, NODES};
 use client::{Patch, WriteOptions};
 use object::{Map, Obj, Revision, Status, Value, time};
-use runtime::{Key, ObjectRef, Severity, Turn};
+use runtime::{Key, ObjectRef, ReconcileRequest, Severity};
 
 use super::{Again, Agent, FindPod};
 use crate::admit;
+use crate::container_runtime::{Health, Millis};
 use crate::machine::status_differs;
-use crate::sandbox::{Health, Millis};
 
 const LEASE_SECONDS: i64 = 40;
 const RENEW_MILLIS: Millis = 10_000;
@@ -27,7 +27,7 @@ const STATUS_MILLIS: Millis = 10_000;
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 #[derive(Default)]
-pub(super) struct Heart {
+pub(super) struct Heartbeat {
     registered: bool,
     /// The node has a taint that pods must stand to be taken.
     pub evicts: bool,
@@ -49,16 +49,16 @@ struct Report {
 
 impl Agent {
     /// `obj` is the node's own object, where there is one. Tells of the pods that waited for this node, too.
-    pub async fn node_turn(
+    pub async fn sync_node(
         &self,
-        turn: &Turn<'_>,
+        request: &ReconcileRequest<'_>,
         obj: Option<&Obj>,
         find: &FindPod<'_>,
     ) -> (Again, BTreeSet<Key>) {
-        if !self.inner.lock().heart.registered {
-            turn.plan(|| "register".to_owned());
+        if !self.inner.lock().heartbeat.registered {
+            request.plan(|| "register".to_owned());
             return match self.register().await {
-                // The object that comes back asks for the next turn; so does this, should it be here already.
+                // The object that comes back asks for the next reconcile; so does this, should it be here already.
                 Ok(()) => (Again::At(self.now() + 1), BTreeSet::new()),
                 Err(status) => {
                     let (node, error) = (&*self.name, status.message);
@@ -68,21 +68,21 @@ impl Agent {
             };
         }
         if let Some(obj) = obj.filter(|obj| self.only_lease(obj)) {
-            turn.plan(|| "renew the lease if it is due".to_owned());
+            request.plan(|| "renew the lease if it is due".to_owned());
             return (self.beat(obj, None).await, BTreeSet::new());
         }
         let tree = obj.map(runtime::tree);
         let (health, awake) = self.inner.lock().hear(tree.as_ref(), find);
         let (Some(obj), Some(tree)) = (obj, tree) else {
-            turn.plan(|| "nothing: the node's object is gone".to_owned());
+            request.plan(|| "nothing: the node's object is gone".to_owned());
             return (Again::OnChange, awake);
         };
-        if health == Health::Silent {
-            turn.plan(|| "nothing: the node is silent".to_owned());
+        if health == Health::Unreachable {
+            request.plan(|| "nothing: the node is unreachable".to_owned());
             return (Again::OnChange, awake);
         }
         let report = self.report(obj, tree, &health);
-        turn.plan(|| {
+        request.plan(|| {
             let status = if report.is_some() { "report the status, " } else { "" };
             format!("{status}renew the lease if it is due")
         });
@@ -92,7 +92,7 @@ impl Agent {
     /// Only the lease can be due: not worth reading the object.
     fn only_lease(&self, obj: &Obj) -> bool {
         let inner = self.inner.lock();
-        !inner.quiet && inner.heart.seen == obj.revision() && self.now() < inner.heart.status_due
+        !inner.quiet && inner.heartbeat.seen == obj.revision() && self.now() < inner.heartbeat.status_due
     }
 
     async fn register(&self) -> Result<(), Status> {
@@ -114,9 +114,9 @@ impl Agent {
         };
         let now = self.now();
         let mut inner = self.inner.lock();
-        inner.heart.registered = true;
-        inner.heart.written = written;
-        inner.heart.reported = now;
+        inner.heartbeat.registered = true;
+        inner.heartbeat.written = written;
+        inner.heartbeat.reported = now;
         Ok(())
     }
 
@@ -124,19 +124,20 @@ impl Agent {
     fn report(&self, obj: &Obj, mut tree: Value, health: &Health) -> Option<Report> {
         let now = self.now();
         let mut inner = self.inner.lock();
-        let heart = &mut inner.heart;
-        heart.evicts = admit::no_execute(&tree).next().is_some();
-        heart.seen = obj.revision();
-        if obj.revision() < heart.written {
+        let heartbeat = &mut inner.heartbeat;
+        heartbeat.evicts = admit::no_execute(&tree).next().is_some();
+        heartbeat.seen = obj.revision();
+        if obj.revision() < heartbeat.written {
             // What is older than our own write says nothing; the write itself is on its way here.
-            heart.status_due = Millis::MAX;
+            heartbeat.status_due = Millis::MAX;
             return None;
         }
         let wanted = self.machine.status(&self.place(), &tree, health, now);
         let old = tree.get("status");
         let changed = status_differs(old, &wanted);
-        heart.status_due = if changed { heart.reported.min(now) + STATUS_MILLIS } else { Millis::MAX };
-        if now < heart.status_due {
+        heartbeat.status_due =
+            if changed { heartbeat.reported.min(now) + STATUS_MILLIS } else { Millis::MAX };
+        if now < heartbeat.status_due {
             return None;
         }
         let turned = old.map(is_ready) != Some(is_ready(&wanted));
@@ -149,11 +150,13 @@ impl Agent {
         match self.try_beat(node, report).await {
             Ok(()) => {
                 let inner = self.inner.lock();
-                Again::At(inner.heart.lease_due.min(self.now() + RENEW_MILLIS).min(inner.heart.status_due))
+                Again::At(
+                    inner.heartbeat.lease_due.min(self.now() + RENEW_MILLIS).min(inner.heartbeat.status_due),
+                )
             }
             Err(status) => {
                 // Whatever was wanted is looked at anew.
-                self.inner.lock().heart.seen = Revision(0);
+                self.inner.lock().heartbeat.seen = Revision(0);
                 let (again, node, error) = (Again::after(&status), &*self.name, &status.message);
                 if again == Again::Later {
                     tracing::warn!(node, error, "a node cannot say that it is well");
@@ -166,7 +169,7 @@ impl Agent {
     }
 
     async fn try_beat(&self, node: &Obj, report: Option<Report>) -> Result<(), Status> {
-        let lease_due = self.inner.lock().heart.lease_due;
+        let lease_due = self.inner.lock().heartbeat.lease_due;
         // A clock that was set back must not silence the node.
         if lease_due <= self.now() || lease_due > self.now() + RENEW_MILLIS {
             self.renew(node).await?;
@@ -174,7 +177,7 @@ impl Agent {
             let first = lease_due == 0;
             let wait =
                 if first { self.env.random_below(RENEW_MILLIS as u64) as Millis } else { RENEW_MILLIS };
-            self.inner.lock().heart.lease_due = self.now() + wait.max(1);
+            self.inner.lock().heartbeat.lease_due = self.now() + wait.max(1);
         }
         let Some(Report { tree, turned }) = report else { return Ok(()) };
         let written =
@@ -182,10 +185,10 @@ impl Agent {
         {
             let now = self.now();
             let mut inner = self.inner.lock();
-            let heart = &mut inner.heart;
-            heart.written = written.revision();
-            heart.reported = now;
-            heart.status_due = Millis::MAX;
+            let heartbeat = &mut inner.heartbeat;
+            heartbeat.written = written.revision();
+            heartbeat.reported = now;
+            heartbeat.status_due = Millis::MAX;
         }
         if let Some(health) = turned {
             let reason = if health == Health::Ready { "NodeReady" } else { "NodeNotReady" };

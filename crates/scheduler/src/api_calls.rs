@@ -21,7 +21,7 @@ const MAX_NOTE: usize = 1024;
 
 /// The API and the events of one profile.
 #[derive(Clone)]
-pub struct Hands {
+pub struct ApiCalls {
     pub env: Env,
     pub client: Arc<dyn Client>,
     pub recorder: SeriesRecorder,
@@ -29,7 +29,7 @@ pub struct Hands {
     pub pods: Arc<Informer>,
 }
 
-impl Hands {
+impl ApiCalls {
     /// Binds a pod: refused unless it is this very pod and has no node.
     pub async fn bind(&self, pod: &Pod, node: &str) -> Result<(), Status> {
         let mut binding = Value::map();

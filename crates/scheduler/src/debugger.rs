@@ -20,7 +20,7 @@ const FIRST: usize = 10;
 const UNDER_WAY: &str = "under way";
 
 /// Can be asked at any time, from anywhere.
-pub struct Shown {
+pub struct Debugger {
     /// Guards the scheduler's state; its task holds it for single steps, whoever asks for a few pods' length.
     /// Gone with the term it served.
     engine: Weak<Mutex<Engine>>,
@@ -40,9 +40,9 @@ struct Decision {
     result: String,
 }
 
-impl Shown {
-    pub(crate) fn new(engine: Weak<Mutex<Engine>>, env: &Env, start: Instant) -> Shown {
-        Shown { engine, recent: Mutex::default(), env: env.clone(), start }
+impl Debugger {
+    pub(crate) fn new(engine: Weak<Mutex<Engine>>, env: &Env, start: Instant) -> Debugger {
+        Debugger { engine, recent: Mutex::default(), env: env.clone(), start }
     }
 
     pub(crate) fn decided(&self, pod: &Arc<Pod>, attempts: u32, cause: &'static str, decided: String) {

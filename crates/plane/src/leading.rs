@@ -8,7 +8,7 @@ use tokio::task::{AbortHandle, JoinHandle};
 
 /// The present terms, by lease.
 #[derive(Default)]
-pub(crate) struct Led {
+pub(crate) struct Leading {
     /// Guards the last term of each part; a new one takes its place.
     terms: Mutex<BTreeMap<&'static str, Term>>,
 }
@@ -19,7 +19,7 @@ struct Term {
     stop: Stop,
 }
 
-impl Led {
+impl Leading {
     pub fn set(&self, lease: &'static str, tasks: &[JoinHandle<()>], stop: &Stop) {
         let tasks = tasks.iter().map(JoinHandle::abort_handle).collect();
         self.terms.lock().insert(lease, Term { tasks, stop: stop.clone() });
@@ -31,9 +31,9 @@ impl Led {
         let term = terms.get(lease).filter(|term| !term.stop.is_stopped())?;
         let ended = term.tasks.iter().filter(|task| task.is_finished()).count();
         Some(match (term.tasks.len(), ended) {
-            (0, _) => Err("all its loops are switched off".to_owned()),
+            (0, _) => Err("all its controllers are disabled".to_owned()),
             (_, 0) => Ok(()),
-            (all, ended) => Err(format!("{ended} of its {all} tasks ended unasked; the log says why")),
+            (all, ended) => Err(format!("{ended} of its {all} tasks ended unexpectedly; see the log")),
         })
     }
 }

@@ -34,7 +34,7 @@ pub enum Health {
     Ready,
     NotReady(String),
     /// Not a word to anybody: no lease, no status, no pods. Only a simulated node can be that.
-    Silent,
+    Unreachable,
 }
 
 /// A pod as the runtime sees it.

@@ -9,22 +9,22 @@ use object::Value;
 use crate::controller::tests::rig;
 use crate::queue::{Limits, NORMAL};
 use crate::testing::{map, state};
-use crate::{Board, Failure, Key, Next, WorkQueue};
+use crate::{Action, ControllerRegistry, Failure, Key, WorkQueue};
 
 #[tokio::test(start_paused = true)]
 async fn metrics_have_the_names_labels_and_buckets_people_know() {
     let rig = rig(
         vec![state(vec![map("a", 1), map("b", 1), map("c", 1)], 1)],
         |c| c.max_retries(Some(1)),
-        |turn| match turn.key.name() {
-            "a" => Ok(Next::Done),
-            "b" => Ok(Next::After(Duration::from_secs(3600))),
+        |request| match request.key.name() {
+            "a" => Ok(Action::AwaitChange),
+            "b" => Ok(Action::Requeue(Duration::from_secs(3600))),
             _ => Err(Failure::Other("no".to_owned())),
         },
     );
     rig.run(60).await;
     let mut text = String::new();
-    rig.board.render_metrics(&mut text);
+    rig.controllers.render_metrics(&mut text);
     for wanted in [
         "# TYPE workqueue_depth gauge",
         "workqueue_depth{name=\"noting\"} 0",
@@ -53,21 +53,21 @@ async fn metrics_have_the_names_labels_and_buckets_people_know() {
 
 #[tokio::test(start_paused = true)]
 async fn the_board_shows_causes_plans_and_results() {
-    let rig = rig(vec![state(vec![map("a", 7)], 7)], |c| c, |_| Ok(Next::Done));
+    let rig = rig(vec![state(vec![map("a", 7)], 7)], |c| c, |_| Ok(Action::AwaitChange));
     rig.run(1).await;
-    let shown = rig.board.to_value(&|revision| Some(format!("writer of {revision}")));
+    let shown = rig.controllers.to_value(&|revision| Some(format!("writer of {revision}")));
     let controller = &shown.get("controllers").unwrap().as_list().unwrap()[0];
-    let turn = &controller.get("recent").unwrap().as_list().unwrap()[0];
-    let cause = &turn.get("causes").unwrap().as_list().unwrap()[0];
-    let told = (turn.str_at(&["key"]), turn.str_at(&["plan"]), turn.str_at(&["result"]));
+    let request = &controller.get("recent").unwrap().as_list().unwrap()[0];
+    let cause = &request.get("causes").unwrap().as_list().unwrap()[0];
+    let told = (request.str_at(&["key"]), request.str_at(&["plan"]), request.str_at(&["result"]));
     assert_eq!(told, (Some("default/a"), Some("noted"), Some("done")));
     assert_eq!(cause.str_at(&["object"]), Some("default/a"));
     assert_eq!(cause.str_at(&["writer"]), Some("writer of 7"));
 }
 
 /// What people see of the only controller there is.
-fn shown(board: &Board) -> Value {
-    let all = board.to_value(&|_| None);
+fn shown(controllers: &ControllerRegistry) -> Value {
+    let all = controllers.to_value(&|_| None);
     all.get("controllers").unwrap().as_list().unwrap()[0].clone()
 }
 
@@ -88,14 +88,14 @@ async fn the_board_shows_workers_retries_and_the_key_that_fails() {
     let rig = rig(
         vec![state(vec![map("bad", 1), map("good", 1)], 1)],
         |c| c.workers(3).max_retries(None),
-        |turn| match turn.key.name() {
-            "good" => Ok(Next::Done),
+        |request| match request.key.name() {
+            "good" => Ok(Action::AwaitChange),
             _ => Err(Failure::Other("no".to_owned())),
         },
     );
     // It fails at 0, 5, 15, 35, 75, 155, 315 and 635 milliseconds: the wait doubles.
     rig.run(1).await;
-    let controller = shown(&rig.board);
+    let controller = shown(&rig.controllers);
     assert_eq!(queued(&controller), [0, 1, 0, 8]);
     assert_eq!(number(&controller, &["workers"]), 3);
     assert_eq!((number(&controller, &["active"]), number(&controller, &["errors"])), (0, 8));
@@ -107,30 +107,30 @@ async fn the_board_shows_workers_retries_and_the_key_that_fails() {
 #[tokio::test(start_paused = true)]
 async fn the_board_shows_where_in_the_queue_keys_are() {
     let queue = Arc::new(WorkQueue::new(Env::simulated(1), Limits::default()));
-    let board = Board::default();
-    let entry = board.register("noting", 1, queue.clone());
+    let controllers = ControllerRegistry::default();
+    let entry = controllers.register("noting", 1, queue.clone());
     for name in ["a", "b", "c"] {
         queue.add(Key::new("default", name), NORMAL, None);
     }
-    assert_eq!(queued(&shown(&board)), [3, 0, 0, 0]);
+    assert_eq!(queued(&shown(&controllers)), [3, 0, 0, 0]);
 
     let taken = queue.get().await.unwrap();
     entry.begun(&taken.key, &taken.causes);
-    assert_eq!(queued(&shown(&board)), [2, 0, 1, 0]);
-    assert_eq!(number(&shown(&board), &["active"]), 1);
+    assert_eq!(queued(&shown(&controllers)), [2, 0, 1, 0]);
+    assert_eq!(number(&shown(&controllers), &["active"]), 1);
 
     entry.ended(&taken.key, &Err(Failure::Other("no".to_owned())), Duration::ZERO);
     queue.retry(taken.key.clone());
     queue.done(&taken.key);
-    assert_eq!(queued(&shown(&board)), [2, 1, 0, 1]);
-    assert_eq!(number(&shown(&board), &["active"]), 0);
+    assert_eq!(queued(&shown(&controllers)), [2, 1, 0, 1]);
+    assert_eq!(number(&shown(&controllers), &["active"]), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_was_done_outlives_what_found_nothing_to_do() {
-    let board = Board::default();
+    let controllers = ControllerRegistry::default();
     let queue = Arc::new(WorkQueue::new(Env::simulated(1), Limits::default()));
-    let entry = board.register("busy", 1, queue);
+    let entry = controllers.register("busy", 1, queue);
     let (acts, idles) = (Key::new("ns", "acts"), Key::new("ns", "idles"));
     for number in 0..40 {
         let key = if number % 8 == 0 { &acts } else { &idles };
@@ -139,12 +139,12 @@ async fn what_was_done_outlives_what_found_nothing_to_do() {
             key,
             if number % 8 == 0 { "create 1".to_owned() } else { "nothing: as it should be".to_owned() },
         );
-        entry.ended(key, &Ok(Next::Done), Duration::ZERO);
+        entry.ended(key, &Ok(Action::AwaitChange), Duration::ZERO);
     }
-    let shown = board.to_value(&|_| None);
+    let shown = controllers.to_value(&|_| None);
     let recent =
         shown.get("controllers").unwrap().as_list().unwrap()[0].get("recent").unwrap().as_list().unwrap();
-    let plans: Vec<&str> = recent.iter().filter_map(|turn| turn.str_at(&["plan"])).collect();
+    let plans: Vec<&str> = recent.iter().filter_map(|request| request.str_at(&["plan"])).collect();
     assert_eq!(plans.iter().filter(|plan| **plan == "create 1").count(), 5, "{plans:?}");
     assert!(plans[0].starts_with("nothing"), "newest first: {plans:?}");
 }

@@ -9,13 +9,13 @@ use parking_lot::Mutex;
 
 use crate::Key;
 use crate::cause::Causes;
-use crate::controller::{Failure, Next};
-use crate::metrics::{self, Histogram, TURN_BUCKETS};
+use crate::controller::{Action, Failure};
+use crate::metrics::{self, Histogram, RECONCILE_BUCKETS};
 use crate::queue::{Counts, Times, WorkQueue};
 
 /// All controllers that were started.
 #[derive(Default)]
-pub struct Board {
+pub struct ControllerRegistry {
     /// Guards the list; grows at start only.
     entries: Mutex<Vec<Arc<Entry>>>,
 }
@@ -25,14 +25,14 @@ pub struct Entry {
     name: &'static str,
     workers: usize,
     queue: Arc<WorkQueue<Key>>,
-    /// Guards how long turns took.
+    /// Guards how long reconciles took.
     seconds: Mutex<Histogram>,
-    /// Guards what is shown; touched at the beginning and end of a turn.
-    shown: Mutex<Shown>,
+    /// Guards what is shown; touched at the beginning and end of a reconcile.
+    stats: Mutex<Stats>,
 }
 
 #[derive(Default)]
-struct Shown {
+struct Stats {
     active: usize,
     turns: u64,
     succeeded: u64,
@@ -42,7 +42,7 @@ struct Shown {
     recent: VecDeque<Past>,
 }
 
-/// A turn that was begun.
+/// A reconcile that was begun.
 struct Past {
     key: Key,
     causes: Causes,
@@ -50,7 +50,7 @@ struct Past {
     result: String,
 }
 
-/// So many turns are remembered for each controller.
+/// So many reconciles are remembered for each controller.
 const REMEMBERED: usize = 16;
 /// Of them, so many that found nothing to do; more would soon be all there is to see.
 const REMEMBERED_IDLE: usize = 4;
@@ -62,15 +62,15 @@ impl Past {
     }
 }
 
-impl Board {
+impl ControllerRegistry {
     pub(crate) fn register(
         &self,
         name: &'static str,
         workers: usize,
         queue: Arc<WorkQueue<Key>>,
     ) -> Arc<Entry> {
-        let seconds = Mutex::new(Histogram::new(TURN_BUCKETS));
-        let entry = Arc::new(Entry { name, workers, queue, seconds, shown: Mutex::default() });
+        let seconds = Mutex::new(Histogram::new(RECONCILE_BUCKETS));
+        let entry = Arc::new(Entry { name, workers, queue, seconds, stats: Mutex::default() });
         let mut entries = self.entries.lock();
         // In a new term a controller takes the place of the one that stopped.
         match entries.iter_mut().find(|there| there.name == name) {
@@ -89,7 +89,7 @@ impl Board {
         Value::Map(all)
     }
 
-    /// Queues and turns, under the names of client-go and controller-runtime.
+    /// Queues and reconciles, under the names of client-go and controller-runtime.
     pub fn render_metrics(&self, out: &mut String) {
         let entries = self.entries.lock().clone();
         let all: Vec<Measured<'_>> = entries.iter().map(|entry| entry.measure()).collect();
@@ -127,7 +127,7 @@ impl Board {
             ("workqueue_work_duration_seconds", "name", "Seconds a worker has a key", |m| {
                 m.times.worked.clone()
             }),
-            ("controller_runtime_reconcile_time_seconds", "controller", "Seconds a turn takes", |m| {
+            ("controller_runtime_reconcile_time_seconds", "controller", "Seconds a reconcile takes", |m| {
                 m.seconds.clone()
             }),
         ];
@@ -138,10 +138,10 @@ impl Board {
             }
         }
         let turns: [(&str, &str, &str, Sample); 4] = [
-            ("controller_runtime_reconcile_errors_total", "counter", "Turns that failed", |m| {
+            ("controller_runtime_reconcile_errors_total", "counter", "Reconciles that failed", |m| {
                 m.errors as f64
             }),
-            ("controller_runtime_reconcile_panics_total", "counter", "Turns that panicked", |m| {
+            ("controller_runtime_reconcile_panics_total", "counter", "Reconciles that panicked", |m| {
                 m.panics as f64
             }),
             ("controller_runtime_active_workers", "gauge", "Workers that have a key", |m| m.active as f64),
@@ -156,7 +156,7 @@ impl Board {
             }
         }
         let name = "controller_runtime_reconcile_total";
-        metrics::head(name, "counter", "Turns by what came of them", out);
+        metrics::head(name, "counter", "Reconciles by result", out);
         for m in &all {
             let results = [
                 ("error", m.errors),
@@ -190,7 +190,7 @@ struct Measured<'a> {
 impl Entry {
     fn measure(&self) -> Measured<'_> {
         let seconds = self.seconds.lock().clone();
-        let Shown { active, succeeded, errors, panics, requeued, .. } = *self.shown.lock();
+        let Stats { active, succeeded, errors, panics, requeued, .. } = *self.stats.lock();
         Measured {
             name: self.name,
             workers: self.workers,
@@ -207,11 +207,11 @@ impl Entry {
     }
 
     pub(crate) fn panicked(&self) {
-        self.shown.lock().panics += 1;
+        self.stats.lock().panics += 1;
     }
 
     pub(crate) fn begun(&self, key: &Key, causes: &Causes) {
-        let mut shown = self.shown.lock();
+        let mut shown = self.stats.lock();
         shown.active += 1;
         shown.turns += 1;
         if shown.recent.len() == REMEMBERED {
@@ -225,22 +225,22 @@ impl Entry {
     }
 
     pub(crate) fn planned(&self, key: &Key, plan: String) {
-        let mut shown = self.shown.lock();
+        let mut shown = self.stats.lock();
         if let Some(past) = shown.recent.iter_mut().rev().find(|past| past.key == *key) {
             past.plan = plan;
         }
     }
 
-    pub(crate) fn ended(&self, key: &Key, result: &Result<Next, Failure>, worked: Duration) {
+    pub(crate) fn ended(&self, key: &Key, result: &Result<Action, Failure>, worked: Duration) {
         self.seconds.lock().observe(worked.as_secs_f64());
-        let mut shown = self.shown.lock();
+        let mut shown = self.stats.lock();
         shown.active -= 1;
         let text = match result {
-            Ok(Next::Done) => {
+            Ok(Action::AwaitChange) => {
                 shown.succeeded += 1;
                 "done".to_owned()
             }
-            Ok(Next::After(wait)) => {
+            Ok(Action::Requeue(wait)) => {
                 shown.requeued += 1;
                 format!("done, again after {:?}", Duration::from_millis(wait.as_millis() as u64))
             }
@@ -255,7 +255,7 @@ impl Entry {
     }
 
     fn to_value(&self, writer: &dyn Fn(object::Revision) -> Option<String>) -> Value {
-        let shown = self.shown.lock();
+        let shown = self.stats.lock();
         let counts = self.queue.counts();
         let (delayed, processing) = self.queue.others();
         let count = |n: usize| Value::Int(n as i64);
@@ -284,14 +284,14 @@ impl Entry {
                 }
                 Value::Map(shown)
             });
-            let mut turn = Map::default();
-            turn.set("key", past.key.as_str().to_owned());
-            turn.set("causes", Value::List(causes.collect()));
-            turn.set("moreCauses", count(past.causes.dropped()));
-            turn.set("plan", past.plan.clone());
-            turn.set("result", past.result.clone());
-            turn.set("idle", Value::Bool(past.is_idle()));
-            Value::Map(turn)
+            let mut request = Map::default();
+            request.set("key", past.key.as_str().to_owned());
+            request.set("causes", Value::List(causes.collect()));
+            request.set("moreCauses", count(past.causes.dropped()));
+            request.set("plan", past.plan.clone());
+            request.set("result", past.result.clone());
+            request.set("idle", Value::Bool(past.is_idle()));
+            Value::Map(request)
         });
         let mut entry = Map::default();
         entry.set("name", self.name.to_owned());
