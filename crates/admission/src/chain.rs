@@ -221,10 +221,10 @@ impl Chain {
     /// A PUT that creates its object was let in as an update. Whether its user may create is asked where upstream asks: once the
     /// object is complete and valid, before the plugins that judge it.
     pub fn authorize_create(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
-        if attempt.requested_name.is_empty() {
+        if attempt.request.name.is_empty() {
             return Ok(());
         }
-        let wanted = attempt.attributes("create", attempt.requested_name);
+        let wanted = attempt.attributes("create", attempt.request.name);
         let decision = (self.authorize)(attempt.user, &wanted);
         if decision.allowed { Ok(()) } else { Err(auth::forbidden(attempt.user, &wanted, &decision.reason)) }
     }

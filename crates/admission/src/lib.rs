@@ -30,6 +30,7 @@ mod pod_resize;
 mod pod_security;
 mod pod_topology_labels;
 mod priority;
+mod request;
 pub mod resource_quota;
 mod runtime_class;
 mod service_account;
@@ -43,6 +44,7 @@ pub use attempt::{Attempt, Operation};
 pub use chain::{Authorize, BadChoice, Chain, Choice};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
+pub use request::{LeaderFence, RequestContext};
 pub use whole::{newest, whole};
 
 use object::{Status, Value};

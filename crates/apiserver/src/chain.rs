@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// Requests that are no watch must be answered within this.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// Documents smaller than this are sent as they are.
 pub(crate) const PACK_FROM: usize = 1400;
 

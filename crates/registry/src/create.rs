@@ -6,11 +6,11 @@ use std::time::Duration;
 use admission::{Effects, Operation, Refusal};
 use catalog::Storage;
 use codec::json;
-use object::{Obj, Status, Value, WriteOptions, time};
+use object::{Obj, Status, Value, time};
 use store::{CommitError, Guard, Key, Op};
 
 use crate::write::{InNamespace, Written, context, extra_of, not_encodable};
-use crate::{BodyType, Registry, Request, convert, decode, store_failed};
+use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
 const GENERATED_NAME_TRIES: usize = 8;
@@ -42,28 +42,26 @@ impl From<Status> for Halt {
 }
 
 impl Registry {
-    pub async fn create(
-        &self,
-        request: &Request<'_>,
-        body: Value,
-        options: WriteOptions<'_>,
-    ) -> Result<Written, Status> {
+    pub async fn create(&self, request: &RequestContext<'_>, body: Value) -> Result<Written, Status> {
         let storage = request.storage()?;
-        let (mut new, mut warnings) =
-            decode::object(request.catalog, BodyType::of(request.resource), body, options.field_validation)?;
+        let (mut new, mut warnings) = decode::object(
+            request.catalog,
+            BodyType::of(request.resource),
+            body,
+            request.options.field_validation,
+        )?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        self.insert(request, storage, new, warnings, options).await
+        self.insert(request, storage, new, warnings).await
     }
 
     /// Stores a new object of the request's version.
     pub(crate) async fn insert(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         mut new: Value,
         mut warnings: Vec<String>,
-        options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         convert::to_storage(request.resource, storage, &mut new)?;
         warnings.extend(kinds::kind_of(storage).warn_before_create(&new));
@@ -90,40 +88,40 @@ impl Registry {
         let mut turn = None;
         loop {
             if tried {
+                self.check_deadline(request)?;
                 new = json::parse(&start, Some((storage.schema(), storage.ty)))
                     .map_err(|error| Status::internal(format!("what was written cannot be read: {error}")))?;
             }
             tried = true;
             let mut effects = Effects::default();
-            let encoded =
-                match self.fresh_step(request, storage, &mut new, &asked, options, now, &mut effects) {
-                    Ok(ready) => ready,
-                    Err(Halt::Final(status)) => {
-                        warnings.append(&mut effects.warnings);
-                        return Err(status.after_warnings(warnings));
-                    }
-                    // Another server may just have created what is missing.
-                    Err(Halt::Refused(_)) if !fresh => {
-                        self.freshen().await?;
-                        fresh = true;
-                        continue;
-                    }
-                    Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
-                        self.env().sleep(SOON_PAUSE).await;
-                        waited += 1;
-                        continue;
-                    }
-                    Err(Halt::Refused(refusal)) => {
-                        warnings.append(&mut effects.warnings);
-                        return Err(refusal.status.after_warnings(warnings));
-                    }
-                };
+            let encoded = match self.fresh_step(request, storage, &mut new, &asked, now, &mut effects) {
+                Ok(ready) => ready,
+                Err(Halt::Final(status)) => {
+                    warnings.append(&mut effects.warnings);
+                    return Err(status.after_warnings(warnings));
+                }
+                // Another server may just have created what is missing.
+                Err(Halt::Refused(_)) if !fresh => {
+                    self.freshen().await?;
+                    fresh = true;
+                    continue;
+                }
+                Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
+                    self.env().sleep(SOON_PAUSE).await;
+                    waited += 1;
+                    continue;
+                }
+                Err(Halt::Refused(refusal)) => {
+                    warnings.append(&mut effects.warnings);
+                    return Err(refusal.status.after_warnings(warnings));
+                }
+            };
             // Some kinds name what came without a name.
             let name = name_of(&new);
             let key: Key = storage.key(request.namespace, &name).into();
             let mut warnings = warnings.clone();
             warnings.append(&mut effects.warnings);
-            if options.dry_run {
+            if request.options.dry_run {
                 self.freshen().await?;
                 if !matches!(self.table().read(storage.id, &key), Ok(None)) {
                     return Err(self.taken(storage, &key, taken(&name)).await.after_warnings(warnings));
@@ -151,7 +149,7 @@ impl Registry {
             let value = bytes::Bytes::from(encoded);
             let put = Op::Put { value: value.clone(), expires_at };
             let mut commit = effects.join(&key, Guard::Absent, put);
-            self.guard_by_term(request, &mut commit)?;
+            self.guard_by_fence(request, &mut commit)?;
             match self.engine().commit(commit).await {
                 Ok(revision) => {
                     self.writers.note(revision, request.user);
@@ -179,11 +177,10 @@ impl Registry {
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn fresh_step(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         new: &mut Value,
         generate_name: &str,
-        options: WriteOptions<'_>,
         now: i64,
         effects: &mut Effects,
     ) -> Result<Vec<u8>, Halt> {
@@ -192,7 +189,7 @@ impl Registry {
         let namespace = InNamespace { registry: self, name: request.namespace };
         let context = context(request, storage, now, &extra, &namespace);
         let given = name_of(new);
-        let mut attempt = self.attempt(request, storage, Operation::Create, &given, options.dry_run);
+        let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);
         attempt.generate_name = generate_name;
         self.admission.mutate(&attempt, new, effects)?;
         // Only now, so that what decides by name above sees that there is none yet.

@@ -12,13 +12,13 @@ mod create;
 mod decode;
 mod delete;
 mod evict;
+mod fence;
 mod kept;
 mod lanes;
 mod patch;
 mod read;
 mod scheme;
 mod subresource;
-mod term;
 mod token;
 mod watch;
 mod write;
@@ -27,10 +27,10 @@ mod writers;
 use std::sync::Arc;
 
 use admission::{Attempt, Chain, Operation};
-use auth::UserInfo;
-use catalog::{Catalog, DefineError, Name, Resource, ResourceDef, Storage};
+pub use admission::{LeaderFence, RequestContext};
+use catalog::{Catalog, DefineError, Name, ResourceDef, Storage};
 use env::Env;
-use object::{About, Obj, Status};
+use object::{Obj, Status};
 use store::{CommitError, Engine, Revision, State, Unreadable};
 use table::Table;
 
@@ -40,7 +40,6 @@ pub use convert::{protobuf_body, served_body, shared_body};
 pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;
 pub use read::{List, Match, validate as check_list_options};
-pub use term::Term;
 pub use watch::{Watch, WatchStart};
 pub use write::Written;
 
@@ -52,33 +51,6 @@ pub struct Registry {
     admission: Chain,
     lanes: Lanes,
     writers: writers::Writers,
-}
-
-/// Who wants what: the part of a request that all verbs share.
-#[derive(Clone, Copy)]
-pub struct Request<'a> {
-    pub user: &'a UserInfo,
-    pub resource: &'a Arc<Resource>,
-    pub subresource: Option<&'a str>,
-    /// Empty for cluster-scoped resources, and for lists over all namespaces.
-    pub namespace: &'a str,
-    /// Empty for lists and creates.
-    pub name: &'a str,
-    /// What was defined when the request came: the same for all of it.
-    pub catalog: &'a Arc<Catalog>,
-    /// The term as a leader in which it is asked; writes after its end are refused.
-    pub term: Option<&'a Term>,
-}
-
-impl<'a> Request<'a> {
-    pub fn about(&self) -> About<'a> {
-        About { group: &self.resource.group, resource: &self.resource.plural }
-    }
-
-    /// The storage behind the resource; those that are only answered have none.
-    pub fn storage(&self) -> Result<&'a Storage, Status> {
-        self.resource.storage.as_deref().ok_or_else(Status::method_not_allowed)
-    }
 }
 
 impl Registry {
@@ -129,27 +101,21 @@ impl Registry {
     /// A write as admission sees it.
     pub(crate) fn attempt<'a>(
         &'a self,
-        request: &Request<'a>,
+        request: &'a RequestContext<'a>,
         storage: &'a Storage,
         operation: Operation,
         name: &'a str,
         dry_run: bool,
     ) -> Attempt<'a> {
-        Attempt {
-            user: request.user,
-            operation,
-            resource: request.resource,
-            storage,
-            subresource: request.subresource,
-            namespace: request.namespace,
-            name,
-            generate_name: "",
-            requested_name: request.name,
-            old: None,
-            dry_run,
-            catalog: request.catalog,
-            table: &self.table,
-            env: &self.env,
+        let (table, env) = (&*self.table, &self.env);
+        Attempt { request, operation, storage, name, generate_name: "", old: None, dry_run, table, env }
+    }
+
+    /// Before a write is tried again that lost to another: its client may have given up by now.
+    pub(crate) fn check_deadline(&self, request: &RequestContext<'_>) -> Result<(), Status> {
+        match self.env.monotonic() < request.deadline {
+            true => Ok(()),
+            false => Err(Status::timeout("request did not complete within the allowed duration")),
         }
     }
 

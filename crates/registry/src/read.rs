@@ -10,7 +10,7 @@ use store::Revision;
 use table::{Behind, Page, ReadError, Scope, Selection};
 
 use crate::token::Token;
-use crate::{Registry, Request, not_readable, redefined};
+use crate::{Registry, RequestContext, not_readable, redefined};
 
 /// How long a read waits for a revision that has not come yet.
 const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
@@ -31,7 +31,11 @@ pub struct List {
 
 impl Registry {
     /// One object; `resource_version` is the query's, empty for the newest.
-    pub async fn get(&self, request: &Request<'_>, resource_version: &str) -> Result<Arc<Obj>, Status> {
+    pub async fn get(
+        &self,
+        request: &RequestContext<'_>,
+        resource_version: &str,
+    ) -> Result<Arc<Obj>, Status> {
         let storage = request.storage()?;
         // A get is told by upstream's cache, a list by the API: the words and the code differ. What is kept for a
         // time only is in no cache.
@@ -47,7 +51,7 @@ impl Registry {
         found.ok_or_else(|| Status::not_found(request.about(), request.name))
     }
 
-    pub async fn list(&self, request: &Request<'_>, options: &ListOptions) -> Result<List, Status> {
+    pub async fn list(&self, request: &RequestContext<'_>, options: &ListOptions) -> Result<List, Status> {
         let storage = request.storage()?;
         validate(options)?;
         let selection = self.selection(request, options)?;
@@ -119,7 +123,7 @@ impl Registry {
 
     pub(crate) fn selection(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         options: &ListOptions,
     ) -> Result<Selection, Status> {
         let scope = if request.namespace.is_empty() {

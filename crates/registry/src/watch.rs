@@ -8,7 +8,7 @@ use store::Revision;
 use table::{Cursor, ReadError};
 
 use crate::read::{parse_version, readable, told_by_cache, too_old, validate};
-use crate::{Registry, Request, not_readable, redefined};
+use crate::{Registry, RequestContext, not_readable, redefined};
 
 /// A watch about to stream.
 pub struct Watch {
@@ -25,7 +25,7 @@ pub enum WatchStart {
 }
 
 impl Registry {
-    pub async fn watch(&self, request: &Request<'_>, options: &ListOptions) -> Result<Watch, Status> {
+    pub async fn watch(&self, request: &RequestContext<'_>, options: &ListOptions) -> Result<Watch, Status> {
         let storage = request.storage()?;
         validate(options)?;
         let selection = self.selection(request, options)?;

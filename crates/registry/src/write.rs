@@ -15,11 +15,11 @@ use catalog::Storage;
 use codec::json;
 use kinds::{Context, Labels, Requester};
 use object::normalise::{Strict, normalise, normalise_decoded};
-use object::{FieldError, Obj, Status, Value, WriteOptions};
+use object::{FieldError, Obj, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
 
 use crate::read::parse_unsigned;
-use crate::{BodyType, Registry, Request, convert, decode, store_failed};
+use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
 
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
@@ -45,8 +45,6 @@ pub(crate) struct ChangeRules {
     pub names_uid: bool,
     /// An absent object is created, where the kind allows it (PUT).
     pub may_create: bool,
-    /// Nothing is written, which a conflict tells by the key it names.
-    pub dry_run: bool,
 }
 
 /// A key as a conflict names it: upstream's dry run knows keys only as they are before the prefix of its store is set.
@@ -64,24 +62,19 @@ struct Step {
 }
 
 impl Registry {
-    pub async fn update(
-        &self,
-        request: &Request<'_>,
-        body: Value,
-        options: WriteOptions<'_>,
-    ) -> Result<Written, Status> {
-        let (mut new, mut warnings) =
-            decode::object(request.catalog, BodyType::of(request.resource), body, options.field_validation)?;
+    pub async fn update(&self, request: &RequestContext<'_>, body: Value) -> Result<Written, Status> {
+        let (mut new, mut warnings) = decode::object(
+            request.catalog,
+            BodyType::of(request.resource),
+            body,
+            request.options.field_validation,
+        )?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        let rules = ChangeRules {
-            needs_version: true,
-            names_uid: true,
-            may_create: request.subresource.is_none(),
-            dry_run: options.dry_run,
-        };
+        let rules =
+            ChangeRules { needs_version: true, names_uid: true, may_create: request.subresource.is_none() };
         // Whatever comes of it, this was said before.
-        match self.change(request, rules, options, &mut |_| Ok((new.clone(), Vec::new()))).await {
+        match self.change(request, rules, &mut |_| Ok((new.clone(), Vec::new()))).await {
             Ok(mut written) => {
                 written.warnings.splice(0..0, warnings);
                 Ok(written)
@@ -93,9 +86,8 @@ impl Registry {
     /// Replaces the object the request names by what `verb` makes of it.
     pub(crate) async fn change(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         rules: ChangeRules,
-        options: WriteOptions<'_>,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
@@ -116,12 +108,12 @@ impl Registry {
                     new.map_at(&["metadata"]).remove("uid");
                     // It takes turns of its own.
                     drop(turn.take());
-                    return self.insert(request, storage, new, warnings, options).await;
+                    return self.insert(request, storage, new, warnings).await;
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
             let now = self.env().now_seconds() as i64;
-            let step = match self.step(request, storage, rules, &old, verb, options, now) {
+            let step = match self.step(request, storage, rules, &old, verb, now) {
                 Ok(step) => step,
                 Err(_) if !fresh => {
                     self.freshen().await?;
@@ -145,7 +137,7 @@ impl Registry {
                 }
                 return Ok(Written { obj: old, created: false, warnings });
             }
-            if options.dry_run {
+            if request.options.dry_run {
                 let obj = Obj::publish(storage, &key, &encoded, old.revision(), old.expires_at());
                 return Ok(Written {
                     obj: Arc::new(obj.map_err(|_| not_encodable())?),
@@ -164,7 +156,7 @@ impl Registry {
             let mut commit = effects.join(&key, Guard::At(old.revision()), op);
             // What is going has to be brought to its end on a full disk too.
             commit.removal = old_tree.at(&["metadata", "deletionTimestamp"]).is_some();
-            self.guard_by_term(request, &mut commit)?;
+            self.guard_by_fence(request, &mut commit)?;
             match self.engine().commit(commit).await {
                 Ok(revision) => {
                     self.writers.note(revision, request.user);
@@ -174,6 +166,7 @@ impl Registry {
                 // The state shows who won: look again. A version the client named will no longer fit.
                 Err(CommitError::Conflict { key: lost }) => {
                     self.lost_to(&lost)?;
+                    self.check_deadline(request)?;
                     fresh = true;
                     if lost != key {
                         drop(turn.take());
@@ -189,17 +182,16 @@ impl Registry {
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn step(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         rules: ChangeRules,
         old: &Obj,
         verb: &mut Verb<'_>,
-        options: WriteOptions<'_>,
         now: i64,
     ) -> Result<Step, Status> {
         let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb)?;
         let mut effects = Effects::default();
-        match self.judged(request, storage, &mut new, &old_tree, options, now, &mut effects) {
+        match self.judged(request, storage, &mut new, &old_tree, now, &mut effects) {
             Ok(encoded) => Ok(Step { new, old_tree, encoded, warnings, effects }),
             Err(status) => {
                 warnings.append(&mut effects.warnings);
@@ -212,15 +204,15 @@ impl Registry {
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
     fn judged(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         new: &mut Value,
         old: &Value,
-        options: WriteOptions<'_>,
         now: i64,
         effects: &mut Effects,
     ) -> Result<Vec<u8>, Status> {
-        let mut attempt = self.attempt(request, storage, Operation::Update, request.name, options.dry_run);
+        let mut attempt =
+            self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
         attempt.old = Some(old);
         self.admission.mutate(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         if let Some(allotter) = self.admission.allotter(storage) {
@@ -240,7 +232,7 @@ impl Registry {
     /// What `verb` makes of `old`, in the storage version; and the old tree.
     fn changed(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         rules: ChangeRules,
         old: &Obj,
@@ -264,7 +256,7 @@ impl Registry {
     /// The checks of identity and version of an update, and what the server owns of the metadata.
     fn identified(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         rules: ChangeRules,
         old: &Obj,
@@ -285,7 +277,7 @@ impl Registry {
                 format!(
                     "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
                      Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    told_key(old.key(), rules.dry_run),
+                    told_key(old.key(), request.options.dry_run),
                     old.uid()
                 ),
             ));
@@ -360,7 +352,7 @@ impl Registry {
     /// Mutating admission of a body that is carried out or answered and never stored (a binding, a token), as it came.
     pub fn mutate_answered(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         new: &mut Value,
         dry_run: bool,
     ) -> Result<(), Status> {
@@ -371,7 +363,12 @@ impl Registry {
     }
 
     /// Validating admission of the same, once it is complete.
-    pub fn validate_answered(&self, request: &Request<'_>, new: &Value, dry_run: bool) -> Result<(), Status> {
+    pub fn validate_answered(
+        &self,
+        request: &RequestContext<'_>,
+        new: &Value,
+        dry_run: bool,
+    ) -> Result<(), Status> {
         let storage = request.storage()?;
         let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
         let mut effects = Effects::default();
@@ -398,7 +395,7 @@ impl Registry {
 
 /// Who writes, and through which version, for the kinds that care.
 pub(crate) fn context<'a>(
-    request: &Request<'a>,
+    request: &RequestContext<'a>,
     storage: &'a Storage,
     now: i64,
     extra: &'a [(String, Vec<String>)],
@@ -436,7 +433,7 @@ impl Labels for InNamespace<'_> {
     }
 }
 
-pub(crate) fn extra_of(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
+pub(crate) fn extra_of(request: &RequestContext<'_>) -> Vec<(String, Vec<String>)> {
     request.user.extra.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 
