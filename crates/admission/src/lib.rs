@@ -75,7 +75,7 @@ pub trait Plugin: Send + Sync {
 }
 
 /// Gives objects of one kind something that only one object may have, such as an address.
-pub trait Allotter: Send + Sync {
+pub trait Allocator: Send + Sync {
     /// After mutation, before the strategy: sets what is missing in `new` and reserves it in `effects`.
     fn reserve(&self, attempt: &Attempt<'_>, new: &mut Value, effects: &mut Effects) -> Result<(), Refusal>;
 

@@ -153,7 +153,7 @@ impl Api {
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
             let services = ServiceAddresses::new(config.cluster.services.clone());
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
-                .allot("", "services", services)
+                .allocate_with("", "services", services)
         };
         let admissions = Admissions::new(admission.names());
         let admission = admission.observe(admissions.clone());

@@ -12,6 +12,7 @@ use client::{
     Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
     WriteOptions, field_manager_of,
 };
+use codec::json;
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
@@ -234,7 +235,10 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("create", &target, "", None).await?;
             let admitted = Admitted { options, ..admitted };
-            let written = self.api.registry().create(&admitted.request(), body).await?;
+            let request = admitted.request();
+            let copy = json::to_vec(&body);
+            let again = || registry::parse_again(&request, &copy);
+            let written = self.api.registry().create(&request, body, &again).await?;
             Ok(written.obj)
         })
     }

@@ -214,8 +214,13 @@ impl Call<'_> {
         let wanted = self.wanted(Offer::Object)?;
         let request = self.writing(None)?;
         let of = BodyType::of(request.resource);
-        let (value, warnings) = self.decoded(body, of, request.options.field_validation).await?;
-        let mut written = self.api.registry.create(&request, value).await?;
+        let (bytes, _turn) = self.read(body).await?;
+        let (value, warnings) = self.decode(&bytes, of, request.options.field_validation)?;
+        // The body itself is all that another try needs.
+        let form = Some((of.schema, of.ty));
+        let again =
+            || decode(request.catalog, &self.parts.headers, &bytes, of.kind, form).map(|again| again.value);
+        let mut written = self.api.registry.create(&request, value, &again).await?;
         written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
     }
@@ -317,8 +322,17 @@ impl Call<'_> {
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
         let (bytes, _turn) = self.read(body).await?;
+        self.decode(&bytes, of, validation)
+    }
+
+    fn decode(
+        &self,
+        bytes: &[u8],
+        of: BodyType<'_>,
+        validation: FieldValidation,
+    ) -> Result<(Value, Vec<String>), Status> {
         let (catalog, form) = (self.request.catalog, (of.schema, of.ty));
-        let decoded = decode(catalog, &self.parts.headers, &bytes, of.kind, Some(form))?;
+        let decoded = decode(catalog, &self.parts.headers, bytes, of.kind, Some(form))?;
         match (decoded.duplicates, validation) {
             (Some(duplicates), FieldValidation::Strict) => {
                 let mut strict = Strict::on();

@@ -60,7 +60,7 @@ impl Registry {
         self.change(request, rules, &mut |old| {
             let meets = |member: &str| old.str_at(&["metadata", member]).unwrap_or("").to_owned();
             let key = storage.key(request.namespace, request.name);
-            let key = crate::write::told_key(&key, request.options.dry_run);
+            let key = crate::write::key_in_message(&key, request.options.dry_run);
             for (member, label, wanted) in [("uid", "UID", &uid), ("resourceVersion", "ResourceVersion", &version)] {
                 if let Some(wanted) = wanted
                     && *wanted != meets(member)

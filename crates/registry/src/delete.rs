@@ -44,10 +44,10 @@ impl Registry {
         let mut fresh = false;
         // What we marked as going, until it is gone: a node agent that saw the mark may remove it before we do.
         let mut going: Option<Arc<Obj>> = None;
-        let mut turn = None;
+        let mut contended = None;
         loop {
             if !fresh {
-                self.freshen().await?;
+                self.linearizable_read().await?;
                 fresh = true;
             }
             let current = self.find(storage, &key)?;
@@ -109,9 +109,9 @@ impl Registry {
                 return Ok(Deleted { obj: Arc::new(obj), removed: false });
             }
             if answer.is_none()
-                && let Some(allotter) = self.admission.allotter(storage)
+                && let Some(allocator) = self.admission.allocator(storage)
             {
-                allotter.released(&attempt, &old_tree, &mut effects);
+                allocator.released(&attempt, &old_tree, &mut effects);
             }
             let mut commit = effects.join(&key, Guard::At(old.revision()), op);
             commit.removal = true;
@@ -131,11 +131,11 @@ impl Registry {
                 // What goes with the object (a service's ports) is others' too: look again, in turn with them. A conflict
                 // over the object itself means that somebody changed it, and that is seen.
                 Err(CommitError::Conflict { key: lost }) => {
-                    self.lost_to(&lost)?;
+                    self.check_readable(&lost)?;
                     self.check_deadline(request)?;
                     if lost != key {
-                        drop(turn.take());
-                        turn = Some(self.lanes.turn(&lost).await);
+                        drop(contended.take());
+                        contended = Some(self.contended.lock(&lost).await);
                     }
                 }
                 Err(error) => return Err(store_failed(error)),
@@ -181,7 +181,7 @@ impl Registry {
                 Ok(Some(revision))
             }
             Err(CommitError::Conflict { key: lost }) => {
-                self.lost_to(&lost)?;
+                self.check_readable(&lost)?;
                 self.check_deadline(request).map(|()| None)
             }
             Err(error) => Err(store_failed(error)),

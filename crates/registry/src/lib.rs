@@ -7,14 +7,14 @@
 //! Every change of state, whoever wants it, goes through `write.rs`.
 
 mod bind;
+mod contended;
 mod convert;
 mod create;
 mod decode;
 mod delete;
 mod evict;
 mod fence;
-mod kept;
-mod lanes;
+mod internal_objects;
 mod patch;
 mod read;
 mod scheme;
@@ -34,14 +34,15 @@ use object::{Obj, Status};
 use store::{CommitError, Engine, Revision, State, Unreadable};
 use table::Table;
 
-use lanes::Lanes;
+use contended::ContendedKeys;
 
 pub use convert::{protobuf_body, served_body, shared_body};
+pub use create::Again;
 pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;
 pub use read::{List, Match, validate as check_list_options};
 pub use watch::{Watch, WatchStart};
-pub use write::Written;
+pub use write::{Written, parse_again};
 
 /// The verbs on one cluster.
 pub struct Registry {
@@ -49,13 +50,20 @@ pub struct Registry {
     engine: Arc<dyn Engine>,
     env: Env,
     admission: Chain,
-    lanes: Lanes,
+    contended: ContendedKeys,
     writers: writers::Writers,
 }
 
 impl Registry {
     pub fn new(table: Arc<Table>, engine: Arc<dyn Engine>, env: Env, admission: Chain) -> Registry {
-        Registry { table, engine, env, admission, lanes: Lanes::default(), writers: Default::default() }
+        Registry {
+            table,
+            engine,
+            env,
+            admission,
+            contended: ContendedKeys::default(),
+            writers: Default::default(),
+        }
     }
 
     /// What is defined now.
@@ -93,9 +101,9 @@ impl Registry {
         self.writers.of(revision)
     }
 
-    /// The turn to write a side object many writes charge, for a loop that lost to them; see `lanes.rs`.
-    pub async fn turn(&self, key: &str) -> impl Sized + '_ {
-        self.lanes.turn(key).await
+    /// Waits for those who came before to write a side object, for a controller that lost to them; see `contended.rs`.
+    pub async fn lock_contended(&self, key: &str) -> impl Sized + '_ {
+        self.contended.lock(key).await
     }
 
     /// A write as admission sees it.
@@ -129,7 +137,7 @@ impl Registry {
     }
 
     /// Makes the table at least as new as every write acknowledged anywhere before now.
-    pub async fn freshen(&self) -> Result<(), Status> {
+    pub async fn linearizable_read(&self) -> Result<(), Status> {
         match self.engine.barrier().await {
             Ok(_) => Ok(()),
             Err(error) => Err(store_failed(error)),
@@ -137,7 +145,7 @@ impl Registry {
     }
 
     /// Before one tries again: a guard on what cannot be read fails for ever.
-    pub(crate) fn lost_to(&self, key: &str) -> Result<(), Status> {
+    pub(crate) fn check_readable(&self, key: &str) -> Result<(), Status> {
         self.table.unreadable_at(key).map_or(Ok(()), |unreadable| Err(not_readable(unreadable)))
     }
 }

@@ -40,9 +40,9 @@ impl Registry {
         // A get is told by upstream's cache, a list by the API: the words and the code differ. What is kept for a
         // time only is in no cache.
         let parsed = parse_version(resource_version)
-            .map_err(|status| if storage.ttl_seconds.is_some() { status } else { told_by_cache(&status) });
+            .map_err(|status| if storage.ttl_seconds.is_some() { status } else { as_cache_error(&status) });
         match parsed? {
-            None => self.freshen().await?,
+            None => self.linearizable_read().await?,
             Some(0) => {}
             Some(n) => self.wait_until(Revision(n)).await?,
         }
@@ -71,7 +71,7 @@ impl Registry {
             let after = format!("{root}{}", token.after);
             let at = token.revision.map(Revision);
             if at.is_none() {
-                self.freshen().await?;
+                self.linearizable_read().await?;
             }
             let behind = Behind { key: &after, left: token.left };
             return match self.table().list(storage.id, &selection, at, Some(behind), limit) {
@@ -91,7 +91,7 @@ impl Registry {
         };
         let at = match parse_version(&options.resource_version)? {
             None => {
-                self.freshen().await?;
+                self.linearizable_read().await?;
                 None
             }
             Some(0) => None,
@@ -234,7 +234,7 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
 }
 
 /// A refusal of [`parse_version`] in the words and with the code of upstream's cache.
-pub(crate) fn told_by_cache(status: &Status) -> Status {
+pub(crate) fn as_cache_error(status: &Status) -> Status {
     Status::unknown(status.message.trim_start_matches("invalid resource version: "))
 }
 

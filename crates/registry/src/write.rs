@@ -48,12 +48,12 @@ pub(crate) struct ChangeRules {
 }
 
 /// A key as a conflict names it: upstream's dry run knows keys only as they are before the prefix of its store is set.
-pub(crate) fn told_key(key: &str, dry_run: bool) -> &str {
+pub(crate) fn key_in_message(key: &str, dry_run: bool) -> &str {
     key.strip_prefix("/registry").filter(|_| dry_run).unwrap_or(key)
 }
 
 /// An update that may be committed.
-struct Step {
+struct AdmittedUpdate {
     new: Value,
     old_tree: Value,
     encoded: Vec<u8>,
@@ -95,40 +95,42 @@ impl Registry {
         let kind = kinds::kind_of(storage);
         // A refusal counts only when it was based on the newest state; the first look may be at an older one.
         let mut fresh = false;
-        let mut turn = None;
+        let mut contended = None;
         loop {
             let Some(old) = self.find(storage, &key)? else {
                 if !fresh {
-                    self.freshen().await?;
+                    self.linearizable_read().await?;
                     fresh = true;
                     continue;
                 }
                 if rules.may_create && storage.create_on_update {
                     let (mut new, warnings) = verb(&Value::map())?;
                     new.map_at(&["metadata"]).remove("uid");
-                    // It takes turns of its own.
-                    drop(turn.take());
-                    return self.insert(request, storage, new, warnings).await;
+                    // It waits for locks of its own.
+                    drop(contended.take());
+                    let copy = json::to_vec(&new);
+                    let again = || parse_again(request, &copy);
+                    return self.insert(request, storage, new, warnings, &again).await;
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
             let now = self.env().now_seconds() as i64;
-            let step = match self.step(request, storage, rules, &old, verb, now) {
-                Ok(step) => step,
+            let admitted = match self.admit_update(request, storage, rules, &old, verb, now) {
+                Ok(admitted) => admitted,
                 Err(_) if !fresh => {
-                    self.freshen().await?;
+                    self.linearizable_read().await?;
                     fresh = true;
                     continue;
                 }
                 Err(status) => return Err(status),
             };
-            let Step { new, old_tree, encoded, mut warnings, mut effects } = step;
+            let AdmittedUpdate { new, old_tree, encoded, mut warnings, mut effects } = admitted;
             warnings.append(&mut effects.warnings);
             let remove = kinds::should_remove_after_update(kind, &new, &old_tree);
             if !remove && old.is_stored_as(&encoded) {
                 if !fresh {
                     // "Nothing changed" is an answer about the newest state too.
-                    self.freshen().await?;
+                    self.linearizable_read().await?;
                     fresh = true;
                     let now = self.find(storage, &key)?;
                     if now.is_none_or(|now| now.revision() != old.revision()) {
@@ -148,10 +150,10 @@ impl Registry {
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
             let value = bytes::Bytes::from(encoded);
             let op = if remove { Op::Delete } else { Op::Put { value: value.clone(), expires_at } };
-            if remove && let Some(allotter) = self.admission.allotter(storage) {
+            if remove && let Some(allocator) = self.admission.allocator(storage) {
                 let attempt = self.attempt(request, storage, Operation::Delete, request.name, false);
                 effects = Effects::default();
-                allotter.released(&attempt, &old_tree, &mut effects);
+                allocator.released(&attempt, &old_tree, &mut effects);
             }
             let mut commit = effects.join(&key, Guard::At(old.revision()), op);
             // What is going has to be brought to its end on a full disk too.
@@ -165,12 +167,12 @@ impl Registry {
                 }
                 // The state shows who won: look again. A version the client named will no longer fit.
                 Err(CommitError::Conflict { key: lost }) => {
-                    self.lost_to(&lost)?;
+                    self.check_readable(&lost)?;
                     self.check_deadline(request)?;
                     fresh = true;
                     if lost != key {
-                        drop(turn.take());
-                        turn = Some(self.lanes.turn(&lost).await);
+                        drop(contended.take());
+                        contended = Some(self.contended.lock(&lost).await);
                     }
                 }
                 Err(error) => return Err(store_failed(error)),
@@ -180,7 +182,7 @@ impl Registry {
 
     /// Everything between the object that stands there and the bytes to commit.
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
-    fn step(
+    fn admit_update(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
@@ -188,11 +190,11 @@ impl Registry {
         old: &Obj,
         verb: &mut Verb<'_>,
         now: i64,
-    ) -> Result<Step, Status> {
+    ) -> Result<AdmittedUpdate, Status> {
         let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb)?;
         let mut effects = Effects::default();
-        match self.judged(request, storage, &mut new, &old_tree, now, &mut effects) {
-            Ok(encoded) => Ok(Step { new, old_tree, encoded, warnings, effects }),
+        match self.admit(request, storage, &mut new, &old_tree, now, &mut effects) {
+            Ok(encoded) => Ok(AdmittedUpdate { new, old_tree, encoded, warnings, effects }),
             Err(status) => {
                 warnings.append(&mut effects.warnings);
                 Err(status.after_warnings(warnings))
@@ -202,7 +204,7 @@ impl Registry {
 
     /// Admission, strategy and validation of a changed object. What was said before a refusal stands in `effects`.
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
-    fn judged(
+    fn admit(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
@@ -215,8 +217,8 @@ impl Registry {
             self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
         attempt.old = Some(old);
         self.admission.mutate(&attempt, new, effects).map_err(|refusal| refusal.status)?;
-        if let Some(allotter) = self.admission.allotter(storage) {
-            allotter.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
+        if let Some(allocator) = self.admission.allocator(storage) {
+            allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
@@ -247,14 +249,14 @@ impl Registry {
             verb(&served)?
         };
         old_tree.map_at(&["metadata"]).remove("resourceVersion");
-        match self.identified(request, storage, rules, old, &old_tree, &mut new) {
+        match self.check_preconditions(request, storage, rules, old, &old_tree, &mut new) {
             Ok(()) => Ok((new, old_tree, warnings)),
             Err(status) => Err(status.after_warnings(warnings)),
         }
     }
 
     /// The checks of identity and version of an update, and what the server owns of the metadata.
-    fn identified(
+    fn check_preconditions(
         &self,
         request: &RequestContext<'_>,
         storage: &Storage,
@@ -277,7 +279,7 @@ impl Registry {
                 format!(
                     "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
                      Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    told_key(old.key(), request.options.dry_run),
+                    key_in_message(old.key(), request.options.dry_run),
                     old.uid()
                 ),
             ));
@@ -391,6 +393,13 @@ impl Registry {
         }
         Obj::publish(storage, key, value, revision, expires_at).map(Arc::new).map_err(|_| not_encodable())
     }
+}
+
+/// A body that was encoded for another try.
+pub fn parse_again(request: &RequestContext<'_>, copy: &[u8]) -> Result<Value, Status> {
+    let form = (request.resource.schema(), request.resource.ty);
+    json::parse(copy, Some(form))
+        .map_err(|error| Status::internal(format!("what was encoded cannot be decoded: {error}")))
 }
 
 /// Who writes, and through which version, for the kinds that care.
