@@ -243,7 +243,7 @@ impl Table {
         let layout = self.layout();
         let Some(cell) = layout.cell(storage) else { return Ok(None) };
         let shard = cell.shard.read();
-        match shard.broken().get(key) {
+        match shard.unreadable_keys().get(key) {
             Some(unreadable) => Err(unreadable),
             None => Ok(shard.get(key).cloned()),
         }
@@ -486,7 +486,7 @@ impl State for Table {
             None => self.unclaimed.lock().revision(key),
             Some(cell) => {
                 let shard = cell.shard.read();
-                shard.broken().changed(key).or_else(|| shard.get(key).map(|o| o.revision()))
+                shard.unreadable_keys().changed(key).or_else(|| shard.get(key).map(|o| o.revision()))
             }
         }
     }
@@ -497,12 +497,12 @@ impl State for Table {
 
     fn unreadable(&self) -> Option<Unreadable> {
         let layout = self.layout();
-        let of_shards = layout.all().filter_map(|cell| cell.shard.read().broken().all());
+        let of_shards = layout.all().filter_map(|cell| cell.shard.read().unreadable_keys().all());
         of_shards.reduce(|first, other| Unreadable { count: first.count + other.count, ..first })
     }
 
     fn unreadable_at(&self, key: &str) -> Option<Unreadable> {
-        self.layout().of_key(key)?.shard.read().broken().get(key)
+        self.layout().of_key(key)?.shard.read().unreadable_keys().get(key)
     }
 
     fn publish(&self, changes: Vec<Change>, upto: Revision) {
@@ -523,7 +523,7 @@ impl State for Table {
                 None => New::Gone,
                 Some(value) => match object(&cell.storage, &key, value, revision, expires_at) {
                     Ok(obj) => New::Object(Arc::new(obj)),
-                    Err(_) => New::Broken { protobuf: is_protobuf(value) },
+                    Err(_) => New::Unreadable { protobuf: is_protobuf(value) },
                 },
             };
             ready.push((cell, revision, key, obj));
@@ -547,8 +547,8 @@ impl State for Table {
                 let copies = if matches!(obj, New::Gone) { 2 } else { 1 };
                 let (new, prev) = match obj {
                     New::Object(obj) => (Some(obj.clone()), shard.put(revision, obj)),
-                    New::Broken { protobuf } => {
-                        shard.break_key(revision, key, protobuf);
+                    New::Unreadable { protobuf } => {
+                        shard.mark_unreadable(revision, key, protobuf);
                         broken.push(cell);
                         continue;
                     }
@@ -597,7 +597,7 @@ impl State for Table {
 enum New {
     Object(Arc<Obj>),
     /// Something that is no object.
-    Broken {
+    Unreadable {
         protobuf: bool,
     },
     Gone,
