@@ -10,8 +10,8 @@ use catalog::Storage;
 use object::Obj;
 use store::{Key, Revision, Unreadable};
 
-use crate::unreadable::UnreadableKeys;
 use crate::index::Indexes;
+use crate::unreadable::UnreadableKeys;
 use crate::{Scope, Selection};
 
 /// One change, as watchers read it. Small, because a fresh cluster's history is mostly creations.
