@@ -219,5 +219,5 @@ pub(crate) async fn repair_ports(api: &Api) -> Result<(), Status> {
             page.items.iter().filter_map(|obj| json::parse(obj.body(), None).ok()).collect();
         Ok(NodePorts::held_by(range, &trees).encode())
     };
-    registry.keep(ranges, NODE_PORTS, make).await
+    registry.write_internal(ranges, NODE_PORTS, make).await
 }

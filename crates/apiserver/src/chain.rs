@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// Requests that are no watch must be answered within this.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 /// Documents smaller than this are sent as they are.
 pub(crate) const PACK_FROM: usize = 1400;
 
@@ -153,7 +153,7 @@ impl Api {
             let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
             let services = ServiceAddresses::new(config.cluster.services.clone());
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
-                .allot("", "services", services)
+                .allocate_with("", "services", services)
         };
         let admissions = Admissions::new(admission.names());
         let admission = admission.observe(admissions.clone());

@@ -13,7 +13,7 @@ use std::time::Duration;
 use http::request::Parts;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{About, Map, Status, Value, quote, time};
-use registry::Request;
+use registry::RequestContext;
 
 use crate::chain::Api;
 use crate::info::{Query, RequestInfo};
@@ -51,7 +51,7 @@ pub async fn serve(
     parts: &Parts,
     query: &Query<'_>,
     info: &RequestInfo<'_>,
-    request: &Request<'_>,
+    request: &RequestContext<'_>,
 ) -> Result<Answer, Status> {
     let catalog = request.catalog;
     let printer = kinds::kind_of_resource(request.resource).printer(&request.resource.version);

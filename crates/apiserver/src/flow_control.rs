@@ -21,6 +21,7 @@ use http::request::Parts;
 use http::{HeaderName, Uri};
 use object::Status;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::bulk::Turns;
 use crate::chain::{Api, is_writing};
@@ -101,6 +102,7 @@ pub struct Gate<'a> {
     classified: &'a Classified,
     /// How long it may wait.
     wait: Duration,
+    deadline: Instant,
     /// Guards what the verb takes and the chain gives back.
     outcome: Mutex<Outcome>,
 }
@@ -123,7 +125,8 @@ impl<'a> Gate<'a> {
     ) -> Gate<'a> {
         let outcome = Mutex::default();
         // Upstream's: a quarter of the time there is.
-        Gate { api, user, wanted, query, parts, classified, wait: deadline / 4, outcome }
+        let (wait, deadline) = (deadline / 4, api.registry().env().monotonic() + deadline);
+        Gate { api, user, wanted, query, parts, classified, wait, deadline, outcome }
     }
 
     /// Takes its seats, for a body of that many bytes.
@@ -146,6 +149,11 @@ impl<'a> Gate<'a> {
                 Err(Status::too_many_requests(TOO_MANY, rejected.retry_after_seconds))
             }
         }
+    }
+
+    /// When the request is given up.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
     }
 
     /// For an answer that is yet to be sent.

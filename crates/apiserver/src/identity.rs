@@ -72,7 +72,7 @@ impl Identity {
         // Another server may have made the account or the pod a moment ago: look again at a table that is as
         // new as any. Only bearers of good signatures can make us ask the store.
         if checked.as_ref().is_err_and(|refusal| refusal.may_be_stale)
-            && let Ok(Ok(())) = registry.env().timeout(FRESHEN, registry.freshen()).await
+            && let Ok(Ok(())) = registry.env().timeout(FRESHEN, registry.linearizable_read()).await
         {
             checked = check();
         }

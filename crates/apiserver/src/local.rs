@@ -7,19 +7,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
-use catalog::{Catalog, Name, Resource};
+use catalog::{Catalog, Name, Resource, Verbs};
 use client::{
     Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
     WriteOptions, field_manager_of,
 };
+use codec::json;
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
-use registry::{Request, Term, WatchStart};
+use registry::{LeaderFence, RequestContext, WatchStart};
 use store::Revision;
 use table::{Cursor, EventKind, WatchEvent};
+use tokio::time::Instant;
 
-use crate::chain::Api;
+use crate::chain::{Api, DEADLINE};
 use crate::flow_control;
 use crate::shutdown::Shutdown;
 
@@ -33,24 +35,24 @@ pub struct LocalClient {
     user: Arc<UserInfo>,
     /// Of writes that name none.
     field_manager: Arc<str>,
-    term: Option<Arc<Term>>,
+    fence: Option<Arc<LeaderFence>>,
 }
 
 /// Clients of one server, one for each loop.
 #[derive(Clone)]
 pub struct LocalClients {
     api: Arc<Api>,
-    term: Option<Arc<Term>>,
+    fence: Option<Arc<LeaderFence>>,
 }
 
 impl LocalClients {
     pub fn new(api: Arc<Api>) -> LocalClients {
-        LocalClients { api, term: None }
+        LocalClients { api, fence: None }
     }
 
     fn client(&self, user: UserInfo, field_manager: &str) -> Arc<dyn Client> {
         let client = LocalClient::new(self.api.clone(), user, field_manager);
-        Arc::new(LocalClient { term: self.term.clone(), ..client })
+        Arc::new(LocalClient { fence: self.fence.clone(), ..client })
     }
 }
 
@@ -62,16 +64,19 @@ impl Clients for LocalClients {
         self.client(UserInfo::new(name, groups).authenticated(), field_manager_of(name))
     }
     fn fenced(&self, namespace: &str, lease: &str, holder: &str) -> Option<Arc<dyn Clients>> {
-        let term =
-            Term { namespace: namespace.to_owned(), lease: lease.to_owned(), holder: holder.to_owned() };
-        Some(Arc::new(LocalClients { api: self.api.clone(), term: Some(Arc::new(term)) }))
+        let fence = LeaderFence {
+            namespace: namespace.to_owned(),
+            lease: lease.to_owned(),
+            holder: holder.to_owned(),
+        };
+        Some(Arc::new(LocalClients { api: self.api.clone(), fence: Some(Arc::new(fence)) }))
     }
 }
 
 impl LocalClient {
     /// `field_manager`: of writes that name none.
     pub fn new(api: Arc<Api>, user: UserInfo, field_manager: &str) -> LocalClient {
-        LocalClient { api, user: Arc::new(user), field_manager: field_manager.into(), term: None }
+        LocalClient { api, user: Arc::new(user), field_manager: field_manager.into(), fence: None }
     }
 
     /// The request, once it is known to be allowed and has its seats. It waits for them as long as it takes: a client would
@@ -104,30 +109,40 @@ impl LocalClient {
         let about = flow_control::about(&self.user, &wanted, None);
         let seat = self.api.flow.seat(&classified, &digest, about, estimate, None).await;
         let seat = seat.map_err(|r| Status::too_many_requests("no seat", r.retry_after_seconds))?;
-        Ok(Admitted { client: self, target: *target, catalog, resource, _seat: seat })
+        let (options, deadline) = (WriteOptions::default(), self.api.registry().env().monotonic() + DEADLINE);
+        let target = *target;
+        Ok(Admitted { client: self, verb, target, options, deadline, catalog, resource, _seat: seat })
     }
 }
 
 /// A request that may go on, and what it borrows from.
 struct Admitted<'a> {
     client: &'a LocalClient,
+    verb: &'static str,
     target: Target<'a>,
+    options: WriteOptions<'a>,
+    /// As long as a client over HTTP would wait.
+    deadline: Instant,
     catalog: Arc<Catalog>,
     resource: Arc<Resource>,
     _seat: Seat,
 }
 
 impl Admitted<'_> {
-    fn request(&self) -> Request<'_> {
+    fn request(&self) -> RequestContext<'_> {
         let Target { namespace, name, subresource, .. } = self.target;
-        Request {
+        RequestContext {
             user: &self.client.user,
+            user_agent: "",
+            verb: Verbs::parse(self.verb).unwrap_or_default(),
+            catalog: &self.catalog,
             resource: &self.resource,
             subresource: Some(subresource).filter(|sub| !sub.is_empty()),
             namespace: if self.resource.namespaced { namespace } else { "" },
             name,
-            catalog: &self.catalog,
-            term: self.client.term.as_deref(),
+            options: self.options.managed_by(&self.client.field_manager),
+            deadline: self.deadline,
+            fence: self.client.fence.as_deref(),
         }
     }
 }
@@ -219,9 +234,11 @@ impl Client for LocalClient {
     ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let admitted = self.admitted("create", &target, "", None).await?;
+            let admitted = Admitted { options, ..admitted };
             let request = admitted.request();
-            let written =
-                self.api.registry().create(&request, body, options.managed_by(&self.field_manager)).await?;
+            let copy = json::to_vec(&body);
+            let again = || registry::parse_again(&request, &copy);
+            let written = self.api.registry().create(&request, body, &again).await?;
             Ok(written.obj)
         })
     }
@@ -234,9 +251,8 @@ impl Client for LocalClient {
     ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let admitted = self.admitted("update", &target, "", None).await?;
-            let request = admitted.request();
-            let written =
-                self.api.registry().update(&request, body, options.managed_by(&self.field_manager)).await?;
+            let admitted = Admitted { options, ..admitted };
+            let written = self.api.registry().update(&admitted.request(), body).await?;
             Ok(written.obj)
         })
     }
@@ -249,9 +265,8 @@ impl Client for LocalClient {
     ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let admitted = self.admitted("patch", &target, "", None).await?;
-            let request = admitted.request();
-            let written =
-                self.api.registry().patch(&request, patch, options.managed_by(&self.field_manager)).await?;
+            let admitted = Admitted { options, ..admitted };
+            let written = self.api.registry().patch(&admitted.request(), patch).await?;
             Ok(written.obj)
         })
     }
@@ -278,13 +293,12 @@ impl Client for LocalClient {
     }
 
     fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()> {
-        let options = options.managed_by(&self.field_manager);
         Box::pin(async move {
             let admitted = self.admitted("create", &target, "", None).await?;
-            let request = admitted.request();
+            let admitted = Admitted { options, ..admitted };
             match target.subresource {
-                "binding" => self.api.registry().bind(&request, body, options).await.map(|_| ()),
-                "eviction" => self.api.registry().evict(&request, body, options).await.map(|_| ()),
+                "binding" => self.api.registry().bind(&admitted.request(), body).await.map(|_| ()),
+                "eviction" => self.api.registry().evict(&admitted.request(), body).await.map(|_| ()),
                 _ => Err(Status::method_not_allowed()),
             }
         })

@@ -198,7 +198,7 @@ impl Keeper<'_> {
                 Err(status) if status.code == 409 => {
                     // Charges came in between. In line with them it is our turn sooner or later.
                     if turn.is_none() {
-                        turn = Some(registry.turn(key).await);
+                        turn = Some(registry.lock_contended(key).await);
                     }
                 }
                 Err(status) => return Err(status),

@@ -11,13 +11,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::{Catalog, Resource, Verbs};
-use http::header::{CONTENT_ENCODING, HeaderValue, VARY};
+use http::header::{CONTENT_ENCODING, HeaderValue, USER_AGENT, VARY};
 use http::request::Parts;
 use http::{HeaderMap, Method};
-use kinds::{Operation, columns};
+use kinds::columns;
 use object::normalise::{Strict, normalise};
-use object::{Details, FieldValidation, ListOptions, Map, Obj, Status, Value, WriteOptions, quote};
-use registry::{BodyType, Request, Written, protobuf_body, shared_body};
+use object::{
+    Details, FieldValidation, ListOptions, Map, Obj, PatchType, Status, Value, WriteOptions, quote,
+};
+use registry::{BodyType, RequestContext, Written, protobuf_body, shared_body};
 
 use crate::body::{Body, RequestBody, decode};
 use crate::bulk::{LARGE_BYTES, Turn};
@@ -93,14 +95,18 @@ async fn serve_resource(
             return Err(Status::bad_request("Namespace parameter required."));
         }
     }
-    let request = Request {
+    let request = RequestContext {
         user,
+        user_agent: parts.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or(""),
+        verb,
+        catalog,
         resource,
         subresource: sub.map(|s| s.name.as_str()),
         namespace: if resource.namespaced { &info.namespace } else { "" },
         name: &info.name,
-        catalog,
-        term: None,
+        options: WriteOptions::default(),
+        deadline: gate.deadline(),
+        fence: None,
     };
     let call = Call { api, parts, query, info, request, gate };
     if resource.storage.is_none() {
@@ -173,7 +179,7 @@ struct Call<'a> {
     parts: &'a Parts,
     query: &'a Query<'a>,
     info: &'a RequestInfo<'a>,
-    request: Request<'a>,
+    request: RequestContext<'a>,
     gate: &'a Gate<'a>,
 }
 
@@ -206,50 +212,55 @@ impl Call<'_> {
 
     async fn create(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let options = self.write_options(Operation::Create)?;
-        let of = BodyType::of(self.request.resource);
-        let (value, warnings) = self.decoded(body, of, options.field_validation).await?;
-        let mut written = self.api.registry.create(&self.request, value, options).await?;
+        let request = self.writing(None)?;
+        let of = BodyType::of(request.resource);
+        let (bytes, _turn) = self.read(body).await?;
+        let (value, warnings) = self.decode(&bytes, of, request.options.field_validation)?;
+        // The body itself is all that another try needs.
+        let form = Some((of.schema, of.ty));
+        let again =
+            || decode(request.catalog, &self.parts.headers, &bytes, of.kind, form).map(|again| again.value);
+        let mut written = self.api.registry.create(&request, value, &again).await?;
         written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
     }
 
     async fn update(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let options = self.write_options(Operation::Update)?;
-        let of = BodyType::of(self.request.resource);
-        let (value, warnings) = self.decoded(body, of, options.field_validation).await?;
-        let mut written = self.api.registry.update(&self.request, value, options).await?;
+        let request = self.writing(None)?;
+        let of = BodyType::of(request.resource);
+        let (value, warnings) = self.decoded(body, of, request.options.field_validation).await?;
+        let mut written = self.api.registry.update(&request, value).await?;
         written.warnings.splice(0..0, warnings);
         Ok(self.written(written, wanted))
     }
 
     async fn bind(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let options = self.write_options(Operation::Create)?;
+        let request = self.writing(None)?;
         let value = self.subresource_body(body, "Binding", "core.v1.Binding").await?;
-        let warnings = self.api.registry.bind(&self.request, value, options).await?;
+        let warnings = self.api.registry.bind(&request, value).await?;
         Ok(self.carried_out(wanted, &warnings))
     }
 
     /// The old resource `bindings`: the name of the pod stands in the body.
     pub async fn bind_by_body(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let options = self.write_options(Operation::Create)?;
+        let request = self.writing(None)?;
         let value = self.subresource_body(body, "Binding", "core.v1.Binding").await?;
         let catalog = self.request.catalog;
         let pods = catalog.find("", "v1", "pods").ok_or_else(Status::no_such_resource)?;
         let name = value.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
-        let request = Request { resource: pods, subresource: Some("binding"), name: &name, ..self.request };
-        let warnings = self.api.registry.bind_by_body(&request, value, options).await?;
+        let request = RequestContext { resource: pods, subresource: Some("binding"), name: &name, ..request };
+        let warnings = self.api.registry.bind_by_body(&request, value).await?;
         Ok(self.carried_out(wanted, &warnings))
     }
 
     async fn evict(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let options = self.write_options(Operation::Create)?;
+        let request = self.writing(None)?;
         let value = self.subresource_body(body, "Eviction", "policy.v1.Eviction").await?;
-        let warnings = self.api.registry.evict(&self.request, value, options).await?;
+        let warnings = self.api.registry.evict(&request, value).await?;
         Ok(self.carried_out(wanted, &warnings))
     }
 
@@ -277,9 +288,9 @@ impl Call<'_> {
 
     async fn update_scale(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let options = self.write_options(Operation::Update)?;
+        let request = self.writing(None)?;
         let value = self.subresource_body(body, "Scale", "autoscaling.v1.Scale").await?;
-        let (scale, warnings) = self.api.registry.update_scale(&self.request, value, options).await?;
+        let (scale, warnings) = self.api.registry.update_scale(&request, value).await?;
         let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
         Ok(answer)
@@ -287,8 +298,8 @@ impl Call<'_> {
 
     async fn patch_scale(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let (patch, options) = self.read_patch(body).await?;
-        let (scale, warnings) = self.api.registry.patch_scale(&self.request, patch, options).await?;
+        let (patch, request) = self.read_patch(body).await?;
+        let (scale, warnings) = self.api.registry.patch_scale(&request, patch).await?;
         let mut answer = self.scale(&scale, wanted);
         respond::warn(&mut answer, &warnings);
         Ok(answer)
@@ -296,7 +307,7 @@ impl Call<'_> {
 
     /// The body of what is answered and never stored, and what its sender is warned of.
     async fn asked(&self, body: RequestBody, of: BodyType<'_>) -> Result<(Value, Vec<String>), Status> {
-        let validation = self.write_options(Operation::Create)?.field_validation;
+        let validation = self.writing(None)?.options.field_validation;
         let (body, mut warnings) = self.decoded(body, of, validation).await?;
         let read = self.api.registry.read_answered(&self.request, of, body, validation);
         let (asked, unknown) = read.map_err(|status| status.after_warnings(warnings.clone()))?;
@@ -311,8 +322,17 @@ impl Call<'_> {
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
         let (bytes, _turn) = self.read(body).await?;
+        self.decode(&bytes, of, validation)
+    }
+
+    fn decode(
+        &self,
+        bytes: &[u8],
+        of: BodyType<'_>,
+        validation: FieldValidation,
+    ) -> Result<(Value, Vec<String>), Status> {
         let (catalog, form) = (self.request.catalog, (of.schema, of.ty));
-        let decoded = decode(catalog, &self.parts.headers, &bytes, of.kind, Some(form))?;
+        let decoded = decode(catalog, &self.parts.headers, bytes, of.kind, Some(form))?;
         match (decoded.duplicates, validation) {
             (Some(duplicates), FieldValidation::Strict) => {
                 let mut strict = Strict::on();
@@ -441,14 +461,15 @@ impl Call<'_> {
         answer
     }
 
-    fn write_options(&self, operation: Operation) -> Result<WriteOptions<'_>, Status> {
+    /// The request with the options of a write; `patch` is the type of a patch.
+    fn writing(&self, patch: Option<PatchType>) -> Result<RequestContext<'_>, Status> {
         let query = kinds::WriteQuery {
             dry_run: self.query.all("dryRun").collect(),
             field_manager: self.query.get("fieldManager"),
             field_validation: self.query.get("fieldValidation"),
             force: self.query.find("force").map(|_| self.query.flag("force")),
         };
-        query.parse(operation)
+        Ok(RequestContext { options: query.parse(self.request.verb, patch)?, ..self.request })
     }
 }
 

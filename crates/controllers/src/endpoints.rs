@@ -51,7 +51,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
             InformerEvent::Deleted { obj, .. } => vec![Key::of(obj)],
             _ => Vec::new(),
         });
-    let endpoints_loop = EndpointsLoop {
+    let reconciler = EndpointsReconciler {
         env: context.env.clone(),
         client,
         recorder,
@@ -61,7 +61,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         written: Mutex::default(),
         times: TriggerTimes::default(),
     };
-    tasks.extend(controller.start(&context.controllers, Arc::new(endpoints_loop), context.stop.clone()));
+    tasks.extend(controller.start(&context.controllers, Arc::new(reconciler), context.stop.clone()));
     tasks
 }
 
@@ -69,7 +69,7 @@ fn elected(endpoints: &Obj) -> bool {
     runtime::tree(endpoints).at(&["metadata", "annotations", LEADER]).is_some()
 }
 
-struct EndpointsLoop {
+struct EndpointsReconciler {
     env: Env,
     client: Arc<dyn Client>,
     recorder: Recorder,
@@ -81,7 +81,7 @@ struct EndpointsLoop {
     times: TriggerTimes,
 }
 
-impl Reconcile for EndpointsLoop {
+impl Reconcile for EndpointsReconciler {
     fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             self.see_own_writes(request.key).await?;
@@ -106,7 +106,7 @@ impl Reconcile for EndpointsLoop {
     }
 }
 
-impl EndpointsLoop {
+impl EndpointsReconciler {
     async fn see_own_writes(&self, key: &Key) -> Result<(), Failure> {
         let newest = self.written.lock().get(key).copied().unwrap_or(Revision(0));
         if self.endpoints.revision() >= newest {

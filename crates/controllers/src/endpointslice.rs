@@ -66,13 +66,21 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     slices.follow(controller.queue(), SETTLE);
     let zones = Zones::new(nodes.clone());
     zones.follow(controller.queue());
-    let slices_loop =
-        SlicesLoop { client, recorder, services, pods, nodes, zones, slices, times: TriggerTimes::default() };
-    tasks.extend(controller.start(&context.controllers, Arc::new(slices_loop), context.stop.clone()));
+    let reconciler = SliceReconciler {
+        client,
+        recorder,
+        services,
+        pods,
+        nodes,
+        zones,
+        slices,
+        times: TriggerTimes::default(),
+    };
+    tasks.extend(controller.start(&context.controllers, Arc::new(reconciler), context.stop.clone()));
     tasks
 }
 
-struct SlicesLoop {
+struct SliceReconciler {
     client: Arc<dyn Client>,
     recorder: Recorder,
     services: Arc<Informer>,
@@ -83,7 +91,7 @@ struct SlicesLoop {
     times: TriggerTimes,
 }
 
-impl Reconcile for SlicesLoop {
+impl Reconcile for SliceReconciler {
     fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             let Some(service) = self.services.store().get_key(request.key) else {
@@ -117,7 +125,7 @@ impl Reconcile for SlicesLoop {
     }
 }
 
-impl SlicesLoop {
+impl SliceReconciler {
     async fn hold(
         &self,
         request: &ReconcileRequest<'_>,

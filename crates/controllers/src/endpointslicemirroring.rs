@@ -55,7 +55,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         .reads(&slices);
     let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
     slices.follow(controller.queue(), Duration::ZERO);
-    let mirror = MirrorLoop { client, recorder, services, endpoints, slices };
+    let mirror = MirrorReconciler { client, recorder, services, endpoints, slices };
     tasks.extend(controller.start(&context.controllers, Arc::new(mirror), context.stop.clone()));
     tasks
 }
@@ -73,7 +73,7 @@ fn has_selector(service: &Obj) -> bool {
     service_view(service).selector.is_some()
 }
 
-struct MirrorLoop {
+struct MirrorReconciler {
     client: Arc<dyn Client>,
     recorder: Recorder,
     services: Arc<Informer>,
@@ -81,7 +81,7 @@ struct MirrorLoop {
     slices: Arc<Slices>,
 }
 
-impl Reconcile for MirrorLoop {
+impl Reconcile for MirrorReconciler {
     fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             let unselective =
@@ -97,7 +97,7 @@ impl Reconcile for MirrorLoop {
     }
 }
 
-impl MirrorLoop {
+impl MirrorReconciler {
     async fn hold(
         &self,
         request: &ReconcileRequest<'_>,

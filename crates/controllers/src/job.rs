@@ -109,8 +109,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (main, orphans) = (controller("job"), controller("job-orphan-pods"));
     handlers::add(&state, main.queue(), orphans.queue());
     tasks.extend(main.start(&context.controllers, state.clone(), context.stop.clone()));
-    let orphans_loop = Arc::new(orphans::OrphanPods { state });
-    tasks.extend(orphans.start(&context.controllers, orphans_loop, context.stop.clone()));
+    let reconciler = Arc::new(orphans::OrphanPods { state });
+    tasks.extend(orphans.start(&context.controllers, reconciler, context.stop.clone()));
     tasks
 }
 

@@ -1,8 +1,9 @@
 //! The options of a request as they came: parsed once, refused with upstream's words.
 
+use catalog::Verbs;
 use object::{
-    DeleteOptions, FieldError, FieldValidation, Preconditions, Propagation, Status, Value, WriteOptions,
-    quote,
+    DeleteOptions, FieldError, FieldValidation, PatchType, Preconditions, Propagation, Status, Value,
+    WriteOptions, quote,
 };
 
 use crate::metadata::check_field_manager;
@@ -47,16 +48,6 @@ pub fn unchecked_delete_options(value: &Value) -> (DeleteOptions, Result<(), Sta
     (options, refuse("DeleteOptions", errors))
 }
 
-/// Which options object a refusal names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation {
-    Create,
-    Update,
-    /// A patch that is not an apply.
-    Patch,
-    Apply,
-}
-
 /// The query parameters of create, update and patch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteQuery<'a> {
@@ -67,16 +58,18 @@ pub struct WriteQuery<'a> {
 }
 
 impl<'a> WriteQuery<'a> {
-    pub fn parse(&self, operation: Operation) -> Result<WriteOptions<'a>, Status> {
+    /// `patch`: the type of a patch.
+    pub fn parse(&self, verb: Verbs, patch: Option<PatchType>) -> Result<WriteOptions<'a>, Status> {
         let mut errors = Vec::new();
-        match operation {
-            Operation::Apply if self.field_manager.is_empty() => {
+        match patch {
+            Some(PatchType::Apply) if self.field_manager.is_empty() => {
                 errors.push(FieldError::required("fieldManager", "is required for apply patch"));
             }
-            Operation::Patch if self.force.is_some() => {
+            Some(PatchType::Apply) | None => {}
+            Some(_) if self.force.is_some() => {
                 errors.push(FieldError::forbidden("force", "may not be specified for non-apply patch"));
             }
-            _ => {}
+            Some(_) => {}
         }
         check_field_manager(self.field_manager, "fieldManager", &mut errors);
         check_dry_run(&self.dry_run, &mut errors);
@@ -88,10 +81,10 @@ impl<'a> WriteQuery<'a> {
                 FieldValidation::Warn
             }),
         };
-        let kind = match operation {
-            Operation::Create => "CreateOptions",
-            Operation::Update => "UpdateOptions",
-            Operation::Patch | Operation::Apply => "PatchOptions",
+        let kind = match verb {
+            Verbs::CREATE => "CreateOptions",
+            Verbs::UPDATE => "UpdateOptions",
+            _ => "PatchOptions",
         };
         refuse(kind, errors)?;
         Ok(WriteOptions {

@@ -3,13 +3,13 @@
 mod documented;
 mod made_at_run_time;
 
-use catalog::{Catalog, Storage};
+use catalog::{Catalog, Storage, Verbs};
 use object::normalise::{Strict, normalise};
-use object::{FieldError, Value};
+use object::{FieldError, PatchType, Value};
 
 use crate::samples::minimal;
 use crate::{
-    Context, Generation, Kind, Operation, WriteQuery, apply_scale, dedup_owner_references, invalid, kind_of,
+    Context, Generation, Kind, WriteQuery, apply_scale, dedup_owner_references, invalid, kind_of,
     prepare_create, prepare_update, same, to_scale, validate_create, validate_update,
 };
 
@@ -561,29 +561,31 @@ fn options_are_refused_with_upstream_words() {
     assert_eq!((options.grace_period_seconds, options.dry_run), (Some(5), true));
     assert_eq!(options.preconditions.resource_version.as_deref(), Some("3"));
 
-    let write = |options: WriteQuery<'_>, operation| options.parse(operation).unwrap_err().message;
+    let write = |options: WriteQuery<'_>, (verb, patch): (Verbs, Option<PatchType>)| {
+        options.parse(verb, patch).unwrap_err().message
+    };
     let nope = WriteQuery { field_validation: "Nope", ..WriteQuery::default() };
     assert_eq!(
-        write(nope, Operation::Create),
+        write(nope, (Verbs::CREATE, None)),
         "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: \"Nope\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
     );
     let dry = WriteQuery { dry_run: vec!["Nope"], ..WriteQuery::default() };
     assert_eq!(
-        write(dry, Operation::Create),
+        write(dry, (Verbs::CREATE, None)),
         "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Nope\"]: supported values: \"All\""
     );
     let force = WriteQuery { force: Some(true), ..WriteQuery::default() };
     assert_eq!(
-        write(force.clone(), Operation::Patch),
+        write(force.clone(), (Verbs::PATCH, Some(PatchType::Merge))),
         "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch"
     );
     assert_eq!(
-        write(force, Operation::Apply),
+        write(force, (Verbs::PATCH, Some(PatchType::Apply))),
         "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
     );
     let name = format!("a\u{7}{}", "x".repeat(130));
     let manager = WriteQuery { field_manager: &name, ..WriteQuery::default() };
-    let message = write(manager, Operation::Update);
+    let message = write(manager, (Verbs::UPDATE, None));
     assert!(message.starts_with(
         "UpdateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Too long: may not be more than 128 bytes"
     ));
@@ -594,13 +596,13 @@ fn options_are_refused_with_upstream_words() {
         field_validation: "Strict",
         force: Some(true),
     };
-    let parsed = fine.parse(Operation::Apply).unwrap();
+    let parsed = fine.parse(Verbs::PATCH, Some(PatchType::Apply)).unwrap();
     let strict = object::FieldValidation::Strict;
     let wanted =
         object::WriteOptions { field_manager: "m", force: true, dry_run: true, field_validation: strict };
     assert_eq!(parsed, wanted);
     assert_eq!(
-        WriteQuery::default().parse(Operation::Create).unwrap().field_validation,
+        WriteQuery::default().parse(Verbs::CREATE, None).unwrap().field_validation,
         object::FieldValidation::Warn
     );
 }

@@ -53,8 +53,8 @@ pub fn start(
     controllers: &Arc<ControllerRegistry>,
     stop: Stop,
 ) -> Vec<JoinHandle<()>> {
-    let pod_loop = Controller::new(env, "node-pods").workers(POD_WORKERS).max_retries(None);
-    let node_loop = Controller::new(env, "node-status").workers(NODE_WORKERS).max_retries(None);
+    let pods_controller = Controller::new(env, "node-pods").workers(POD_WORKERS).max_retries(None);
+    let nodes_controller = Controller::new(env, "node-status").workers(NODE_WORKERS).max_retries(None);
     let node_field = PODS.field(catalog, "spec.nodeName").expect("pods are selected by it");
     let by_name = agents.iter().enumerate().map(|(at, agent)| (agent.name().into(), at)).collect();
     let fleet = Arc::new(Fleet {
@@ -64,16 +64,17 @@ pub fn start(
         pods: pods.clone(),
         nodes: nodes.clone(),
         node_field,
-        pod_queue: pod_loop.queue(),
+        pod_queue: pods_controller.queue(),
     });
     for agent in &fleet.agents {
-        node_loop.queue().add(Key::new("", agent.name()), LOW, None);
+        nodes_controller.queue().add(Key::new("", agent.name()), LOW, None);
     }
     let (of_pods, of_nodes) = (fleet.clone(), fleet.clone());
-    let pod_loop = pod_loop.watches(pods, move |event| of_pods.pod_changed(event));
-    let node_loop = node_loop.watches(nodes, move |event| of_nodes.node_changed(event)).reads(pods);
-    let mut tasks = node_loop.start(controllers, Arc::new(Nodes(fleet.clone())), stop.clone());
-    tasks.extend(pod_loop.start(controllers, Arc::new(Pods(fleet)), stop));
+    let pods_controller = pods_controller.watches(pods, move |event| of_pods.pod_changed(event));
+    let nodes_controller =
+        nodes_controller.watches(nodes, move |event| of_nodes.node_changed(event)).reads(pods);
+    let mut tasks = nodes_controller.start(controllers, Arc::new(Nodes(fleet.clone())), stop.clone());
+    tasks.extend(pods_controller.start(controllers, Arc::new(Pods(fleet)), stop));
     tasks
 }
 

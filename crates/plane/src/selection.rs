@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn words_choose_loops_as_upstreams_flag_does() {
+    fn words_choose_controllers_as_upstreams_flag_does() {
         assert!(ControllerSelection::default().runs(SCHEDULER));
         assert!(!choice(&["*", "-scheduler"]).runs(SCHEDULER));
         assert!(!choice(&["-*"]).runs(SCHEDULER));

@@ -1,6 +1,7 @@
 //! `pods/eviction`: a deletion that asks the pod's disruption budget first.
 
 use auth::{UserInfo, groups, names};
+use catalog::Verbs;
 use kinds::pod::eviction;
 use object::normalise::{Strict, normalise};
 use object::selector::LabelSelector;
@@ -8,39 +9,33 @@ use object::{DeleteOptions, FieldError, ListOptions, Status, Value, WriteOptions
 
 use crate::bind::canonical;
 use crate::write::ChangeRules;
-use crate::{Registry, Request, convert, decode};
+use crate::{Registry, RequestContext, convert, decode};
 
 /// How often an eviction that loses to other writers starts again.
 const TRIES: usize = 20;
-const RULES: ChangeRules =
-    ChangeRules { needs_version: false, names_uid: false, may_create: false, dry_run: false };
+const RULES: ChangeRules = ChangeRules { needs_version: false, names_uid: false, may_create: false };
 
 const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
 impl Registry {
     /// Evicts the pod the request names; `body` is a raw Eviction. Answers with warnings.
-    pub async fn evict(
-        &self,
-        request: &Request<'_>,
-        mut body: Value,
-        options: WriteOptions<'_>,
-    ) -> Result<Vec<String>, Status> {
+    pub async fn evict(&self, request: &RequestContext<'_>, mut body: Value) -> Result<Vec<String>, Status> {
         let storage = request.storage()?;
         // Both versions say the same.
         if body.str_at(&["apiVersion"]) == Some("policy/v1beta1") {
             body.make_map().set("apiVersion", "policy/v1");
         }
         decode::check_type(request.catalog, "Eviction", "policy/v1", &body)?;
-        let warnings = canonical(request, &mut body, "policy.v1.Eviction", options.field_validation)?;
+        let warnings = canonical(request, &mut body, "policy.v1.Eviction", request.options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         // Whom admission does not let evict is not told what is wrong with the body.
-        self.mutate_answered(request, &mut body, options.dry_run)?;
+        self.mutate_answered(request, &mut body, request.options.dry_run)?;
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let (wanted, checked) = self.delete_options(request, &body, options)?;
-        self.validate_answered(request, &body, options.dry_run)?;
+        let (wanted, checked) = self.delete_options(request, &body)?;
+        self.validate_answered(request, &body, request.options.dry_run)?;
 
         let mut tries = 0;
         loop {
@@ -86,9 +81,8 @@ impl Registry {
     /// How to delete, and whether that makes sense: it is told only when the pod would go.
     fn delete_options(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         body: &Value,
-        options: WriteOptions<'_>,
     ) -> Result<(DeleteOptions, Result<(), Status>), Status> {
         let mut value = body.get("deleteOptions").cloned().unwrap_or_else(Value::map);
         if let Some(ty) = request.catalog.schema().find("meta.v1.DeleteOptions") {
@@ -105,7 +99,7 @@ impl Registry {
             return Err(Status::invalid("policy", "Eviction", request.name, vec![broken]));
         }
         let (mut wanted, checked) = kinds::unchecked_delete_options(&value);
-        if options.dry_run {
+        if request.options.dry_run {
             wanted.dry_run = true;
             let said = value.get("dryRun").and_then(Value::as_list).unwrap_or_default();
             let said: Vec<&str> = said.iter().filter_map(Value::as_str).collect();
@@ -120,11 +114,11 @@ impl Registry {
     }
 
     /// The budgets that speak for a pod.
-    async fn budgets_of(&self, request: &Request<'_>, pod: &Value) -> Result<Vec<Value>, Status> {
+    async fn budgets_of(&self, request: &RequestContext<'_>, pod: &Value) -> Result<Vec<Value>, Status> {
         let Some(resource) = request.catalog.find("policy", "v1", "poddisruptionbudgets") else {
             return Ok(Vec::new());
         };
-        let of_all = Request { resource, subresource: None, name: "", ..*request };
+        let of_all = RequestContext { verb: Verbs::LIST, resource, subresource: None, name: "", ..*request };
         let storage = of_all.storage()?;
         let list = self.list(&of_all, &ListOptions::default()).await?;
         let labels = pod.at(&["metadata", "labels"]);
@@ -140,26 +134,26 @@ impl Registry {
     /// Counts the eviction in the budget, as the server itself: the client may evict, not write budgets.
     async fn take_disruption(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         budget: &str,
         dry_run: bool,
     ) -> Result<(), Status> {
         let resource = request.catalog.find("policy", "v1", "poddisruptionbudgets");
         let resource = resource.ok_or_else(Status::no_such_resource)?;
         let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
-        let status = Request {
+        let status = RequestContext {
             user: &user,
+            user_agent: "",
+            verb: Verbs::UPDATE,
             resource,
             subresource: Some("status"),
-            namespace: request.namespace,
             name: budget,
-            catalog: request.catalog,
-            term: request.term,
+            options: WriteOptions { dry_run, ..WriteOptions::default() },
+            ..*request
         };
         let now = self.env().now_seconds() as i64;
-        let options = WriteOptions { dry_run, ..WriteOptions::default() };
         // The change runs again whenever somebody else wrote the budget: no eviction is counted twice or not at all.
-        self.change(&status, RULES, options, &mut |old| {
+        self.change(&status, RULES, &mut |old| {
             let mut budget = old.clone();
             eviction::take(&mut budget, request.name, now)?;
             Ok((budget, Vec::new()))
@@ -171,19 +165,20 @@ impl Registry {
     /// Says in the pod's status why it goes, and deletes it.
     async fn mark_and_delete(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         options: &DeleteOptions,
         checked: &Result<(), Status>,
     ) -> Result<(), Status> {
         checked.clone()?;
         let mut options = options.clone();
         let storage = request.storage()?;
-        let pod = Request { subresource: None, ..*request };
+        let pod = RequestContext { verb: Verbs::DELETE, subresource: None, ..*request };
         if !options.dry_run {
-            let status = Request { subresource: Some("status"), ..*request };
+            let (subresource, stored) = (Some("status"), WriteOptions::default());
+            let status = RequestContext { verb: Verbs::UPDATE, subresource, options: stored, ..*request };
             let now = self.env().now_seconds() as i64;
             let written = self
-                .change(&status, RULES, WriteOptions::default(), &mut |old| {
+                .change(&status, RULES, &mut |old| {
                     let version = old.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
                     kinds::check_preconditions(storage, old, version, &options)?;
                     let mut pod = old.clone();

@@ -4,10 +4,10 @@ use catalog::{Catalog, Schema, Storage, TypeId};
 use codec::json;
 use object::normalise::{Strict, normalise_decoded, restore_error, restore_numbers};
 use object::patch;
-use object::{FieldError, FieldValidation, Patch, Status, Value, WriteOptions, quote};
+use object::{FieldError, FieldValidation, Patch, Status, Value, quote};
 
 use crate::write::{ChangeRules, Written};
-use crate::{Registry, Request, decode};
+use crate::{Registry, RequestContext, decode};
 
 /// What a patch is applied to.
 #[derive(Clone, Copy)]
@@ -26,19 +26,9 @@ pub(crate) struct PatchedType<'a> {
 }
 
 impl Registry {
-    pub async fn patch(
-        &self,
-        request: &Request<'_>,
-        mut patch: Patch,
-        options: WriteOptions<'_>,
-    ) -> Result<Written, Status> {
+    pub async fn patch(&self, request: &RequestContext<'_>, mut patch: Patch) -> Result<Written, Status> {
         let duplicates = patch.without_duplicates();
-        let rules = ChangeRules {
-            needs_version: true,
-            names_uid: false,
-            may_create: false,
-            dry_run: options.dry_run,
-        };
+        let rules = ChangeRules { needs_version: true, names_uid: false, may_create: false };
         let resource = request.resource;
         let kind = kinds::kind_of_resource(resource);
         let api_version = resource.api_version();
@@ -51,8 +41,9 @@ impl Registry {
             schema: resource.schema(),
             catalog: request.catalog,
         };
-        self.change(request, rules, options, &mut |old| {
-            let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
+        self.change(request, rules, &mut |old| {
+            let (mut new, mut messages) =
+                self.patched(of, &patch, &duplicates, old, request.options.field_validation)?;
             kinds::defaults::apply(kind, &resource.version, &mut new);
             decode::check_place(request, &mut new)
                 .map_err(|status| status.after_warnings(messages.clone()))?;
@@ -70,7 +61,7 @@ impl Registry {
         patch: &Patch,
         duplicates: &[String],
         old: &Value,
-        options: WriteOptions<'_>,
+        validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
         let mut new = old.clone();
         patch.apply(of.schema, of.ty, &mut new)?;
@@ -131,18 +122,17 @@ impl Registry {
                 .map(|name| format!("unknown field {}", quote(name)))
                 .collect();
             unknown.sort();
-            if options.field_validation == FieldValidation::Strict {
+            if validation == FieldValidation::Strict {
                 return refused(format!("strict decoding error: {}", unknown.join(", ")));
             }
             let name = of.name;
             let why = format!(
                 "the name of the object ({name} based on URL) was undeterminable: name must be provided"
             );
-            let told = if options.field_validation == FieldValidation::Ignore { Vec::new() } else { unknown };
+            let told = if validation == FieldValidation::Ignore { Vec::new() } else { unknown };
             return Err(Status::bad_request(why).after_warnings(told));
         }
-        let mut strict =
-            if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
+        let mut strict = if validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
         if matches!(patch, Patch::Strategic(_)) {
             restore_numbers(of.schema, of.ty, &mut new);
         }
@@ -166,10 +156,10 @@ impl Registry {
         if matches!(patch, Patch::Strategic(_)) {
             messages.sort();
         }
-        if options.field_validation != FieldValidation::Ignore {
+        if validation != FieldValidation::Ignore {
             messages.splice(0..0, duplicates.iter().cloned());
         }
-        if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
+        if validation == FieldValidation::Strict && !messages.is_empty() {
             let why = format!("strict decoding error: {}", messages.join(", "));
             return match patch {
                 Patch::Json(_) | Patch::Merge(_) => refused(why),

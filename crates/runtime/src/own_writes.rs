@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_waits_until_its_view_has_what_the_owner_wrote() {
+    async fn a_reconcile_waits_until_its_view_has_what_the_owner_wrote() {
         let env = Env::simulated(1);
         let (informer, _stopper) = view(&env, 9).await;
         let writes = OwnWrites::new(&env, &[&informer]);

@@ -98,7 +98,7 @@ impl Sequencer {
         for commit in commits.drain(..) {
             left -= 1;
             removals_alone &= commit.is_removal();
-            // Nobody looks at what the last one leaves, so a lone commit never touches the overlay.
+            // Nothing reads what the last one leaves, so a lone commit never touches the overlay.
             answers.push(self.decide(commit, &mut next, &mut changes, left > 0));
         }
         self.overlay.clear();
@@ -193,7 +193,7 @@ impl Sequencer {
         let revision = Revision(next.0 + 1);
         let before = changes.len();
         for (key, op) in commit.ops {
-            // The caller promises distinct keys; should it break that, its last word counts, and the log and
+            // The caller promises distinct keys; should it break that, the last operation wins, and the log and
             // the state still see one change per key and revision.
             if let Some(at) = changes[before..].iter().position(|c| c.key == key) {
                 changes.remove(before + at);
@@ -230,8 +230,8 @@ impl Sequencer {
         }
     }
 
-    /// Nothing of this batch was written, so nobody will see it: whoever wanted to change something, or was told of a
-    /// conflict with it, may try again.
+    /// Nothing of this batch was written: every caller that wanted to change something, or conflicted with a change of
+    /// this batch, may retry.
     fn refuse(&mut self, why: String, answers: &mut [Result<Revision, CommitError>]) {
         for answer in answers {
             match answer {
@@ -244,7 +244,7 @@ impl Sequencer {
     }
 
     /// The durable layer failed: this batch is not acknowledged, and nothing is from now on. Conflicts turn
-    /// into `Stopped` as well, because they may rest on changes of this batch that nobody will ever see.
+    /// into `Stopped` as well, because they may be due to changes of this batch that never become visible.
     fn fail(&mut self, error: &DurableError, answers: &mut [Result<Revision, CommitError>]) {
         let why = error.to_string();
         tracing::error!(reason = %why, "the store stops: its durable layer failed");

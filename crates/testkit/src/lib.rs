@@ -21,6 +21,7 @@ pub mod requests;
 mod service;
 mod socket;
 mod state;
+mod widgets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub use control::{ControlPlane, nodes};
 pub use pipe::Pipe;
 pub use raw::{Ask, Reply, Stream};
 pub use socket::Served;
+pub use widgets::widgets;
 
 /// A running cluster. Stop it with [`shutdown`](TestCluster::shutdown); dropping it stops its loops too.
 pub struct TestCluster {

@@ -2,9 +2,9 @@
 
 use codec::{json, yaml};
 use http::header::CONTENT_TYPE;
-use kinds::Operation;
 use object::patch::json::JsonPatch;
-use object::{FieldError, FieldValidation, Patch, PatchType, Status, Value, WriteOptions, quote};
+use object::{FieldError, FieldValidation, Patch, PatchType, Status, Value, quote};
+use registry::RequestContext;
 
 use super::Call;
 use crate::body::RequestBody;
@@ -14,20 +14,19 @@ use crate::respond::Answer;
 impl Call<'_> {
     pub(super) async fn patch(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let (patch, options) = self.read_patch(body).await?;
-        let written = self.api.registry.patch(&self.request, patch, options).await?;
+        let (patch, request) = self.read_patch(body).await?;
+        let written = self.api.registry.patch(&request, patch).await?;
         Ok(self.written(written, wanted))
     }
 
-    /// The patch of a request, and its options. What is no patch is told only where there is something to be patched: upstream reads
+    /// The patch of a request, and the request with its options. What is no patch is told only where there is something to be patched: upstream reads
     /// it when it has the object at hand.
-    pub(super) async fn read_patch(&self, body: RequestBody) -> Result<(Patch, WriteOptions<'_>), Status> {
+    pub(super) async fn read_patch(&self, body: RequestBody) -> Result<(Patch, RequestContext<'_>), Status> {
         let kind = self.patch_kind()?;
         let (bytes, _turn) = self.read(body).await?;
-        let operation = if kind == PatchType::Apply { Operation::Apply } else { Operation::Patch };
-        let options = self.write_options(operation)?;
-        match read_as(kind, &bytes, options.field_validation) {
-            Ok(patch) => Ok((patch, options)),
+        let request = self.writing(Some(kind))?;
+        match read_as(kind, &bytes, request.options.field_validation) {
+            Ok(patch) => Ok((patch, request)),
             // An apply would create what is not there.
             Err(status) if kind == PatchType::Apply => Err(status),
             Err(status) => {

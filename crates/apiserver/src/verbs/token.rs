@@ -31,7 +31,7 @@ impl Call<'_> {
     async fn issue(&self, mut asked: Value) -> Result<Issued, Status> {
         let (api, request) = (self.api, &self.request);
         // The account and what the token is bound to are read as they stand, not as they stood.
-        api.registry.freshen().await?;
+        api.registry.linearizable_read().await?;
         // Before anything is filled in: plugins judge what was asked for.
         api.registry.mutate_answered(request, &mut asked, false)?;
         let env = api.registry.env();

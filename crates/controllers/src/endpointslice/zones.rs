@@ -137,7 +137,7 @@ impl State {
         }
         self.weigh();
         let ratios = self.ratios.as_ref();
-        let concerned = self.services.iter().filter(|(_, hinted)| hinted.needs_turn(ratios));
+        let concerned = self.services.iter().filter(|(_, hinted)| hinted.needs_reconcile(ratios));
         concerned.map(|(service, _)| service.clone()).collect()
     }
 
@@ -146,7 +146,7 @@ impl State {
             self.services.remove(service);
             return false;
         }
-        let again = self.ratios.as_ref() != used && hinted.needs_turn(self.ratios.as_ref());
+        let again = self.ratios.as_ref() != used && hinted.needs_reconcile(self.ratios.as_ref());
         self.services.insert(service.clone(), hinted);
         again
     }

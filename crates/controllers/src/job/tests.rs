@@ -289,7 +289,7 @@ fn pods_without_a_finalizer_were_counted() {
 }
 
 #[test]
-fn a_turn_counts_at_most_500_pods() {
+fn a_reconcile_counts_at_most_500_pods() {
     let names: Vec<&'static str> = (0..600).map(|i| &*format!("p{i}").leak()).collect();
     let pods: Vec<P> = names.iter().map(|name| P { name, phase: "Succeeded", ..POD }).collect();
     let mut work = begin(r#""parallelism":600,"completions":600"#, "", &pods);

@@ -264,7 +264,7 @@ fn who_came_and_who_went() {
 }
 
 #[test]
-fn a_condition_keeps_fields_this_loop_knows_nothing_of() {
+fn a_condition_keeps_fields_this_controller_knows_nothing_of() {
     let json = |text: &str| codec::json::parse(text.as_bytes(), None).unwrap();
     let old = json(r#"{"status":{"conditions":[{"type":"Ready","status":"True","extra":"x"}],"phase":"p"}}"#);
     let unknown = Condition { kind: "Ready".into(), status: "Unknown".into(), ..Condition::default() };

@@ -85,14 +85,14 @@ fn failure() -> Result<Action, Failure> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn level_driven_turns_coalesce_changes_and_are_told_none() {
+async fn level_driven_reconciles_coalesce_changes_and_are_told_none() {
     let rig = rig(history(), |c| c.trigger(Trigger::Level), |_| Ok(Action::AwaitChange));
     rig.run(48 * 3600).await;
     assert_eq!(rig.heard(), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn edge_only_turns_get_each_change_once_in_order() {
+async fn edge_only_reconciles_get_each_change_once_in_order() {
     let rig = rig(history(), |c| c.trigger(Trigger::EdgeOnly), |_| Ok(Action::AwaitChange));
     rig.run(48 * 3600).await;
     let heard = rig.heard();
@@ -123,7 +123,7 @@ async fn the_default_looks_again_within_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_keeps_failing_is_given_up_unless_it_must_not_be() {
+async fn a_reconcile_that_keeps_failing_is_given_up_unless_it_must_not_be() {
     let script = || vec![state(vec![map("a", 1)], 1)];
     let some = rig(script(), |c| c, |_| failure());
     some.run(3600).await;
@@ -134,13 +134,13 @@ async fn a_turn_that_keeps_failing_is_given_up_unless_it_must_not_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_a_failure_of_that_turn_only() {
+async fn a_panic_is_a_failure_of_that_reconcile_only() {
     let done = AtomicBool::new(false);
     let rig = rig(
         vec![state(vec![map("a", 1)], 1)],
         |c| c,
         move |_| {
-            assert!(done.swap(true, Ordering::SeqCst), "the first turn panics, on purpose");
+            assert!(done.swap(true, Ordering::SeqCst), "the first reconcile panics, on purpose");
             Ok(Action::AwaitChange)
         },
     );
@@ -149,7 +149,7 @@ async fn a_panic_is_a_failure_of_that_turn_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_may_ask_for_another_look() {
+async fn a_reconcile_may_ask_for_another_look() {
     let rig = rig(
         vec![state(vec![map("a", 1)], 1)],
         |c| c,
@@ -168,7 +168,7 @@ async fn a_turn_may_ask_for_another_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_stop_no_turn_begins() {
+async fn after_a_stop_no_reconcile_begins() {
     let (stopper, stop) = Stopper::new();
     let stopper = Mutex::new(Some(stopper));
     let env = Env::simulated(1);

@@ -75,7 +75,7 @@ async fn an_etcd_that_goes_back_is_refused_while_we_run_and_after_a_restart() {
     etcd.run().await;
     is_refused(&engine).await;
     assert_eq!((state.revision(), state.reloads()), (last, 1), "nobody was shown the past");
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
     engine.close().await;
 
     let why = refused(open(etcd.endpoint(), &mark).await);

@@ -48,7 +48,7 @@ fn guards_see_earlier_commits_of_the_same_batch() {
     let summary: Vec<_> = answers.iter().map(|a| a.as_ref().ok().map(|r| r.0)).collect();
     assert_eq!(summary, [Some(2), None, Some(3), Some(4), None, Some(5)]);
     assert_eq!(state.get("a").unwrap().value, "5");
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn many_expired_keys_go_in_rounds_and_updates_move_the_end() {
     sequencer.expire(200).unwrap();
     assert_eq!(state.entries("").len(), 0);
     assert_eq!(state.current("0000"), None);
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
 }
 
 /// A disk with space for that many changes, and that much reserved for removals.
@@ -224,7 +224,7 @@ fn on_a_full_disk_puts_are_refused_and_removals_accepted_until_there_is_space() 
     assert!(matches!(sequencer.commit(put("d", None, "1")), Ok(Revision(8))));
     assert_eq!(sequencer.full(), None);
     assert_eq!(disk.image.changes(), state.log(""));
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
 }
 
 #[test]

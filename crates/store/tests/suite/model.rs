@@ -58,7 +58,7 @@ impl Model {
         assert_eq!(state.revision().0, self.revision, "{context}");
         let expected: Vec<Entry> = self.entries.values().cloned().collect();
         assert_eq!(state.entries(""), expected, "{context}");
-        assert_eq!(state.broken_promises(), Vec::<String>::new(), "{context}");
+        assert_eq!(state.contract_violations(), Vec::<String>::new(), "{context}");
     }
 }
 

@@ -1,4 +1,5 @@
-//! What the server keeps for itself and serves to nobody: no resource, so no verbs, but the same guarded commit.
+//! Objects the server stores for itself and serves to nobody (the bitmap of node ports): no resource, so no verbs, but the same
+//! guarded commit.
 
 use catalog::Storage;
 use object::{Obj, Status};
@@ -12,7 +13,7 @@ const ATTEMPTS: usize = 32;
 impl Registry {
     /// Writes what `make` makes of the object that stands there, again after each conflict. `make` must depend on
     /// nothing that changes without the object changing too; where it fails, nothing is written.
-    pub async fn keep(
+    pub async fn write_internal(
         &self,
         storage: &Storage,
         name: &str,
@@ -20,7 +21,7 @@ impl Registry {
     ) -> Result<(), Status> {
         let key: Key = storage.key("", name).into();
         for _ in 0..ATTEMPTS {
-            self.freshen().await?;
+            self.linearizable_read().await?;
             let old = self.find(storage, &key)?;
             let value = make(old.as_deref())?;
             let guard = match &old {

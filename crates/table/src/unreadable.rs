@@ -1,8 +1,8 @@
-//! Keys whose newest value is no object: somebody else wrote it, into the store we share.
+//! Keys whose newest value is not an object: another program wrote it into the shared store.
 //!
-//! The last version that could be read stays in its chain, so that the value that mends it, or its deletion, is an event like any
-//! other. Until then whoever is served is told, and what the server itself needs (who may what, which ports are taken) goes on
-//! with the last that is known.
+//! The last readable version stays in its chain, so that the value that repairs it, or its deletion, is an event like any other.
+//! Until then reads and watches of it fail, and what the server itself needs (roles, allocated ports) goes on with the last
+//! readable version.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,7 +14,7 @@ use crate::Selection;
 
 /// One for each such key: never more than the store has keys.
 #[derive(Clone, Default)]
-pub(crate) struct Broken {
+pub(crate) struct UnreadableKeys {
     keys: BTreeMap<Key, Value>,
 }
 
@@ -27,7 +27,7 @@ struct Value {
     protobuf: bool,
 }
 
-impl Broken {
+impl UnreadableKeys {
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -38,8 +38,8 @@ impl Broken {
         (value.changed, value.protobuf) = (revision, protobuf);
     }
 
-    /// True when there was something to mend.
-    pub fn mend(&mut self, key: &str) -> bool {
+    /// The key is readable again, or gone. True when it was unreadable.
+    pub fn clear(&mut self, key: &str) -> bool {
         !self.keys.is_empty() && self.keys.remove(key).is_some()
     }
 
