@@ -223,8 +223,8 @@ pub fn estimate_of(
     if !writes || wanted.subresource == "token" {
         return WorkEstimate { bytes, ..WorkEstimate::ONE };
     }
-    let watches = api.watches.concerned(storage.0, wanted.namespace, wanted.name);
-    classified.concerns(watches);
+    let watches = api.watches.interested(storage.0, wanted.namespace, wanted.name);
+    classified.observe_watch_count(watches);
     estimate::write(bytes, watches, classified.max_seats())
 }
 

@@ -1,10 +1,10 @@
-//! What a user wants to do, the answer, and the words of a refusal.
+//! Authorization attributes, the authorizer's decision, and the message of a 403.
 
 use object::{About, Status, quote};
 
 use crate::UserInfo;
 
-/// One question to an authorizer. Borrowed, because every request asks at least once.
+/// The attributes of one authorization check. Borrowed, because every request makes at least one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes<'a> {
     pub verb: &'a str,
@@ -15,9 +15,9 @@ pub struct Attributes<'a> {
     pub name: &'a str,
     /// Empty at the cluster scope.
     pub namespace: &'a str,
-    /// As the query says it; only the node authorizer looks.
+    /// The raw query parameter; only the node authorizer uses it.
     pub field_selector: &'a str,
-    /// `Some` for a path that is no resource (`/metrics`); then only `verb` counts beside it.
+    /// `Some` for a non-resource path (`/metrics`); then only `verb` matters besides it.
     pub path: Option<&'a str>,
 }
 
@@ -27,16 +27,16 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The answer. RBAC never denies: "not allowed" means that no rule was found.
+/// The authorizer's decision. RBAC never denies: "not allowed" means that no rule matched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
     pub allowed: bool,
     pub reason: String,
 }
 
-/// The 403 for a user who may not, in upstream's words. `reason` is the decision's, often empty.
+/// The 403, worded as in kube-apiserver. `reason` is the decision's, often empty.
 pub fn forbidden(user: &UserInfo, wanted: &Attributes<'_>, reason: &str) -> Status {
-    // Text that looks like HTML must not survive into a browser.
+    // Escaped, so that a browser does not render it as HTML.
     let mut message = message(user, wanted).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     if !reason.is_empty() {
         message.push_str(": ");
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refusals_use_upstreams_words() {
+    fn forbidden_messages_equal_upstreams() {
         let jane = UserInfo::new("jane", &[]);
         let wanted = Attributes {
             verb: "get",

@@ -1,5 +1,5 @@
-//! Bootstrap tokens: `id.secret`, kept in Secrets `bootstrap-token-<id>` of kube-system, with which a new node
-//! introduces itself.
+//! Bootstrap tokens: `id.secret`, stored in Secrets `bootstrap-token-<id>` of kube-system, with which a new node
+//! joins the cluster.
 
 #[cfg(test)]
 mod tests;
@@ -14,12 +14,12 @@ pub const NAMESPACE: &str = "kube-system";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 const DEFAULT_GROUP: &str = "system:bootstrappers";
 
-/// The name of the Secret that would know this token; `None` if it has not the shape of one.
+/// The name of the Secret for this token; `None` if it is not formatted as a bootstrap token.
 pub fn secret_name(token: &str) -> Option<String> {
     split(token).map(|(id, _)| format!("bootstrap-token-{id}"))
 }
 
-/// The user of a token, if this Secret says so now. Why not is nobody's business but the log's.
+/// The user of a token, if this Secret is valid for it now. The reason for a failure is only logged.
 pub fn authenticate(token: &str, secret: &Value, now_nanos: u128) -> Option<UserInfo> {
     let (id, text) = split(token)?;
     let value = |key: &str| data(secret, key).unwrap_or_default();
@@ -38,7 +38,7 @@ pub fn authenticate(token: &str, secret: &Value, now_nanos: u128) -> Option<User
     let mut groups = vec![DEFAULT_GROUP.to_owned()];
     let extra = String::from_utf8(value("auth-extra-groups")).ok()?;
     for group in extra.split(',').filter(|_| !extra.is_empty()) {
-        // One bad group spoils them all: the token's rights are not what somebody meant them to be.
+        // One invalid group invalidates the token: its permissions would not be the intended ones.
         if !is_group(group) {
             return None;
         }
@@ -49,12 +49,12 @@ pub fn authenticate(token: &str, secret: &Value, now_nanos: u128) -> Option<User
     Some(UserInfo { name: format!("system:bootstrap:{id}"), groups, ..UserInfo::default() })
 }
 
-/// Compares by hash, so that the time it takes says nothing about how much was right.
+/// Compares hashes, so that timing reveals nothing about the secret.
 pub(crate) fn same_text(a: &[u8], b: &[u8]) -> bool {
     digest(&SHA256, a).as_ref() == digest(&SHA256, b).as_ref()
 }
 
-/// No expiration is none; one that cannot be read has passed.
+/// Without an expiration it never expires; one that cannot be parsed counts as expired.
 fn has_expired(expiration: &[u8], now_nanos: u128) -> bool {
     if expiration.is_empty() {
         return false;

@@ -1,10 +1,10 @@
-//! Impersonation: a request that says it acts as somebody else, and the checks that must allow it.
+//! Impersonation: a request with `Impersonate-*` headers, and the authorization checks it needs.
 //!
 //! ```text
-//! headers ─ requested ─ the wanted user ─ modes ─ for each: checks, resulting user ─ first whose checks all pass
+//! headers ─ requested ─ target user ─ modes ─ for each: checks, resulting user ─ first whose checks all pass
 //! ```
 //! The constrained modes come first (verbs `impersonate:<mode>` and `impersonate-on:<mode>:<verb>`), then the
-//! old one (verb `impersonate`). A failure is reported by the first mode that applied.
+//! legacy one (verb `impersonate`). A failure is reported by the first mode that applied.
 
 #[cfg(test)]
 mod tests;
@@ -14,19 +14,19 @@ use object::{Status, quote};
 use crate::user::{service_account_groups, split_node, split_service_account};
 use crate::{Attributes, Decision, UserInfo, forbidden, groups, names};
 
-/// Whether a header (lower-case) is one of ours and must not be passed on.
+/// Whether a header (lower-case) is an impersonation header and must not be passed on.
 pub fn is_impersonation_header(name: &str) -> bool {
     matches!(name, USER | GROUP | UID) || name.starts_with(EXTRA_PREFIX)
 }
 
-/// The user that the headers (names in lower case) ask for, exactly as they say it; `None` without any.
-/// How many groups and extras there can be is bounded by what the server accepts as headers.
+/// The user given by the headers (names in lower case), unchanged; `None` without any.
+/// The number of groups and extras is bounded by the server's limits for headers.
 pub fn requested<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Option<UserInfo>, Status> {
     let mut wanted = UserInfo::default();
     let (mut user_seen, mut uid_seen) = (false, false);
     for (name, value) in headers {
         match name {
-            // Of a repeated header the first counts.
+            // The first value of a repeated header is used.
             USER if !user_seen => (wanted.name, user_seen) = (value.to_owned(), true),
             UID if !uid_seen => (wanted.uid, uid_seen) = (value.to_owned(), true),
             GROUP => wanted.groups.push(value.to_owned()),
@@ -47,15 +47,15 @@ pub fn requested<'a>(headers: impl Iterator<Item = (&'a str, &'a str)>) -> Resul
     Err(Status::bad_request(format!("requested {} without impersonating a user name", go_syntax(&wanted))))
 }
 
-/// Who the request is made as, once every check passed.
+/// The user a request acts as, after all checks passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impersonated {
     pub user: UserInfo,
-    /// The verb of the constrained mode that allowed it; empty for the old one. For the audit log.
+    /// The verb of the constrained mode that allowed it; empty for the legacy mode. For the audit log.
     pub constraint: &'static str,
 }
 
-/// Asks `authorize` whether `requestor`, making the `request`, may do it as `wanted`.
+/// Asks `authorize` whether `requestor` may send `request` as `wanted`.
 pub fn impersonate(
     wanted: &UserInfo,
     requestor: &UserInfo,
@@ -77,12 +77,12 @@ const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 const AUTHENTICATION: &str = "authentication.k8s.io";
-/// From this many groups or extras on, one check for all of them is tried first.
+/// From this many groups or extras on, a single wildcard check is tried first.
 const MANY: usize = 4;
 
 struct Mode {
     name: &'static str,
-    /// Empty for the old mode.
+    /// Empty for the legacy mode.
     constraint: &'static str,
     verb: &'static str,
     kind: ModeKind,
@@ -131,7 +131,7 @@ impl Mode {
         }
     }
 
-    /// The checks in upstream's order: the request itself, name, uid, groups, extra.
+    /// The checks in kube-apiserver's order: the request itself, name, uid, groups, extra.
     fn check(
         &self,
         wanted: &UserInfo,
@@ -161,7 +161,7 @@ impl Mode {
         let mut name = about(who_group, "users", wanted.name.as_str());
         if let (true, Some(node)) = (constrained, split_node(&wanted.name)) {
             (name.resource, name.name) = ("nodes", node);
-            // The right must hold for every node: a service account runs on many.
+            // The permission must cover every node: a service account runs on many.
             if self.kind == ModeKind::AssociatedNode {
                 name.name = "*";
             }
@@ -244,7 +244,7 @@ impl Mode {
     }
 }
 
-/// Constrained modes only take keys of the form `example.com/path`.
+/// Constrained modes only accept keys of the form `example.com/path`.
 fn check_extra_key(key: &str, values: &[String]) -> Result<(), String> {
     if key.is_empty() {
         return Err("impersonating the empty string key in extra is not allowed".to_owned());
@@ -283,7 +283,7 @@ fn domain_prefixed_path_error(key: &str) -> Option<String> {
     None
 }
 
-/// `%2f` to `/`; a key that is not well escaped stays as it is.
+/// Unescapes `%2f` to `/`; an invalid escape leaves the key unchanged.
 fn unescape(key: &str) -> String {
     let mut out = Vec::with_capacity(key.len());
     let mut bytes = key.bytes();
@@ -299,7 +299,7 @@ fn unescape(key: &str) -> String {
     String::from_utf8(out).unwrap_or_else(|_| key.to_owned())
 }
 
-/// How Go prints the wanted user in the refusal of headers without a name.
+/// The target user as Go prints it, for the error about headers without a user name.
 fn go_syntax(user: &UserInfo) -> String {
     let list = |items: &[String]| {
         let items: Vec<String> = items.iter().map(|i| quote(i)).collect();

@@ -1,11 +1,11 @@
-//! JSON Web Tokens in the compact form: parsing what strangers send, signing what we hand out.
+//! JSON Web Tokens in compact serialization: parsing untrusted ones, signing our own.
 //!
 //! ```text
 //! base64url(header) . base64url(payload) . base64url(signature)
 //! └──────────── what is signed ─────────┘
 //! ```
-//! The key decides which algorithms count, never the token: `alg: none`, and an algorithm of another family of
-//! keys, verify nothing.
+//! The key decides which algorithms are accepted, never the token: `alg: none`, or an algorithm of another
+//! key type, never verifies.
 
 mod keys;
 #[cfg(test)]
@@ -18,22 +18,22 @@ use object::{Map, Value};
 
 pub use keys::{KeyError, KeySet, PublicKey, SigningKey};
 
-/// Longer tokens are refused before anything is decoded. Ours have some 1.2 KiB.
+/// Longer tokens are rejected before anything is decoded. Ours have about 1.2 KiB.
 pub const MAX_BYTES: usize = 16 * 1024;
 
-/// A token that has the right shape; nothing in it is proven.
+/// A well-formed token; nothing in it is verified.
 pub struct Unverified<'a> {
     pub algorithm: String,
-    /// Empty where the token names no key.
+    /// Empty if the token has no `kid`.
     pub key_id: String,
     pub payload: Value,
     signed: &'a str,
     signature: Vec<u8>,
-    /// The header demands extensions we do not know.
+    /// The header requires extensions (`crit`) we do not support.
     critical: bool,
 }
 
-/// The words are upstream's: a TokenReview shows them.
+/// Worded as in kube-apiserver: a TokenReview shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerifyError {
     #[error("invalid signature, no keys found")]
@@ -43,14 +43,14 @@ pub enum VerifyError {
 }
 
 impl<'a> Unverified<'a> {
-    /// `None` for anything that is no signed token.
+    /// `None` if it is not a signed token.
     pub fn parse(token: &'a str) -> Option<Unverified<'a>> {
         if token.len() > MAX_BYTES {
             return None;
         }
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, payload) = signed.split_once('.')?;
-        // Strict: unused bits must be zero, so that a token has one text only.
+        // Strict: unused bits must be zero, so that a token has exactly one encoding.
         let bytes = |text: &str| URL_SAFE_NO_PAD.decode(text).ok();
         let object = |text: &str| json::parse(&bytes(text)?, None).ok().filter(|v| v.as_map().is_some());
         let header = object(header)?;
@@ -65,7 +65,7 @@ impl<'a> Unverified<'a> {
         })
     }
 
-    /// Proven by one of the keys: by the one the token names, or by any if it names none.
+    /// Verifies the signature with the key the token names, or with any key if it names none.
     pub fn verify(&self, keys: &KeySet) -> Result<(), VerifyError> {
         let mut tried = false;
         for key in keys.iter().filter(|k| self.key_id.is_empty() || k.id() == self.key_id) {

@@ -1,15 +1,15 @@
-//! Who are you, may you: identities, certificates, tokens, RBAC, impersonation, access reviews.
+//! Authentication and authorization: client certificates, tokens, RBAC, node authorizer, impersonation, access reviews.
 //!
 //! ```text
 //! TLS client certificate ─ x509::authenticate ─┐
 //! Authorization: Bearer ── Tokens ──────────────┤
 //!                          bootstrap_token ─────┼─ UserInfo ─ impersonation ─ UserInfo ─ node, rbac::Policy
 //!                          ServiceAccounts ─────┤
-//! neither ──────────────── UserInfo::anonymous ─┘
+//! no credentials ───────── UserInfo::anonymous ─┘
 //! ```
 //!
-//! Nothing here waits, asks for the time or knows HTTP: every function takes data and gives data. Only `pki`
-//! and `tokens` touch files, when the program starts or a certificate is renewed.
+//! Nothing here waits, reads the clock or knows HTTP: functions take data and return data. Only `pki`
+//! and `tokens` touch files, at startup or when a certificate is renewed.
 
 mod attributes;
 pub mod bootstrap_token;
@@ -31,8 +31,8 @@ pub use service_account::ServiceAccounts;
 pub use tokens::Tokens;
 pub use user::{UserInfo, groups, names};
 
-/// The machine's randomness, for keys and signatures alone: a world under a seed repeats everything else, but nothing that
-/// could be guessed from its seed may ever sign for a real one.
+/// The operating system's randomness, for keys and signatures only. Everything else in a simulated cluster follows from its
+/// seed, but a key that can be guessed from a seed must never sign for a real cluster.
 #[allow(clippy::disallowed_methods, reason = "keys must not follow from a seed")]
 pub(crate) fn random() -> ring::rand::SystemRandom {
     ring::rand::SystemRandom::new()

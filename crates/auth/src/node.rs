@@ -1,10 +1,10 @@
-//! What a node may do: the rules RBAC cannot say, because they depend on which pods are bound to the node.
+//! The node authorizer: rules RBAC cannot express, because they depend on the pods bound to a node.
 //!
 //! ```text
 //! node <- pod <- secret, configmap, serviceaccount, resourceclaim, pvc <- pv <- secret
 //! node <- volumeattachment, resourceslice
 //! ```
-//! Nothing here denies: what is not allowed is asked of RBAC next, and the reason is shown if that refuses too.
+//! It never denies: RBAC is asked next, and the reason given here is shown if that does not allow the request either.
 
 mod references;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use crate::{Attributes, Decision, UserInfo, groups, names};
 
 pub use references::{claims_of, is_mirror, refers, volume_secrets};
 
-/// The kinds that are a node's business only where a pod of it says so.
+/// Resources a node may read only if a pod bound to it refers to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Related {
     Secret,
@@ -30,18 +30,18 @@ pub enum Related {
     Pod,
 }
 
-/// The cluster as it stands now.
+/// Access to the current state of the cluster.
 pub trait Relations {
-    /// Does a path lead from this object to the node?
+    /// Whether a path in the graph leads from this object to the node.
     fn relates(&self, node: &str, what: Related, namespace: &str, name: &str) -> bool;
 }
 
-/// The node a user is; empty where its name says none. `None` for users that are no nodes.
+/// The node name of a node user; empty if its user name has none. `None` for other users.
 pub fn name_of(user: &UserInfo) -> Option<&str> {
     user.name.strip_prefix(names::NODE_PREFIX).filter(|_| user.is_in(groups::NODES))
 }
 
-/// `None` for users that are no nodes.
+/// `None` for users that are not nodes.
 pub fn authorize(user: &UserInfo, wanted: &Attributes<'_>, relations: &dyn Relations) -> Option<Decision> {
     let node = name_of(user)?;
     if node.is_empty() {
@@ -71,7 +71,7 @@ pub fn authorize(user: &UserInfo, wanted: &Attributes<'_>, relations: &dyn Relat
     Some(no(""))
 }
 
-/// What every node may do alike, as far as the kinds above do not say more.
+/// Rules that are the same for every node, in addition to those for the resources above.
 const RULES: [(&[&str], &[&str], &[&str]); 7] = [
     (&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
     (&["authorization.k8s.io"], &["subjectaccessreviews", "localsubjectaccessreviews"], &["create"]),
@@ -163,7 +163,7 @@ impl Asked<'_> {
         if self.wanted.namespace != "kube-node-lease" {
             return no("can only access leases in the \"kube-node-lease\" system namespace");
         }
-        // A create has no name yet: admission looks at it.
+        // A create has no name yet: the NodeRestriction plugin checks it.
         if verb != "create" && self.wanted.name != self.node {
             return no("can only access node lease with the same name as the requesting node");
         }
@@ -208,7 +208,7 @@ impl Asked<'_> {
         let node = self.node;
         match (self.wanted.subresource, self.wanted.verb) {
             ("", "create" | "update" | "patch") | ("status", "update" | "patch") => yes(),
-            // By name, so that a node can look before it creates itself.
+            // By name, so that a node can look itself up before it registers.
             ("", "get" | "list" | "watch") => match self.wanted.name {
                 name if name == node => yes(),
                 "" => no(format!("node '{node}' cannot read all nodes, only its own Node object")),
@@ -240,7 +240,7 @@ impl Asked<'_> {
         if allowed { yes() } else { no("") }
     }
 
-    /// The request's field selector demands this field to be the node.
+    /// Whether the request's field selector requires this field to equal the node name.
     fn selects(&self, field: &str) -> bool {
         let selector = FieldSelector::parse(self.wanted.field_selector);
         selector.is_ok_and(|s| {

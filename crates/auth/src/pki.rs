@@ -1,14 +1,14 @@
-//! The cluster's own certificate authority, its serving certificate and the administrator's.
+//! The cluster CA, the serving certificate and the admin client certificate.
 //!
 //! ```text
 //! dir/ca.crt, ca.key                 10 years; trusted by every client, signs the others
-//! dir/apiserver.crt, apiserver.key    1 year; what the server shows
+//! dir/apiserver.crt, apiserver.key    1 year; serving certificate
 //! dir/admin.crt, admin.key            1 year; CN=kubernetes-admin, O=system:masters
 //! ```
-//! What is missing is made, in milliseconds (ECDSA P-256). A key that exists is never overwritten: a renewal
-//! signs a new certificate for the same key, so it replaces exactly one file, and a crash leaves the old one or
-//! the new one. The key is written before its certificate; a lone key is therefore a crash and gets its
-//! certificate, while a lone certificate is a mistake somebody must look at.
+//! Missing files are generated, in milliseconds (ECDSA P-256). An existing key is never overwritten: a renewal
+//! signs a new certificate for the same key, so it replaces exactly one file, and a crash leaves either the old one or
+//! the new one. The key is written before its certificate: a key without a certificate is the result of a crash and gets
+//! one, while a certificate without its key is an error.
 
 mod certificate;
 pub(crate) mod der;
@@ -46,7 +46,7 @@ use crate::{groups, user};
 
 pub const YEAR_SECONDS: u64 = 365 * 86_400;
 
-/// Names every serving certificate has, whatever the machine is called.
+/// Names in every serving certificate, whatever the host name.
 pub const SERVING_NAMES: [&str; 8] = [
     "kubernetes",
     "kubernetes.default",
@@ -62,17 +62,17 @@ pub const SERVING_NAMES: [&str; 8] = [
 pub enum PkiError {
     #[error("cannot {action} {}: {source}", path.display())]
     File { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("{} is damaged: {why}; restore it from a backup{mend}", path.display())]
-    Damaged { path: PathBuf, why: String, mend: &'static str },
-    #[error("{} exists but {} does not; {mend}", present.display(), missing.display())]
-    KeyMissing { present: PathBuf, missing: PathBuf, mend: &'static str },
-    #[error("{} is not the certificate of {}; put the matching file back, or delete the certificate to have a new one signed for the key", certificate.display(), key.display())]
+    #[error("{} is damaged: {why}; restore it from a backup{hint}", path.display())]
+    Damaged { path: PathBuf, why: String, hint: &'static str },
+    #[error("{} exists but {} does not; {hint}", present.display(), missing.display())]
+    KeyMissing { present: PathBuf, missing: PathBuf, hint: &'static str },
+    #[error("{} does not match the key {}; restore the matching file, or delete the certificate to get a new one for the key", certificate.display(), key.display())]
     Mismatch { certificate: PathBuf, key: PathBuf },
-    #[error("{} was not issued by {}; delete it to have a new one signed, or restore the authority that signed it", certificate.display(), authority.display())]
+    #[error("{} was not issued by {}; delete it to get a new one, or restore the CA that signed it", certificate.display(), authority.display())]
     ForeignIssuer { certificate: PathBuf, authority: PathBuf },
-    #[error("the authority {} is only valid until {not_after} (Unix seconds) and now is {now}; delete it, keeping its key, to have a new one made, then write all kubeconfig files again", path.display())]
+    #[error("the CA certificate {} expired at {not_after} (Unix seconds), it is now {now}; delete it, but keep its key, to get a new one, then distribute new kubeconfig files", path.display())]
     AuthorityExpired { path: PathBuf, not_after: u64, now: u64 },
-    #[error("{0:?} can be no name in a certificate: give a host name or an address")]
+    #[error("{0:?} is not a valid name for a certificate: use a host name or an IP address")]
     BadName(String),
     #[error(transparent)]
     Crypto(#[from] CryptoError),
@@ -81,9 +81,9 @@ pub enum PkiError {
 /// Which certificates a renewal replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Renewed {
-    /// Give the new one to the server: [`ServingCertificate::swap`].
+    /// Pass the new one to the server: [`ServingCertificate::swap`].
     pub serving: bool,
-    /// Write the administrator's kubeconfig again.
+    /// Write the admin kubeconfig again.
     pub admin: bool,
 }
 
@@ -93,13 +93,13 @@ pub struct Pki {
     ca: Arc<Authority>,
     serving: Identity,
     admin: Identity,
-    /// DNS names and addresses the serving certificate must have.
+    /// DNS names and IP addresses the serving certificate must have.
     names: Vec<String>,
 }
 
 struct Authority {
     key: EcdsaKeyPair,
-    /// The issuing certificate first; others a file may hold are trusted too (a rotation).
+    /// The issuing certificate first; others in the file are trusted too (CA rotation).
     certificates: Vec<CertificateDer<'static>>,
     pem: String,
     subject: Vec<u8>,
@@ -107,11 +107,11 @@ struct Authority {
 }
 
 impl Pki {
-    /// Loads what is in `dir`, makes what is missing, renews what is due. `names` (host names and addresses
-    /// the server is reached by) are added to [`SERVING_NAMES`].
+    /// Loads the files in `dir`, generates missing ones, renews those that are due. `names` (host names and IP addresses
+    /// of the server) are added to [`SERVING_NAMES`].
     pub fn open_or_create(dir: &Path, now_unix: u64, names: &[String]) -> Result<Pki, PkiError> {
         files::make_dir(dir).map_err(|source| PkiError::File {
-            action: "make the folder",
+            action: "create the directory",
             path: dir.into(),
             source,
         })?;
@@ -123,7 +123,7 @@ impl Pki {
         Ok(Pki { dir: dir.into(), random, ca, serving, admin, names })
     }
 
-    /// Signs new certificates for those with less than a third of their life left.
+    /// Renews certificates with less than a third of their lifetime left.
     pub fn renew_if_due(&mut self, now_unix: u64) -> Result<Renewed, PkiError> {
         let (serving, new_serving) =
             leaf(&self.dir, &self.ca, &SERVING, &self.names, now_unix, &self.random)?;
@@ -136,7 +136,7 @@ impl Pki {
         Ok(changed)
     }
 
-    /// A client certificate that no file keeps: a user's name, all of its groups, how long it is good for.
+    /// Issues a client certificate that is not written to a file.
     pub fn issue_client(
         &self,
         common_name: &str,
@@ -164,11 +164,11 @@ impl Pki {
     pub fn admin(&self) -> &Identity {
         &self.admin
     }
-    /// ca.crt as it is in the file: what clients must trust (`kube-root-ca.crt` holds it too).
+    /// The content of ca.crt: the trust anchor for clients (also in `kube-root-ca.crt`).
     pub fn ca_pem(&self) -> &str {
         &self.ca.pem
     }
-    /// Signs requests with the authority.
+    /// Signs certificate signing requests with the CA.
     pub fn issuer(&self) -> Issuer {
         Issuer::new(self.ca.clone())
     }
@@ -176,7 +176,7 @@ impl Pki {
     pub fn client_ca(&self) -> ClientCa {
         ClientCa::new(&self.ca.certificates)
     }
-    /// The administrator's kubeconfig.
+    /// The admin kubeconfig.
     pub fn admin_kubeconfig(&self, server_url: &str) -> String {
         self.kubeconfig(server_url, "kubernetes-admin", &self.admin)
     }
@@ -185,12 +185,12 @@ impl Pki {
     }
 }
 
-/// Clients whose clock is a little behind must not find a new certificate "not yet valid".
+/// Backdating, so that clients whose clock is slightly behind accept a new certificate.
 const CLOCK_SKEW_SECONDS: u64 = 300;
 const KEY_MODE: u32 = 0o600;
 const CERTIFICATE_MODE: u32 = 0o644;
 
-/// One of the leaves kept in files.
+/// A leaf certificate stored in files.
 struct Leaf {
     file: &'static str,
     usage: Usage,
@@ -210,10 +210,10 @@ const ADMIN: Leaf = Leaf {
 impl Authority {
     fn open_or_create(dir: &Path, now: u64, random: &SystemRandom) -> Result<Authority, PkiError> {
         let pair = Pair::at(dir, "ca");
-        let mend = "put the key back from a backup; without it no certificate can be signed. To start over with a \
-                    new authority (every kubeconfig must then be written again), move ca.crt, apiserver.crt and \
+        let hint = "restore the key from a backup; without it no certificate can be signed. To start over with a \
+                    new CA (every kubeconfig must then be replaced), move ca.crt, apiserver.crt and \
                     admin.crt away";
-        let pkcs8 = pair.key_or_create(mend, random)?;
+        let pkcs8 = pair.key_or_create(hint, random)?;
         let key = pair.key_pair(&pkcs8, random)?;
         let pem = match pair.read_certificate()? {
             Some(pem) => pem,
@@ -253,7 +253,7 @@ impl Authority {
     }
 }
 
-/// Loads a leaf, or signs it where it is missing, due or lacks a name; says whether it signed.
+/// Loads a leaf certificate, or signs one if it is missing, due or lacks a name; returns whether it signed.
 fn leaf(
     dir: &Path,
     ca: &Authority,
@@ -263,8 +263,8 @@ fn leaf(
     random: &SystemRandom,
 ) -> Result<(Identity, bool), PkiError> {
     let pair = Pair::at(dir, leaf.file);
-    let mend = "put the key back, or delete the certificate to have a new pair made";
-    let key = pair.key_or_create(mend, random)?;
+    let hint = "restore the key, or delete the certificate to generate a new pair";
+    let key = pair.key_or_create(hint, random)?;
     let key_pair = pair.key_pair(&key, random)?;
     if let Some(pem) = pair.read_certificate()? {
         let found = pem::certificates(&pem).map_err(|why| pair.damaged(why))?;
@@ -310,19 +310,19 @@ impl Pair {
         Pair { certificate: dir.join(format!("{name}.crt")), key: dir.join(format!("{name}.key")) }
     }
 
-    /// The key's PKCS#8; a new one where neither file exists.
-    fn key_or_create(&self, mend: &'static str, random: &SystemRandom) -> Result<Vec<u8>, PkiError> {
+    /// The key in PKCS#8; generated if neither file exists.
+    fn key_or_create(&self, hint: &'static str, random: &SystemRandom) -> Result<Vec<u8>, PkiError> {
         let file = |action| move |source| PkiError::File { action, path: self.key.clone(), source };
         if let Some(pem) = files::read(&self.key).map_err(file("read"))? {
             return pem::private_key(&pem).map_err(|why| PkiError::Damaged {
                 path: self.key.clone(),
                 why,
-                mend: " (it is not overwritten, because nothing could bring it back)",
+                hint: " (a private key is never overwritten)",
             });
         }
         if self.read_certificate()?.is_some() {
             let (present, missing) = (self.certificate.clone(), self.key.clone());
-            return Err(PkiError::KeyMissing { present, missing, mend });
+            return Err(PkiError::KeyMissing { present, missing, hint });
         }
         let key = certificate::generate_key(random)?;
         let pem = pem::encode(pem::PRIVATE_KEY, &key);
@@ -333,8 +333,8 @@ impl Pair {
     fn key_pair(&self, key: &[u8], random: &SystemRandom) -> Result<EcdsaKeyPair, PkiError> {
         key_pair(key, random).ok_or_else(|| PkiError::Damaged {
             path: self.key.clone(),
-            why: "it is no ECDSA P-256 key".to_owned(),
-            mend: " (it is not overwritten, because nothing could bring it back)",
+            why: "not an ECDSA P-256 key".to_owned(),
+            hint: " (a private key is never overwritten)",
         })
     }
 
@@ -355,12 +355,12 @@ impl Pair {
     }
 
     fn parse<'a>(&self, der: &'a [u8]) -> Result<Parsed<'a>, PkiError> {
-        Parsed::parse(der).ok_or_else(|| self.damaged("it is no X.509 certificate".to_owned()))
+        Parsed::parse(der).ok_or_else(|| self.damaged("not an X.509 certificate".to_owned()))
     }
 
     fn damaged(&self, why: String) -> PkiError {
-        let mend = ", or delete it to have a new one signed for its key";
-        PkiError::Damaged { path: self.certificate.clone(), why, mend }
+        let hint = ", or delete it to get a new one for its key";
+        PkiError::Damaged { path: self.certificate.clone(), why, hint }
     }
 
     fn mismatch(&self) -> PkiError {
@@ -372,7 +372,7 @@ fn key_pair(pkcs8: &[u8], random: &SystemRandom) -> Option<EcdsaKeyPair> {
     EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8, random).ok()
 }
 
-/// The fixed names and the caller's, each once, addresses in their usual form.
+/// The fixed names and the caller's, deduplicated, IP addresses in canonical form.
 fn serving_names(extra: &[String]) -> Result<Vec<String>, PkiError> {
     let mut out: Vec<String> = SERVING_NAMES.iter().map(|n| (*n).to_owned()).collect();
     for name in extra {
@@ -380,7 +380,7 @@ fn serving_names(extra: &[String]) -> Result<Vec<String>, PkiError> {
             Ok(ip) => ip.to_string(),
             Err(_) => name.to_ascii_lowercase(),
         };
-        // A certificate with a malformed name is refused by every client, for all of its names.
+        // Clients reject a certificate with a malformed name, for all of its names.
         if name.parse::<std::net::IpAddr>().is_err() && !user::is_dns_subdomain(name.trim_start_matches("*."))
         {
             return Err(PkiError::BadName(name));

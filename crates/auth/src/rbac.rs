@@ -13,5 +13,5 @@ pub use policy::{Policy, RoleKind};
 pub use rule::Rule;
 pub(crate) use rule::{list as string_list, quoted_list, strings};
 
-/// The API group of the four kinds, and of a subject that is a user or a group.
+/// The API group of the four RBAC kinds, and of subjects that are users or groups.
 pub const GROUP: &str = "rbac.authorization.k8s.io";

@@ -1,7 +1,7 @@
-//! Access reviews: "may I?", "may she?", "what may I?", "who am I?" as API objects in, API objects out.
+//! Access reviews: SubjectAccessReview and its variants, SelfSubjectRulesReview, SelfSubjectReview.
 //!
-//! Each function takes the posted object (already decoded and defaulted) and gives the answer's object or the
-//! refusal. Whether the asker may ask at all was decided before, by the chain.
+//! Each function takes the posted object (already decoded and defaulted) and returns the completed object or an
+//! error. Whether the requester may create the review was checked before.
 
 mod selectors;
 #[cfg(test)]
@@ -14,12 +14,12 @@ use object::{FieldError, Map, Status, Value, quote};
 use crate::rbac::{Rule, string_list, strings};
 use crate::{Attributes, Decision, UserInfo};
 
-/// How a review asks: the policy's `authorize`, or a chain of authorizers.
+/// Answers an access check: the policy's `authorize`, or a chain of authorizers.
 pub type Authorize<'a> = dyn Fn(&UserInfo, &Attributes<'_>) -> Decision + 'a;
 /// The policy's `rules_for`: the rules of a user in a namespace, and what could not be resolved.
 pub type RulesFor<'a> = dyn Fn(&UserInfo, &str) -> (Vec<Rule>, Vec<String>) + 'a;
 
-/// `SelfSubjectAccessReview`: about the asker.
+/// `SelfSubjectAccessReview`: about the requester.
 pub fn self_subject_access_review(
     review: Value,
     user: &UserInfo,
@@ -32,7 +32,7 @@ pub fn self_subject_access_review(
     Ok(answer(review, user, authorize))
 }
 
-/// `SubjectAccessReview`: about whom the spec names.
+/// `SubjectAccessReview`: about the user in the spec.
 pub fn subject_access_review(review: Value, authorize: &Authorize<'_>) -> Result<Value, Status> {
     let mut errors = subject_errors(&review);
     errors.extend(metadata_error(&review, false));
@@ -73,7 +73,7 @@ pub fn local_subject_access_review(
     Ok(answer(review, &user, authorize))
 }
 
-/// `SelfSubjectRulesReview`: everything the asker may do in a namespace.
+/// `SelfSubjectRulesReview`: everything the requester may do in a namespace.
 pub fn self_subject_rules_review(
     review: &Value,
     user: &UserInfo,
@@ -84,7 +84,7 @@ pub fn self_subject_rules_review(
         return Err(Status::bad_request("no namespace on request"));
     }
     let (rules, mut unresolved) = rules_for(user, namespace);
-    // What a node may depends on its pods: no list of rules can say it.
+    // A node's permissions depend on its pods: no list of rules can express them.
     let is_node = crate::node::name_of(user).is_some();
     if is_node {
         unresolved.insert(0, "node authorizer does not support user rule resolution".to_owned());
@@ -108,14 +108,14 @@ pub fn self_subject_rules_review(
         [one] => status.set("evaluationError", one.as_str()),
         many => status.set("evaluationError", format!("[{}]", many.join(", "))),
     }
-    // The answer is a fresh object: what was asked is not repeated.
+    // The response is a new object without the spec of the request.
     let mut out = head("SelfSubjectRulesReview", "authorization.k8s.io/v1", Value::map());
     out.set("spec", Value::map());
     out.set("status", Value::Map(status));
     Ok(Value::Map(out))
 }
 
-/// `SelfSubjectReview`: who the server thinks the asker is. `now_rfc3339` is its creation time.
+/// `SelfSubjectReview`: the requester as the server sees it. `now_rfc3339` is the creation time.
 pub fn self_subject_review(user: &UserInfo, now_rfc3339: &str) -> Value {
     let mut metadata = Map::default();
     metadata.set("creationTimestamp", now_rfc3339);
@@ -126,7 +126,7 @@ pub fn self_subject_review(user: &UserInfo, now_rfc3339: &str) -> Value {
     Value::Map(out)
 }
 
-/// A user as `authentication.k8s.io/v1` writes it (also in TokenReviews and audit events).
+/// A user as in `authentication.k8s.io/v1` (also in TokenReviews and audit events).
 pub fn user_to_value(user: &UserInfo) -> Value {
     let mut info = Map::default();
     for (name, text) in [("username", &user.name), ("uid", &user.uid)] {
@@ -234,7 +234,7 @@ fn subject_errors(review: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Reviews are questions, not objects: they carry no metadata.
+/// Reviews are not persisted: their metadata must be empty.
 fn metadata_error(review: &Value, namespace_allowed: bool) -> Option<FieldError> {
     let metadata = review.get("metadata").and_then(Value::as_map)?;
     let empty = |value: &Value| match value {
@@ -251,17 +251,17 @@ fn metadata_error(review: &Value, namespace_allowed: bool) -> Option<FieldError>
 }
 
 fn refuse(errors: Vec<FieldError>) -> Result<(), Status> {
-    // Upstream's validation sees the internal object, whose kind is empty; clients see the same odd name.
+    // kube-apiserver validates the internal object, whose kind is empty, so its message has this odd name.
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid("authorization.k8s.io", "", "", errors)) }
 }
 
-/// As upstream prints its internal struct.
+/// Formatted like kube-apiserver's internal struct.
 fn shown_path(attributes: &Value) -> String {
     let text = |name| json(&Value::from(attributes.str_at(&[name]).unwrap_or_default()));
     format!("{{\"Path\":{},\"Verb\":{}}}", text("path"), text("verb"))
 }
 
-/// JSON as Go writes it, for values inside messages.
+/// JSON as Go writes it, for values in messages.
 fn json(value: &Value) -> String {
     String::from_utf8_lossy(&codec::json::to_vec(value)).into_owned()
 }

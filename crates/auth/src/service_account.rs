@@ -1,8 +1,8 @@
-//! Service accounts' tokens: handed out by `request`, proven by `authenticate`.
+//! Service account tokens: issued by `request`, verified by `authenticate`.
 //!
-//! A token is good while its signature, issuer, audience and times are, and while the account, and the pod,
-//! secret or node it is bound to, still stand in the table with the same uid. The first four never change for a
-//! token's text, so they are looked at once and remembered; the objects are looked up for every request.
+//! A token is valid while its signature, issuer, audience and times are, and while the service account, and the pod,
+//! secret or node it is bound to, still exist with the same uid. The first four never change for a
+//! token, so the result is cached; the objects are looked up for every request.
 
 mod cache;
 mod claims;
@@ -24,17 +24,17 @@ pub use claims::{Claims, LEGACY_ISSUER, Private, Ref};
 pub use request::Issued;
 
 pub const DEFAULT_ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
-/// Clocks may differ by this much; and what was deleted counts for as long.
+/// Leeway for clock skew; also how long after its deletion an object is still accepted.
 pub const LEEWAY_SECONDS: i64 = 60;
 
 pub struct Settings {
-    /// The first one signs, all of them are accepted.
+    /// The first one is used for new tokens, all are accepted.
     pub issuers: Vec<String>,
-    /// What tokens for this API are for; empty: the issuers.
+    /// The audiences of this API; empty: the issuers.
     pub audiences: Vec<String>,
-    /// 0: no bound but the API's own.
+    /// 0: no limit beyond the API's own.
     pub max_expiration_seconds: i64,
-    /// Tokens kubelets ask for on behalf of old clients live a year, and warn after an hour.
+    /// Projected tokens are extended to one year for clients that do not reload them; a warning is sent after an hour.
     pub extend_expiration: bool,
 }
 
@@ -49,7 +49,7 @@ impl Default for Settings {
     }
 }
 
-/// The kinds tokens speak of.
+/// The kinds a token can be bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     ServiceAccount,
@@ -58,37 +58,37 @@ pub enum Kind {
     Node,
 }
 
-/// What is known of an object without reading it.
+/// Metadata of an object, without decoding it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub uid: String,
-    /// Unix seconds, when a deletion has begun.
+    /// deletionTimestamp in Unix seconds.
     pub deleted_at: Option<i64>,
 }
 
-/// The cluster's objects as they stand now. `namespace` is empty for nodes.
+/// Access to the current objects of the cluster. `namespace` is empty for nodes.
 pub trait Objects {
     fn find(&self, kind: Kind, namespace: &str, name: &str) -> Option<Found>;
     fn read(&self, kind: Kind, namespace: &str, name: &str) -> Option<Value>;
 }
 
-/// A token's bearer, and which of the wanted audiences the token is for.
+/// The authenticated user, and which of the requested audiences the token is valid for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     pub user: Arc<UserInfo>,
     pub audiences: Vec<String>,
 }
 
-/// Why a token that claims to be ours proves nothing, in upstream's words.
+/// Why a token of our issuer is invalid, worded as in kube-apiserver.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
     pub message: String,
-    /// The signature was good and an object was missing or another: a newer table may know better.
+    /// The signature is valid, but an object is missing or has another uid: a newer state may differ.
     pub may_be_stale: bool,
 }
 
-/// One cluster's issuer and verifier.
+/// The token issuer and verifier of a cluster.
 pub struct ServiceAccounts {
     settings: Settings,
     signer: SigningKey,
@@ -96,15 +96,15 @@ pub struct ServiceAccounts {
     verified: Cache,
 }
 
-/// A token whose signature and issuer were proven.
+/// A token whose signature and issuer were verified.
 pub(crate) struct Verified {
     pub claims: Claims,
-    /// Everything a user is follows from the claims.
+    /// The user follows from the claims.
     pub user: Arc<UserInfo>,
 }
 
 impl ServiceAccounts {
-    /// `extra` keys verify too: those of other servers, and of the time before a rotation.
+    /// `extra` are additional verification keys: those of other servers, or from before a rotation.
     pub fn new(mut settings: Settings, signer: SigningKey, extra: Vec<PublicKey>) -> ServiceAccounts {
         if settings.issuers.is_empty() {
             settings.issuers.push(DEFAULT_ISSUER.to_owned());
@@ -126,7 +126,7 @@ impl ServiceAccounts {
         &self.keys
     }
 
-    /// `Ok(None)`: not a token of ours, somebody else may know it.
+    /// `Ok(None)`: not issued by us, another authenticator may accept it.
     pub fn authenticate(
         &self,
         token: &str,
@@ -136,7 +136,7 @@ impl ServiceAccounts {
     ) -> Result<Option<Authenticated>, Refusal> {
         let Some(verified) = self.verified(token)? else { return Ok(None) };
         let claims = &verified.claims;
-        // Tokens of old name no audience: they are for this API only.
+        // Legacy tokens have no audience: they are valid for this API only.
         let meant = if claims.audiences.is_empty() { &self.settings.audiences } else { &claims.audiences };
         let audiences: Vec<String> = wanted_audiences.iter().filter(|a| meant.contains(a)).cloned().collect();
         if audiences.is_empty() {
@@ -153,7 +153,7 @@ impl ServiceAccounts {
         Ok(Some(Authenticated { user: verified.user.clone(), audiences }))
     }
 
-    /// A token for a Secret of type `kubernetes.io/service-account-token`; good for as long as the Secret holds it.
+    /// A token for a Secret of type `kubernetes.io/service-account-token`; valid as long as the Secret contains it.
     pub fn legacy_token(
         &self,
         namespace: &str,
@@ -174,7 +174,7 @@ impl ServiceAccounts {
             return Ok(Some(known));
         }
         let Some(parsed) = Unverified::parse(token) else { return Ok(None) };
-        // Before the signature: somebody else's token is not ours to refuse.
+        // Before the signature: a token of another issuer is left to other authenticators.
         let issuer = parsed.payload.str_at(&["iss"]).unwrap_or_default();
         if issuer != LEGACY_ISSUER && !self.settings.issuers.iter().any(|i| i == issuer) {
             return Ok(None);
@@ -232,7 +232,7 @@ fn bound_token_holds(claims: &Claims, now_nanos: u128, objects: &dyn Objects) ->
     let bound = [
         (Kind::Secret, "secret", namespace.as_str(), secret),
         (Kind::Pod, "pod", namespace.as_str(), pod),
-        // A pod's token only mentions the node: what the pod allows, the node's end does not take away.
+        // A pod's token only mentions the node: deleting the node does not invalidate it.
         (Kind::Node, "node", "", if pod.is_some() { &None } else { node }),
     ];
     for (kind, word, namespace, claim) in bound {
@@ -300,7 +300,7 @@ fn legacy_token_holds(claims: &Claims, token: &str, objects: &dyn Objects) -> Re
     Ok(())
 }
 
-/// One value of a Secret's data, decoded.
+/// A decoded value of a Secret's data.
 pub(crate) fn data(secret: &Value, key: &str) -> Option<Vec<u8>> {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.decode(secret.str_at(&["data", key])?).ok()

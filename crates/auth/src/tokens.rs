@@ -16,11 +16,11 @@ pub enum TokensError {
     Read { path: PathBuf, source: std::io::Error },
     #[error("the token file {} has {size} bytes, more than the {MAX_BYTES} allowed", path.display())]
     TooLarge { path: PathBuf, size: usize },
-    #[error("{}:{line}: {why}; a line is token,user name,user uid,\"group1,group2\"", path.display())]
+    #[error("{}:{line}: {why}; expected token,user name,user uid,\"group1,group2\"", path.display())]
     Line { path: PathBuf, line: usize, why: String },
 }
 
-/// Tokens are kept and found by their SHA-256: how long a look-up takes says nothing about any of them.
+/// Tokens are stored and looked up by their SHA-256, so that timing reveals nothing about them.
 #[derive(Clone, Default)]
 pub struct Tokens {
     users: HashMap<[u8; 32], UserInfo>,
@@ -33,7 +33,7 @@ impl Tokens {
         Tokens::parse(path, &text)
     }
 
-    /// `path` is for messages only.
+    /// `path` is for error messages only.
     pub fn parse(path: &Path, text: &[u8]) -> Result<Tokens, TokensError> {
         if text.len() > MAX_BYTES {
             return Err(TokensError::TooLarge { path: path.into(), size: text.len() });
@@ -56,7 +56,8 @@ impl Tokens {
             let groups = rest.first().map(|g| g.split(',').map(str::to_owned).collect()).unwrap_or_default();
             let user = UserInfo { name: name.clone(), uid: uid.clone(), groups, ..UserInfo::default() };
             if out.users.insert(key(token), user).is_some() {
-                out.warnings.push(format!("{}:{line}: token given before, this line counts", path.display()));
+                out.warnings
+                    .push(format!("{}:{line}: duplicate token, the last line is used", path.display()));
             }
         }
         Ok(out)
@@ -73,7 +74,7 @@ impl Tokens {
     pub fn is_empty(&self) -> bool {
         self.users.is_empty()
     }
-    /// What the operator should know about the file; never a token.
+    /// Warnings for the operator; never include a token.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -89,8 +90,8 @@ fn key(token: &str) -> [u8; 32] {
 
 type Record = Result<(usize, Vec<String>), (usize, &'static str)>;
 
-/// CSV records with the number of their first line. Empty lines are none; fields may be in double quotes, in
-/// which `""` is a quote and line breaks are kept.
+/// CSV records with the number of their first line. Empty lines are skipped; fields may be in double quotes, in
+/// which `""` is a quote and line breaks are preserved.
 fn records(text: &str) -> impl Iterator<Item = Record> {
     let mut chars = text.chars().peekable();
     let mut line = 1;
@@ -106,7 +107,7 @@ fn records(text: &str) -> impl Iterator<Item = Record> {
             if chars.next_if_eq(&'"').is_some() {
                 loop {
                     match chars.next() {
-                        None => return Some(Err((first_line, "a quoted field does not end"))),
+                        None => return Some(Err((first_line, "unterminated quoted field"))),
                         Some('"') if chars.next_if_eq(&'"').is_some() => field.push('"'),
                         Some('"') => break,
                         Some(c) => {

@@ -1,10 +1,10 @@
-//! A user: a name, its groups, and what else the authenticator knew.
+//! A user: name, uid, groups and extra.
 
 use std::collections::BTreeMap;
 
-/// Groups with a meaning of their own.
+/// Well-known groups.
 pub mod groups {
-    /// May do everything, before any role is looked at.
+    /// Authorized for everything, before any authorizer is asked.
     pub const MASTERS: &str = "system:masters";
     pub const AUTHENTICATED: &str = "system:authenticated";
     pub const UNAUTHENTICATED: &str = "system:unauthenticated";
@@ -15,7 +15,7 @@ pub mod groups {
     pub const SERVICE_ACCOUNTS_PREFIX: &str = "system:serviceaccounts:";
 }
 
-/// Users with a meaning of their own.
+/// Well-known users.
 pub mod names {
     pub const ANONYMOUS: &str = "system:anonymous";
     pub const API_SERVER: &str = "system:apiserver";
@@ -34,7 +34,7 @@ pub mod names {
     pub const POD_UID_KEY: &str = "authentication.kubernetes.io/pod-uid";
 }
 
-/// Who makes a request.
+/// The user of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserInfo {
     pub name: String,
@@ -49,12 +49,12 @@ impl UserInfo {
         UserInfo { name: name.into(), groups, ..UserInfo::default() }
     }
 
-    /// Nobody: a request without any credential.
+    /// A request without credentials.
     pub fn anonymous() -> UserInfo {
         UserInfo::new(names::ANONYMOUS, &[groups::UNAUTHENTICATED])
     }
 
-    /// A service account, with the groups every service account has.
+    /// A service account, with the groups of every service account.
     pub fn service_account(namespace: &str, name: &str, uid: &str) -> UserInfo {
         let mut groups = service_account_groups(namespace);
         groups.push(groups::AUTHENTICATED.to_owned());
@@ -70,7 +70,7 @@ impl UserInfo {
         self.groups.iter().any(|g| g == group)
     }
 
-    /// Adds `system:authenticated` as the chain does after a credential was accepted: not for the anonymous
+    /// Adds `system:authenticated`, as after successful authentication: not for the anonymous
     /// user, and not twice.
     pub fn authenticated(mut self) -> UserInfo {
         let known = self.is_in(groups::AUTHENTICATED) || self.is_in(groups::UNAUTHENTICATED);
@@ -89,13 +89,13 @@ pub fn service_account_groups(namespace: &str) -> Vec<String> {
     vec![groups::SERVICE_ACCOUNTS.to_owned(), format!("{}{namespace}", groups::SERVICE_ACCOUNTS_PREFIX)]
 }
 
-/// Namespace and name out of `system:serviceaccount:namespace:name`; `None` unless both are valid names.
+/// Namespace and name from `system:serviceaccount:namespace:name`; `None` unless both are valid names.
 pub fn split_service_account(username: &str) -> Option<(&str, &str)> {
     let (namespace, name) = username.strip_prefix(names::SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
     (is_dns_label(namespace) && is_dns_subdomain(name)).then_some((namespace, name))
 }
 
-/// The node's name out of `system:node:name`.
+/// The node name from `system:node:name`.
 pub fn split_node(username: &str) -> Option<&str> {
     username.strip_prefix(names::NODE_PREFIX).filter(|name| is_dns_subdomain(name))
 }
@@ -104,7 +104,7 @@ fn is_dns_label(text: &str) -> bool {
     text.len() <= 63 && is_label_part(text)
 }
 
-/// Parts of a subdomain have no length limit of their own, unlike a label.
+/// Unlike a label, the parts of a subdomain have no length limit.
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label_part)
 }

@@ -1,8 +1,8 @@
-//! Client certificates: who the holder of a verified one is.
+//! Client certificate authentication.
 //!
-//! The handshake only *requests* a certificate and proves that the peer holds its key ([`AcceptAnyClientCert`]).
-//! Whether the certificate is good is decided here, so that a bad one becomes a 401 the user can read instead
-//! of a broken connection. The result holds for the connection until [`Authenticated::not_after`].
+//! The TLS handshake only *requests* a certificate and verifies that the peer holds its key ([`AcceptAnyClientCert`]).
+//! The certificate itself is verified here, so that an invalid one becomes a 401 with a message instead
+//! of a broken connection. The result is valid for the connection until [`Authenticated::not_after`].
 
 #[cfg(test)]
 mod tests;
@@ -36,17 +36,19 @@ pub enum X509Error {
     Expired(u64),
     #[error("the client certificate is not valid before {0} seconds from now; check the clocks")]
     NotYetValid(u64),
-    #[error("the client certificate is not signed by an authority this server trusts")]
+    #[error("the client certificate is not signed by a CA this server trusts")]
     UnknownAuthority,
-    #[error("the client certificate is not meant for clients: its extended key usage lacks clientAuth")]
+    #[error(
+        "the client certificate is not valid for client authentication: its extended key usage lacks clientAuth"
+    )]
     NotForClients,
-    #[error("the client certificate was refused: {0}")]
+    #[error("the client certificate was rejected: {0}")]
     Refused(String),
-    #[error("the client certificate names nobody: its subject has no common name (CN)")]
+    #[error("the client certificate's subject has no common name (CN)")]
     NoCommonName,
-    #[error("the client certificate's subject holds text that cannot be read")]
+    #[error("the client certificate's subject is malformed")]
     UnreadableName,
-    #[error("the client certificate's subject must hold at most one uid, and not an empty one")]
+    #[error("the client certificate's subject must have at most one uid, which must not be empty")]
     BadUid,
 }
 
@@ -54,36 +56,36 @@ pub enum X509Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authenticated {
     pub user: UserInfo,
-    /// Unix seconds; after them the connection's cached answer must not be used any more.
+    /// Unix seconds; the connection must not reuse the cached result after this.
     pub not_after: u64,
 }
 
-/// The authorities whose client certificates are believed.
+/// The CAs whose client certificates are trusted.
 #[derive(Clone, Debug)]
 pub struct ClientCa {
     anchors: Vec<TrustAnchor<'static>>,
 }
 
 impl ClientCa {
-    /// What is no usable certificate is left out: it could verify nothing.
+    /// Unusable certificates are skipped: they could verify nothing.
     pub fn new(certificates: &[CertificateDer<'_>]) -> ClientCa {
         let anchors = certificates.iter().filter_map(|c| webpki::anchor_from_trusted_cert(c).ok());
         ClientCa { anchors: anchors.map(|a| a.to_owned()).collect() }
     }
 
-    /// The names a server lists in its request, so that clients and browsers pick the right certificate.
+    /// The CA names for the CertificateRequest, so that clients and browsers pick the right certificate.
     pub fn hints(&self) -> Vec<DistinguishedName> {
         self.anchors.iter().map(|a| DistinguishedName::in_sequence(&a.subject)).collect()
     }
 
-    /// Whether one of these authorities signed the certificate, of whatever usage.
+    /// Whether one of these CAs signed the certificate, whatever its usage.
     pub(crate) fn has_issued(&self, certificate: &CertificateDer<'_>, at_unix: u64) -> bool {
         let verify = |usage: KeyUsage| verify(certificate, &[], &self.anchors, at_unix, usage).is_ok();
         verify(KeyUsage::client_auth()) || verify(KeyUsage::server_auth())
     }
 }
 
-/// The user behind the chain a client sent, its own certificate first, and how long a connection may keep the answer.
+/// The user of a client's certificate chain (leaf first), and how long a connection may cache it.
 pub fn authenticate(
     chain: &[CertificateDer<'_>],
     ca: &ClientCa,
@@ -100,7 +102,7 @@ pub fn authenticate(
         webpki::Error::CertNotValidYet { .. } => {
             X509Error::NotYetValid(parsed.not_before.saturating_sub(now_unix))
         }
-        // Another cluster's authority often has the same name as ours, but never the same key.
+        // Another cluster's CA often has the same subject as ours, but never the same key.
         webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
             X509Error::UnknownAuthority
         }
@@ -112,7 +114,7 @@ pub fn authenticate(
     Ok(Authenticated { user, not_after: parsed.not_after })
 }
 
-/// A rustls verifier that asks for a certificate, takes any or none, and insists on proof of the key.
+/// A rustls verifier that requests a certificate, accepts any or none, and requires proof of the key.
 #[derive(Debug)]
 pub struct AcceptAnyClientCert {
     hints: Vec<DistinguishedName>,
@@ -120,7 +122,7 @@ pub struct AcceptAnyClientCert {
 }
 
 impl AcceptAnyClientCert {
-    /// `hints`: see [`ClientCa::hints`]; empty asks for a certificate of any authority.
+    /// `hints`: see [`ClientCa::hints`]; empty requests a certificate of any CA.
     pub fn new(hints: Vec<DistinguishedName>) -> Arc<AcceptAnyClientCert> {
         let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
         Arc::new(AcceptAnyClientCert { hints, algorithms })
@@ -179,8 +181,8 @@ impl ClientCertVerifier for AcceptAnyClientCert {
     }
 }
 
-/// The key of a certificate that webpki does not read (it may have a critical extension nobody knows), so that even such a one
-/// comes to its 401. Nobody is believed by it: [`authenticate`] reads with webpki first.
+/// The key of a certificate that webpki cannot parse (it may have an unknown critical extension), so that even it
+/// gets a 401. It authenticates nobody: [`authenticate`] parses with webpki first.
 fn unreadable_key(
     leaf: &CertificateDer<'_>,
 ) -> Result<Option<SubjectPublicKeyInfoDer<'static>>, rustls::Error> {
@@ -192,7 +194,7 @@ fn unreadable_key(
     Ok(Some(SubjectPublicKeyInfoDer::from(parsed.key_info.to_vec())))
 }
 
-/// For clients, or for any purpose, which Go takes for the same; or silent about it.
+/// Valid for clientAuth or any purpose (the same to Go), or without extendedKeyUsage.
 struct ForClients;
 
 impl ExtendedKeyUsageValidator for ForClients {
@@ -214,15 +216,15 @@ fn not_for_clients() -> webpki::Error {
     webpki::Error::RequiredEkuNotFoundContext(context)
 }
 
-/// A client's certificate that could sign others. webpki refuses it for that, Go does not mind; so here is the shortest path there
-/// is: an anchor's own signature on it, and nothing between or around them.
+/// A client certificate that is itself a CA. webpki rejects it for that, Go accepts it; so this checks the shortest possible
+/// path: a direct signature of a trust anchor, without intermediates.
 fn verify_authority(
     leaf: &CertificateDer<'_>,
     parsed: &Parsed<'_>,
     anchors: &[TrustAnchor<'_>],
     at_unix: u64,
 ) -> Result<(), webpki::Error> {
-    // Its form and its extensions are webpki's to judge.
+    // webpki checks its form and extensions.
     let certificate = EndEntityCert::try_from(leaf)?;
     let signed = Signed::parse(leaf).ok_or(webpki::Error::BadDer)?;
     let time = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
@@ -275,7 +277,7 @@ fn user_of(leaf: &[u8], subject: &[u8]) -> Result<UserInfo, X509Error> {
     for part in name_parts(subject).ok_or(X509Error::Malformed)? {
         let readable = |text: Option<String>| text.ok_or(X509Error::UnreadableName);
         match part.oid {
-            // Of several common names the last counts, as in Go.
+            // Of several common names the last is used, as in Go.
             COMMON_NAME => user.name = readable(part.text)?,
             ORGANIZATION => user.groups.push(readable(part.text)?),
             KUBERNETES_UID => uids.push(readable(part.text)?),

@@ -12,14 +12,14 @@ const EXAMPLES: &str = "\
 Examples:
   All scenarios against a running Setpoint:
       setpoint bench --kubeconfig DATA-DIR/admin.kubeconfig --pids $(pgrep -x setpoint)
-  Two of them, longer, with the raw figures in a file:
+  Two scenarios, longer, with the raw figures in a file:
       setpoint bench --kubeconfig F --seconds 20 --json figures.json create get
-  Against another server, round by round in turn, with the ratio:
+  Compare with another server, in alternating rounds:
       setpoint bench --kubeconfig F --pids 100 --against G --against-pids 200,201
-  600 connections of 40 users for a minute; users and nodes from a file that the server was started with:
+  Overload with 600 connections of 40 users for a minute; users and nodes from the server's --token-file:
       setpoint bench --kubeconfig F --pids 100 --token-file tokens.csv overload
 
-It works in a namespace of its own, setpoint-bench-<random>, which it deletes. After a run that was killed:
+Objects are created in a namespace setpoint-bench-<random>, which is deleted afterwards. To clean up after a killed run:
       kubectl delete namespace -l setpoint-bench=true";
 
 pub fn command() -> Command {
@@ -84,7 +84,7 @@ pub fn command() -> Command {
         )
 }
 
-/// The command line, checked.
+/// The parsed command line.
 pub struct Options {
     pub kubeconfig: PathBuf,
     pub pids: Vec<u32>,
@@ -107,14 +107,14 @@ impl Options {
         let against = path("against");
         let mut scenarios = Vec::new();
         for name in matches.get_many::<String>("scenario").unwrap_or_default() {
-            let found = scenario::find(name)
-                .ok_or_else(|| BenchError::Usage(format!("no scenario is called {name}")))?;
+            let found =
+                scenario::find(name).ok_or_else(|| BenchError::Usage(format!("unknown scenario {name}")))?;
             scenarios.push(found);
         }
         if scenarios.is_empty() {
             scenarios.extend(scenario::ALL.iter().filter(|scenario| scenario.runs_by_default));
         }
-        // Overload alone has figures of its own where none are given.
+        // `overload` has its own defaults.
         let overloads = scenarios.iter().all(|scenario| scenario.name == "overload");
         let seconds = number("seconds").unwrap_or(if overloads { 60 } else { 5 });
         Ok(Options {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_measured_unless_named() {
+    fn default_scenarios_run_unless_some_are_named() {
         let all = options("bench --kubeconfig f").unwrap().scenarios;
         assert!(all.iter().all(|scenario| scenario.runs_by_default));
         assert!(all.iter().any(|scenario| scenario.name == "create"));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn comparison_takes_three_rounds_unless_told() {
+    fn comparison_takes_three_rounds_by_default() {
         assert_eq!(options("bench --kubeconfig f").unwrap().rounds, 1);
         assert_eq!(options("bench --kubeconfig f --against g").unwrap().rounds, 3);
         assert_eq!(options("bench --kubeconfig f --against g --rounds 5").unwrap().rounds, 5);

@@ -1,4 +1,4 @@
-//! A plain blocking client for the few requests around a measurement: set-up, checks, tear-down.
+//! A simple blocking client for the requests around a measurement: setup, checks, teardown.
 
 use std::io;
 use std::net::TcpStream;
@@ -11,7 +11,7 @@ use crate::response::Response;
 use crate::wire::{ReadState, Wire};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Above the 60 s after which kube-apiserver itself gives up on a request.
+/// Above kube-apiserver's own request timeout of 60 s.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(75);
 /// No answer around a measurement is near this; more is cut off.
 const MAX_BODY: usize = 16 << 20;

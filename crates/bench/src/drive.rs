@@ -1,4 +1,4 @@
-//! The event loop: keeps every connection busy, counts what comes back, and takes the time.
+//! The event loop: keeps every connection busy, counts responses, and measures latency.
 //!
 //! ```text
 //!            warm-up        measured                 drain

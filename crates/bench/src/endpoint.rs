@@ -1,4 +1,4 @@
-//! One API server as the generator sees it: where it listens, what proves who it is, and who we are.
+//! An API server as the generator sees it: address, TLS settings and credentials.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
@@ -65,7 +65,7 @@ impl Endpoint {
         })
     }
 
-    /// The same server for somebody else: who bears this token, or nobody.
+    /// The same server with other credentials: this token, or none.
     pub fn for_bearer(&self, token: Option<String>) -> Self {
         Endpoint { tls: self.bare_tls.clone(), token, ..self.clone() }
     }

@@ -1,20 +1,20 @@
-//! What can end a benchmark early, each with the way to mend it.
+//! Errors that end a benchmark early, each with a hint how to fix it.
 
 use std::io;
 use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    #[error("cannot read the kubeconfig {}: {source}; give the right path with --kubeconfig", path.display())]
+    #[error("cannot read the kubeconfig {}: {source}; check --kubeconfig", path.display())]
     ReadKubeconfig { path: PathBuf, source: io::Error },
 
     #[error(transparent)]
     Kubeconfig(#[from] client_http::ConfigError),
 
-    #[error("{server} is not on this machine; a load test of another machine needs --allow-remote")]
+    #[error("{server} is not on this machine; pass --allow-remote to load-test another machine")]
     Remote { server: String },
 
-    #[error("cannot find the address of {server}: {source}")]
+    #[error("cannot resolve {server}: {source}")]
     Resolve { server: String, source: io::Error },
 
     #[error("cannot connect to {server}: {source}; is the API server running there?")]
@@ -29,13 +29,13 @@ pub enum BenchError {
     #[error("{server} did not finish {doing} within {seconds} s")]
     TooSlow { server: String, doing: String, seconds: u64 },
 
-    #[error("{count} connections to {server} broke, the last with: {source}; its log should say why")]
+    #[error("{count} connections to {server} failed, the last with: {source}; see the server's log")]
     Unstable { server: String, count: u64, source: io::Error },
 
     #[error("all {watchers} watches ended before the measurement did; the server may drop slow watchers")]
     WatchesEnded { watchers: usize },
 
-    #[error("process {pid} cannot be measured: {source}; give the server's process ids with {flag}")]
+    #[error("cannot measure process {pid}: {source}; pass the server's PIDs with {flag}")]
     Process { pid: u32, flag: &'static str, source: io::Error },
 
     #[error("the event loop failed: {0}")]

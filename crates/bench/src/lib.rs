@@ -1,13 +1,13 @@
 //! `setpoint bench`: a load generator for any Kubernetes API server.
 //!
-//! A generator on the same two cores as the server measures itself unless it is lean. So requests are byte templates with
+//! A load generator that shares two cores with the server must be lean, or it measures itself. So requests are byte templates with
 //! digits patched in, responses are framed but not parsed, TLS records go straight between the socket and rustls, and one
 //! thread drives every connection from one epoll loop.
 //!
 //! ```text
 //!   kubeconfig ── Endpoint ── Site (own namespace) ── Scenario::prepare
 //!                                                       │
-//!                   rounds, A and B in turn: Scenario::measure ── drive (the loop) ── Tally
+//!               alternating rounds A and B: Scenario::measure ── drive (event loop) ── Tally
 //!                                                       │            ├ Wire      TLS bytes
 //!                                                       │            ├ Template  request bytes
 //!                                                       │            └ Response  framing
@@ -16,8 +16,8 @@
 //!
 //! A new scenario is one file in `scenario/` and one row in `scenario::ALL`.
 //!
-//! This crate stands outside every world (ARCHITECTURE.md, invariant 7): it looks at a server through sockets from another
-//! process, so real clocks and blocking waits are its business. Hence the `allow` below.
+//! This crate does not use `Env` (ARCHITECTURE.md, invariant 7): it measures a server through sockets from another
+//! process, so it needs real clocks and blocking waits. Hence the `allow` below.
 #![allow(clippy::disallowed_methods)]
 
 mod cli;

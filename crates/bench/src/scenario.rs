@@ -10,7 +10,7 @@ mod objects;
 mod overload;
 mod pages;
 mod patch;
-mod place;
+mod schedule;
 mod watch;
 
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::site::Site;
 use crate::tally::Tally;
 
 use create::Create;
-use place::Place;
+use schedule::Schedule;
 use watch::FanOut;
 
 pub const ALL: &[Row] = &[
@@ -55,36 +55,36 @@ pub const ALL: &[Row] = &[
     row(
         "schedule",
         "5,000 pods created and bound on 1,000 nodes; needs a scheduler, runs only when named",
-        &Place { what: place::What::Pods },
+        &Schedule { what: schedule::What::Pods },
     )
     .only_when_named(),
     row(
         "deploy",
         "ten Deployments of 500 replicas until every pod is bound; needs controllers, runs only when named",
-        &Place { what: place::What::Deployments },
+        &Schedule { what: schedule::What::Deployments },
     )
     .only_when_named(),
     row(
         "hold",
-        "--pods of them Running and held: memory, single calls, writes; needs nodes that run pods, runs only when named",
+        "--pods pods Running and idle: memory, latency of single requests, writes; needs nodes that run pods, runs only when named",
         &hold::Hold,
     )
     .only_when_named(),
     row(
         "node-watches",
-        "100, 1,000 and 10,000 watches of one node's pods each, 1,000 creates/s of bound pods: CPU a create; runs only when named",
+        "100, 1,000 and 10,000 watches by spec.nodeName, 1,000 creates/s of bound pods: CPU per create; runs only when named",
         &node_watches::NodeWatches,
     )
     .only_when_named(),
     row(
         "pages",
-        "200,000 ConfigMaps of 1 KB listed in pages of 500 while one is written; runs only when named",
+        "list 200,000 ConfigMaps of 1 KB in pages of 500, with a write between pages; runs only when named",
         &pages::Pages,
     )
     .only_when_named(),
     row(
         "overload",
-        "600 connections of 40 users without pause: what health, an administrator and nodes notice; runs only when named",
+        "600 connections of 40 users without pause: latency of health checks, an administrator and nodes; runs only when named",
         &overload::Overload,
     )
     .only_when_named(),

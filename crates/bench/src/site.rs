@@ -1,4 +1,4 @@
-//! A namespace of our own on one API server: made before a scenario, emptied and removed after it.
+//! The benchmark's namespace on one API server: created before a scenario, deleted after it.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};

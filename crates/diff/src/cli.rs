@@ -6,19 +6,19 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 const EXAMPLES: &str = "\
 Examples:
-  Everything, against a kube-apiserver of the same version:
+  All cases, against a kube-apiserver of the same version:
       setpoint diff --kubeconfig DATA-DIR/admin.kubeconfig --against upstream.kubeconfig
-  One resource, every difference in full in a file:
+  One resource, with all differences in a file:
       setpoint diff --kubeconfig F --against G --only deployments --details differences.txt
-  Requests of one's own (the form stands in crates/diff/src/generate/written.rs):
+  Your own requests (for the format see crates/diff/src/generate/written.rs):
       setpoint diff --kubeconfig F --against G --cases cases.jsonl
 
-The two should know the caller in the same way (one token for both, say) and run no controllers: docs/status.md has the
-commands. It works in namespaces of its own, whose names begin with df, and deletes them; cluster-wide objects it leaves behind
-begin with df too. After a run that was killed:  kubectl delete namespace -l setpoint-diff=true
-Answers are compared by status code, content type, body and warnings, after taking out what two right answers may differ
-in (ids, versions, times and the like: crates/diff/src/normalise.rs lists all of it). Exit code 1: there are differences
-that the list of explained ones does not have.";
+Both servers should authenticate the caller as the same user (for example by the same token) and run no controllers: see
+docs/status.md. Objects are created in namespaces whose names start with df, which are deleted afterwards; cluster-scoped objects
+start with df too and may be left behind. To clean up after a killed run:  kubectl delete namespace -l setpoint-diff=true
+Responses are compared by status code, content type, body and warnings, ignoring values that legitimately differ (uids,
+resourceVersions, timestamps and similar: see crates/diff/src/normalise.rs). Exit code 1: there are differences that are not in
+the list of known ones.";
 
 pub fn command() -> Command {
     let file = |name: &'static str| {
@@ -53,26 +53,26 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(u64))
                 .help("Number of differences to print"),
         )
-        .arg(Arg::new("run").long("run").value_name("WORD").value_parser(is_word).help(
+        .arg(Arg::new("run").long("run").value_name("PREFIX").value_parser(is_prefix).help(
             "Prefix for the names of created objects, instead of a random one: lower-case letters and digits",
         ))
         .arg(flag("keep").help("Keep the namespaces after the run"))
         .arg(flag("allow-remote").help("Allow servers on other machines"))
 }
 
-/// The run's word becomes a part of names and is looked for in answers: short and unlike any other text.
-fn is_word(text: &str) -> Result<String, String> {
+/// The prefix becomes part of names and is replaced in responses, so it must be short and unlike any other text.
+fn is_prefix(text: &str) -> Result<String, String> {
     let fine = (5..=12).contains(&text.len())
         && text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     if fine {
         Ok(text.to_owned())
     } else {
-        Err("5 to 12 lower-case letters and digits, a letter first".to_owned())
+        Err("must be 5 to 12 lower-case letters and digits, starting with a letter".to_owned())
     }
 }
 
-/// The command line, checked.
+/// The parsed command line.
 pub struct Options {
     pub kubeconfig: PathBuf,
     pub against: PathBuf,
@@ -91,8 +91,8 @@ impl Options {
     pub fn read(matches: &ArgMatches) -> Options {
         let path = |name: &str| matches.get_one::<PathBuf>(name).cloned();
         Options {
-            kubeconfig: path("kubeconfig").expect("clap asks for it"),
-            against: path("against").expect("clap asks for it"),
+            kubeconfig: path("kubeconfig").expect("required by clap"),
+            against: path("against").expect("required by clap"),
             only: matches.get_many::<String>("only").unwrap_or_default().cloned().collect(),
             cases: path("cases"),
             explained: path("explained"),
@@ -116,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn words_that_cannot_begin_a_name_are_refused() {
+    fn invalid_prefixes_are_rejected() {
         for word in ["", "abc", "Abcdef", "1abcdef", "a-bcdef", "abcdefghijklmn"] {
-            assert!(is_word(word).is_err(), "{word:?}");
+            assert!(is_prefix(word).is_err(), "{word:?}");
         }
-        assert!(is_word("dfgolden").is_ok());
+        assert!(is_prefix("dfgolden").is_ok());
     }
 }

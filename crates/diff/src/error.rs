@@ -1,4 +1,4 @@
-//! What can end a comparison early, each with the way to mend it.
+//! Errors that end a comparison early, each with a hint how to fix it.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,10 +8,10 @@ pub enum DiffError {
     #[error(transparent)]
     Server(#[from] bench::BenchError),
 
-    #[error("line {line} of the cases does not do: {problem}")]
+    #[error("invalid case in line {line}: {problem}")]
     Case { line: usize, problem: String },
 
-    #[error("line {line} of the explained differences does not do: {problem}")]
+    #[error("invalid entry in line {line} of the known differences: {problem}")]
     Explained { line: usize, problem: String },
 
     #[error("cannot read {}: {source}", path.display())]
@@ -20,14 +20,12 @@ pub enum DiffError {
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
 
-    #[error(
-        "no case is of {0}; name a resource as its API does, such as \"apps/v1 deployments\" or \"deployments\""
-    )]
+    #[error("no cases for resource {0}; use a name such as \"apps/v1 deployments\" or \"deployments\"")]
     Nothing(String),
 
-    #[error("{0} differences are not explained")]
+    #[error("{0} unexplained differences")]
     Different(usize),
 
-    #[error("the thread that spoke to a server panicked; its message stands above")]
+    #[error("the client thread of a server panicked; see its message above")]
     Panicked,
 }

@@ -1,9 +1,9 @@
 //! Differences that are meant: which cases, where, and why. A line that matches nothing is told.
 //!
 //! ```text
-//! WHERE <tab> CASE <tab> PLACE <tab> reason
+//! WHERE <tab> CASE <tab> FIELD <tab> reason
 //! ```
-//! In CASE and PLACE a `*` stands for any text. WHERE is `live`, `recorded` or `both`: a live run sends more requests than
+//! In CASE and FIELD a `*` stands for any text. WHERE is `live`, `recorded` or `both`: a live run sends more requests than
 //! are recorded, and sees whole bodies where a recording holds a hash. A line for the other one is not read. `chance` is for
 //! both, and for what one run shows and the next one does not.
 

@@ -1,4 +1,4 @@
-//! `setpoint diff`: the same requests to two API servers, and what they answer differently.
+//! `setpoint diff`: sends the same requests to two API servers and compares their responses.
 //!
 //! ```text
 //!  catalogue, samples, cases by hand ── generate ──> Scenario { Step, Step, … }
@@ -9,11 +9,11 @@
 //!                   the testkit:   ours ── compare ── golden/answers.jsonl ── known.tsv <───────┘   (each explained too)
 //! ```
 //!
-//! What kube-apiserver answered is recorded with `--record` and kept in `golden/`, so that a test can hold Setpoint against it
-//! in one process, without kube-apiserver. Everything is made the same way every time: no clock, no chance.
+//! kube-apiserver's responses are recorded with `--record` in `golden/`, so that a test can compare Setpoint with them
+//! in one process, without kube-apiserver. Generation is deterministic: no clock, no randomness.
 //!
-//! Like `bench`, this crate looks at servers through sockets from another process, outside every world (ARCHITECTURE.md,
-//! invariant 7): real clocks and threads are its business. Hence the `allow` below.
+//! Like `bench`, this crate talks to servers through sockets from another process and does not use `Env` (ARCHITECTURE.md,
+//! invariant 7): it needs real clocks and threads. Hence the `allow` below.
 #![allow(clippy::disallowed_methods)]
 
 mod case;

@@ -1,4 +1,4 @@
-//! What a person reads: progress, a few differences in full, a table by resource.
+//! The report: progress, the first differences, a table by resource.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,7 +10,7 @@ use crate::compare::Difference;
 use crate::error::DiffError;
 use crate::play::Outcome;
 
-/// More of a body than this is not read by anyone on a screen.
+/// Bodies are truncated to this on the terminal.
 const SHOWN_BODY: usize = 600;
 
 #[derive(Default)]
@@ -80,7 +80,7 @@ impl Report {
         Ok(())
     }
 
-    /// The summary; gives the number of differences nobody explained, idle explanations included.
+    /// Prints the summary; returns the number of unexplained differences and unused explanations.
     pub fn end(mut self, idle: &[String]) -> Result<usize, DiffError> {
         clear_progress();
         println!("{:<64} {:>8} {:>10} {:>10}", "RESOURCE", "CASES", "EXPLAINED", "DIFFERENT");
@@ -94,14 +94,14 @@ impl Report {
         }
         println!("{:<64} {:>8} {:>10} {:>10}", "all", total.cases, total.explained, total.different);
         for line in idle {
-            println!("explains nothing, so take it out of the list: {line}");
+            println!("unused explanation, remove it from the list: {line}");
         }
         if let Some((path, mut file)) = self.details {
             file.flush().map_err(|source| DiffError::Write { path: path.clone(), source })?;
-            println!("the differences in full: {}", path.display());
+            println!("all differences: {}", path.display());
         } else if total.different > self.shown {
             println!(
-                "{} more differences were not shown; --details FILE writes them all",
+                "{} more differences not shown; write all of them with --details FILE",
                 total.different - self.shown
             );
         }
@@ -134,7 +134,7 @@ fn described(
         text.push_str(&format!("\n       {}", cut(body, longest)));
     }
     text.push_str(&format!(
-        "\nPLACE  {}\n ours   {}\n theirs {}",
+        "\nFIELD  {}\n ours   {}\n theirs {}",
         difference.place,
         cut(&difference.ours, longest),
         cut(&difference.theirs, longest)

@@ -1,6 +1,6 @@
-//! What flow control costs a request: `cargo run --release -p flowcontrol --example cost`.
+//! Measures the cost of flow control per request: `cargo run --release -p flowcontrol --example cost`.
 
-// A stopwatch is what this is.
+// A benchmark needs the real clock.
 #![allow(clippy::disallowed_methods)]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use flowcontrol::{
 
 const REQUESTS: u32 = 2_000_000;
 
-/// As a fresh cluster has them: name, precedence, level, whom.
+/// The FlowSchemas of a new cluster: name, precedence, level, subjects.
 const SCHEMAS: [(&str, u32, &str, &str); 7] = [
     ("exempt", 1, "exempt", r#"{"kind":"Group","group":{"name":"system:masters"}}"#),
     ("system-nodes", 500, "system", r#"{"kind":"Group","group":{"name":"system:nodes"}}"#),

@@ -1,6 +1,6 @@
-//! Divides seats among levels: each gets the same fraction of what it wants, within its bounds.
+//! Divides seats among levels: each gets the same fraction of its target, within its bounds.
 
-/// What one level may have, and wants.
+/// The bounds and the target of one level.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     pub lower: f64,
@@ -8,13 +8,13 @@ pub struct Claim {
     pub target: f64,
 }
 
-/// A target of nothing could not be given a fraction of.
+/// Minimum target: a fraction of zero would be undefined.
 const LEAST_TARGET: f64 = 0.001;
-/// Sums of floats that should be equal may differ by so much.
+/// Tolerance for sums of floats.
 const EPSILON: f64 = 1e-7;
 
-/// The parts that add up to `total`, and the fraction of its target that each got whose bounds left it free.
-/// `None` where the bounds leave no way to divide it.
+/// The allocations that add up to `total`, and the fraction of its target that each level within its bounds got.
+/// `None` if the bounds cannot be met.
 pub fn allocate(total: f64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     let targets: Vec<f64> = claims.iter().map(|claim| claim.target.max(LEAST_TARGET)).collect();
     let valid =
@@ -28,8 +28,8 @@ pub fn allocate(total: f64, claims: &[Claim]) -> Option<(Vec<f64>, f64)> {
     if total <= 0.0 {
         return Some((vec![0.0; claims.len()], 0.0));
     }
-    // The sum grows with the fraction, and is straight between any two fractions at which some level meets a bound: find the
-    // stretch in which it passes the total.
+    // The sum is a monotonic, piecewise linear function of the fraction, with a break where a level meets a bound: find the
+    // segment in which it reaches the total.
     let mut bounds: Vec<f64> = claims
         .iter()
         .zip(&targets)
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_leave_no_way_are_told() {
+    fn bounds_that_cannot_be_met_are_reported() {
         assert!(allocate(5.0, &[claim(10.0, 20.0, 10.0)]).is_none());
         assert!(allocate(50.0, &[claim(10.0, 20.0, 10.0)]).is_none());
         assert!(allocate(15.0, &[claim(10.0, 20.0, 5.0)]).is_none());

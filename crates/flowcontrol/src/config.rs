@@ -1,4 +1,4 @@
-//! Turns objects into levels and schemas, and divides the seats among the levels.
+//! Builds levels and schemas from the API objects, and divides the seats among the levels.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use crate::families::FlowStats;
 use crate::level::{Clock, Level};
 use crate::spec::{CATCH_ALL, EXEMPT, FlowSchema, PriorityLevel, Response};
 
-/// What requests are judged by; replaced as a whole.
+/// The configuration requests are classified by; replaced as a whole.
 pub struct Config {
-    /// In the order in which they are tried.
+    /// In order of precedence.
     pub schemas: Vec<Arc<Schema>>,
     pub levels: BTreeMap<String, Arc<Level>>,
 }
 
-/// A FlowSchema whose level is there.
+/// A FlowSchema whose level exists.
 pub struct Schema {
     pub spec: FlowSchema,
     pub level: Arc<Level>,
-    /// The UIDs of both objects, as answers carry them; empty while there is none.
+    /// The UIDs of both objects, for the response headers; empty without an object.
     pub uids: [HeaderValue; 2],
     pub stats: Arc<FlowStats>,
 }
@@ -32,7 +32,7 @@ impl Config {
         Config { schemas: Vec::new(), levels: BTreeMap::new() }
     }
 
-    /// The next configuration. Levels go on with the requests they have; one that nobody wants any more stays until its last
+    /// The next configuration. Levels keep their requests; a removed level stays until its last
     /// request is done.
     pub fn next(
         &self,
@@ -59,7 +59,7 @@ impl Config {
             }
             next.insert(level.name.clone(), level);
         }
-        // A reference that leads nowhere is told in the object's status; here it matches nobody.
+        // A dangling reference is reported in the object's status; here the schema matches nothing.
         schemas.retain(|schema| next.contains_key(&schema.level));
         for name in [EXEMPT, CATCH_ALL] {
             if !schemas.iter().any(|schema| schema.name == name) {
@@ -86,7 +86,7 @@ impl Config {
 
     fn schema(&self, spec: FlowSchema, levels: &BTreeMap<String, Arc<Level>>) -> Option<Arc<Schema>> {
         let level = levels.get(&spec.level)?.clone();
-        // What was counted goes on being counted.
+        // Counters continue.
         let before = self.schemas.iter().find(|s| s.spec.name == spec.name && s.spec.level == spec.level);
         let stats = match before {
             Some(schema) => schema.stats.clone(),
@@ -97,7 +97,7 @@ impl Config {
         Some(Arc::new(Schema { spec, level, uids, stats }))
     }
 
-    /// Divides the server's seats by shares; then who lends and who borrows is looked at anew.
+    /// Divides the server's seats by nominal shares, then rebalances.
     pub fn divide(&self, server_seats: u32, server_bytes: u64) -> f64 {
         let shares: u64 = self.levels.values().map(|level| u64::from(level.lock().spec.shares)).sum();
         for level in self.levels.values() {
@@ -109,8 +109,8 @@ impl Config {
         self.rebalance()
     }
 
-    /// Idle levels lend, busy ones borrow: every ten seconds, by what each could have used since the last time. The fraction
-    /// of its target that each level got whose bounds left it free.
+    /// Lending and borrowing: every ten seconds, by each level's seat demand since the last time. Returns the fraction
+    /// of its target that each level within its bounds got.
     pub fn rebalance(&self) -> f64 {
         let mut claims = Vec::new();
         let (mut remaining, mut lower_sum, mut floor_sum) = (0_i64, 0_i64, 0_i64);
@@ -132,7 +132,7 @@ impl Config {
             });
         }
         let nominal_sum: u32 = self.levels.values().map(|level| level.lock().limits.nominal).sum();
-        // What is left over the exempt is shared; where that is too little for all floors, each gets a part of the way to its own.
+        // What the exempt levels leave is divided; if that is less than all minimums, each minimum is scaled down.
         let enough = remaining > floor_sum;
         let (parts, fraction) = match allocate(f64::from(nominal_sum), &claims).filter(|_| enough) {
             Some((parts, fraction)) => (Some(parts), fraction),
@@ -154,7 +154,7 @@ impl Config {
                     let floor = limits.lower.max(limits.nominal.min(peak));
                     state.limits.current = match parts.as_ref().and_then(|parts| parts.get(limited)) {
                         Some(part) => part.round() as u32,
-                        // Bounds that cannot be kept change nothing.
+                        // Bounds that cannot be met change nothing.
                         None if enough => limits.current,
                         None => limits.lower + (f64::from(floor - limits.lower) * part_way).round() as u32,
                     };

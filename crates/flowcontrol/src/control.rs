@@ -1,4 +1,4 @@
-//! Flow control as the server uses it: classify a request, take a seat, give it back.
+//! The interface for the server: classify a request, acquire a seat, release it.
 
 use std::collections::hash_map::DefaultHasher;
 use std::future::Future;
@@ -24,24 +24,24 @@ use crate::queue_set::{About, Arrival, Flow, RequestId, Started};
 use crate::spec::{CATCH_ALL, Distinguisher, FlowSchema, PriorityLevel};
 use crate::{Nanos, SECOND};
 
-/// Lending and borrowing is looked at this often.
+/// Interval of lending and borrowing.
 const REBALANCE: Nanos = 10 * SECOND;
-/// An answer of which nothing is fetched for so long gives its seats back.
+/// A response of which the client reads nothing for this long releases its seats.
 const STALLED: Nanos = SECOND;
-/// How often that is looked at while answers are being sent.
+/// How often that is checked while responses are being sent.
 const LOOK: Nanos = SECOND / 4;
 
-/// What the server has to divide.
+/// The server's limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Seats of all levels together.
+    /// Seats of all levels.
     pub seats: u32,
-    /// Bytes of bodies that may be worked on at once.
+    /// Bytes of request bodies in progress.
     pub bytes: u64,
 }
 
 impl Default for Limits {
-    /// kube-apiserver's 400 requests that read and 200 that write; and bodies of 512 MiB.
+    /// kube-apiserver's 400 read-only and 200 mutating requests; 512 MiB of bodies.
     fn default() -> Limits {
         Limits { seats: 600, bytes: 512 << 20 }
     }
@@ -50,38 +50,38 @@ impl Default for Limits {
 pub struct FlowControl {
     clock: Clock,
     limits: Limits,
-    /// Told to nobody, so that nobody can choose a flow that shares the queues of another.
+    /// Secret, so that no client can choose a flow that shares the queues of another.
     seed: u64,
-    /// Guards what requests are judged by; replaced as a whole when objects change.
+    /// Guards the configuration; replaced as a whole when objects change.
     config: RwLock<Arc<Config>>,
     /// Held while the configuration is replaced or rebalanced: one at a time.
     changing: Mutex<()>,
-    /// Bits of the fraction of the last allocation.
+    /// Bits of the fair fraction of the last allocation.
     fair_fraction: AtomicU64,
-    /// When [`FlowControl::run`] looks after the levels next.
+    /// When [`FlowControl::run`] wakes up next.
     next_look: AtomicU64,
     look: Notify,
 }
 
-/// A request that knows its flow schema and level.
+/// A request with its flow schema and level.
 pub struct Classified(Arc<Schema>);
 
-/// No seat, and no place to wait for one.
+/// No seat is free and the queues are full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// When to come again.
+    /// Retry-After, in seconds.
     pub retry_after_seconds: u32,
 }
 
-/// Seats of a request that is executed, until this is dropped.
+/// The seats of an executing request, released on drop.
 pub struct Seat {
     level: Arc<Level>,
     id: RequestId,
-    /// Told when seats come back later than this ends.
+    /// Notified when the seats are released later than this is dropped.
     control: Option<Arc<FlowControl>>,
 }
 
-/// A request that waits for its seats; gives up when it is dropped.
+/// A queued request; cancelled on drop.
 pub struct Ticket {
     waiting: Option<(Arc<Level>, RequestId)>,
     control: Arc<FlowControl>,
@@ -100,7 +100,7 @@ pub struct LevelFigures {
 }
 
 impl FlowControl {
-    /// Until it is configured there are the two mandatory levels.
+    /// Until it is configured there are only the two mandatory levels.
     pub fn new(env: &Env, limits: Limits) -> Arc<FlowControl> {
         let control = FlowControl {
             clock: Clock::new(env.clone()),
@@ -116,7 +116,7 @@ impl FlowControl {
         Arc::new(control)
     }
 
-    /// All the objects there are. Requests under way and waiting go on.
+    /// Replaces all objects. Executing and queued requests continue.
     pub fn configure(&self, schemas: Vec<FlowSchema>, levels: Vec<PriorityLevel>) {
         let _changing = self.changing.lock();
         let next = Arc::new(self.config().next(&self.clock, schemas, levels));
@@ -128,12 +128,12 @@ impl FlowControl {
         let config = self.config.read();
         let mut schemas = config.schemas.iter();
         let schema = schemas.find(|schema| schema.spec.matches(request));
-        // Catch-all matches everybody who is somebody or nobody, and nobody is neither.
+        // The catch-all FlowSchema matches by the groups of authenticated and anonymous users; users in neither group fall back to it.
         let schema = schema.or_else(|| config.schemas.iter().find(|s| s.spec.name == CATCH_ALL));
         Classified(schema.expect("catch-all is always there").clone())
     }
 
-    /// A place among the requests of its level: seats at once, or a ticket to wait with.
+    /// Seats at once, or a ticket to wait in a queue.
     pub fn start(
         self: &Arc<FlowControl>,
         classified: &Classified,
@@ -142,7 +142,7 @@ impl FlowControl {
         estimate: WorkEstimate,
         patient: bool,
     ) -> Result<Result<Seat, Ticket>, Rejected> {
-        // Its level may have gone while its body came.
+        // The level may have been removed while the body was read.
         let again = classified.0.level.removed.load(Ordering::Acquire).then(|| self.classify(request));
         let classified = again.as_ref().unwrap_or(classified);
         let schema = &classified.0;
@@ -156,10 +156,10 @@ impl FlowControl {
         let about = About { flow, ..about };
         let arrival = Arrival { about, stats: schema.stats.clone(), estimate, flow_hash, patient };
         let (started, release) = schema.level.start(arrival);
-        self.look_by(release);
+        self.wake_by(release);
         match started {
             Started::Executing(id) => {
-                // Only what lingers or is sent needs to be looked after.
+                // Only seats that linger or are sending need to be woken up for.
                 let control = (estimate.additional_nanos > 0).then(|| self.clone());
                 Ok(Ok(Seat { level: schema.level.clone(), id, control }))
             }
@@ -170,7 +170,7 @@ impl FlowControl {
         }
     }
 
-    /// A seat, waited for as long as `wait` at most; without it, as long as it takes.
+    /// Waits for a seat at most `wait`; without it, indefinitely.
     pub async fn seat(
         self: &Arc<FlowControl>,
         classified: &Classified,
@@ -187,18 +187,18 @@ impl FlowControl {
         match self.clock.env().timeout(wait, &mut ticket).await {
             Ok(seat) => Ok(seat),
             Err(_) => {
-                ticket.give_up(true);
+                ticket.cancel(true);
                 Err(classified.rejected())
             }
         }
     }
 
-    /// Looks after what only time changes, for ever: lends and borrows, gives back seats of answers nobody fetches and of writes
-    /// whose watches have been told.
+    /// Runs forever: rebalances, and releases the seats of stalled responses and of writes
+    /// whose watch events were delivered.
     pub async fn run(&self) {
         let mut rebalance = self.clock.now() + REBALANCE;
         loop {
-            let next = self.look_after().map_or(rebalance, |next| next.min(rebalance));
+            let next = self.release_due().map_or(rebalance, |next| next.min(rebalance));
             tokio::select! {
                 biased;
                 () = self.look.notified() => {}
@@ -232,8 +232,8 @@ impl FlowControl {
         }
     }
 
-    /// Gives back what is due; when to look again before the next rebalancing.
-    fn look_after(&self) -> Option<Nanos> {
+    /// Releases what is due; returns when to check again before the next rebalancing.
+    fn release_due(&self) -> Option<Nanos> {
         self.next_look.store(Nanos::MAX, Ordering::Release);
         let now = self.clock.now();
         let mut next: Option<Nanos> = None;
@@ -245,13 +245,13 @@ impl FlowControl {
             let look = sending.then_some(now + LOOK);
             next = [next, look, release].into_iter().flatten().min();
         }
-        // Who asked meanwhile for an earlier look has notified.
+        // A concurrent request for an earlier wake-up has notified.
         self.next_look.fetch_min(next.unwrap_or(Nanos::MAX), Ordering::AcqRel);
         next
     }
 
-    /// Wakes [`FlowControl::run`] where it would look later.
-    fn look_by(&self, at: Option<Nanos>) {
+    /// Wakes [`FlowControl::run`] earlier if needed.
+    fn wake_by(&self, at: Option<Nanos>) {
         if let Some(at) = at
             && at < self.next_look.fetch_min(at, Ordering::AcqRel)
         {
@@ -306,7 +306,7 @@ impl Classified {
     pub fn level_name(&self) -> &str {
         &self.0.level.name
     }
-    /// UIDs of the FlowSchema and of the PriorityLevelConfiguration, for `X-Kubernetes-PF-*`; empty while there is no object.
+    /// UIDs of the FlowSchema and of the PriorityLevelConfiguration, for `X-Kubernetes-PF-*`; empty without an object.
     pub fn uids(&self) -> &[HeaderValue; 2] {
         &self.0.uids
     }
@@ -314,22 +314,22 @@ impl Classified {
     pub fn max_seats(&self) -> u32 {
         self.0.level.max_seats.load(Ordering::Relaxed)
     }
-    /// A write, and how many watches it concerns.
-    pub fn concerns(&self, watches: usize) {
-        self.0.stats.concerns(watches);
+    /// Records how many watches a write notifies.
+    pub fn observe_watch_count(&self, watches: usize) {
+        self.0.stats.observe_watch_count(watches);
     }
 
-    /// One is turned away.
+    /// Counts a rejection.
     fn rejected(&self) -> Rejected {
-        Rejected { retry_after_seconds: self.0.level.refused() }
+        Rejected { retry_after_seconds: self.0.level.rejected() }
     }
 }
 
 impl Seat {
-    /// The request is done, and its answer leaves in pieces: called with each.
+    /// The request is executed, and its response is being sent: called with each chunk.
     pub fn sending(&mut self, control: &Arc<FlowControl>) {
         let first = self.level.sending(self.id);
-        control.look_by(first.map(|now| now + LOOK));
+        control.wake_by(first.map(|now| now + LOOK));
     }
 }
 
@@ -337,13 +337,13 @@ impl Drop for Seat {
     fn drop(&mut self) {
         let release = self.level.finish(self.id);
         if let Some(control) = &self.control {
-            control.look_by(release);
+            control.wake_by(release);
         }
     }
 }
 
 impl Ticket {
-    fn give_up(&mut self, timed_out: bool) {
+    fn cancel(&mut self, timed_out: bool) {
         if let Some((level, id)) = self.waiting.take() {
             level.cancel(id, timed_out);
         }
@@ -368,7 +368,7 @@ impl Future for Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.give_up(false);
+        self.cancel(false);
     }
 }
 

@@ -1,13 +1,13 @@
-//! Shuffle sharding: each flow has a hand of queues, and two flows seldom have the same one.
+//! Shuffle sharding: each flow gets a hand of queues, and two flows rarely get the same hand.
 
-/// Deals `hand_size` different cards of `0..deck_size`, decided by `hash` alone.
+/// Deals `hand_size` distinct cards of `0..deck_size`, determined by `hash` alone.
 pub fn deal(mut hash: u64, deck_size: usize, hand_size: usize, hand: &mut Vec<usize>) {
     hand.clear();
     for dealt in 0..hand_size.min(deck_size) {
         let left = (deck_size - dealt) as u64;
         let mut card = (hash % left) as usize;
         hash /= left;
-        // The card counts among those that are left: step over the ones dealt before it. `hand` is sorted so far.
+        // The card is an index into the remaining ones: skip those dealt before. `hand` is sorted so far.
         for before in hand.iter() {
             if *before <= card {
                 card += 1;

@@ -1,11 +1,11 @@
-//! How many seats a level could use, watched over time.
+//! The seat demand of a level over time.
 
 use crate::{Nanos, SECOND};
 
-/// Half of what was seen is forgotten after five minutes of adjustments.
+/// Half-life of the smoothed demand: five minutes of adjustments.
 const SMOOTHING: f64 = 0.977;
 
-/// The average, deviation and peak of a number that changes, by how long it had each value.
+/// Time-weighted average, deviation and peak of a changing number.
 #[derive(Clone, Debug)]
 pub struct Integrator {
     value: f64,
@@ -35,7 +35,7 @@ impl Integrator {
         self.peak = self.peak.max(value);
     }
 
-    /// What was seen since the last time; begins anew.
+    /// The statistics since the last call; starts a new period.
     pub fn take(&mut self, now: Nanos) -> Seen {
         self.advance(now);
         let mut seen = Seen { peak: self.peak, seconds: self.seconds, ..Seen::default() };
@@ -57,7 +57,7 @@ impl Integrator {
     }
 }
 
-/// What lending and borrowing is decided by.
+/// The demand that lending and borrowing is based on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Demand {
     pub seen: Seen,

@@ -1,4 +1,4 @@
-//! What is under way, for `/debug/api_priority_and_fairness/*`.
+//! Snapshots of levels, queues and requests for `/debug/api_priority_and_fairness/*`.
 
 use crate::control::FlowControl;
 use crate::estimate::WorkEstimate;
@@ -14,7 +14,7 @@ pub struct LevelDump {
     pub quiescing: bool,
     pub totals: Totals,
     pub queues: Vec<QueueDump>,
-    /// Those in no queue.
+    /// Requests that are not queued.
     pub executing: Vec<RequestDump>,
 }
 
@@ -39,7 +39,7 @@ pub struct RequestDump {
     pub estimate: WorkEstimate,
     /// Unix nanoseconds.
     pub arrived: u128,
-    /// Of one that is executed.
+    /// Of an executing request.
     pub started: Option<u128>,
 }
 

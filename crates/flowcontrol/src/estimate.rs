@@ -1,34 +1,34 @@
-//! How many seats a request takes, and for how long.
+//! Work estimates: how many seats a request takes, and for how long.
 
 use crate::Nanos;
 
-/// A seat is worth so many bytes of a list.
+/// Bytes of a list per seat.
 const BYTES_PER_SEAT: u64 = 100_000;
-/// A list is sent while it is made, and never held as a whole: no list costs more than this.
+/// A list is streamed and never held in memory as a whole: no list costs more than this.
 const LIST_BYTES_AT_ONCE: u64 = 1_000_000;
-/// The most seats of a list, and of a write; a level may allow less.
+/// The maximum seats of a list, and of a write; a level may allow less.
 pub const MOST_LIST_SEATS: u32 = 100;
 pub const MOST_WRITE_SEATS: u32 = 10;
-/// So many watches are told of a change by one seat, in that time.
+/// Watches that one seat notifies of a change, in that time.
 const WATCHES_PER_SEAT: usize = 10;
-// Differs from kube-apiserver (5 ms): to tell a watch of a change costs us some 5 us of CPU, a hundredth of what upstream reckons with.
+// Differs from kube-apiserver (5 ms): notifying a watch costs about 5 us of CPU here, a hundredth of upstream's estimate.
 const EVENT_NANOS: Nanos = 50_000;
 
-/// What a request is thought to cost.
+/// The estimated cost of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkEstimate {
-    /// While it is executed.
+    /// Seats while it is executed.
     pub initial_seats: u32,
-    /// Afterwards, while its consequences are dealt with, for `additional_nanos`.
+    /// Seats afterwards, while its watch events are delivered, for `additional_nanos`.
     pub final_seats: u32,
     pub additional_nanos: Nanos,
-    /// Its body, and what it keeps in memory until it is answered.
-    // Differs from kube-apiserver, which counts seats only: 200 bodies of 3 MB are more than 200 of 1 KB.
+    /// Its body, and the memory it holds until the response.
+    // Differs from kube-apiserver, which only counts seats: 200 bodies of 3 MB are more than 200 of 1 KB.
     pub bytes: u64,
 }
 
 impl WorkEstimate {
-    /// What most requests cost.
+    /// The cost of most requests.
     pub const ONE: WorkEstimate =
         WorkEstimate { initial_seats: 1, final_seats: 0, additional_nanos: 0, bytes: 0 };
 
@@ -37,18 +37,18 @@ impl WorkEstimate {
     }
 }
 
-/// What is known of a list before it is made.
+/// What is known of a list before it is executed.
 #[derive(Clone, Copy, Debug)]
 pub struct ListSize {
     pub objects: u64,
     pub bytes: u64,
-    /// As the client asks.
+    /// The `limit` of the request.
     pub limit: u64,
-    /// Of one name.
+    /// Selects one name.
     pub single: bool,
 }
 
-/// A list, or a watch that begins with one.
+/// A list, or a watch that starts with one.
 pub fn list(size: &ListSize, max_seats: u32) -> WorkEstimate {
     let shown = match size.limit {
         _ if size.single => 1,
@@ -62,13 +62,13 @@ pub fn list(size: &ListSize, max_seats: u32) -> WorkEstimate {
     WorkEstimate { initial_seats: seats.clamp(1, most), ..WorkEstimate::ONE }
 }
 
-/// A write of that many bytes, of which so many watches are to be told.
+/// A write of that many bytes that notifies so many watches.
 pub fn write(bytes: u64, watches: usize, max_seats: u32) -> WorkEstimate {
     let mut estimate = WorkEstimate { bytes, ..WorkEstimate::ONE };
     if watches >= WATCHES_PER_SEAT {
         let seats = watches.div_ceil(WATCHES_PER_SEAT) as u64;
         let most = max_seats.clamp(1, MOST_WRITE_SEATS);
-        // The same work, narrower and longer.
+        // The same work with fewer seats for a longer time.
         estimate.final_seats = seats.min(u64::from(most)) as u32;
         estimate.additional_nanos = seats * EVENT_NANOS / u64::from(estimate.final_seats);
     }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_keep_seats_while_many_watches_are_told() {
+    fn writes_keep_seats_while_many_watches_are_notified() {
         assert_eq!(write(7, 9, 10), WorkEstimate { bytes: 7, ..WorkEstimate::ONE });
         let told = write(0, 10_000, 10);
         assert_eq!((told.initial_seats, told.final_seats, told.additional_nanos), (1, 10, 5_000_000));

@@ -1,4 +1,4 @@
-//! What is counted of each flow schema in each level, and the families of `/metrics`.
+//! Statistics of each flow schema in each level, and the metrics `apiserver_flowcontrol_*`.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -45,12 +45,12 @@ const WATCHES: Bounds<6> = Bounds {
     per_unit: 1,
 };
 
-/// Why a request was turned away.
+/// Why a request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     ConcurrencyLimit,
     QueueFull,
-    /// It waited too long, or its client left.
+    /// It waited too long, or its client disconnected.
     TimeOut,
 }
 
@@ -100,8 +100,8 @@ impl FlowStats {
         self.estimated_seats.observe(&SEATS, u64::from(seats));
     }
 
-    /// A write, and how many watches it concerns.
-    pub fn concerns(&self, watches: usize) {
+    /// Records how many watches a write notifies.
+    pub fn observe_watch_count(&self, watches: usize) {
         self.watches.observe(&WATCHES, watches as u64);
     }
 

@@ -1,4 +1,4 @@
-//! One priority level: its queues, its limits, and the seats that are held.
+//! One priority level: its queues, its limits, and its seats.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -15,10 +15,10 @@ use crate::queue_set::{Arrival, QueueSet, RequestId, Started};
 use crate::retry_after::RetryAfter;
 use crate::spec::{PriorityLevel, Response};
 
-/// A level may let one request have at most this part of its seats.
+/// A request may take at most this fraction of a level's seats.
 const MAX_SEATS_PERCENT: f64 = 0.15;
 
-/// The time as flow control counts it.
+/// The clock of flow control.
 #[derive(Clone)]
 pub struct Clock {
     env: Env,
@@ -42,41 +42,41 @@ impl Clock {
 
 pub struct Level {
     pub name: String,
-    /// No longer among the levels: nothing may begin here.
+    /// Removed from the configuration: nothing new may start here.
     pub removed: AtomicBool,
     /// The most seats one request may be estimated to take.
     pub max_seats: AtomicU32,
     clock: Clock,
-    /// Guards the queues and what is counted with them; held for some hundred instructions.
+    /// Guards the queues and their counters; held for some hundred instructions.
     state: Mutex<State>,
 }
 
 pub struct State {
     pub set: QueueSet,
-    /// `spec` as its object has it now, or had it last.
+    /// The current spec, or the last one before its object was deleted.
     pub spec: PriorityLevel,
-    /// Its object is gone; it goes when its last request has.
+    /// Its object was deleted; the level goes with its last request.
     pub quiescing: bool,
     pub limits: SeatLimits,
     pub demand: Demand,
     integrator: Integrator,
     pub retry_after: RetryAfter,
-    /// What the last allocation aimed at.
+    /// The target of the last allocation.
     pub target: f64,
 }
 
-/// How many seats a level has.
+/// The seat limits of a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeatLimits {
     /// By its shares.
     pub nominal: u32,
-    /// Without all it may lend.
+    /// Without what it may lend.
     pub lower: u32,
-    /// With all it may borrow.
+    /// With what it may borrow.
     pub upper: u32,
-    /// With what is lent and borrowed now.
+    /// After lending and borrowing.
     pub current: u32,
-    /// Bytes of bodies that come with each seat.
+    /// Bytes of bodies per seat.
     pub bytes_per_seat: u64,
 }
 
@@ -110,7 +110,7 @@ impl Level {
         &self.clock
     }
 
-    /// With when seats come back by themselves that somebody now waits for.
+    /// Also returns when lingering seats are released, if a request now waits for them.
     pub fn start(&self, arrival: Arrival) -> (Started, Option<Nanos>) {
         self.change(|state, now| {
             let started = state.set.start(arrival, now);
@@ -126,7 +126,7 @@ impl Level {
         self.change(|state, now| state.set.cancel(id, timed_out, now));
     }
 
-    /// When seats come back by themselves that somebody now waits for.
+    /// Returns when lingering seats are released, if a request waits for them.
     pub fn finish(&self, id: RequestId) -> Option<Nanos> {
         self.change(|state, now| {
             state.set.finish(id, now);
@@ -134,21 +134,21 @@ impl Level {
         })
     }
 
-    /// Now, if it is the first of the level whose answer leaves in pieces.
+    /// Returns the time if this is the first response being sent in the level.
     pub fn sending(&self, id: RequestId) -> Option<Nanos> {
         let now = self.clock.now();
         self.state.lock().set.sending(id, now).then_some(now)
     }
 
-    /// One was turned away: in how many seconds it should come again.
-    pub fn refused(&self) -> u32 {
+    /// Counts a rejection; returns Retry-After in seconds.
+    pub fn rejected(&self) -> u32 {
         let second = self.clock.now() / crate::SECOND;
         let mut state = self.state.lock();
         state.retry_after.refused(second);
         state.retry_after.seconds() as u32
     }
 
-    /// Changes the queues, then wakes those whose turn has come, without the lock.
+    /// Changes the queues, then wakes dispatched requests without holding the lock.
     pub fn change<T>(&self, change: impl FnOnce(&mut State, Nanos) -> T) -> T {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -163,13 +163,13 @@ impl Level {
 }
 
 impl State {
-    /// Looks at what was wanted since the last time.
+    /// Starts a new period of demand.
     pub fn observe_demand(&mut self, now: Nanos) {
         let seen = self.integrator.take(now);
         self.demand.update(seen);
     }
 
-    /// By its shares; the most seats one request may be estimated to take.
+    /// Sets the limits from the nominal seats; returns the most seats one request may be estimated to take.
     pub fn set_limits(&mut self, nominal: u32, server_seats: u32, server_bytes: u64) -> u32 {
         let percent = |percent: u32| (f64::from(nominal) * f64::from(percent) / 100.0).round() as u32;
         let lendable = percent(self.spec.lendable_percent);
@@ -187,7 +187,7 @@ impl State {
                 let part = (f64::from(nominal) * MAX_SEATS_PERCENT).ceil() as u32;
                 part.min(nominal / hand_size).max(1)
             }
-            // No bound of its own.
+            // No limit of its own.
             Response::Exempt | Response::Reject => u32::MAX,
         }
     }

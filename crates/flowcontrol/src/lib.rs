@@ -1,4 +1,4 @@
-//! API Priority and Fairness: which request is served now, which one waits, which one is turned away.
+//! API Priority and Fairness: which request is executed now, which is queued, which is rejected.
 //!
 //! ```text
 //! request ── FlowSchema ── PriorityLevelConfiguration ── flow ── a hand of queues ── seats
@@ -6,12 +6,12 @@
 //!            it asks for    what happens when they         namespace     of the hand     is executed
 //!                           are taken
 //! ```
-//! A *seat* is the unit of concurrency: most requests take one, a large list or a write that many watches wait for takes
-//! more ([`estimate`]). The seats of the server are divided among the priority levels by their shares; idle levels lend
-//! ([`level`]). Within a level fair queuing holds the flows apart ([`queue_set`]): a flow that floods its queues waits for
-//! itself. Behaviour and numbers are kube-apiserver's v1.36; what differs says so.
+//! A *seat* is the unit of concurrency: most requests take one, a large list or a write with many watchers takes
+//! more ([`estimate`]). The server's seats are divided among the priority levels by their shares; idle levels lend
+//! ([`level`]). Within a level fair queuing isolates the flows ([`queue_set`]): a flow that floods its queues only delays
+//! itself. Behaviour and numbers are kube-apiserver's v1.36; differences are marked.
 //!
-//! Everything here is synchronous and told the time; only [`Ticket`] waits.
+//! Everything here is synchronous and takes the time as an argument; only [`Ticket`] waits.
 
 mod allocate;
 mod config;
@@ -36,7 +36,7 @@ pub use queue_set::{About, Flow, Totals};
 pub use spec::{Distinguisher, FlowSchema, PriorityLevel, Response};
 pub use watches::{WatchCounts, WatchGuard};
 
-/// Nanoseconds of the world's monotonic clock, since the world's flow control was made.
+/// Nanoseconds of the monotonic clock since flow control was created.
 pub type Nanos = u64;
 
 pub(crate) const SECOND: Nanos = 1_000_000_000;

@@ -4,12 +4,12 @@ use auth::UserInfo;
 
 use crate::spec::{Distinguisher, FlowSchema, NonResourceRule, ResourceRule, Rule, Subject};
 
-/// What a request is about, as far as FlowSchemas ask.
+/// The attributes of a request that FlowSchemas match on.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestDigest<'a> {
     pub user: &'a UserInfo,
     pub verb: &'a str,
-    /// `None` for a path that names no resource.
+    /// `None` for a non-resource path.
     pub resource: Option<ResourceDigest<'a>>,
     pub path: &'a str,
 }
@@ -27,7 +27,7 @@ impl FlowSchema {
         self.rules.iter().any(|rule| rule.matches(request))
     }
 
-    /// What the requests of one flow of this schema have in common.
+    /// The flow distinguisher of a request.
     pub fn flow<'a>(&self, request: &RequestDigest<'a>) -> &'a str {
         match self.distinguisher {
             None => "",
@@ -82,7 +82,7 @@ impl NonResourceRule {
     }
 }
 
-/// The URL of a rule leads to itself and to all below it, with a `*` at its end or without.
+/// A rule's URL matches itself and everything below it, with or without a trailing `*`.
 fn is_below(url: &str, path: &str) -> bool {
     if url == "*" || url == path {
         return true;

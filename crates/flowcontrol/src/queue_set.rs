@@ -1,14 +1,14 @@
-//! The queues of one priority level, and who of those who wait in them is served next.
+//! The queues of one priority level, and which request is dispatched next.
 //!
-//! Fair queuing for requests that run side by side: the seats are thought to be divided evenly among the queues that have
-//! work. `meter` (R) tells how many seat-seconds each of them has been given so far; a queue's `next_dispatch` is the reading
-//! at which its next request would start if it got just that. The queue whose next request would *end* first is served next.
-//! How long a request will take is guessed as 3 ms and corrected when it ends.
+//! Fair queuing for concurrent requests: ideally the seats are divided evenly among the queues that have
+//! work. `meter` (R, virtual time) is the seat-seconds each of them has received so far; a queue's `next_dispatch` is the virtual time
+//! at which its next request would start under that ideal. The queue whose next request would *finish* first is dispatched next.
+//! The duration of a request is estimated as 3 ms and corrected when it finishes.
 //!
 //! ```text
-//! start ─┬─ executing ─┬─ finish ── lingers (a write keeps its seats while watches are told of it) ── gone
+//! start ─┬─ executing ─┬─ finish ── lingers (a write keeps its seats while watches are notified) ── gone
 //!        ├─ waiting ───┤ dispatched, in order
-//!        └─ rejected   └─ cancelled (waited too long, or its client left)
+//!        └─ rejected   └─ cancelled (waited too long, or its client disconnected)
 //! ```
 
 use std::cmp::Reverse;
@@ -25,24 +25,24 @@ use crate::families::{FlowStats, Reason};
 use crate::spec::Response;
 use crate::{Nanos, SECOND};
 
-/// What a request is thought to take before it is known.
+/// Estimated duration of a request.
 const SERVICE_NANOS: i128 = 3_000_000;
 
-/// Seats times nanoseconds: work, and the readings of the meter.
+/// Seats times nanoseconds: work, and virtual time.
 type SeatNanos = i128;
 pub type RequestId = u32;
 
-/// Whose request, and for what; only for those who look at what is under way.
+/// User and request, only for the debug dumps.
 #[derive(Clone, Debug)]
 pub struct About {
     pub user: Arc<UserInfo>,
     pub verb: &'static str,
-    /// `None` for what components of this process ask.
+    /// `None` for in-process components.
     pub uri: Option<Uri>,
     pub flow: Flow,
 }
 
-/// What tells the flow of a request apart.
+/// The flow of a request.
 #[derive(Clone, Debug, Default)]
 pub enum Flow {
     #[default]
@@ -54,11 +54,11 @@ pub enum Flow {
 #[derive(Debug)]
 pub struct QueueSet {
     response: Response,
-    /// Seats that may be taken at once.
+    /// Concurrency limit in seats.
     seat_limit: u32,
-    /// Bytes of bodies and answers that may be under way at once.
+    /// Limit for the bytes of bodies and responses in progress.
     byte_limit: u64,
-    /// More than `response` says while the last ones drain.
+    /// More than `response` has while removed queues drain.
     queues: Vec<Queue>,
     /// How many of them have work.
     active: usize,
@@ -66,7 +66,7 @@ pub struct QueueSet {
     free: Vec<RequestId>,
     meter: SeatNanos,
     synced: Nanos,
-    /// The queue served last: among equals the next one is first.
+    /// The queue dispatched last: ties are broken round-robin.
     robin: usize,
     enqueued: usize,
     lingering: BinaryHeap<Reverse<(Nanos, RequestId)>>,
@@ -74,11 +74,11 @@ pub struct QueueSet {
     sending: usize,
     pub totals: Totals,
     hand: Vec<usize>,
-    /// Those whose turn has come, to be woken when the lock is let go.
+    /// Dispatched requests, to be woken after the lock is released.
     woken: Vec<Waker>,
 }
 
-/// What is under way in a level, and what has been.
+/// Counters of a level: current and cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub waiting: usize,
@@ -98,7 +98,7 @@ pub struct Queue {
     pub executing: usize,
     pub seats_in_use: u32,
     pub next_dispatch: SeatNanos,
-    /// Of those who wait.
+    /// Of queued requests.
     pub work: SeatNanos,
     pub initial_seats: u32,
     pub max_seats: u32,
@@ -122,12 +122,12 @@ pub enum Phase {
     Executing {
         since: Nanos,
     },
-    /// Executed; its answer leaves in pieces, the last one at that time.
+    /// Executed; its response is being sent, the last chunk at that time.
     Sending {
         since: Nanos,
         progress: Nanos,
     },
-    /// Nobody fetched its answer: the seats were given back, the answer is still there.
+    /// The client does not read the response: the seats were released, the response still exists.
     Stalled,
     Lingering,
 }
@@ -139,13 +139,13 @@ pub enum Started {
     Rejected(Reason),
 }
 
-/// What comes in.
+/// An arriving request.
 pub struct Arrival {
     pub about: About,
     pub stats: Arc<FlowStats>,
     pub estimate: WorkEstimate,
     pub flow_hash: u64,
-    /// Waits however many do already: a component of this process, which would only come again.
+    /// Queued whatever the queue length: an in-process component, which would only retry.
     pub patient: bool,
 }
 
@@ -183,7 +183,7 @@ impl QueueSet {
         }
     }
 
-    /// Takes effect at once for those who wait; queues too many go when they are empty.
+    /// Takes effect at once for queued requests; surplus queues are removed when empty.
     pub fn configure(&mut self, response: Response, seat_limit: u32, byte_limit: u64, now: Nanos) {
         self.sync(now);
         self.response = response;
@@ -223,7 +223,7 @@ impl QueueSet {
             Response::Queue { queues, hand_size, queue_length_limit } => {
                 (queues as usize, hand_size as usize, queue_length_limit as usize)
             }
-            // Those of our own who would be rejected wait, in the one queue that is made for them.
+            // In-process components that would be rejected wait in a queue of their own.
             Response::Reject if patient && (self.totals.waiting > 0 || !self.has_room(&request)) => {
                 (1, 1, usize::MAX)
             }
@@ -237,10 +237,10 @@ impl QueueSet {
             }
         };
         let queue = self.shortest(flow_hash, queues, hand_size);
-        // Nobody waits and there is room: served without looking at the other queues. A level without seats serves nobody.
+        // Nothing is queued and seats are free: skips the queues. A level without seats dispatches nothing.
         let free = self.totals.seats_in_use < self.seat_limit;
         let at_once = self.totals.waiting == 0 && free && self.has_room(&request);
-        // Differs from kube-apiserver, which lets a queue grow beyond its limit while a wide request waits for its last seats.
+        // Differs from kube-apiserver, which lets a queue exceed its limit while a wide request waits for its last seats.
         if !at_once && self.queues[queue].waiting.len() >= limit && !patient {
             return self.reject(&request, Reason::QueueFull);
         }
@@ -258,7 +258,7 @@ impl QueueSet {
         }
     }
 
-    /// Whether its turn has come; if not, `waker` is told when it does.
+    /// Whether it was dispatched; if not, `waker` is woken when it is.
     pub fn poll(&mut self, id: RequestId, waker: &Waker) -> bool {
         let request = self.request_mut(id);
         if request.phase != Phase::Waiting {
@@ -271,10 +271,10 @@ impl QueueSet {
         false
     }
 
-    /// It does not wait any longer; `timed_out`: because it waited too long.
+    /// Removes a queued request; `timed_out`: because it waited too long.
     pub fn cancel(&mut self, id: RequestId, timed_out: bool, now: Nanos) {
         if self.request(id).phase != Phase::Waiting {
-            // Its turn came as it left: it did nothing, and nobody has to be told of it.
+            // Dispatched just as it left: it did nothing, so it is not counted.
             self.request_mut(id).estimate.additional_nanos = 0;
             return self.finish(id, now);
         }
@@ -298,7 +298,7 @@ impl QueueSet {
         self.dispatch(now);
     }
 
-    /// Its answer is made and leaves in pieces; called again with each. Whether it is the first such answer.
+    /// Its response is being sent; called again with each chunk. Returns whether it is the first such response.
     pub fn sending(&mut self, id: RequestId, now: Nanos) -> bool {
         let request = self.request_mut(id);
         match &mut request.phase {
@@ -313,8 +313,8 @@ impl QueueSet {
         false
     }
 
-    /// Gives back the seats of answers of which nothing was fetched since `before`: who does not read keeps nobody from being
-    /// served. True if any are still being sent.
+    /// Releases the seats of responses of which nothing was read since `before`: a slow reader must not block
+    /// others. Returns true if any are still being sent.
     pub fn release_stalled(&mut self, before: Nanos, now: Nanos) -> bool {
         self.sync(now);
         if self.sending > 0 {
@@ -357,7 +357,7 @@ impl QueueSet {
         }
     }
 
-    /// When seats of a request that has ended come back, if anybody waits for them.
+    /// When lingering seats are released, if requests wait for them.
     pub fn next_release(&self) -> Option<Nanos> {
         let Reverse((at, _)) = self.lingering.peek()?;
         (self.totals.waiting > 0).then_some(*at)
@@ -376,12 +376,12 @@ impl QueueSet {
         numbered.filter_map(|(id, request)| Some((id as RequestId, request.as_ref()?)))
     }
 
-    /// Seat-seconds given to each queue with work so far.
+    /// Virtual time: seat-seconds received by each queue with work so far.
     pub fn reading(&self) -> f64 {
         self.meter as f64 / SECOND as f64
     }
 
-    /// The meter goes on as fast as the seats in use are divided among the queues with work; what lingered long enough is over.
+    /// Advances virtual time by the seats in use divided by the queues with work; releases expired lingering seats.
     fn sync(&mut self, now: Nanos) {
         while let Some(Reverse((at, id))) = self.lingering.peek().copied()
             && at <= now
@@ -403,8 +403,8 @@ impl QueueSet {
         }
     }
 
-    /// The queue of the flow's hand with the least work; the hand is looked at from another card each time, so that flows that
-    /// share some do not prefer the same.
+    /// The queue of the flow's hand with the least work; starts at another card each time, so that flows whose hands
+    /// overlap do not prefer the same queue.
     fn shortest(&mut self, flow_hash: u64, queues: usize, hand_size: usize) -> usize {
         if self.queues.len() < queues {
             self.queues.resize_with(queues, Queue::default);
@@ -424,7 +424,7 @@ impl QueueSet {
         if self.response == Response::Exempt {
             return true;
         }
-        // Wider than the level itself, or larger: once it is alone.
+        // Wider or larger than the level itself: dispatched when alone.
         if seats > self.seat_limit {
             return self.totals.executing == 0;
         }
@@ -477,7 +477,7 @@ impl QueueSet {
         }
     }
 
-    /// The queue whose next request would end first.
+    /// The queue whose next request would finish first.
     fn next_queue(&self) -> Option<usize> {
         if self.response != Response::Exempt && self.totals.seats_in_use >= self.seat_limit {
             return None;
@@ -529,7 +529,7 @@ impl QueueSet {
         self.woken.extend(waker);
     }
 
-    /// What was guessed of it is corrected; it counts as executing no longer, its seats are still taken.
+    /// Corrects the estimate; the request no longer executes, but its seats are still taken.
     fn executed(&mut self, id: RequestId, since: Nanos, now: Nanos) {
         let request = self.request(id);
         let took = now.saturating_sub(since);
@@ -558,7 +558,7 @@ impl QueueSet {
         }
     }
 
-    /// No request starts before it came: a queue that could not use its part does not save it up.
+    /// A request does not start before it arrived: a queue that did not use its share does not accumulate it.
     fn bound(&mut self, at: usize) {
         if let Some(id) = self.queues[at].waiting.front() {
             let arrival = self.request(*id).arrival_reading;
@@ -574,7 +574,7 @@ impl QueueSet {
         }
     }
 
-    /// Only from the end: requests know their queue by its number.
+    /// Only from the end: requests refer to their queue by index.
     fn drop_spare_queues(&mut self) {
         let wanted = match self.response {
             Response::Queue { queues, .. } => queues as usize,
@@ -608,7 +608,7 @@ impl QueueSet {
         self.requests[id as usize] = None;
         self.free.push(id);
         if self.free.len() == self.requests.len() && self.requests.len() > 1024 {
-            // A flood is over.
+            // After a burst.
             (self.requests, self.free) = (Vec::new(), Vec::new());
         }
     }

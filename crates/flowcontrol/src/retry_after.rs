@@ -1,4 +1,4 @@
-//! What a refused client is told: when to come again. Doubles while many are refused, shrinks by one when few are.
+//! Retry-After for rejected requests. Doubles while many are rejected, shrinks by one when few are.
 
 use std::collections::VecDeque;
 
@@ -9,9 +9,9 @@ const MOST_SECONDS: u64 = 32;
 pub struct RetryAfter {
     seconds: u64,
     raised_at: u64,
-    /// This second, and how many were refused in it.
+    /// The current second, and the rejections in it.
     current: (u64, u64),
-    /// The seconds before that count.
+    /// The preceding seconds that count.
     past: VecDeque<(u64, u64)>,
 }
 
@@ -26,7 +26,7 @@ impl RetryAfter {
         self.seconds
     }
 
-    /// One more was refused, at that second of any clock that only goes forward.
+    /// Counts a rejection at that second of a monotonic clock.
     pub fn refused(&mut self, second: u64) {
         if self.current.0 == second {
             self.current.1 += 1;

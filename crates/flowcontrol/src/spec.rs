@@ -1,11 +1,11 @@
-//! FlowSchemas and PriorityLevelConfigurations, read from their objects once.
+//! FlowSchemas and PriorityLevelConfigurations, parsed from their objects.
 
 use object::Value;
 
 pub const EXEMPT: &str = "exempt";
 pub const CATCH_ALL: &str = "catch-all";
 
-/// A FlowSchema: whose requests it matches, and the priority level they go to.
+/// A FlowSchema: which requests it matches, and their priority level.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowSchema {
     pub name: String,
@@ -16,7 +16,7 @@ pub struct FlowSchema {
     pub rules: Vec<Rule>,
 }
 
-/// What tells the flows of one FlowSchema apart.
+/// The flow distinguisher method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distinguisher {
     ByUser,
@@ -52,7 +52,7 @@ pub struct NonResourceRule {
     pub urls: Vec<String>,
 }
 
-/// A list of names, or all there are: `*` is only valid alone.
+/// A list of names, or all: `*` is only valid alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Names {
     all: bool,
@@ -64,7 +64,7 @@ impl Names {
         self.all || self.names.iter().any(|n| n == name)
     }
 
-    /// Whether `resource/subresource` is among them, without making that text.
+    /// Whether it contains `resource/subresource`, without allocating.
     pub fn contains_resource(&self, resource: &str, subresource: &str) -> bool {
         if self.all || subresource.is_empty() {
             return self.contains(resource);
@@ -79,22 +79,22 @@ impl Names {
     }
 }
 
-/// A PriorityLevelConfiguration: how many seats, and what happens when they are taken.
+/// A PriorityLevelConfiguration: its seats, and its limit response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PriorityLevel {
     pub name: String,
     pub uid: String,
     pub shares: u32,
     pub lendable_percent: u32,
-    /// Without one it may borrow whatever there is.
+    /// Without one it may borrow without limit.
     pub borrowing_limit_percent: Option<u32>,
     pub response: Response,
 }
 
-/// What becomes of a request that finds no seat.
+/// The limit response: what happens to a request without a free seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
-    /// Nobody is refused a seat.
+    /// Never limited.
     Exempt,
     Reject,
     Queue {
@@ -122,7 +122,7 @@ impl FlowSchema {
         }
     }
 
-    /// The two that cannot be done without, should their objects be missing.
+    /// The mandatory ones, in case their objects are missing.
     pub(crate) fn mandatory(name: &str) -> FlowSchema {
         let all = || Names { all: true, names: vec!["*".to_owned()] };
         let group = |name: &str| Subject::Group(name.to_owned());
@@ -187,11 +187,11 @@ impl Subject {
 }
 
 impl PriorityLevel {
-    /// `None` for one that contradicts itself: it counts as if it were not there.
+    /// `None` if it is inconsistent: it is then ignored.
     pub fn read(object: &Value) -> Option<PriorityLevel> {
         let name = text(object, &["metadata", "name"]);
         let exempt = object.str_at(&["spec", "type"]) == Some("Exempt");
-        // No level becomes exempt, or ceases to be.
+        // A level cannot become exempt or stop being exempt.
         if exempt != (name == EXEMPT) {
             return None;
         }
@@ -224,7 +224,7 @@ impl PriorityLevel {
         })
     }
 
-    /// The two that cannot be done without, should their objects be missing.
+    /// The mandatory ones, in case their objects are missing.
     pub(crate) fn mandatory(name: &str) -> PriorityLevel {
         let exempt = name == EXEMPT;
         PriorityLevel {

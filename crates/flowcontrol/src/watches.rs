@@ -1,4 +1,4 @@
-//! How many watches a write wakes: open watches by what they watch.
+//! Open watches, to estimate how many a write notifies.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -8,25 +8,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-/// Open watches of every resource, by the resource's number.
+/// Open watches of every resource, by resource id.
 #[derive(Debug, Default)]
 pub struct WatchCounts {
-    /// Guards which resources somebody watches.
+    /// Guards the set of watched resources.
     resources: RwLock<HashMap<u32, Arc<OfResource>>>,
 }
 
 #[derive(Debug, Default)]
 struct OfResource {
-    /// All of them: nobody watches most resources, and nothing more need be looked up.
+    /// The total: most resources have no watch, and then nothing more is looked up.
     all: AtomicUsize,
-    /// Guards the same by what they select.
+    /// Guards the counts by selection.
     selected: Mutex<HashMap<Selected, usize>>,
 }
 
-/// The hash of namespace and name (empty: all of them). Two that share it are counted together, in what is an estimate anyway.
+/// The hash of namespace and name (empty: all). A collision only distorts the estimate.
 type Selected = u64;
 
-/// An open watch; it ends when this is dropped.
+/// An open watch; closed on drop.
 #[derive(Debug)]
 pub struct WatchGuard {
     counts: Arc<WatchCounts>,
@@ -38,7 +38,7 @@ pub struct WatchGuard {
 impl WatchCounts {
     pub fn open(self: &Arc<WatchCounts>, resource: u32, namespace: &str, name: &str) -> WatchGuard {
         let selected = selected(namespace, name);
-        // Counted under the lock: who goes last takes away what nobody watches.
+        // Counted under the lock: the last one to go removes the entry.
         let mut resources = self.resources.write();
         let of = resources.entry(resource).or_default().clone();
         of.all.fetch_add(1, Ordering::AcqRel);
@@ -47,8 +47,8 @@ impl WatchCounts {
         WatchGuard { counts: self.clone(), resource, of, selected }
     }
 
-    /// How many watches may be concerned by a write of that object.
-    pub fn concerned(&self, resource: u32, namespace: &str, name: &str) -> usize {
+    /// How many watches a write of that object may notify.
+    pub fn interested(&self, resource: u32, namespace: &str, name: &str) -> usize {
         let resources = self.resources.read();
         let of = resources.get(&resource).filter(|of| of.all.load(Ordering::Acquire) > 0);
         let Some(of) = of else { return 0 };
@@ -94,17 +94,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_concerns_watches_of_everything_of_its_namespace_and_of_its_name() {
+    fn a_write_notifies_watches_of_all_of_its_namespace_and_of_its_name() {
         let counts = Arc::new(WatchCounts::default());
         let open: Vec<_> = [("", ""), ("", ""), ("a", ""), ("b", ""), ("a", "x")]
             .into_iter()
             .map(|(namespace, name)| counts.open(1, namespace, name))
             .collect();
-        assert_eq!(counts.concerned(1, "a", "x"), 4);
-        assert_eq!(counts.concerned(1, "a", ""), 3);
-        assert_eq!(counts.concerned(0, "a", "x"), 0);
+        assert_eq!(counts.interested(1, "a", "x"), 4);
+        assert_eq!(counts.interested(1, "a", ""), 3);
+        assert_eq!(counts.interested(0, "a", "x"), 0);
         drop(open);
-        assert_eq!(counts.concerned(1, "a", "x"), 0);
+        assert_eq!(counts.interested(1, "a", "x"), 0);
         assert!(counts.resources.read().is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! The address others are told to reach this server at.
+//! `--advertise-address`: the address at which pods and nodes reach this server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,12 +8,12 @@ pub fn parse(text: &str) -> Result<IpAddr> {
     let ip: Option<IpAddr> = text.parse().ok();
     ip.filter(|ip| !ip.is_unspecified() && !ip.is_multicast()).ok_or_else(|| {
         anyhow!(
-            "--advertise-address {text} is not an address others could use: give an IP such as 192.168.1.10"
+            "--advertise-address {text} is not a reachable address: use a unicast IP such as 192.168.1.10"
         )
     })
 }
 
-/// The address listened on, if others can use it; else the machine's first that they can; else loopback.
+/// The listen address if it is reachable from outside; else the first non-loopback address of this machine; else loopback.
 pub fn default_for(listen: IpAddr) -> IpAddr {
     if !listen.is_unspecified() && !listen.is_loopback() {
         return listen;
@@ -22,7 +22,7 @@ pub fn default_for(listen: IpAddr) -> IpAddr {
     found.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
 }
 
-/// From the kernel's table of local routes: `/32 host LOCAL` stands below each address of this machine.
+/// From the kernel's local routing table: each address of this machine is followed by a line `/32 host LOCAL`.
 fn first_v4() -> Option<Ipv4Addr> {
     let table = std::fs::read_to_string("/proc/net/fib_trie").ok()?;
     local_v4(&table)

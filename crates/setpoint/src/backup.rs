@@ -1,4 +1,4 @@
-//! `setpoint backup`, `setpoint restore` and `setpoint repair`: a data directory in one file, and back at a higher revision.
+//! `setpoint backup`, `setpoint restore` and `setpoint repair`.
 //!
 //! ```text
 //!  DATA-DIR/store + DATA-DIR/pki ── backup ──> FILE ── restore ──> RESTORING ─ pki ─ store ─ (RESTORING is deleted)
@@ -15,9 +15,9 @@ use store::{Backup, BackupFile};
 
 use crate::cli;
 
-/// In a data directory that is being restored: what is in it is not whole yet.
+/// Marker file: the data directory is being restored and incomplete.
 pub const RESTORING: &str = "RESTORING";
-/// Nobody's keys are larger.
+/// Larger files in `pki` are not keys or certificates and are skipped.
 const MAX_FILE: u64 = 1 << 20;
 
 pub fn commands(data_dir: impl Fn() -> Arg) -> [Command; 3] {
@@ -63,7 +63,7 @@ pub fn backup(matches: &ArgMatches) -> Result<()> {
     check_restored(&dir)?;
     if !store.is_dir() {
         bail!(
-            "{} holds no objects: name the right directory with --data-dir; a cluster on etcd is saved with `etcdctl snapshot save`",
+            "{} holds no objects: choose another directory with --data-dir; for a cluster on etcd use `etcdctl snapshot save`",
             dir.display()
         );
     }
@@ -82,7 +82,7 @@ pub fn backup(matches: &ArgMatches) -> Result<()> {
 
 pub fn restore(matches: &ArgMatches) -> Result<()> {
     let (dir, file) = (cli::data_dir_of(matches), file_of(matches));
-    // All of it before anything is written.
+    // Read and verified completely before anything is written.
     let backup = read(&file)?;
     prepare(&dir)?;
     let marker = dir.join(RESTORING);
@@ -100,7 +100,7 @@ pub fn restore(matches: &ArgMatches) -> Result<()> {
         .and_then(|()| sync(&dir))
         .with_context(|| format!("cannot delete {}", marker.display()))?;
     println!(
-        "Restored {} objects of revision {} into {}; the cluster goes on at revision {revision}.",
+        "Restored {} objects of revision {} into {}; the cluster continues at revision {revision}.",
         backup.entries.len(),
         backup.revision,
         dir.display()
@@ -113,18 +113,18 @@ pub fn repair(matches: &ArgMatches) -> Result<()> {
     let dir = cli::data_dir_of(matches);
     check_restored(&dir)?;
     let store::Repaired { kept, revision, damaged } = store::repair(&dir.join("store"))?;
-    println!("Kept everything up to revision {kept}; the cluster goes on at revision {revision}.");
+    println!("Kept everything up to revision {kept}; the cluster continues at revision {revision}.");
     if let Some(damaged) = damaged {
-        println!("The damaged file is kept as {}; delete it when nobody needs it.", damaged.display());
+        println!("The damaged file was renamed to {}; it can be deleted.", damaged.display());
     }
     Ok(())
 }
 
-/// `Err` if the directory was left in the middle of a restore.
+/// `Err` if a restore into the directory was interrupted.
 pub fn check_restored(dir: &Path) -> Result<()> {
     if dir.join(RESTORING).exists() {
         bail!(
-            "a restore into {} was interrupted: run the same `setpoint restore` again, or `setpoint reset` to give it up",
+            "a restore into {} was interrupted: run the same `setpoint restore` again, or `setpoint reset` to discard it",
             dir.display()
         );
     }
@@ -135,7 +135,7 @@ fn file_of(matches: &ArgMatches) -> PathBuf {
     matches.get_one::<PathBuf>("file").cloned().unwrap_or_default()
 }
 
-/// Checked, and with nothing in it that would be written anywhere but into `pki`.
+/// Verified, and without files that would be written outside of `pki`.
 fn read(file: &Path) -> Result<Backup> {
     if !file.is_file() {
         bail!("backup file not found: {}", file.display());
@@ -144,10 +144,7 @@ fn read(file: &Path) -> Result<Backup> {
     for BackupFile { name, .. } in &backup.files {
         let parts: Vec<Component<'_>> = Path::new(name).components().collect();
         if !matches!(parts[..], [Component::Normal(dir), Component::Normal(_)] if dir == "pki") {
-            bail!(
-                "{} holds a file {name:?}, which is none of setpoint's: nothing was restored",
-                file.display()
-            );
+            bail!("{} contains the unexpected file {name:?}: nothing was restored", file.display());
         }
     }
     Ok(backup)
@@ -161,7 +158,7 @@ fn keys(dir: &Path) -> Result<Vec<BackupFile>> {
     for entry in std::fs::read_dir(&pki).with_context(cannot)? {
         let path = entry.with_context(cannot)?.path();
         let Some(name) = path.file_name().and_then(|n| n.to_str()) else { continue };
-        // A certificate that is being renewed is written beside its place first, and may be gone by now.
+        // The temporary file of a certificate being renewed; it may be gone by now.
         if name.ends_with(".tmp") {
             continue;
         }
@@ -176,10 +173,10 @@ fn keys(dir: &Path) -> Result<Vec<BackupFile>> {
     Ok(files)
 }
 
-/// An empty directory, but for what an interrupted restore left, which is deleted.
+/// Makes the directory ready for a restore: it must be empty, except for an interrupted restore, which is deleted.
 fn prepare(dir: &Path) -> Result<()> {
-    let again = dir.join(RESTORING).exists();
-    if again {
+    let interrupted = dir.join(RESTORING).exists();
+    if interrupted {
         crate::store_choice::check_unused(dir)?;
         for name in ["store", "pki"] {
             match std::fs::remove_dir_all(dir.join(name)) {
@@ -190,15 +187,18 @@ fn prepare(dir: &Path) -> Result<()> {
             }
         }
     } else if !dir.exists() {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir).and_then(|()| sync_parent(dir));
-        made.with_context(|| format!("cannot make {}; choose another with --data-dir", dir.display()))?;
+        let created =
+            DirBuilder::new().recursive(true).mode(0o700).create(dir).and_then(|()| sync_parent(dir));
+        created.with_context(|| {
+            format!("cannot create {}; choose another directory with --data-dir", dir.display())
+        })?;
     }
-    let cannot = || format!("cannot read {}; choose another with --data-dir", dir.display());
+    let cannot = || format!("cannot read {}; choose another directory with --data-dir", dir.display());
     for entry in std::fs::read_dir(dir).with_context(cannot)? {
         let name = entry.with_context(cannot)?.file_name();
         if name != RESTORING && name != "lost+found" {
             bail!(
-                "{} is not empty, it holds {}: choose another --data-dir, or delete what is there with `setpoint reset`",
+                "{} is not empty (found {}): choose another directory with --data-dir, or clear it with `setpoint reset`",
                 dir.display(),
                 name.to_string_lossy()
             );

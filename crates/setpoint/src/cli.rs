@@ -1,4 +1,4 @@
-//! The command line: one place for every flag, its default and its help.
+//! The command line: every flag with its default and its help text.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,9 +53,9 @@ fn up_command() -> Command {
              run without containers.",
         )
         .after_help(
-            "Examples:\n  A cluster with three simulated nodes in the background, and its end:\n      setpoint up --detach \
+            "Examples:\n  Start a cluster with three simulated nodes in the background, and stop it:\n      setpoint up --detach \
              --data-dir /tmp/demo --simulated-nodes 3\n      export KUBECONFIG=/tmp/demo/admin.kubeconfig\n      kubectl create \
-             deployment web --image=nginx --replicas=3\n      setpoint down --data-dir /tmp/demo\n  A bare API server in memory, \
+             deployment web --image=nginx --replicas=3\n      setpoint down --data-dir /tmp/demo\n  Run only the API server, in memory, \
              on a free port:\n      setpoint up --data-dir /tmp/bare --listen 127.0.0.1:0 --store memory --controllers=-*",
         )
         .arg(
@@ -65,7 +65,7 @@ fn up_command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Run in the background: return when the server is ready, or report why it failed; logs go to DATA-DIR/log"),
         )
-        // What `--detach` starts is this program again, with this flag in its place.
+        // `--detach` starts this program again with this flag instead.
         .arg(Arg::new("detached").long("detached").action(ArgAction::SetTrue).hide(true))
 }
 
@@ -105,7 +105,7 @@ fn server_command(name: &'static str, about: &'static str) -> Command {
                 .help("Static token file, in CSV: token,user,uid,\"group1,group2\""),
         )
         .args(crate::identity::flags())
-        .args(crate::loops::flags())
+        .args(crate::controllers::flags())
         .arg(
             Arg::new("max-requests-inflight")
                 .long("max-requests-inflight")
@@ -177,23 +177,23 @@ fn data_dir() -> Arg {
     )
 }
 
-/// Help and version go out as clap writes them; a mistake becomes one line that says where to look.
+/// Prints help and version as clap renders them, and any other error as one line with a hint.
 pub fn explain(error: &clap::Error) -> ExitCode {
-    let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    if asked || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    let requested = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if requested || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
-        return if asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        return if requested { ExitCode::SUCCESS } else { ExitCode::from(2) };
     }
     let text = error.render().to_string();
-    // What is wrong stands before the first empty line; a tip, if clap has one, after it.
-    let wrong = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    // clap puts the error before the first empty line, and a tip, if any, after it.
+    let message = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-    let one_line: Vec<&str> = wrong.split_whitespace().chain(tip.map(|_| ";")).chain(tip).collect();
-    eprintln!("setpoint: {}; `setpoint help` lists what there is", one_line.join(" ").replace(" ;", ";"));
+    let one_line: Vec<&str> = message.split_whitespace().chain(tip.map(|_| ";")).chain(tip).collect();
+    eprintln!("setpoint: {}; see `setpoint help`", one_line.join(" ").replace(" ;", ";"));
     ExitCode::from(2)
 }
 
-/// The data directory asked for, or the default one.
+/// The value of --data-dir, or the default.
 pub fn data_dir_of(matches: &ArgMatches) -> PathBuf {
     if let Some(dir) = matches.get_one::<PathBuf>("data-dir") {
         return dir.clone();
@@ -201,7 +201,7 @@ pub fn data_dir_of(matches: &ArgMatches) -> PathBuf {
     default_data_dir(rustix::process::geteuid().is_root(), std::env::var_os("HOME").map(PathBuf::from))
 }
 
-/// Root is known by its number: `HOME` may still be that of the user who became root.
+/// `root` is decided by the effective user id: under sudo, `HOME` may still be the calling user's.
 fn default_data_dir(root: bool, home: Option<PathBuf>) -> PathBuf {
     match home {
         Some(home) if !root && home.is_dir() => home.join(".local/share/setpoint"),
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_keeps_its_data_with_the_machine_whatever_home_says() {
+    fn root_uses_var_lib_whatever_home_is() {
         let home = std::env::temp_dir();
         let own = home.join(".local/share/setpoint");
         let shared = PathBuf::from("/var/lib/setpoint");

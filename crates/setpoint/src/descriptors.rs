@@ -1,24 +1,24 @@
-//! File descriptors: as many as the system allows, and how many of them connections may take.
+//! The file descriptor limit (RLIMIT_NOFILE), and how many connections it allows.
 
 use apiserver::MAX_CONNECTIONS;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
-/// Kept back for the store, certificates, etcd and our own connections: an eighth, within these bounds, but never more than half.
-const KEPT_BACK: std::ops::RangeInclusive<u64> = 128..=1024;
+/// Reserved for the store, certificates, etcd and outgoing connections: an eighth, within these bounds, but at most half.
+const RESERVED: std::ops::RangeInclusive<u64> = 128..=1024;
 
-/// Descriptors this process may have (`None`: as many as it likes), and how many connections fit below that.
+/// The limit of this process (`None`: unlimited), and the number of connections it allows.
 pub struct Descriptors {
-    all: Option<u64>,
+    limit: Option<u64>,
     pub connections: usize,
 }
 
 impl Descriptors {
     pub fn log(&self) {
-        let all = self.all.map_or_else(|| "unlimited".to_owned(), |all| all.to_string());
+        let limit = self.limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string());
         tracing::info!(
-            descriptors = all,
+            descriptors = limit,
             connections = self.connections,
-            "limits of open files and connections"
+            "limits for open files and connections"
         );
     }
 }
@@ -30,17 +30,17 @@ pub fn raise() -> Descriptors {
         let soft = limit.current;
         limit.current = limit.maximum;
         if let Err(error) = setrlimit(Resource::Nofile, limit) {
-            tracing::warn!(%error, "the limit of open files could not be raised");
+            tracing::warn!(%error, "cannot raise the open file limit");
             limit.current = soft;
         }
     }
-    Descriptors { all: limit.current, connections: for_connections(limit.current).min(MAX_CONNECTIONS) }
+    Descriptors { limit: limit.current, connections: for_connections(limit.current).min(MAX_CONNECTIONS) }
 }
 
 fn for_connections(descriptors: Option<u64>) -> usize {
     let Some(all) = descriptors else { return usize::MAX };
-    let kept = (all / 8).clamp(*KEPT_BACK.start(), *KEPT_BACK.end()).min(all / 2);
-    usize::try_from(all - kept).unwrap_or(usize::MAX)
+    let reserved = (all / 8).clamp(*RESERVED.start(), *RESERVED.end()).min(all / 2);
+    usize::try_from(all - reserved).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_descriptors_for_the_rest() {
+    fn some_descriptors_are_reserved() {
         assert_eq!(for_connections(Some(100)), 50);
         assert_eq!(for_connections(Some(256)), 128);
         assert_eq!(for_connections(Some(1024)), 896);

@@ -1,4 +1,4 @@
-//! The flags about tokens: who signs them, whose are believed, for how long.
+//! Flags for service account tokens: signing key, verification keys, issuers, audiences, expiration.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use auth::pki::service_account_key;
 use auth::service_account::{DEFAULT_ISSUER, Settings};
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
-/// Upstream's names, so that scripts and manuals fit.
+/// Named as in kube-apiserver, so that scripts and manuals apply.
 pub fn flags() -> Vec<Arg> {
     let file = |name: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
@@ -86,8 +86,8 @@ impl IdentitySettings {
                 bail!("--service-account-issuer {issuer:?} is already specified");
             }
         }
-        let longest = matches.get_one::<String>("service-account-max-token-expiration");
-        let max_expiration_seconds = longest.map_or(Ok(0), |text| max_expiration(text))?;
+        let limit = matches.get_one::<String>("service-account-max-token-expiration");
+        let max_expiration_seconds = limit.map_or(Ok(0), |text| max_expiration(text))?;
         let on = |name: &str| matches.get_one::<bool>(name).copied().unwrap_or(true);
         Ok(IdentitySettings {
             signing_key_file: matches.get_one::<PathBuf>("service-account-signing-key-file").cloned(),
@@ -105,7 +105,7 @@ impl IdentitySettings {
         })
     }
 
-    /// Reads the keys named, or the one kept in `pki_dir`.
+    /// Reads the key files, or the generated key in `pki_dir`.
     pub fn service_accounts(&self, pki_dir: &Path) -> Result<ServiceAccounts> {
         let read = |flag: &str, path: &Path| {
             std::fs::read(path).with_context(|| format!("{flag}: cannot read {}", path.display()))
@@ -135,10 +135,10 @@ impl IdentitySettings {
     }
 }
 
-/// Upstream's bounds: an hour, and what a token can say.
+/// kube-apiserver's bounds.
 fn max_expiration(text: &str) -> Result<i64> {
     let seconds = seconds(text).ok_or_else(|| {
-        anyhow!("--service-account-max-token-expiration {text} is no duration: write it as 24h, 90m or 3600s")
+        anyhow!("--service-account-max-token-expiration {text} is not a duration: use 24h, 90m or 3600s")
     })?;
     if seconds != 0 && !(3600..=1 << 32).contains(&seconds) {
         bail!("the service-account-max-token-expiration must be between 1 hour and 2^32 seconds");
@@ -146,7 +146,7 @@ fn max_expiration(text: &str) -> Result<i64> {
     Ok(seconds)
 }
 
-/// A duration as Go writes it, in whole seconds: `1h30m`, `3600s`.
+/// A Go duration in whole seconds: `1h30m`, `3600s`.
 fn seconds(text: &str) -> Option<i64> {
     let mut total: i64 = 0;
     let mut rest = text;
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_gos() {
+    fn durations_are_parsed_as_in_go() {
         for (text, expected) in
             [("24h", Some(86_400)), ("1h30m", Some(5400)), ("3600s", Some(3600)), ("0", Some(0))]
         {

@@ -3,11 +3,11 @@
 mod advertise;
 mod backup;
 mod cli;
+mod controllers;
 mod descriptors;
 mod detach;
 mod identity;
 mod kubeconfig;
-mod loops;
 mod memory;
 mod pid_file;
 mod reset;
@@ -16,7 +16,7 @@ mod store_choice;
 
 use std::process::ExitCode;
 
-/// Trees are made and dropped with every write: glibc's allocator took a fifth of a patch (docs/performance.md).
+/// Every write builds and drops an object tree: glibc's allocator took a fifth of a patch (docs/performance.md).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -44,12 +44,12 @@ fn main() -> ExitCode {
             );
             Ok(())
         }
-        _ => unreachable!("clap asks for one of the subcommands"),
+        _ => unreachable!("clap requires one of the subcommands"),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // One line: what was wrong, where, and how to mend it.
+            // One line: what failed, where, and how to fix it.
             eprintln!("setpoint: {error:#}");
             ExitCode::FAILURE
         }

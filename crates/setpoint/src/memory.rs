@@ -1,28 +1,28 @@
-//! Memory goes back to the system after many connections have closed, or much history was forgotten.
+//! Returns memory to the operating system after many connections have closed or much watch history was dropped.
 //!
-//! The allocator keeps what a thread has freed until that thread allocates again, and a thread that waits does not: after a
-//! rush, gigabytes could stay with a server that has nothing to do.
+//! mimalloc keeps what a thread has freed until that thread allocates again, and a parked thread does not: after a burst,
+//! gigabytes could stay with an idle server.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use apiserver::{Api, Pools};
 
-/// So many connections make a rush: each may have had a thousand watches.
-const MANY: u64 = 5;
-/// In seconds: how often it is looked, and how often after a rush everything is given back (what was freed a moment ago is kept).
-const EVERY: u64 = 5;
-/// So many bytes of history make a rush too.
-const MUCH: usize = 4 << 20;
-/// A rush counts only so many seconds after the last one.
-const RUSH_EVERY: u64 = 30;
-const TIMES: u32 = 4;
+/// Closed connections that make a burst: each may have had a thousand watches.
+const BURST_CONNECTIONS: u64 = 5;
+/// Seconds between two checks, and between the collections after a burst (mimalloc delays purging what was just freed).
+const CHECK_SECONDS: u64 = 5;
+/// Dropped bytes of watch history that make a burst.
+const BURST_HISTORY_BYTES: usize = 4 << 20;
+/// Minimum seconds between two bursts.
+const BURST_SECONDS: u64 = 30;
+const COLLECTIONS_PER_BURST: u32 = 4;
 
-/// Raised when every thread is to give back what it has; the threads of this process are one, however many worlds run on them.
-static ROUND: AtomicU64 = AtomicU64::new(0);
+/// Incremented when every thread should collect. Global because the allocator is, however many servers the process runs.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    static DONE: Cell<u64> = const { Cell::new(0) };
+    static COLLECTED: Cell<u64> = const { Cell::new(0) };
 }
 
 #[allow(
@@ -33,60 +33,64 @@ unsafe extern "C" {
     safe fn mi_collect(force: bool);
 }
 
-/// Called by the threads of the ordinary pool before they wait. It takes some 50 ms of a heap of 400 MB.
-pub fn give_back_all() {
-    if is_asked() {
+/// Called before a thread of the ordinary pool parks. Takes about 50 ms for a heap of 400 MB.
+pub fn collect_all() {
+    if is_due() {
         mi_collect(true);
     }
 }
 
-/// Called by other threads before they wait, which must not keep anybody waiting: what others freed of theirs becomes free.
-pub fn give_back_own() {
-    if is_asked() {
+/// Called before other threads park; cheap, because these must not delay a request: takes back what other threads freed.
+pub fn collect_own() {
+    if is_due() {
         mi_collect(false);
     }
 }
 
-fn is_asked() -> bool {
-    let round = ROUND.load(Ordering::Relaxed);
-    DONE.replace(round) != round
+fn is_due() -> bool {
+    let generation = GENERATION.load(Ordering::Relaxed);
+    COLLECTED.replace(generation) != generation
 }
 
-/// Follows the connections of a server.
+/// Decides when the threads of a server collect.
 #[derive(Default)]
-pub struct GiveBack {
+pub struct Collector {
     seconds: u64,
     closed: u64,
-    /// The most there was since memory was given back.
+    /// Peak bytes of history since the last burst.
     history: usize,
-    /// When the last rush was.
-    rush_at: u64,
-    rounds: u32,
+    /// When the last burst was.
+    burst_at: u64,
+    collections: u32,
 }
 
-impl GiveBack {
+impl Collector {
     /// Called every second.
-    #[allow(clippy::disallowed_methods, reason = "the threads of both pools are meant, not a world")]
-    pub fn look(&mut self, api: &Api, pools: &Pools) {
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "wakes the threads of both pools; no task depends on the clock"
+    )]
+    pub fn tick(&mut self, api: &Api, pools: &Pools) {
         self.seconds += 1;
-        if !self.seconds.is_multiple_of(EVERY) {
+        if !self.seconds.is_multiple_of(CHECK_SECONDS) {
             return;
         }
         let (closed, history) = (api.connections_closed(), api.registry().table().history_bytes());
         self.history = self.history.max(history);
-        let forgot = history + MUCH.max(self.history / 4) <= self.history;
-        let left = closed - self.closed >= MANY;
-        if (forgot || left) && (self.rush_at == 0 || self.seconds >= self.rush_at + RUSH_EVERY) {
-            self.rush_at = self.seconds;
+        let dropped = history + BURST_HISTORY_BYTES.max(self.history / 4) <= self.history;
+        let disconnected = closed - self.closed >= BURST_CONNECTIONS;
+        if (dropped || disconnected) && (self.burst_at == 0 || self.seconds >= self.burst_at + BURST_SECONDS)
+        {
+            self.burst_at = self.seconds;
             (self.closed, self.history) = (closed, history);
-            self.rounds = TIMES;
+            self.collections = COLLECTIONS_PER_BURST;
         }
-        if self.rounds == 0 {
+        if self.collections == 0 {
             return;
         }
-        self.rounds -= 1;
-        ROUND.fetch_add(1, Ordering::Relaxed);
-        // More tasks than threads, so that those that wait are woken.
+        self.collections -= 1;
+        GENERATION.fetch_add(1, Ordering::Relaxed);
+        // More tasks than threads, so that parked threads wake up.
         for pool in [&pools.ordinary, &pools.priority] {
             for _ in 0..2 * pool.metrics().num_workers() {
                 pool.spawn(async {});

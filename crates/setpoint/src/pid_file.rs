@@ -1,7 +1,7 @@
-//! `DATA-DIR/setpoint.pid`: which process serves a data directory, for as long as it does.
+//! `DATA-DIR/setpoint.pid`: the process that serves a data directory.
 //!
-//! Who runs is told by a lock on the file, which the kernel takes back when the process ends, however it ends. The number in
-//! the file is for people: after a crash it may be another process's.
+//! A server is running if the file is locked: the kernel releases the lock when the process exits, however it exits. The pid in
+//! the file is only for people: after a crash it may belong to another process.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -20,16 +20,16 @@ use rustix::process::{
 
 pub const NAME: &str = "setpoint.pid";
 
-/// Ours while this lives; gone when it is dropped.
+/// The locked pid file; removed on drop.
 pub struct PidFile {
     path: PathBuf,
-    /// Holds the lock. Nobody else in this process may open the file: closing any copy would give the lock back.
+    /// Holds the lock. Nothing else in this process may open the file: closing any descriptor of it releases a POSIX lock.
     _file: File,
 }
 
 impl PidFile {
-    /// `None` when another server has it: whether the two may run side by side is for their store to say.
-    pub fn take(data_dir: &Path) -> Result<Option<PidFile>> {
+    /// `None` if another server holds it: whether two may share a data directory is decided by the store.
+    pub fn acquire(data_dir: &Path) -> Result<Option<PidFile>> {
         let path = data_dir.join(NAME);
         let why = || format!("cannot write {}; choose another directory with --data-dir", path.display());
         loop {
@@ -39,10 +39,10 @@ impl PidFile {
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::ACCESS) => return Ok(None),
                 Err(error) => return Err(error).with_context(why),
             }
-            // Between the opening and the locking its owner may have ended and removed it.
-            let there = std::fs::metadata(&path).ok().map(|file| (file.dev(), file.ino()));
+            // Between open and lock, its owner may have exited and removed the file.
+            let on_disk = std::fs::metadata(&path).ok().map(|file| (file.dev(), file.ino()));
             let ours = file.metadata().with_context(why)?;
-            if there != Some((ours.dev(), ours.ino())) {
+            if on_disk != Some((ours.dev(), ours.ino())) {
                 continue;
             }
             file.set_len(0).with_context(why)?;
@@ -54,15 +54,15 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        // Left behind, it says nothing: the lock is gone.
+        // A leftover file is harmless: it is not locked.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// The server on a data directory.
+/// The running server of a data directory.
 pub struct Running {
     pub pid: Pid,
-    /// The process itself, whoever gets its number after it.
+    /// A pidfd: unlike the pid, it is never reused.
     process: OwnedFd,
 }
 
@@ -77,7 +77,7 @@ impl Running {
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
         };
         let Some(pid) =
-            holder(&file).with_context(|| format!("cannot ask for the lock of {}", path.display()))?
+            holder(&file).with_context(|| format!("cannot query the lock of {}", path.display()))?
         else {
             return Ok(None);
         };
@@ -86,7 +86,7 @@ impl Running {
             Err(rustix::io::Errno::SRCH) => return Ok(None),
             Err(error) => return Err(error).context(format!("cannot find process {}", pid.as_raw_nonzero())),
         };
-        // Still the holder: so the number was not given to another process in between.
+        // It still holds the lock, so the pid was not reused in between.
         Ok((holder(&file)? == Some(pid)).then_some(Running { pid, process }))
     }
 
@@ -103,12 +103,12 @@ impl Running {
         }
     }
 
-    pub fn ends_within(&self, limit: Duration) -> Result<bool> {
-        is_readable_within(&self.process, limit).context("cannot wait for the server's end")
+    pub fn exits_within(&self, limit: Duration) -> Result<bool> {
+        is_readable_within(&self.process, limit).context("cannot wait for the server to exit")
     }
 }
 
-/// Whether there is something to read (of a process: its end) before the time is up.
+/// Whether the descriptor becomes readable within the limit (a pidfd does when the process exits).
 pub fn is_readable_within(file: impl std::os::fd::AsFd, limit: Duration) -> rustix::io::Result<bool> {
     let env = Env::machine();
     let deadline = env.monotonic() + limit;
@@ -129,13 +129,13 @@ fn open(path: &Path, create: bool) -> std::io::Result<File> {
     options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
 }
 
-/// Who has the lock of a whole file, as the kernel knows it.
+/// The process that holds the lock of the file.
 fn holder(file: &File) -> rustix::io::Result<Option<Pid>> {
     let wanted = Flock {
         start: 0,
         length: 0,
         pid: None,
-        // For reading, so that a file of somebody else's can be asked about too.
+        // A read lock, so that a file of another user, opened read-only, can be queried too.
         typ: FlockType::ReadLock,
         offset_type: FlockOffsetType::Set,
     };
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_without_a_lock_is_nobody() {
+    fn an_unlocked_file_is_no_running_server() {
         let folder = tempfile::tempdir().unwrap();
         assert!(Running::find(folder.path()).unwrap().is_none());
         std::fs::write(folder.path().join(NAME), std::process::id().to_string()).unwrap();
@@ -155,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn the_file_goes_with_its_owner() {
+    fn the_file_is_removed_on_drop() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(NAME);
         std::fs::write(&path, "4194304999\n").unwrap();
-        let ours = PidFile::take(folder.path()).unwrap().expect("nobody has it");
+        let ours = PidFile::acquire(folder.path()).unwrap().expect("not locked");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
         drop(ours);
         assert!(!path.exists());

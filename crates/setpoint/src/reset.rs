@@ -1,4 +1,4 @@
-//! `setpoint reset`: everything of a data directory is gone, nothing else.
+//! `setpoint reset`: deletes setpoint's files in a data directory, and nothing else.
 
 use std::io::{IsTerminal, Write};
 
@@ -7,28 +7,28 @@ use clap::ArgMatches;
 
 use crate::{backup, cli, detach, pid_file, store_choice};
 
-/// What setpoint keeps in a data directory; anything else in it is not ours to delete.
+/// Names that setpoint creates in a data directory; anything else in it is left alone.
 const OURS: [&str; 8] = [
     "store",
     "pki",
     "admin.kubeconfig",
-    store_choice::ETCD_MARK,
+    store_choice::ETCD_REVISION_FILE,
     detach::LOG,
     detach::OLD_LOG,
     pid_file::NAME,
     backup::RESTORING,
 ];
 
-/// Also what a crash left of one that was being written: `etcd-revision.PID.tmp`.
+/// Includes temporary files left by a crash: `etcd-revision.PID.tmp`.
 fn is_ours(name: &str) -> bool {
-    let of = |ours: &str| name.strip_prefix(ours).is_some_and(|rest| rest.starts_with('.'));
-    OURS.contains(&name) || (name.ends_with(".tmp") && OURS.iter().any(|ours| of(ours)))
+    let is_temporary = |ours: &str| name.strip_prefix(ours).is_some_and(|rest| rest.starts_with('.'));
+    OURS.contains(&name) || (name.ends_with(".tmp") && OURS.iter().any(|ours| is_temporary(ours)))
 }
 
 pub fn reset(matches: &ArgMatches) -> Result<()> {
     let dir = cli::data_dir_of(matches);
     if !dir.exists() {
-        println!("{} does not exist: nothing to do.", dir.display());
+        println!("{} does not exist; nothing to delete.", dir.display());
         return Ok(());
     }
     let mut found = Vec::new();
@@ -38,13 +38,13 @@ pub fn reset(matches: &ArgMatches) -> Result<()> {
             found.push(entry.path());
         }
     }
-    // What says that it is not whole goes last.
+    // The marker of an incomplete restore goes last, so that an interrupted reset is noticed.
     found.sort_by_key(|path| path.ends_with(backup::RESTORING));
     if found.is_empty() {
-        bail!("{} holds no data of setpoint; name the right directory with --data-dir", dir.display());
+        bail!("{} holds no setpoint data; choose another directory with --data-dir", dir.display());
     }
     store_choice::check_unused(&dir)?;
-    // One whose objects are elsewhere uses the keys all the same.
+    // A server on etcd does not lock the store, but uses the keys.
     if let Some(running) = pid_file::Running::find(&dir)? {
         bail!(
             "{} is already in use by pid {}; stop that process first: setpoint down --data-dir {}",
@@ -70,7 +70,7 @@ pub fn reset(matches: &ArgMatches) -> Result<()> {
             if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
         removed.with_context(|| format!("cannot delete {}", path.display()))?;
     }
-    // Only when nothing else is in it.
+    // Fails, as it should, unless the directory is empty now.
     let _ = std::fs::remove_dir(&dir);
     println!("Deleted. The next `setpoint up --data-dir {}` starts an empty cluster.", dir.display());
     Ok(())

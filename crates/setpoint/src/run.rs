@@ -1,4 +1,4 @@
-//! `setpoint up` and `setpoint server`: from flags to a running, then drained, control plane.
+//! `setpoint up` and `setpoint server`: build the control plane from the flags, run it, drain it.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -27,18 +27,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::identity::IdentitySettings;
 use crate::pid_file::PidFile;
 use crate::store_choice::{EtcdFiles, StoreChoice};
-use crate::{advertise, backup, cli, descriptors, detach, kubeconfig, loops, memory};
+use crate::{advertise, backup, cli, controllers, descriptors, detach, kubeconfig, memory};
 
-/// Reserved for each thread, not used: so much that the deepest document does not have to be continued on another stack, which
-/// would cost a system call for each of its branches at that depth.
+/// Address space of each thread's stack, not resident memory: enough for the deepest document, since growing the stack
+/// (`object::deep`) costs a system call for each branch at that depth.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
-/// How often the store is asked whether it still can commit.
-const CHECK_STORE: Duration = Duration::from_secs(1);
-/// How long a stop may take in all; the server's own drain has four of these seconds.
-const STOP: Duration = Duration::from_millis(4800);
+/// How often the health of the store is checked.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Limit for the whole shutdown, including the server's drain of up to four seconds.
+const SHUTDOWN: Duration = Duration::from_millis(4800);
 
-/// What loops have of it to finish their turns.
-const STOP_LOOPS: Duration = Duration::from_millis(800);
+/// The controllers' part of it, to finish running reconciles.
+const SHUTDOWN_CONTROLLERS: Duration = Duration::from_millis(800);
 
 pub struct Settings {
     data_dir: PathBuf,
@@ -50,17 +50,17 @@ pub struct Settings {
     identity: IdentitySettings,
     services: ServiceRanges,
     advertise: Option<IpAddr>,
-    loops: plane::Settings,
+    controllers: plane::Settings,
     limits: Limits,
     log: String,
-    /// Started by `up --detach`, which waits for what is announced.
+    /// Started by `up --detach`, which waits for the announcement.
     detached: bool,
 }
 
 impl Settings {
     pub fn from_matches(matches: &ArgMatches) -> Result<Settings> {
         let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
-        // A flag without a value names nothing; an empty name among others is one, and wrong.
+        // `--flag=` alone is an empty list; an empty name in a longer list is an error, reported later.
         let list = |name: &str| -> Vec<String> {
             let flags = matches.get_occurrences::<String>(name).into_iter().flatten();
             let flags = flags.map(|values| values.map(|v| v.trim().to_owned()).collect::<Vec<String>>());
@@ -69,7 +69,7 @@ impl Settings {
         let data_dir = cli::data_dir_of(matches);
         let listen = text("listen");
         listen.parse::<SocketAddr>().map_err(|_| {
-            anyhow!("--listen {listen} is not an address: write it as IP:PORT, such as 127.0.0.1:6443 or 127.0.0.1:0")
+            anyhow!("--listen {listen} is not an address: use IP:PORT, such as 127.0.0.1:6443 or 127.0.0.1:0")
         })?;
         let node_ports = PortRange::parse(&text("service-node-port-range"))
             .map_err(|error| anyhow!("--service-node-port-range: {error}"))?;
@@ -83,7 +83,7 @@ impl Settings {
         let seats = limit("max-requests-inflight").saturating_add(limit("max-mutating-requests-inflight"));
         if seats == 0 {
             return Err(anyhow!(
-                "--max-requests-inflight and --max-mutating-requests-inflight are both 0: nobody could be served; give one of them a number above 0"
+                "--max-requests-inflight and --max-mutating-requests-inflight are both 0; at least one must be greater than 0"
             ));
         }
         let limits = Limits { seats, ..Limits::default() };
@@ -104,9 +104,9 @@ impl Settings {
             advertise,
             token_file: matches.get_one::<PathBuf>("token-file").cloned(),
             identity: IdentitySettings::from_matches(matches)?,
-            loops: loops::settings(matches)?,
+            controllers: controllers::settings(matches)?,
             log: text("log"),
-            // `server` does not have the flag.
+            // `server` has no such flag.
             detached: matches.try_get_one::<bool>("detached").is_ok_and(|flag| flag == Some(&true)),
             data_dir,
             listen,
@@ -120,10 +120,10 @@ impl Settings {
     }
 }
 
-/// Where everything of a cluster lies; it may be there already.
+/// Creates the data directory if it does not exist.
 pub fn make_data_dir(data_dir: &Path) -> Result<()> {
     std::fs::create_dir_all(data_dir).with_context(|| {
-        format!("cannot make the data directory {}; choose another with --data-dir", data_dir.display())
+        format!("cannot create the data directory {}; choose another with --data-dir", data_dir.display())
     })
 }
 
@@ -136,16 +136,16 @@ pub fn run(settings: Settings) -> Result<()> {
     let lines =
         tracing_subscriber::fmt::layer().with_target(false).with_ansi(colours).with_writer(std::io::stderr);
     tracing_subscriber::registry().with(lines.with_filter(filter)).init();
-    let ordinary = threads("setpoint", memory::give_back_all)?;
-    let priority = threads("setpoint-vital", memory::give_back_own)?;
+    let ordinary = threads("setpoint", memory::collect_all)?;
+    let priority = threads("setpoint-prio", memory::collect_own)?;
     let pools = Pools { ordinary: ordinary.handle().clone(), priority: priority.handle().clone() };
     let stopped_by = ordinary.block_on(serve(settings, pools));
-    // First: its connections may hold timers of the other one.
+    // Before the ordinary pool: its connections may hold timers of that one.
     priority.shutdown_timeout(Duration::from_millis(100));
     stopped_by
 }
 
-/// A pool of as many threads as there are cores.
+/// A tokio runtime with one thread per core.
 fn threads(name: &str, before_waiting: fn()) -> Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -153,35 +153,35 @@ fn threads(name: &str, before_waiting: fn()) -> Result<Runtime> {
         .thread_stack_size(STACK_BYTES)
         .on_thread_park(before_waiting)
         .build()
-        .context("cannot start threads")
+        .context("cannot start the tokio runtime")
 }
 
 async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let env = Env::machine();
-    // Signals first: one that comes during start-up must end it cleanly too.
+    // Signals first: one that arrives during startup must stop it cleanly too.
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
 
-    // Before files are opened, and before strangers can take them.
+    // Before files are opened and connections accepted.
     let descriptors = descriptors::raise();
-    // The error's text holds its cause already, so the chain is cut here.
+    // The error's text includes its cause, so the chain ends here.
     let tokens = settings.token_file.as_deref().map(Tokens::load).transpose();
     let tokens = tokens.map_err(|error| anyhow!("{error}; check --token-file"))?;
     for warning in tokens.iter().flat_map(|t| t.warnings()) {
         tracing::warn!("{warning}");
     }
     make_data_dir(&settings.data_dir)?;
-    // Held until the end: by it `setpoint down` finds us.
-    let _pid_file = PidFile::take(&settings.data_dir)?;
+    // Held until exit: `setpoint down` finds the process by it.
+    let _pid_file = PidFile::acquire(&settings.data_dir)?;
 
     backup::check_restored(&settings.data_dir)?;
 
-    // The store before anything is written: its lock keeps a second server away.
+    // The store before anything is written: its lock keeps a second server out.
     let catalog = Arc::new(Catalog::builtin());
     let table = Table::new(catalog.clone(), env.clone());
     let engine = tokio::select! {
         biased;
-        // An etcd that does not answer is waited for, but not by somebody who has changed their mind.
+        // Connecting to an unavailable etcd retries for ever; a signal interrupts it.
         _ = terminate.recv() => return Ok(()),
         _ = interrupt.recv() => return Ok(()),
         engine = settings.store.open(&settings.data_dir, &env, &table) => engine?,
@@ -211,12 +211,12 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
             client_ca: Some(pki.ca_pem().to_owned()),
             root_ca: Some(pki.ca_pem().to_owned()),
             advertised: None,
-            without: loops::left_out(&settings.loops),
+            without: controllers::disabled(&settings.controllers),
             limits: settings.limits,
         },
     };
     for plugin in settings.admission.without_effect() {
-        tracing::warn!(plugin, "this admission plugin comes with the extension part and does nothing yet");
+        tracing::warn!(plugin, "admission plugin is not implemented yet and has no effect");
     }
     let api = Api::new(config).map_err(|error| {
         anyhow!("{error}; check --enable-admission-plugins and --disable-admission-plugins")
@@ -230,7 +230,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         address: SocketAddr::new(advertised, bound.port()),
         host: env.hostname().to_owned(),
     });
-    // Only now: a server that finds its port taken must leave the file of the one that runs there.
+    // Only after binding: if the port is in use, the kubeconfig may belong to the server listening there.
     kubeconfig::clear(&settings.kubeconfig)?;
     let copy = kubeconfig::copy_path(&settings.data_dir);
     kubeconfig::clear(&copy)?;
@@ -241,21 +241,24 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         done = api.bootstrap() => Some(done),
     };
     let Some(bootstrapped) = bootstrapped else {
-        // What is half made is made when it starts again.
-        let _ = env.timeout(STOP, engine.close()).await;
+        // The next start completes the bootstrap.
+        let _ = env.timeout(SHUTDOWN, engine.close()).await;
         return Ok(());
     };
     let mut bootstrapping = None;
     if let Err(status) = bootstrapped {
         match (engine.health(), engine.full()) {
             (Err(why), _) => return Err(anyhow!("{why}")),
-            // What is there can be read, and deleting may make room; what is missing is written then.
+            // Disk full: serve reads and deletions, and bootstrap the rest once there is space.
             (Ok(()), Some(why)) => {
-                tracing::error!(reason = %why, "the cluster's first objects are not all there");
+                tracing::error!(reason = %why, "bootstrap is incomplete: some initial objects are missing");
                 bootstrapping = Some(env.spawn("bootstrap", bootstrap_later(env.clone(), api.clone())));
             }
             (Ok(()), None) => {
-                return Err(anyhow!("cannot create the cluster's first objects: {}", status.message));
+                return Err(anyhow!(
+                    "bootstrap failed: cannot create the initial objects: {}",
+                    status.message
+                ));
             }
         }
     }
@@ -264,14 +267,15 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     api.set_external_address(url.trim_start_matches("https://"));
     for path in [&copy, &settings.kubeconfig] {
         match kubeconfig::write(path, &pki.admin_kubeconfig(&url)) {
-            // A full disk is read from: others have their kubeconfigs.
+            // On a full disk the server still serves clients that have a kubeconfig.
             Err(error) if is_full_disk(&error) => tracing::error!("{error:#}"),
             written => written?,
         }
     }
     descriptors.log();
     let serving = env.spawn("server", server.run());
-    let plane = loops::start(&env, &api, &settings.loops, settings.store.is_shared(), env.hostname());
+    let plane =
+        controllers::start(&env, &api, &settings.controllers, settings.store.is_shared(), env.hostname());
     announce(&settings, &url);
 
     let path = settings.kubeconfig.clone();
@@ -283,16 +287,16 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let renewal = Renewal { pki, certificate, write_kubeconfig };
     let renewing = env.spawn("renewal", renewal.run(env.clone(), api.shutdown()));
 
-    let mut give_back = memory::GiveBack::default();
+    let mut collector = memory::Collector::default();
     let stopped_by = loop {
         tokio::select! {
             biased;
             _ = terminate.recv() => break Ok(()),
             _ = interrupt.recv() => break Ok(()),
-            () = env.sleep(CHECK_STORE) => {
-                give_back.look(&api, &pools);
+            () = env.sleep(CHECK_INTERVAL) => {
+                collector.tick(&api, &pools);
                 if let Some(why) = engine.failed() {
-                    // What was acknowledged is on disk; whoever watches over us may start us again.
+                    // Acknowledged writes are on disk; a supervisor may restart us.
                     break Err(anyhow!("{why}"));
                 }
             }
@@ -301,18 +305,18 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     if let Some(bootstrapping) = bootstrapping {
         bootstrapping.abort();
     }
-    tracing::info!("stopping: loops and watches end, requests under way finish");
+    tracing::info!("stopping: ending controllers and watches, draining requests");
     let stopping = async {
-        // First those who write without being asked, so that a lease is given back while that can still be done.
-        let _ = env.timeout(STOP_LOOPS, plane.stop()).await;
+        // Controllers first, so that leases can still be released.
+        let _ = env.timeout(SHUTDOWN_CONTROLLERS, plane.stop()).await;
         api.begin_shutdown();
         let _ = serving.await;
-        // It ends with the shutdown that has begun; a panic in it was already reported.
+        // Ends with the shutdown; a panic in it was already reported.
         let _ = renewing.await;
         engine.close().await;
     };
-    // An etcd that does not answer must not keep us: nothing we acknowledged waits for it.
-    if env.timeout(STOP, stopping).await.is_err() {
+    // An unavailable etcd must not delay the exit: every acknowledged write is in it already.
+    if env.timeout(SHUTDOWN, stopping).await.is_err() {
         tracing::warn!("the store did not close in time");
     }
     tracing::info!("stopped");
@@ -325,20 +329,20 @@ fn is_full_disk(error: &anyhow::Error) -> bool {
     matches!(kind, Some(StorageFull | QuotaExceeded))
 }
 
-/// Again and again until there is room for it.
+/// Retries until there is space.
 async fn bootstrap_later(env: Env, api: Arc<Api>) {
     loop {
-        env.sleep(CHECK_STORE).await;
+        env.sleep(CHECK_INTERVAL).await;
         match api.bootstrap().await {
             Ok(()) => return,
             Err(status) => {
-                tracing::debug!(error = status.message, "the cluster's first objects are not all there")
+                tracing::debug!(error = status.message, "bootstrap is incomplete")
             }
         }
     }
 }
 
-/// What the serving certificate must be valid for, beside the usual names.
+/// Names for the serving certificate, in addition to the usual ones.
 fn certificate_names(listen: IpAddr, host: &str) -> Vec<String> {
     let mut names = Vec::new();
     if !listen.is_unspecified() {
@@ -348,7 +352,7 @@ fn certificate_names(listen: IpAddr, host: &str) -> Vec<String> {
     names
 }
 
-/// An address clients on this machine can use.
+/// A URL that clients on this machine can use.
 fn server_url(bound: SocketAddr) -> String {
     let ip = match bound.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => "127.0.0.1".to_owned(),
@@ -360,30 +364,30 @@ fn server_url(bound: SocketAddr) -> String {
 }
 
 fn explain_listen(error: ServerError) -> anyhow::Error {
-    let mend = match &error {
+    let hint = match &error {
         ServerError::Listen { source, .. } => match source.kind() {
             std::io::ErrorKind::AddrInUse => {
-                "; stop what listens there, or choose another address with --listen (port 0 takes a free one)"
+                "; stop the process listening there, or choose another address with --listen (port 0 picks a free port)"
             }
             std::io::ErrorKind::AddrNotAvailable => {
-                "; this machine has no such address: choose another with --listen"
+                "; this machine has no such address, choose another with --listen"
             }
             std::io::ErrorKind::PermissionDenied => {
-                "; ports below 1024 need root: choose another with --listen"
+                "; ports below 1024 require root, choose another with --listen"
             }
             _ => "",
         },
         ServerError::Tls(_) => "",
     };
-    anyhow!("{error}{mend}")
+    anyhow!("{error}{hint}")
 }
 
-/// Begins the last line of what is announced; after it the server is ready.
+/// Starts the last line of the announcement.
 pub const NEXT: &str = "Next: ";
 
 fn announce(settings: &Settings, url: &str) {
     let text = announcement(settings, url);
-    // Whoever waited may have gone; the server serves all the same.
+    // Nobody may be reading any more; the server runs all the same.
     let _ = std::io::stdout().write_all(text.as_bytes());
     if settings.detached {
         detach::close_announcement();
@@ -391,15 +395,14 @@ fn announce(settings: &Settings, url: &str) {
 }
 
 fn announcement(settings: &Settings, url: &str) -> String {
-    let nodes = settings.loops.nodes.as_ref().map(|nodes| nodes.count);
+    let nodes = settings.controllers.nodes.as_ref().map(|nodes| nodes.count);
     let nodes_line = match nodes {
         Some(nodes) => format!("{nodes} simulated: pods run without containers"),
-        None => "none of its own: pods stay Pending; --simulated-nodes 3 starts three without containers"
-            .to_owned(),
+        None => "none: pods stay Pending; add simulated nodes with --simulated-nodes 3".to_owned(),
     };
     let next =
         if nodes.is_some() { "create deployment web --image=nginx --replicas=3" } else { "get namespaces" };
-    // As it works in whatever folder it is pasted.
+    // Absolute, so that the command works from any directory.
     let absolute = std::path::absolute(&settings.kubeconfig).unwrap_or_else(|_| settings.kubeconfig.clone());
     let log = settings.detached.then(|| detach::log_path(&settings.data_dir));
     let log = log.map(|path| format!("  log         {}\n", path.display())).unwrap_or_default();
@@ -418,14 +421,14 @@ mod tests {
     use super::*;
 
     fn enabled(flags: &[&str]) -> Vec<String> {
-        let words = ["setpoint", "up", "--data-dir", "/nowhere"].iter().chain(flags);
-        let matches = cli::command().try_get_matches_from(words).unwrap();
+        let args = ["setpoint", "up", "--data-dir", "/nowhere"].iter().chain(flags);
+        let matches = cli::command().try_get_matches_from(args).unwrap();
         let (_, matches) = matches.subcommand().unwrap();
         Settings::from_matches(matches).unwrap().admission.enable
     }
 
     #[test]
-    fn an_empty_name_among_plugins_is_kept_to_be_refused() {
+    fn an_empty_name_in_a_plugin_list_is_preserved() {
         assert_eq!(enabled(&["--enable-admission-plugins=,Priority"]), ["", "Priority"]);
         let twice = ["--enable-admission-plugins=", "--enable-admission-plugins=Priority,AlwaysAdmit"];
         assert_eq!(enabled(&twice), ["Priority", "AlwaysAdmit"]);

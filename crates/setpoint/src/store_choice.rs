@@ -9,8 +9,8 @@ use store::{DiskEngine, DiskOptions, Engine, MemoryEngine, State};
 use store_etcd::{ConnectError, TlsFiles};
 use table::Table;
 
-/// In the data directory: how far etcd was.
-pub const ETCD_MARK: &str = "etcd-revision";
+/// File in the data directory: the highest etcd revision seen.
+pub const ETCD_REVISION_FILE: &str = "etcd-revision";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreChoice {
@@ -19,7 +19,7 @@ pub enum StoreChoice {
     Etcd { urls: Vec<String>, tls: Option<TlsFiles> },
 }
 
-/// The flags that name files for TLS to etcd, with upstream's names.
+/// The `--etcd-*file` flags, named as in kube-apiserver.
 #[derive(Default)]
 pub struct EtcdFiles {
     pub ca: Option<PathBuf>,
@@ -33,7 +33,7 @@ impl StoreChoice {
         let StoreChoice::Etcd { urls, .. } = choice else {
             if files.ca.or(files.certificate).or(files.key).is_some() {
                 bail!(
-                    "--etcd-cafile, --etcd-certfile and --etcd-keyfile are for --store etcd:https://HOST:PORT; leave them out"
+                    "--etcd-cafile, --etcd-certfile and --etcd-keyfile require --store etcd:https://HOST:PORT"
                 );
             }
             return Ok(choice);
@@ -41,25 +41,25 @@ impl StoreChoice {
         let client = match (files.certificate, files.key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
-            _ => bail!("--etcd-certfile and --etcd-keyfile belong together: give both, or neither"),
+            _ => bail!("--etcd-certfile and --etcd-keyfile must be specified together"),
         };
         let tls = match files.ca {
             Some(ca) => Some(TlsFiles { ca, client }),
             None if client.is_some() || urls.iter().any(|u| u.starts_with("https://")) => {
-                bail!("etcd over TLS needs --etcd-cafile FILE: the authority that signed etcd's certificate")
+                bail!("etcd over TLS requires --etcd-cafile FILE: the CA of etcd's serving certificate")
             }
             None => None,
         };
         if tls.is_some() && !urls.iter().all(|u| u.starts_with("https://")) {
             bail!(
-                "with --etcd-cafile every address of etcd must begin with https://; --store says etcd:{}",
+                "with --etcd-cafile every etcd URL must start with https://; --store is etcd:{}",
                 urls.join(",")
             );
         }
         Ok(StoreChoice::Etcd { urls, tls })
     }
 
-    /// Other servers may stand on the same objects.
+    /// Whether other servers may use the same store.
     pub fn is_shared(&self) -> bool {
         matches!(self, StoreChoice::Etcd { .. })
     }
@@ -75,7 +75,7 @@ impl StoreChoice {
                     .unwrap_or_default();
                 if urls.is_empty() {
                     bail!(
-                        "--store {other} is not known: use memory, disk, or etcd:URL such as etcd:http://127.0.0.1:2379"
+                        "unknown --store {other}: use memory, disk, or etcd:URL such as etcd:http://127.0.0.1:2379"
                     );
                 }
                 Ok(StoreChoice::Etcd { urls, tls: None })
@@ -90,13 +90,13 @@ impl StoreChoice {
             StoreChoice::Disk => {
                 let dir = data_dir.join("store");
                 let options =
-                    DiskOptions { before_waiting: crate::memory::give_back_own, ..DiskOptions::default() };
+                    DiskOptions { before_waiting: crate::memory::collect_own, ..DiskOptions::default() };
                 let engine = DiskEngine::open(&dir, table.clone(), options)?;
                 if let Some(unreadable) = table.unreadable() {
                     engine.close().await;
                     bail!(
-                        "cannot use the store in {}: {unreadable}; if a newer version of setpoint wrote it, start that one \
-                         again; otherwise restore a backup (setpoint restore), or name another directory with --data-dir",
+                        "cannot use the store in {}: {unreadable}; if a newer version of setpoint wrote it, start that version \
+                         again; otherwise restore a backup (setpoint restore), or choose another directory with --data-dir",
                         dir.display()
                     );
                 }
@@ -110,13 +110,13 @@ impl StoreChoice {
                     endpoints: urls.clone(),
                     prefix: "/registry/".into(),
                     tls: config,
-                    high_water_mark: Some(data_dir.join(ETCD_MARK)),
+                    high_water_mark: Some(data_dir.join(ETCD_REVISION_FILE)),
                 };
                 let hint = match tls {
-                    None => "start it there, or name another address with --store etcd:URL",
+                    None => "check that it is running, or choose another address with --store etcd:URL",
                     Some(_) => {
-                        "start it there, and see that --etcd-cafile holds the authority of its certificate and that it \
-                         trusts the one in --etcd-certfile"
+                        "check that it is running, that --etcd-cafile contains the CA of its certificate and that it \
+                         trusts the certificate in --etcd-certfile"
                     }
                 };
                 let engine = store_etcd::EtcdEngine::connect_with(options, env.clone(), table.clone()).await;
@@ -126,9 +126,9 @@ impl StoreChoice {
                     // The error itself says how to fix it.
                     Err(error @ ConnectError::WentBack(_)) => bail!("cannot use etcd at {at}: {error}"),
                     Err(ConnectError::Unreadable(unreadable)) => bail!(
-                        "cannot use etcd at {at}: {unreadable}; name an etcd of its own with --store etcd:URL, or let \
-                         kube-apiserver write its objects again with --storage-media-type=application/json, or delete \
-                         with etcdctl what nobody needs"
+                        "cannot use etcd at {at}: {unreadable}; use a separate etcd with --store etcd:URL, or let \
+                         kube-apiserver rewrite its objects with --storage-media-type=application/json, or delete \
+                         unneeded keys with etcdctl"
                     ),
                     Err(error) => Err(error).with_context(|| format!("cannot use etcd at {at}; {hint}")),
                 }
@@ -138,7 +138,7 @@ impl StoreChoice {
 
     pub fn describe(&self, data_dir: &Path) -> String {
         match self {
-            StoreChoice::Memory => "in memory; gone when the server stops".into(),
+            StoreChoice::Memory => "in memory; lost when the server stops".into(),
             StoreChoice::Disk => format!("on disk in {}", data_dir.join("store").display()),
             StoreChoice::Etcd { urls, .. } => format!("in etcd at {}", urls.join(",")),
         }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn stores_are_named_clearly() {
+    fn stores_are_parsed() {
         assert_eq!(parse("disk").unwrap(), StoreChoice::Disk);
         let etcd = parse("etcd:http://a:1,http://b:2").unwrap();
         let urls = vec!["http://a:1".into(), "http://b:2".into()];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_tls_come_together_and_only_with_etcd() {
+    fn etcd_tls_files_require_etcd_and_each_other() {
         let files = |ca: bool, certificate: bool, key: bool| EtcdFiles {
             ca: ca.then(|| "ca".into()),
             certificate: certificate.then(|| "crt".into()),
@@ -184,10 +184,10 @@ mod tests {
             let error = StoreChoice::parse(store, files).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         };
-        refused("disk", files(true, false, false), "leave them out");
-        refused("etcd:https://a:1", files(false, false, false), "needs --etcd-cafile");
-        refused("etcd:https://a:1", files(true, true, false), "belong together");
-        refused("etcd:https://a:1,http://b:1", files(true, false, false), "must begin with https://");
+        refused("disk", files(true, false, false), "require --store etcd:https://");
+        refused("etcd:https://a:1", files(false, false, false), "requires --etcd-cafile");
+        refused("etcd:https://a:1", files(true, true, false), "specified together");
+        refused("etcd:https://a:1,http://b:1", files(true, false, false), "must start with https://");
         let whole = StoreChoice::parse("etcd:https://a:1", files(true, true, true)).unwrap();
         let tls = Some(TlsFiles { ca: "ca".into(), client: Some(("crt".into(), "key".into())) });
         assert_eq!(whole, StoreChoice::Etcd { urls: vec!["https://a:1".into()], tls });

@@ -1,7 +1,7 @@
 //! Keys that sign and verify tokens: RSA, ECDSA P-256 and P-384, read from PEM.
 //!
-//! Differs from kube-apiserver: keys on P-521 (ES512) and RSA keys below 2048 bits are refused when they are
-//! loaded, because the cryptographic library has none of them.
+//! Differs from kube-apiserver: P-521 keys (ES512) and RSA keys below 2048 bits are rejected when they are
+//! loaded, because ring does not support them.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,11 +15,11 @@ use crate::pki::der::{self, Reader, bits, nest, value};
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("it is no valid PEM ({0})")]
+    #[error("not valid PEM ({0})")]
     Pem(String),
-    #[error("it holds no key: put a PEM block such as BEGIN PUBLIC KEY or BEGIN PRIVATE KEY into it")]
+    #[error("no key found: it must contain a PEM block such as BEGIN PUBLIC KEY or BEGIN PRIVATE KEY")]
     Empty,
-    #[error("it is damaged, or no key for RSA (2048 bits or more), ECDSA P-256 or ECDSA P-384")]
+    #[error("damaged, or not an RSA (2048 bits or more), ECDSA P-256 or ECDSA P-384 key")]
     Unusable,
     #[error("the cryptographic library failed to {0}")]
     Crypto(&'static str),
@@ -32,7 +32,7 @@ enum Family {
     P384,
 }
 
-/// Verifies.
+/// Verifies tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     family: Family,
@@ -41,13 +41,13 @@ pub struct PublicKey {
     id: String,
 }
 
-/// The keys tokens may be signed with, each once, in the order they were given.
+/// The keys that verify tokens, without duplicates, in the order they were given.
 #[derive(Clone, Debug, Default)]
 pub struct KeySet {
     keys: Vec<PublicKey>,
 }
 
-/// Signs.
+/// Signs tokens.
 pub struct SigningKey {
     pair: Pair,
     public: PublicKey,
@@ -73,7 +73,7 @@ impl PublicKey {
         fits.then(|| PublicKey { family, key: key.to_vec(), id })
     }
 
-    /// Every key of a PEM file; of private keys and certificates the public part.
+    /// Every key of a PEM file; the public part of private keys and certificates.
     pub fn all_from_pem(pem: &[u8]) -> Result<Vec<PublicKey>, KeyError> {
         let mut keys = Vec::new();
         for section in sections(pem)? {
@@ -90,12 +90,12 @@ impl PublicKey {
         if keys.is_empty() { Err(KeyError::Empty) } else { Ok(keys) }
     }
 
-    /// The SHA-256 of the key's usual encoding, as upstream names keys.
+    /// The SHA-256 of the SubjectPublicKeyInfo, as in kube-apiserver.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What we sign with, and publish.
+    /// The algorithm for signing, as published in the JWKS.
     pub fn algorithm(&self) -> &'static str {
         match self.family {
             Family::Rsa => "RS256",
@@ -238,7 +238,7 @@ impl SigningKey {
             SectionKind::RsaPrivateKey => {
                 SigningKey::rsa(RsaKeyPair::from_der(der).map_err(|_| KeyError::Unusable)?)
             }
-            // SEC 1 is what PKCS#8 wraps; which curve it is, trying tells.
+            // PKCS#8 wraps SEC 1; the curve is found by trying.
             SectionKind::EcPrivateKey => [PRIME256V1, SECP384R1]
                 .into_iter()
                 .find_map(|curve| {
@@ -268,7 +268,7 @@ fn sections(pem: &[u8]) -> Result<Vec<(SectionKind, Vec<u8>)>, KeyError> {
     found.map_err(|e| KeyError::Pem(e.to_string()))
 }
 
-/// The key with its algorithm, as X.509 writes it.
+/// The SubjectPublicKeyInfo of X.509.
 fn subject_public_key(family: Family, key: &[u8]) -> Vec<u8> {
     let algorithm = match family {
         Family::Rsa => [oid(RSA_ENCRYPTION), value(NULL, &[])],
@@ -296,7 +296,7 @@ fn from_subject_public_key(encoded: &[u8]) -> Option<PublicKey> {
 
 fn from_certificate(encoded: &[u8]) -> Option<PublicKey> {
     let mut body = Reader::new(encoded).inside(der::SEQUENCE)?.inside(der::SEQUENCE)?;
-    // The version may be left out; serial, algorithm, issuer, validity and subject come before the key.
+    // The version is optional; serial, algorithm, issuer, validity and subject come before the key.
     if body.peek() == Some(0xa0) {
         body.next()?;
     }

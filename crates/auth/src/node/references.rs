@@ -1,15 +1,15 @@
-//! What a pod, and a volume a pod uses, refer to.
+//! Objects that a pod, and a volume used by a pod, refer to.
 
 use object::Value;
 
 use super::Related;
 
-/// A mirror of a static pod: written by the node itself, so it may not open anything to it.
+/// A mirror pod is written by the node itself, so it must not grant the node anything.
 pub fn is_mirror(pod: &Value) -> bool {
     pod.at(&["metadata", "annotations", "kubernetes.io/config.mirror"]).is_some()
 }
 
-/// Does the pod name this object of its own namespace?
+/// Whether the pod refers to this object of its namespace.
 pub fn refers(pod: &Value, what: Related, name: &str) -> bool {
     if name.is_empty() || is_mirror(pod) {
         return false;
@@ -36,7 +36,7 @@ pub fn refers(pod: &Value, what: Related, name: &str) -> bool {
             is(pod.str_at(&["status", "extendedResourceClaimStatus", "resourceClaimName"]))
                 || spec("resourceClaims").iter().any(|claim| match claim.str_at(&["resourceClaimName"]) {
                     Some(direct) => direct == name,
-                    // Made from a template: the status says under which name, once it was made.
+                    // Created from a template: the status has the generated name.
                     None => items(pod.at(&["status", "resourceClaimStatuses"])).iter().any(|status| {
                         status.str_at(&["name"]) == claim.str_at(&["name"])
                             && is(status.str_at(&["resourceClaimName"]))
@@ -47,7 +47,7 @@ pub fn refers(pod: &Value, what: Related, name: &str) -> bool {
     }
 }
 
-/// The persistent volume claims of a pod, those made for its ephemeral volumes too.
+/// The persistent volume claims of a pod, including those of its ephemeral volumes.
 pub fn claims_of(pod: &Value) -> Vec<String> {
     let pod_name = pod.str_at(&["metadata", "name"]).unwrap_or_default();
     let claim = |volume: &Value| match volume.str_at(&["persistentVolumeClaim", "claimName"]) {
@@ -70,7 +70,7 @@ pub fn volume_secrets(volume: &Value) -> Vec<(String, String)> {
             out.push((namespace.to_owned(), name.to_owned()));
         }
     };
-    // Volumes of old name no namespace: their claim's was meant.
+    // Old volumes have no namespace here: the claim's namespace applies.
     let or_claim =
         |namespace: &'_ str| if namespace.is_empty() { claim_namespace } else { namespace }.to_owned();
     let azure = text(&["spec", "azureFile", "secretNamespace"]);

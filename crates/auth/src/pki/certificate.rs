@@ -1,4 +1,4 @@
-//! Certificates: building and signing them, and reading back what renewal and identity need.
+//! X.509 certificates: building, signing and parsing.
 
 use std::net::IpAddr;
 
@@ -19,32 +19,32 @@ pub enum Usage {
 pub struct Request<'a> {
     pub usage: Usage,
     pub common_name: &'a str,
-    /// Each becomes an `O=` of its own: a client's groups.
+    /// Each becomes a separate `O=`: a client's groups.
     pub organizations: &'a [String],
-    /// DNS names and addresses, for servers.
+    /// DNS names and IP addresses, for servers.
     pub names: &'a [String],
     pub not_before: u64,
     pub not_after: u64,
 }
 
-/// Who signs: a key and the encoded name that goes into `issuer`.
+/// The issuer: its key and encoded subject.
 pub struct Signer<'a> {
     pub key: &'a EcdsaKeyPair,
     pub subject: &'a [u8],
 }
 
-/// What the operating system refused: randomness, or a key it should have been able to use.
+/// A failure of the cryptographic library: no randomness, or an unusable key.
 #[derive(Debug, thiserror::Error)]
 #[error("the cryptographic library failed to {0}")]
 pub struct CryptoError(pub &'static str);
 
-/// A fresh P-256 key, PKCS#8.
+/// A new P-256 key in PKCS#8.
 pub fn generate_key(random: &SystemRandom) -> Result<Vec<u8>, CryptoError> {
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, random);
     key.map(|k| k.as_ref().to_vec()).map_err(|_| CryptoError("generate a key"))
 }
 
-/// Signs. With `signer` `None` the certificate signs itself: an authority's.
+/// Signs. With `signer` `None` the certificate is self-signed: a CA.
 pub fn issue(
     request: &Request<'_>,
     key: &EcdsaKeyPair,
@@ -83,35 +83,35 @@ pub fn issue(
     Ok(nest(der::SEQUENCE, &[body, algorithm, bits(signature.as_ref())]))
 }
 
-/// How the authority signs.
+/// The CA's signature algorithm.
 pub fn ecdsa_with_sha256() -> Vec<u8> {
     nest(der::SEQUENCE, &[oid(ECDSA_WITH_SHA256)])
 }
 
-/// A P-256 key as certificates and requests hold it.
+/// The SubjectPublicKeyInfo of a P-256 key.
 pub fn p256_key(public: &[u8]) -> Vec<u8> {
     let algorithm = nest(der::SEQUENCE, &[oid(EC_PUBLIC_KEY), oid(PRIME256V1)]);
     nest(der::SEQUENCE, &[algorithm, bits(public)])
 }
 
-/// What we read of a certificate; borrowed from its bytes.
+/// The parsed fields of a certificate, borrowed from its bytes.
 pub struct Parsed<'a> {
     pub not_before: u64,
     pub not_after: u64,
-    /// The whole encoded name, tag included.
+    /// The complete encoded name, tag included.
     pub subject: &'a [u8],
     /// The key's bits, without the algorithm.
     pub public_key: &'a [u8],
-    /// The whole SubjectPublicKeyInfo, tag included.
+    /// The complete SubjectPublicKeyInfo, tag included.
     pub key_info: &'a [u8],
-    /// What the certificate may be used for (extendedKeyUsage); empty when it says nothing.
+    /// extendedKeyUsage; empty if absent.
     pub purposes: Vec<&'a [u8]>,
-    /// DNS names and addresses of the subjectAltName extension.
+    /// DNS names and IP addresses of subjectAltName.
     pub names: Vec<String>,
 }
 
 impl<'a> Parsed<'a> {
-    /// `None` for bytes that are no certificate we could use.
+    /// `None` if it is not a certificate we can use.
     pub fn parse(bytes: &'a [u8]) -> Option<Parsed<'a>> {
         let mut body = Reader::new(bytes).inside(der::SEQUENCE)?.inside(der::SEQUENCE)?;
         if body.peek() == Some(0xa0) {
@@ -148,11 +148,11 @@ impl<'a> Parsed<'a> {
     }
 }
 
-/// The three parts of a certificate, as a signature is judged by them.
+/// The three parts of a certificate, for verifying its signature.
 pub struct Signed<'a> {
-    /// What was signed, tag included.
+    /// The signed part (TBSCertificate), tag included.
     pub body: &'a [u8],
-    /// What is inside the AlgorithmIdentifier.
+    /// The content of the AlgorithmIdentifier.
     pub algorithm: &'a [u8],
     pub signature: &'a [u8],
 }
@@ -167,7 +167,7 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// One attribute of a name: its type, and its text where it is one.
+/// An attribute of a name: its type, and its value if that is text.
 pub struct NamePart<'a> {
     pub oid: &'a [u8],
     pub text: Option<String>,
@@ -178,7 +178,7 @@ pub const ORGANIZATION: &[u8] = &[0x55, 4, 10];
 /// 1.3.6.1.4.1.57683.2: a user's uid in Kubernetes.
 pub const KUBERNETES_UID: &[u8] = &[0x2b, 6, 1, 4, 1, 0x83, 0xc2, 0x53, 2];
 
-/// The attributes of an encoded name, in order; `None` if it is not one.
+/// The attributes of an encoded name, in order; `None` if it is malformed.
 pub fn name_parts(subject: &[u8]) -> Option<Vec<NamePart<'_>>> {
     let mut out = Vec::new();
     let mut sets = Reader::new(subject).inside(der::SEQUENCE)?;
@@ -271,12 +271,12 @@ pub fn address(ip: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Tag and content of each name that is said beside the subject.
+/// Tag and content of each subjectAltName.
 pub fn general_names(extensions: Reader<'_>) -> Option<Vec<(u8, &[u8])>> {
     inside_extension(extensions, SUBJECT_ALT_NAME)
 }
 
-/// Tag and content of each value in the sequence that is the extension of this kind.
+/// Tag and content of each value in the extension of this type.
 fn inside_extension<'a>(mut extensions: Reader<'a>, kind: &[u8]) -> Option<Vec<(u8, &'a [u8])>> {
     let mut out = Vec::new();
     while !extensions.is_empty() {

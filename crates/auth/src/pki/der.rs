@@ -1,4 +1,4 @@
-//! The little of DER that certificates need: a writer of nested values and a reader that never panics.
+//! The subset of DER that certificates need: a writer of nested values and a reader that never panics.
 
 pub const BOOLEAN: u8 = 0x01;
 pub const INTEGER: u8 = 0x02;
@@ -11,7 +11,7 @@ pub const GENERALIZED_TIME: u8 = 0x18;
 pub const SEQUENCE: u8 = 0x30;
 pub const SET: u8 = 0x31;
 
-/// One value: tag, length, content.
+/// A value: tag, length, content.
 pub fn value(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 6);
     out.push(tag);
@@ -28,12 +28,12 @@ pub fn value(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A value made of other values.
+/// A constructed value.
 pub fn nest(tag: u8, parts: &[Vec<u8>]) -> Vec<u8> {
     value(tag, &parts.concat())
 }
 
-/// A sequence around what is inside it.
+/// Wraps the content in a sequence.
 pub fn sequence(content: &[u8]) -> Vec<u8> {
     value(SEQUENCE, content)
 }
@@ -50,12 +50,12 @@ pub fn integer(bytes: &[u8]) -> Vec<u8> {
     value(INTEGER, &content)
 }
 
-/// Bits in whole bytes.
+/// A bit string of whole bytes.
 pub fn bits(bytes: &[u8]) -> Vec<u8> {
     value(BIT_STRING, &[&[0], bytes].concat())
 }
 
-/// An instant: UTCTime up to 2049 and GeneralizedTime from 2050 on, as RFC 5280 demands.
+/// A time: UTCTime up to 2049, GeneralizedTime from 2050 on (RFC 5280).
 pub fn time(unix_seconds: u64) -> Vec<u8> {
     let (year, month, day) = civil(unix_seconds / 86_400);
     let second = unix_seconds % 86_400;
@@ -66,7 +66,7 @@ pub fn time(unix_seconds: u64) -> Vec<u8> {
     }
 }
 
-/// Reads values one after the other out of untrusted bytes.
+/// Reads consecutive values from untrusted bytes.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -146,8 +146,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar (years from March, so
-/// that the leap day is a year's last).
+/// Year, month and day of a day number (0 is 1970-01-01), in the Gregorian calendar (years start in March, so
+/// that the leap day is the last day of a year).
 fn civil(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);

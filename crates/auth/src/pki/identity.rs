@@ -19,7 +19,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What a TLS peer is sent. Our authority signs leaves directly, so it is one certificate.
+    /// The chain sent to a TLS peer: one certificate, because the CA signs leaves directly.
     pub fn chain(&self) -> Vec<CertificateDer<'static>> {
         vec![self.certificate.clone()]
     }
@@ -49,23 +49,23 @@ impl Identity {
         Identity { certificate, key }
     }
 
-    /// This certificate with another's key: a thief.
+    /// This certificate with another key, as an attacker without the private key would have.
     pub fn with_key_of(&self, other: &Identity) -> Identity {
         Identity { certificate: self.certificate.clone(), key: other.key.clone() }
     }
 }
 
-/// Never the key.
+/// Omits the key.
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Identity").field("certificate", &self.certificate).finish_non_exhaustive()
     }
 }
 
-/// The serving certificate of a rustls server; a renewed one takes its place without a restart.
+/// The serving certificate of a rustls server; can be replaced without a restart.
 #[derive(Debug)]
 pub struct ServingCertificate {
-    /// Guards the pointer only; held for a clone of an `Arc`.
+    /// Guards the pointer only; held while cloning an `Arc`.
     current: RwLock<Arc<CertifiedKey>>,
 }
 
@@ -87,7 +87,7 @@ impl ResolvesServerCert for ServingCertificate {
     }
 }
 
-/// A kubeconfig file with everything inside: the authority to trust, the certificate and its key.
+/// A self-contained kubeconfig: CA, client certificate and key.
 pub fn kubeconfig(server_url: &str, ca_pem: &str, user: &str, identity: &Identity) -> String {
     let credentials = format!(
         "    client-certificate-data: {}\n    client-key-data: {}\n",
@@ -97,7 +97,7 @@ pub fn kubeconfig(server_url: &str, ca_pem: &str, user: &str, identity: &Identit
     config(server_url, ca_pem, user, &credentials)
 }
 
-/// A kubeconfig file for a bearer token.
+/// A kubeconfig with a bearer token.
 pub fn kubeconfig_with_token(server_url: &str, ca_pem: &str, user: &str, token: &str) -> String {
     config(server_url, ca_pem, user, &format!("    token: {}\n", yaml_string(token)))
 }
@@ -113,7 +113,7 @@ fn config(server_url: &str, ca_pem: &str, user: &str, credentials: &str) -> Stri
     )
 }
 
-/// Always quoted, so that no text is taken for a number or breaks the file.
+/// Always quoted, so that no text is parsed as a number or breaks the file.
 fn yaml_string(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! The authority as a signer of other people's requests.
+//! The CA as a signer of certificate signing requests.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use super::der::{self, bits, integer, nest, value};
 use super::request::{EMAIL, RequestError, SigningRequest, URI};
 use super::{Authority, CLOCK_SKEW_SECONDS, PkiError, YEAR_SECONDS, key_pair, pem};
 
-/// Signs with the cluster's authority; whoever holds it can make anybody anyone.
+/// Signs with the cluster CA; its holder can issue a certificate for any user.
 #[derive(Clone)]
 pub struct Issuer {
     ca: Arc<Authority>,
@@ -31,7 +31,7 @@ pub enum IssueError {
     Crypto(#[from] CryptoError),
 }
 
-/// Shorter lives than this are not cut by the backdating.
+/// Shorter lifetimes are not reduced by the backdating.
 const SHORT_SECONDS: u64 = 8 * 3600;
 
 impl Issuer {
@@ -39,7 +39,7 @@ impl Issuer {
         Issuer { ca }
     }
 
-    /// An authority that no file keeps, for tests and forks.
+    /// A CA that is not stored in a file, for tests.
     pub fn in_memory(now_unix: u64) -> Result<Issuer, PkiError> {
         let random = crate::random();
         let key = certificate::generate_key(&random)?;
@@ -68,7 +68,7 @@ impl Issuer {
         crate::x509::ClientCa::new(&self.ca.certificates)
     }
 
-    /// The certificate (PEM) for a request whose signature is good, for these usages.
+    /// The certificate (PEM) for a request, for these usages; verifies the request's signature first.
     pub fn issue(
         &self,
         request: &SigningRequest,
@@ -113,13 +113,13 @@ impl Issuer {
     }
 }
 
-/// When a certificate (PEM) ends, in Unix seconds.
+/// The expiration of a certificate (PEM), in Unix seconds.
 pub fn not_after(pem: &[u8]) -> Option<u64> {
     let certificates = pem::certificates(pem).ok()?;
     Some(Parsed::parse(certificates.first()?)?.not_after)
 }
 
-/// The attributes Go knows, in its order. Others are left out: what a subject may claim is a closed list.
+/// The attributes Go supports, in its order. Others are dropped: a subject may only use these.
 const SUBJECT: [&[u8]; 9] = [
     &[0x55, 4, 6],
     &[0x55, 4, 8],
@@ -134,7 +134,7 @@ const SUBJECT: [&[u8]; 9] = [
 const SERIAL_NUMBER: &[u8] = &[0x55, 4, 5];
 const PRINTABLE_STRING: u8 = 0x13;
 
-/// All values of one attribute stand in one set, and DER sorts sets.
+/// All values of one attribute are in one set, and DER sorts sets.
 fn subject(request: &SigningRequest) -> Vec<u8> {
     let part = |kind: &[u8], text: &str| {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&b);
@@ -145,7 +145,7 @@ fn subject(request: &SigningRequest) -> Vec<u8> {
     for kind in SUBJECT {
         let mut of_kind =
             request.subject.iter().filter(|(oid, _)| oid == kind).map(|(_, text)| text.as_str());
-        // Of a common name and a serial number there is one.
+        // Only one common name and one serial number is kept.
         let mut set: Vec<Vec<u8>> = if kind == certificate::COMMON_NAME || kind == SERIAL_NUMBER {
             of_kind
                 .next_back()

@@ -19,13 +19,13 @@ pub fn encode(label: &str, der: &[u8]) -> String {
     out
 }
 
-/// All certificates of a file, in order; an error text if one is damaged or there is none.
+/// All certificates of a file, in order; an error message if one is damaged or there is none.
 pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
-        Ok(found) if found.is_empty() => Err("it holds no PEM certificate".to_owned()),
+        Ok(found) if found.is_empty() => Err("no PEM certificate found".to_owned()),
         Ok(found) => Ok(found),
-        Err(error) => Err(format!("it is no valid PEM ({error})")),
+        Err(error) => Err(format!("not valid PEM ({error})")),
     }
 }
 
@@ -33,7 +33,7 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> 
 pub fn private_key(pem: &[u8]) -> Result<Vec<u8>, String> {
     match PrivateKeyDer::from_pem_slice(pem) {
         Ok(PrivateKeyDer::Pkcs8(key)) => Ok(key.secret_pkcs8_der().to_vec()),
-        Ok(_) => Err("it is not in PKCS#8 form (BEGIN PRIVATE KEY)".to_owned()),
-        Err(error) => Err(format!("it holds no PEM private key ({error})")),
+        Ok(_) => Err("not in PKCS#8 format (BEGIN PRIVATE KEY)".to_owned()),
+        Err(error) => Err(format!("no PEM private key found ({error})")),
     }
 }

@@ -1,4 +1,4 @@
-//! Certificate signing requests (PKCS#10): what somebody wants certified, and the proof that they hold the key.
+//! Certificate signing requests (PKCS#10): the requested subject, and proof of possession of the key.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use super::certificate::{
 use super::der::{self, Reader, bits, integer, nest, value};
 use super::{key_pair, pem};
 
-/// Why a request is refused, in Go's words where clients may know them.
+/// Why a request is rejected, worded as in Go where clients may depend on it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     #[error("PEM block type must be CERTIFICATE REQUEST")]
@@ -31,16 +31,16 @@ pub enum RequestError {
     BadSignature(&'static str),
 }
 
-/// A request as it was read. Its signature has not been looked at: see [`verify`](SigningRequest::verify).
+/// A parsed request. Its signature is not verified yet: see [`verify`](SigningRequest::verify).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningRequest {
-    /// Attributes of the subject: type and text.
+    /// Attributes of the subject: type and value.
     pub(super) subject: Vec<(Vec<u8>, String)>,
     pub dns_names: Vec<String>,
     pub emails: Vec<String>,
     pub uris: Vec<String>,
     pub addresses: Vec<IpAddr>,
-    /// The whole SubjectPublicKeyInfo: it goes into the certificate as it is.
+    /// The complete SubjectPublicKeyInfo, copied into the certificate.
     pub(super) public_key: Vec<u8>,
     signed: Vec<u8>,
     algorithm: Vec<u8>,
@@ -65,7 +65,7 @@ impl SigningRequest {
     }
 
     pub fn common_name(&self) -> &str {
-        // The last one counts, as for Go.
+        // The last one is used, as in Go.
         self.texts(COMMON_NAME).last().unwrap_or("")
     }
 
@@ -73,7 +73,7 @@ impl SigningRequest {
         self.texts(ORGANIZATION).collect()
     }
 
-    /// Whoever made the request holds the private key.
+    /// Verifies that the requester holds the private key.
     pub fn verify(&self) -> Result<(), RequestError> {
         let (curve, key) = public_key(&self.public_key).ok_or(RequestError::Malformed)?;
         let (algorithm, broken): (&dyn VerificationAlgorithm, _) = match (curve, self.algorithm.as_slice()) {
@@ -96,7 +96,7 @@ impl SigningRequest {
     }
 }
 
-/// A new P-256 key (PKCS#8), and the request (PEM) to have it certified under this name.
+/// A new P-256 key (PKCS#8), and a certificate signing request (PEM) for it with this subject.
 pub fn new_request(
     common_name: &str,
     organizations: &[String],
@@ -216,7 +216,7 @@ impl SigningRequest {
     }
 }
 
-/// What kind of key a SubjectPublicKeyInfo holds, and its bits.
+/// The algorithm and the bits of a SubjectPublicKeyInfo.
 fn public_key(info: &[u8]) -> Option<(Key, &[u8])> {
     let mut info = Reader::new(info).inside(der::SEQUENCE)?;
     let mut algorithm = info.inside(der::SEQUENCE)?;

@@ -1,31 +1,31 @@
-//! The key service accounts' tokens are signed with: made once, kept in `sa.key`; `sa.pub` is for others to read.
+//! The service account signing key: generated once as `sa.key`; `sa.pub` is its public key.
 
 use std::path::Path;
 
 use super::{KEY_MODE, PkiError, files, pem};
 use crate::jwt::{KeyError, SigningKey};
 
-/// Loads `sa.key` of a folder, or makes it. A key that exists is never overwritten: with it every token would end.
+/// Loads `sa.key`, or generates it. An existing key is never overwritten: that would invalidate every token.
 pub fn service_account_key(dir: &Path) -> Result<SigningKey, PkiError> {
     let (path, public_path) = (dir.join("sa.key"), dir.join("sa.pub"));
     let file = |action, path: &Path| {
         let path = path.to_owned();
         move |source| PkiError::File { action, path, source }
     };
-    files::make_dir(dir).map_err(file("make the folder", dir))?;
+    files::make_dir(dir).map_err(file("create the directory", dir))?;
     let damaged = |why: KeyError| PkiError::Damaged {
         path: path.clone(),
         why: why.to_string(),
-        mend: " (it is not overwritten, because nothing could bring it back)",
+        hint: " (a private key is never overwritten)",
     };
     let found = files::read(&path).map_err(file("read", &path))?;
     let public_found = files::read(&public_path).map_err(file("read", &public_path))?;
     let key = match found {
         Some(pem) => SigningKey::from_pem(&pem).map_err(damaged)?,
         None if public_found.is_some() => {
-            let mend = "put the key back from a backup; or move sa.pub away to have a new pair made, and every token \
-                        handed out so far ends";
-            return Err(PkiError::KeyMissing { present: public_path, missing: path, mend });
+            let hint = "restore the key from a backup; or move sa.pub away to generate a new pair, which invalidates every token \
+                        issued so far";
+            return Err(PkiError::KeyMissing { present: public_path, missing: path, hint });
         }
         None => {
             let pkcs8 = SigningKey::generate_pkcs8().map_err(damaged)?;
@@ -35,7 +35,7 @@ pub fn service_account_key(dir: &Path) -> Result<SigningKey, PkiError> {
         }
     };
     let public = key.public().to_pem();
-    // A lone key is a crash between the two files; this also makes the folder's entry of the key durable.
+    // A missing `sa.pub` is the result of a crash between the two writes; this also makes the directory entry of the key durable.
     if public_found.as_deref() != Some(public.as_bytes()) {
         files::replace(&public_path, public.as_bytes(), KEY_MODE).map_err(file("write", &public_path))?;
     }

@@ -75,25 +75,22 @@ fn a_new_name_is_signed_at_the_next_start() {
 fn halves_and_damage_are_named_and_keys_survive() {
     type Damage = fn(&Path);
     let cases: &[(Damage, &str)] = &[
-        (|d| fs::remove_file(d.join("ca.key")).unwrap(), "ca.key does not; put the key back"),
-        (
-            |d| fs::remove_file(d.join("admin.key")).unwrap(),
-            "admin.key does not; put the key back, or delete",
-        ),
-        (|d| fs::write(d.join("ca.crt"), "junk").unwrap(), "ca.crt is damaged: it holds no PEM certificate"),
-        (|d| fs::write(d.join("ca.key"), "junk").unwrap(), "ca.key is damaged: it holds no PEM private key"),
+        (|d| fs::remove_file(d.join("ca.key")).unwrap(), "ca.key does not; restore the key"),
+        (|d| fs::remove_file(d.join("admin.key")).unwrap(), "admin.key does not; restore the key, or delete"),
+        (|d| fs::write(d.join("ca.crt"), "junk").unwrap(), "ca.crt is damaged: no PEM certificate found"),
+        (|d| fs::write(d.join("ca.key"), "junk").unwrap(), "ca.key is damaged: no PEM private key found"),
         (|d| fs::write(d.join("apiserver.key"), "").unwrap(), "apiserver.key is damaged"),
         (
             |d| fs::write(d.join("admin.crt"), pem::encode(pem::CERTIFICATE, b"junk")).unwrap(),
-            "admin.crt is damaged: it is no X.509 certificate",
+            "admin.crt is damaged: not an X.509 certificate",
         ),
         (
             |d| fs::write(d.join("admin.key"), pem::encode(pem::PRIVATE_KEY, b"junk")).unwrap(),
-            "admin.key is damaged: it is no ECDSA P-256 key",
+            "admin.key is damaged: not an ECDSA P-256 key",
         ),
         (
             |d| assert!(fs::copy(d.join("admin.key"), d.join("apiserver.key")).is_ok()),
-            "apiserver.crt is not the certificate of",
+            "apiserver.crt does not match the key",
         ),
         (
             |d| {

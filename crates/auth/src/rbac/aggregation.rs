@@ -1,17 +1,17 @@
-//! Aggregated ClusterRoles: the rules of all roles that a selector picks.
+//! Aggregated ClusterRoles: the rules of all roles matched by their selectors.
 
 use object::{Map, Value};
 
 use super::rule::{Rule, strings};
 
-/// What aggregation must know of a ClusterRole.
+/// The parts of a ClusterRole that aggregation uses.
 #[derive(Clone, Debug)]
 pub struct RoleForAggregation<'a> {
     pub name: &'a str,
     pub object: &'a Value,
 }
 
-/// A label selector, as it stands in `aggregationRule.clusterRoleSelectors`.
+/// A label selector in `aggregationRule.clusterRoleSelectors`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     equals: Vec<(String, String)>,
@@ -33,16 +33,16 @@ enum Operator {
     DoesNotExist,
 }
 
-/// The selectors of a ClusterRole; `None` when it is not an aggregated one. An operator nobody knows is an
-/// error: guessing would widen or narrow what the role grants.
+/// The selectors of a ClusterRole; `None` if it is not aggregated. An unknown operator is an
+/// error: ignoring it would widen or narrow what the role grants.
 pub fn selectors_of(cluster_role: &Value) -> Result<Option<Vec<Selector>>, String> {
     let Some(rule) = cluster_role.get("aggregationRule").filter(|r| !r.is_null()) else { return Ok(None) };
     let items = rule.get("clusterRoleSelectors").and_then(Value::as_list).unwrap_or_default();
     items.iter().map(Selector::parse).collect::<Result<Vec<_>, _>>().map(Some)
 }
 
-/// The rules the role called `own_name` shall have: of every selected role but itself, selector by selector,
-/// roles by name, each rule once.
+/// The rules for the role `own_name`: those of every other matched role, in selector order,
+/// then by role name, without duplicates.
 pub fn aggregated_rules<'a>(
     own_name: &str,
     roles: impl Iterator<Item = RoleForAggregation<'a>>,
@@ -80,7 +80,7 @@ impl Selector {
         Ok(Selector { equals, expressions })
     }
 
-    /// An empty selector picks everything, as everywhere.
+    /// An empty selector matches everything.
     fn matches(&self, labels: Option<&Map>) -> bool {
         let label = |key: &str| labels.and_then(|m| m.get(key)).and_then(Value::as_str);
         self.equals.iter().all(|(key, value)| label(key) == Some(value))

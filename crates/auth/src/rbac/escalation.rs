@@ -1,4 +1,4 @@
-//! Nobody may hand out what they do not hold: the checks on writing roles and bindings.
+//! Privilege escalation prevention: nobody may grant permissions they do not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,14 +8,14 @@ use super::policy::Policy;
 use super::rule::{Rule, has, has_or_star, quoted_list, url_covers};
 use crate::{Attributes, UserInfo, groups};
 
-/// Whether `owner` covers all of `requested`; if not, the uncovered rights, one verb on one thing each.
+/// Whether `owner` covers all of `requested`; if not, the uncovered permissions, each one verb on one resource or path.
 ///
-/// Every requested rule is broken into its smallest parts, so that each part is covered by one owner rule
-/// or by none. A role's body can name billions of parts: after [`MAX_PARTS`] the rest counts as uncovered.
+/// Every requested rule is broken down into its smallest parts, so that each part is covered by one owner rule
+/// or by none. A role can contain billions of parts: after [`MAX_PARTS`] the rest counts as uncovered.
 pub fn covers(owner: &[Rule], requested: &[Rule]) -> Result<(), Vec<Rule>> {
     let (mut uncovered, mut visited) = (Vec::new(), 0);
     for rule in requested {
-        // The usual case, and the one where a huge rule must not be broken up.
+        // The common case, which avoids breaking down a huge rule.
         if owner.iter().any(|o| covers_whole(o, rule)) {
             continue;
         }
@@ -33,7 +33,7 @@ pub fn covers(owner: &[Rule], requested: &[Rule]) -> Result<(), Vec<Rule>> {
     if uncovered.is_empty() { Ok(()) } else { Err(uncovered) }
 }
 
-/// The text of a refused grant, as upstream words it.
+/// The message for a rejected grant, worded as in kube-apiserver.
 pub fn escalation_message(user: &UserInfo, uncovered: &[Rule], unresolved: &[String]) -> String {
     let described: BTreeSet<String> = compacted(uncovered).iter().map(Rule::compact).collect();
     let mut message = format!(
@@ -48,7 +48,7 @@ pub fn escalation_message(user: &UserInfo, uncovered: &[Rule], unresolved: &[Str
     message
 }
 
-/// May `user` write this Role or ClusterRole? `resource` is `roles` or `clusterroles`; `requested_name` is the
+/// Whether `user` may write this Role or ClusterRole. `resource` is `roles` or `clusterroles`; `requested_name` is the
 /// name in the request's path (empty for a create), `old` the stored object on an update.
 pub fn check_role_write(
     policy: &Policy,
@@ -76,7 +76,7 @@ pub fn check_role_write(
     let name = new.str_at(&["metadata", "name"]).unwrap_or_default();
     let refuse = |why: String| Status::forbidden(About { group: super::GROUP, resource }, name, why);
     confirm_held(policy, user, namespace, &Rule::list_of(new)).map_err(refuse)?;
-    // An aggregation rule can gather anything, so it takes the right to everything.
+    // An aggregation rule can match any role, so it requires permission for everything.
     if aggregates(new) || old.is_some_and(aggregates) {
         let star = || vec!["*".to_owned()];
         let everything = [
@@ -90,7 +90,7 @@ pub fn check_role_write(
     Ok(())
 }
 
-/// May `user` write this RoleBinding or ClusterRoleBinding? `resource` is `rolebindings` or
+/// Whether `user` may write this RoleBinding or ClusterRoleBinding. `resource` is `rolebindings` or
 /// `clusterrolebindings`; `namespace` is empty for the latter.
 pub fn check_binding_write(
     policy: &Policy,
@@ -123,10 +123,10 @@ pub fn check_binding_write(
     }
     let rules = policy.role_rules(kind, role, namespace).map_err(|why| match bound {
         "" => Status::unknown(why),
-        // A Role is looked for as any object is: in the binding's namespace, and a cluster's binding has none.
+        // A Role is looked up in the binding's namespace, and a ClusterRoleBinding has none.
         "roles" if namespace.is_empty() => Status::bad_request("Namespace parameter required."),
         _ if role.is_empty() => Status::bad_request("Name parameter required."),
-        // Upstream's words for what the request is about, and not for what is missing.
+        // kube-apiserver reports the resource of the request, not the missing role.
         _ => Status::check_key_name(role)
             .err()
             .unwrap_or_else(|| Status::not_found(About { group: super::GROUP, resource }, role)),
@@ -136,9 +136,9 @@ pub fn check_binding_write(
     })
 }
 
-/// Far above any role people write; a role beyond it can only be written by those who may `escalate`.
+/// Far above any real role; a larger one requires the `escalate` verb.
 const MAX_PARTS: usize = 1_000_000;
-/// More would only make the message longer; the answer is no already.
+/// More would only make the message longer.
 const MAX_UNCOVERED: usize = 1000;
 
 fn confirm_held(policy: &Policy, user: &UserInfo, namespace: &str, requested: &[Rule]) -> Result<(), String> {
@@ -151,7 +151,7 @@ fn aggregates(role: &Value) -> bool {
     selectors.and_then(Value::as_list).is_some_and(|s| !s.is_empty())
 }
 
-/// The garbage collector may not hold what a role grants, yet must be able to remove it.
+/// The garbage collector may lack the permissions of a role, yet must be able to remove it.
 fn only_garbage_collection_differs(old: &Value, new: &Value) -> bool {
     let bare = |object: &Value| {
         let mut object = object.clone();
@@ -195,7 +195,7 @@ impl Part<'_> {
     }
 }
 
-/// Visits every part in upstream's order until `visit` says it has seen enough.
+/// Visits every part in kube-apiserver's order until `visit` returns that it is done.
 fn break_down<'a>(rule: &'a Rule, visit: &mut dyn FnMut(Part<'a>) -> bool) {
     for group in &rule.api_groups {
         for resource in &rule.resources {
@@ -237,7 +237,7 @@ fn covers_part(owner: &Rule, part: &Part<'_>) -> bool {
         }
 }
 
-/// `owner` alone covers every part of `rule`: true only if breaking it down would say so too.
+/// Whether `owner` alone covers every part of `rule`: true only if breaking it down would agree.
 fn covers_whole(owner: &Rule, rule: &Rule) -> bool {
     let names_covered = owner.resource_names.is_empty()
         || (!rule.resource_names.is_empty()
@@ -258,7 +258,7 @@ fn resource_covers(owner: &[String], resource: &str) -> bool {
             .is_some_and(|(_, sub)| owner.iter().any(|o| o.strip_prefix("*/").is_some_and(|s| s == sub)))
 }
 
-/// Joins parts that differ only by verb, for a readable message.
+/// Merges parts that differ only by verb, for a readable message.
 fn compacted(rules: &[Rule]) -> Vec<Rule> {
     let mut by_target: BTreeMap<(&str, &str, Option<&str>), Rule> = BTreeMap::new();
     let mut out = Vec::new();

@@ -1,11 +1,11 @@
-//! The policy: all roles and bindings, indexed so that a question only looks at the asker's own bindings.
+//! The policy: all roles and bindings, indexed so that a check only looks at the user's own bindings.
 //!
 //! ```text
 //! user "jane", groups [devs]  in namespace "a"
 //!   cluster scope ─ users["jane"], groups["devs"] ─┐
 //!   namespace "a" ─ users["jane"], groups["devs"] ─┴─ bindings ─ roleRef ─ rules ─ first that allows
 //! ```
-//! A service account is indexed under its user name, so it costs no case of its own.
+//! A service account is indexed by its user name, so it needs no special case.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::rule::Rule;
 use crate::user::service_account_username;
 use crate::{Attributes, Decision, UserInfo, groups};
 
-/// One writer feeds it every change of the four kinds. Whoever shares it puts it behind a lock, which a question
+/// A single writer applies every change of the four kinds. Shared behind a lock, which a check
 /// holds for about a microsecond.
 #[derive(Clone, Default)]
 pub struct Policy {
@@ -52,7 +52,7 @@ impl RoleKind {
 #[derive(Clone, Default)]
 struct Scope {
     bindings: BTreeMap<String, Arc<Binding>>,
-    /// By user or service account name, then binding name: answers are the same in every run.
+    /// By user or service account name, then binding name, so that results are deterministic.
     users: HashMap<String, BTreeMap<String, Arc<Binding>>>,
     groups: HashMap<String, BTreeMap<String, Arc<Binding>>>,
 }
@@ -68,7 +68,7 @@ struct Binding {
 
 struct Subject {
     kind: SubjectKind,
-    /// What a user must be called, or the group to be in.
+    /// The user name to match, or the group.
     matches: String,
     /// For reasons: `jane`, or `name/namespace` of a service account.
     shown: String,
@@ -86,7 +86,7 @@ impl Policy {
         Policy::default()
     }
 
-    /// Adds or replaces an object. Other kinds than the four are ignored.
+    /// Adds or replaces an object. Other kinds are ignored.
     pub fn upsert(&mut self, kind: &str, namespace: &str, name: &str, object: &Value) {
         match RoleKind::parse(kind) {
             Some(RoleKind::ClusterRole) => {
@@ -132,7 +132,7 @@ impl Policy {
     }
 
     pub fn authorize(&self, user: &UserInfo, wanted: &Attributes<'_>) -> Decision {
-        // Before RBAC, so that an administrator can mend broken roles.
+        // Before RBAC, so that an administrator can repair broken roles.
         if user.is_in(groups::MASTERS) {
             return Decision { allowed: true, reason: String::new() };
         }
@@ -157,12 +157,12 @@ impl Policy {
         Decision { allowed: false, reason }
     }
 
-    /// Every rule that holds for the user in the namespace (cluster-wide ones included), and what could not
+    /// Every rule that applies to the user in the namespace (cluster-wide ones included), and what could not
     /// be resolved. With an empty namespace only the cluster-wide ones.
     pub fn rules_for(&self, user: &UserInfo, namespace: &str) -> (Vec<Rule>, Vec<String>) {
         let (mut rules, mut missing) = (Vec::new(), Vec::new());
         for scope in self.scopes(namespace) {
-            // One binding may reach a user by several subjects, but grants its rules once.
+            // One binding may match a user by several subjects, but grants its rules once.
             let mine: BTreeMap<&str, &Binding> =
                 scope.bindings_of(user).map(|b| (b.name.as_str(), b)).collect();
             for binding in mine.into_values() {
@@ -176,7 +176,7 @@ impl Policy {
         (rules, missing)
     }
 
-    /// The rules behind a `roleRef`; `namespace` is the binding's, empty for a ClusterRoleBinding.
+    /// The rules of a `roleRef`; `namespace` is the binding's, empty for a ClusterRoleBinding.
     pub fn role_rules(&self, role_kind: &str, role_name: &str, namespace: &str) -> Result<&[Rule], String> {
         let (resource, found) = match role_kind {
             "ClusterRole" => ("clusterrole", self.cluster_roles.get(role_name)),
@@ -256,7 +256,7 @@ impl Binding {
         } else {
             format!("{}/{}", self.name, self.namespace)
         };
-        // The first subject that applies, in the order the binding lists them.
+        // The first matching subject, in the order of the binding.
         let subject =
             self.subjects.iter().find(|s| s.applies_to(user)).map(Subject::describe).unwrap_or_default();
         let (name, role) = (quote(&name), quote(&self.role_name));
@@ -265,7 +265,7 @@ impl Binding {
 }
 
 impl Subject {
-    /// `None` for a subject that can never match anyone.
+    /// `None` for a subject that can never match.
     fn parse(value: &Value, binding_namespace: &str) -> Option<Subject> {
         let name = value.str_at(&["name"])?;
         let plain = |kind| Some(Subject { kind, matches: name.to_owned(), shown: name.to_owned() });

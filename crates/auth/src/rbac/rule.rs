@@ -15,7 +15,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Everything under `rules` of a role; what is not a rule (never after validation) grants nothing.
+    /// All `rules` of a role; an invalid item (never after validation) grants nothing.
     pub fn list_of(role: &Value) -> Vec<Rule> {
         let items = role.get("rules").and_then(Value::as_list).unwrap_or_default();
         items.iter().map(Rule::from_value).collect()
@@ -58,7 +58,7 @@ impl Rule {
             None => {
                 has_or_star(&self.api_groups, wanted.group)
                     && self.resources.iter().any(|r| resource_matches(r, wanted.resource, wanted.subresource))
-                    // Names also bind verbs without one: a rule with names never allows list or create.
+                    // resourceNames also restrict verbs without a name: such a rule never allows list or create.
                     && (self.resource_names.is_empty() || has(&self.resource_names, wanted.name))
             }
         }
@@ -94,7 +94,7 @@ pub fn has_or_star(items: &[String], wanted: &str) -> bool {
     items.iter().any(|i| i == "*" || i == wanted)
 }
 
-/// `/healthz/*` covers everything below, `*` everything.
+/// `/healthz/*` matches everything below it, `*` everything.
 pub fn url_covers(pattern: &str, path: &str) -> bool {
     pattern == path || (pattern.ends_with('*') && path.starts_with(pattern.trim_end_matches('*')))
 }
@@ -108,7 +108,7 @@ pub fn list(items: &[String]) -> Value {
     Value::List(items.iter().map(|i| Value::from(i.as_str())).collect())
 }
 
-/// `pattern` is `*`, `pods`, `pods/log` or `*/log`. Compared in pieces: this runs on every request.
+/// `pattern` is `*`, `pods`, `pods/log` or `*/log`. Compared without allocating: this runs on every request.
 fn resource_matches(pattern: &str, resource: &str, subresource: &str) -> bool {
     if pattern == "*" {
         return true;

@@ -1,11 +1,11 @@
-//! The selectors a review may carry: checked, but RBAC decides without them.
+//! Selectors in a review: validated, but RBAC ignores them.
 
 use object::selector::{FieldSelector, LabelSelector};
 use object::{FieldError, Value, quote, validate_text};
 
 use crate::rbac::strings;
 
-/// What upstream's validation says about both selectors.
+/// Validation errors of both selectors, as in kube-apiserver.
 pub fn errors(review: &Value) -> Vec<FieldError> {
     let mut out = Vec::new();
     for name in ["fieldSelector", "labelSelector"] {
@@ -35,7 +35,7 @@ pub fn errors(review: &Value) -> Vec<FieldError> {
     out
 }
 
-/// Selectors that could not be understood and were therefore left out of the question, which only makes it
+/// Selectors that could not be parsed are dropped from the check, which only makes it
 /// broader. For `status.evaluationError`.
 pub fn ignored(review: &Value) -> Vec<String> {
     let mut out = Vec::new();
@@ -80,7 +80,7 @@ fn requirement_errors(requirement: &Value, path: &str, of_label: bool) -> Vec<Fi
             let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
             out.push(FieldError::forbidden(format!("{path}.values"), why));
         }
-        // Operators of newer clients are let through.
+        // Unknown operators (of newer clients) are accepted.
         _ => {}
     }
     if of_label {
@@ -96,7 +96,7 @@ fn requirement_errors(requirement: &Value, path: &str, of_label: bool) -> Vec<Fi
     out
 }
 
-/// Field selectors know equality with one value only.
+/// Field selectors support equality with a single value only.
 fn understood(requirement: &Value, of_label: bool) -> bool {
     let operator = requirement.str_at(&["operator"]).unwrap_or_default();
     match of_label {

@@ -1,4 +1,4 @@
-//! Tokens whose signatures were verified lately, found by the hash of their text.
+//! A cache of recently verified tokens, by the hash of the token.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use super::Verified;
 
-/// Two generations of at most this many: when the young one is full, the old one is forgotten. So what is used
-/// stays, and the size is bounded whatever clients send. Only good tokens get in.
+/// Two generations of at most this many: when the young one is full, the old one is dropped. So tokens in use
+/// stay, and the size is bounded whatever clients send. Only valid tokens are cached.
 const GENERATION: usize = 2048;
 
 #[derive(Default)]

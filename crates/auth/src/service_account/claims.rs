@@ -1,10 +1,10 @@
-//! What a token says: public claims, and those under `kubernetes.io`.
+//! Token claims: the registered ones, and those under `kubernetes.io`.
 
 use object::{Map, Value};
 
 use crate::user::service_account_username;
 
-/// Who signed the tokens that live in Secrets.
+/// The issuer of legacy tokens stored in Secrets.
 pub const LEGACY_ISSUER: &str = "kubernetes/serviceaccount";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Claims {
         })
     }
 
-    /// A bound token's payload, names sorted as upstream writes them.
+    /// A bound token's payload, keys sorted as in kube-apiserver.
     pub fn to_payload(&self) -> Value {
         let mut out = Map::default();
         out.set("aud", self.audiences.iter().map(|a| Value::from(a.as_str())).collect::<Vec<_>>());
@@ -125,7 +125,7 @@ impl Claims {
     }
 }
 
-/// The payload of a token that lives in a Secret.
+/// The payload of a legacy token stored in a Secret.
 pub(super) fn legacy(namespace: &str, name: &str, uid: &str, secret: &str) -> Value {
     let mut out = Map::default();
     out.set("iss", LEGACY_ISSUER);
@@ -161,7 +161,7 @@ impl Ref {
 const UNMARSHAL_AUDIENCE: &str =
     "go-jose/go-jose/jwt: expected string or array value to unmarshal to Audience";
 
-/// Seconds since 1970; fractions are cut off.
+/// Seconds since 1970; fractions are truncated.
 fn time(claims: &Value, name: &str) -> Result<Option<i64>, String> {
     match claims.get(name) {
         None | Some(Value::Null) => Ok(None),

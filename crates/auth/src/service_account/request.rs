@@ -1,4 +1,4 @@
-//! TokenRequest: a token for a service account, for some audiences and some time, perhaps bound to an object.
+//! TokenRequest: issues a token for a service account, with audiences, an expiration and an optional bound object.
 
 use object::{About, FieldError, Map, Status, Value, quote, time};
 
@@ -13,11 +13,11 @@ const KIND: &str = "TokenRequest";
 const DEFAULT_SECONDS: i64 = 3600;
 const MIN_SECONDS: i64 = 600;
 const MAX_SECONDS: i64 = 1 << 32;
-/// What kubelets ask for when the token is for clients that may never read it again.
+/// The expiration kubelets request for tokens of clients that may not reload them.
 const WARN_ONLY_SECONDS: i64 = 3607;
 const EXTENDED_SECONDS: i64 = 365 * 86_400;
 
-/// The answered request, and what its sender should know.
+/// The completed TokenRequest, and warnings for the client.
 #[derive(Debug)]
 pub struct Issued {
     pub answer: Value,
@@ -25,8 +25,8 @@ pub struct Issued {
 }
 
 impl ServiceAccounts {
-    /// Answers a TokenRequest for the account of the URL. `id` becomes the token's `jti`; `admit` may refuse the
-    /// request once it is complete and valid.
+    /// Serves a TokenRequest for the service account of the URL. `id` becomes the token's `jti`; `admit` may reject the
+    /// request after it is defaulted and validated.
     pub fn request(
         &self,
         (namespace, name): (&str, &str),
@@ -116,7 +116,7 @@ impl ServiceAccounts {
         Ok(Issued { answer: request, warnings })
     }
 
-    /// The object a token is to be bound to, looked up and checked.
+    /// The bound object, looked up and checked.
     fn bound(
         &self,
         namespace: &str,
@@ -130,7 +130,7 @@ impl ServiceAccounts {
         let (kind, api_version, name, wanted_uid) =
             (text("kind"), text("apiVersion"), text("name"), text("uid"));
         let (group, version) = match api_version.split_once('/') {
-            // What is no group and version at all counts as none.
+            // A malformed group/version counts as empty.
             Some((_, rest)) if rest.contains('/') => ("", ""),
             Some(parts) => parts,
             None => ("", api_version),
@@ -149,7 +149,7 @@ impl ServiceAccounts {
                 }
                 let uid = pod.str_at(&["metadata", "uid"]).unwrap_or_default().to_owned();
                 if let Some(node) = pod.str_at(&["spec", "nodeName"]).filter(|n| !n.is_empty()) {
-                    // A node that is not there any more is named all the same.
+                    // A missing node is named all the same.
                     let uid = objects.find(Kind::Node, "", node).map(|f| f.uid).unwrap_or_default();
                     bound.node = Some(Ref { name: node.to_owned(), uid });
                 }

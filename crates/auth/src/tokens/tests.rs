@@ -27,7 +27,7 @@ fn a_token_names_its_user() {
 fn errors_name_file_and_line() {
     for (text, expected) in [
         ("a,b,c\nonly,two", "tokens.csv:2: must have at least 3 columns, found 2"),
-        ("a,b,c\n\n\"open,b,c\n", "tokens.csv:3: a quoted field does not end"),
+        ("a,b,c\n\n\"open,b,c\n", "tokens.csv:3: unterminated quoted field"),
         ("a,\"b\"x,c", "tokens.csv:1: text after a closing quote"),
         ("\"a\nb\",b,c\nx\"y,b,c", "tokens.csv:3: a quote inside an unquoted field"),
     ] {

@@ -10,7 +10,7 @@
 use std::time::{Duration, Instant};
 
 use super::objects::{LABEL, config_map, create_pods};
-use super::place::{deployment, deployments, number_after, sum_of, wait};
+use super::schedule::{deployment, deployments, number_after, sum_of, wait};
 use super::{Scenario, Settings};
 use crate::error::BenchError;
 use crate::meters::thread_cpu;

@@ -1,6 +1,6 @@
-//! node-watches: watches of single nodes' pods, as each node's agent has one, while pods are created that are bound already.
+//! node-watches: watches by `spec.nodeName`, as every kubelet has one, while bound pods are created.
 //!
-//! Each create concerns one watch. What it costs should not depend on how many others there are.
+//! Each create notifies one watch. Its cost should not depend on the number of other watches.
 
 use super::objects::pod;
 use super::{Scenario, Settings, Unit};

@@ -1,8 +1,8 @@
-//! overload: many users who list, create and watch without pause, and what those notice on whom the cluster depends.
+//! overload: many users list, create and watch without pause; measures the latency of requests the cluster depends on.
 //!
 //! ```text
 //!  600 connections of 40 users, each in a namespace of its own          meanwhile, on connections opened before
-//!  ├ a third list its ConfigMaps (gzip, as client-go asks)              ├ GET /readyz          every 25 ms, as nobody
+//!  ├ a third list its ConfigMaps (gzip, as client-go asks)              ├ GET /readyz          every 25 ms, anonymous
 //!  ├ a third create, and delete what they made 20 creates ago           ├ GET a namespace      every 25 ms, as the administrator
 //!  └ a third watch, for 5 s each time, from where the last one ended    ├ PUT their Lease      every 50 ms, as three nodes
 //!                                                                       └ GET nodes, memory    are they Ready, what is resident

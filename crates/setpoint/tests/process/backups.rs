@@ -135,7 +135,7 @@ async fn a_backup_of_a_running_server_is_restored_past_what_was_handed_out() {
             assert!(line.contains("interrupted") && line.contains("setpoint restore"), "{line}");
         }
         let said = setpoint(&into(&other).each_ref().map(String::as_str));
-        assert!(said.contains("goes on at revision"), "{said}");
+        assert!(said.contains("continues at revision"), "{said}");
         let server = Proc::start(&other);
         let now = is_put_back(&server.client().await, &remembered).await;
         assert!(now > last, "the same backup twice: {now} after {last}");
@@ -180,7 +180,7 @@ async fn a_data_directory_put_back_by_hand_moves_on_and_a_renamed_one_does_not()
     server.stop();
     // A repair moves on as well: for what leaves no trace.
     let said = setpoint(&["repair", "--data-dir", text(&data)]);
-    assert!(said.contains("goes on at revision"), "{said}");
+    assert!(said.contains("continues at revision"), "{said}");
 }
 
 #[test]

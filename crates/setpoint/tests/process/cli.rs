@@ -1,4 +1,4 @@
-//! The command line: what goes wrong is told in one line that says how to mend it, and nothing is damaged.
+//! The command line: an error is one line that says how to fix it, and nothing is damaged.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -53,7 +53,7 @@ fn wrong_flags_and_values_are_refused_in_one_line() {
         (&["--store", "etcd:ftp://a"], &["ftp://a", "http://"]),
         (
             &["--store", "etcd:http://127.0.0.1:1"],
-            &["cannot use etcd at http://127.0.0.1:1", "start it", "--store"],
+            &["cannot use etcd at http://127.0.0.1:1", "check that it is running", "--store"],
         ),
         (&["--log", "=="], &["--log ==", "error, warn, info, debug or trace"]),
         (&["--token-file", "/no/such/file"], &["/no/such/file", "--token-file"]),
@@ -120,7 +120,7 @@ fn an_occupied_port_is_refused_and_the_one_who_has_it_keeps_its_kubeconfig() {
     let before = std::fs::read(&server.kubeconfig).unwrap();
     let (address, shared) = (server.address(), server.kubeconfig.to_str().unwrap().to_owned());
     let line = no_server(&folder.path().join("other"), &["--listen", &address, "--kubeconfig", &shared]);
-    says(&line, &[&address, "in use", "stop what listens there", "--listen"]);
+    says(&line, &[&address, "in use", "stop the process listening there", "--listen"]);
     assert_eq!(std::fs::read(&server.kubeconfig).unwrap(), before);
     server.stop();
 }
@@ -266,7 +266,7 @@ fn reset_deletes_our_data_and_nothing_else() {
     let output = run(Command::new(SETPOINT).args(["reset", "--data-dir", dir, "--yes"]));
     assert!(output.status.success());
     assert_eq!(contents(&data), [("diary".to_owned(), b"mine".to_vec())]);
-    says(&refused(["reset", "--data-dir", dir, "--yes"]), &["holds no data of setpoint"]);
+    says(&refused(["reset", "--data-dir", dir, "--yes"]), &["holds no setpoint data"]);
     // A new cluster can begin there.
     Proc::start(&data).stop();
 }

@@ -130,7 +130,7 @@ fn what_keeps_a_detached_server_from_starting_is_told() {
     let failed = dir.run(&["up", "--detach", "--listen", &address]);
     let text = said(&failed);
     assert_eq!(failed.status.code(), Some(1), "{text}");
-    for part in ["did not start", "data/log:", &address, "stop what listens there"] {
+    for part in ["did not start", "data/log:", &address, "stop the process listening there"] {
         assert!(text.contains(part), "{text:?} does not say {part:?}");
     }
     assert!(good(&dir.down()).starts_with("Not running"));
@@ -138,7 +138,10 @@ fn what_keeps_a_detached_server_from_starting_is_told() {
     drop(taken);
     std::fs::write(dir.data().join("admin.kubeconfig"), "somebody's own").unwrap();
     let text = said(&dir.run(&["up", "--detach", "--listen", "127.0.0.1:0"]));
-    assert!(text.contains("was not written by setpoint") && !text.contains("stop what listens"), "{text}");
+    assert!(
+        text.contains("was not written by setpoint") && !text.contains("stop the process listening"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -64,14 +64,14 @@ async fn a_server_on_etcd_over_tls_needs_the_right_files() {
     let (other, missing, garbage) = (file("other.pem"), file("missing.pem"), file("garbage.pem"));
     std::fs::write(&garbage, "no certificate").unwrap();
     let refusals: [(&str, Vec<&str>, &[&str]); 8] = [
-        ("no CA", vec![], &["needs --etcd-cafile"]),
+        ("no CA", vec![], &["requires --etcd-cafile"]),
         (
             "a missing file",
             vec!["--etcd-cafile", &missing],
             &[&missing, "No such file", "check --etcd-cafile"],
         ),
         ("a file without certificates", vec!["--etcd-cafile", &garbage], &[&garbage, "holds no certificate"]),
-        ("half a pair", vec!["--etcd-cafile", &ca, "--etcd-certfile", &crt], &["belong together"]),
+        ("half a pair", vec!["--etcd-cafile", &ca, "--etcd-certfile", &crt], &["specified together"]),
         (
             "a key of another certificate",
             vec!["--etcd-cafile", &ca, "--etcd-certfile", &crt, "--etcd-keyfile", &stranger_key],
@@ -80,7 +80,7 @@ async fn a_server_on_etcd_over_tls_needs_the_right_files() {
         (
             "a wrong authority",
             vec!["--etcd-cafile", &other, "--etcd-certfile", &crt, "--etcd-keyfile", &key],
-            &["UnknownIssuer", "--etcd-cafile holds the authority"],
+            &["UnknownIssuer", "--etcd-cafile contains the CA"],
         ),
         (
             "no certificate of ours",
@@ -91,7 +91,7 @@ async fn a_server_on_etcd_over_tls_needs_the_right_files() {
             "a certificate etcd does not know",
             vec!["--etcd-cafile", &ca, "--etcd-certfile", &stranger, "--etcd-keyfile", &stranger_key],
             // How etcd's refusal is heard (an alert, a closed connection) is a race of TLS 1.3; the advice is the same.
-            &["loading from etcd failed", "trusts the one in --etcd-certfile"],
+            &["loading from etcd failed", "trusts the certificate in --etcd-certfile"],
         ),
     ];
     for (what, flags, told) in refusals {

@@ -130,7 +130,7 @@ async fn up_returns_when_the_server_is_ready_and_down_when_it_has_stopped() {
     let text = said(&down);
     assert!(down.status.success(), "{text}");
     let data = home.run().join("data");
-    assert_eq!(text, format!("Stopped. The data stays in {}; `up` goes on with it.\n", data.display()));
+    assert_eq!(text, format!("Stopped. The data is kept in {}; `up` starts it again.\n", data.display()));
     assert!(!is_alive(&pid) && home.pid().is_none(), "nothing is left behind");
     assert!(home.script("down", "").status.success());
     home.assert_untouched();

@@ -1,4 +1,4 @@
-//! Beside the load: what is resident, and whether the nodes stay Ready.
+//! Monitors resident memory and node readiness during the load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

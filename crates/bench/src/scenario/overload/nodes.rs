@@ -1,4 +1,4 @@
-//! Nodes that stand behind their Lease only: registered, Ready, renewed by a probe, as kubelets are.
+//! Nodes without a kubelet: registered, Ready, their Lease renewed by a probe.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! What must not wait: one request after another, at a fixed interval, each over one connection that was open before.
+//! Latency probes: requests at a fixed interval over connections opened before the load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Who floods: users in a namespace each. Those of a static token file, or else a service account of every namespace.
+//! The users that generate the load, each with a namespace: those of a static token file, or a service account per namespace.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

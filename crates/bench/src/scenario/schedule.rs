@@ -1,6 +1,6 @@
 //! schedule, deploy: how fast the whole control plane brings pods onto nodes, over its HTTP API.
 //!
-//! A server without nodes gets a thousand that nobody stands behind: pods are bound to them and stay pending, so that only the
+//! A server without nodes gets a thousand Node objects without a kubelet: pods are bound to them and stay Pending, so that only the
 //! control plane is measured. One that has nodes (`setpoint up --simulated-nodes 1000`) is measured with those.
 
 use std::time::{Duration, Instant};
@@ -29,11 +29,11 @@ pub enum What {
     Deployments,
 }
 
-pub struct Place {
+pub struct Schedule {
     pub what: What,
 }
 
-impl Scenario for Place {
+impl Scenario for Schedule {
     fn measure(&self, site: &mut Site<'_>, settings: &Settings) -> Result<Tally, BenchError> {
         let made_nodes = make_nodes(site)?;
         let (began, cpu, own) = (Instant::now(), site.cpu()?, thread_cpu());
@@ -106,7 +106,7 @@ impl Scenario for Place {
     }
 }
 
-/// Whether nodes had to be made.
+/// Whether nodes had to be created.
 fn make_nodes(site: &mut Site<'_>) -> Result<bool, BenchError> {
     let there = site.get("/api/v1/nodes?limit=1")?;
     if memchr::memmem::find(&there, b"\"uid\"").is_some() {

@@ -1,4 +1,4 @@
-//! The control plane's loops in this binary: flags, start, what others are shown of them.
+//! Controllers, scheduler and simulated nodes: their flags, and how they are started with the API server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,11 +36,11 @@ pub fn flags() -> [Arg; 3] {
     ]
 }
 
-/// What the flags ask for.
+/// Settings from the flags.
 pub fn settings(matches: &ArgMatches) -> Result<Settings> {
-    let words: Vec<String> =
+    let names: Vec<String> =
         matches.get_many::<String>("controllers").into_iter().flatten().cloned().collect();
-    let choice = ControllerSelection::new(words).map_err(|error| anyhow!("--controllers: {error}"))?;
+    let choice = ControllerSelection::new(names).map_err(|error| anyhow!("--controllers: {error}"))?;
     let scheduler = match matches.get_one::<PathBuf>("scheduler-config") {
         None => scheduler::Config::default(),
         Some(file) => {
@@ -57,13 +57,13 @@ pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     Ok(Settings { choice, scheduler, nodes, ..Settings::default() })
 }
 
-/// The loops inside the API server that the flags leave out.
-pub fn left_out(settings: &Settings) -> Vec<&'static str> {
+/// The API server's own controllers that the flags disable.
+pub fn disabled(settings: &Settings) -> Vec<&'static str> {
     apiserver::CONTROLLERS.into_iter().filter(|name| !settings.choice.runs(name)).collect()
 }
 
-/// Starts the loops, and shows them under `/debug/controllers` and in `/metrics`. `shared`: other servers may stand on the same
-/// store, so leaders are elected.
+/// Starts them, and exposes them under `/debug/controllers` and in `/metrics`. `shared`: other servers may use the same
+/// store, so leader election is on.
 pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host: &str) -> Arc<Plane> {
     let mut settings = settings.clone();
     let signer = api.clone();
@@ -75,13 +75,13 @@ pub fn start(env: &Env, api: &Arc<Api>, settings: &Settings, shared: bool, host:
         settings.candidate = Some(Candidate { identity: format!("{host}_{}", env.uuid()) });
     }
     let plane = Arc::new(Plane::start(env, Arc::new(LocalClients::new(api.clone())), &settings));
-    api.inspect(Arc::new(Shown(plane.clone())));
+    api.inspect(Arc::new(Inspector(plane.clone())));
     plane
 }
 
-struct Shown(Arc<Plane>);
+struct Inspector(Arc<Plane>);
 
-impl Inspect for Shown {
+impl Inspect for Inspector {
     fn controllers(&self) -> Value {
         self.0.controllers()
     }
@@ -96,7 +96,7 @@ impl Inspect for Shown {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn loops_of_the_server_are_known_to_the_flag() {
+    fn controllers_of_the_api_server_are_known_to_the_flag() {
         assert_eq!(plane::SERVER_CONTROLLERS, apiserver::CONTROLLERS);
     }
 }
