@@ -14,7 +14,7 @@ use codec::json;
 use object::{Obj, Status, Value, time};
 use table::{EventKind, Scope, Selection};
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::follow::Follow;
 use crate::own::{Own, Plural, lost_a_race};
 

@@ -7,7 +7,7 @@ use auth::rbac::{RoleForAggregation, aggregated_rules, selectors_of};
 use codec::json;
 use object::{Map, Status, Value};
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::follow::Follow;
 use crate::own::{Own, Plural};
 

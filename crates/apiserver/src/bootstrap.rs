@@ -9,7 +9,7 @@ use codec::json;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use object::{Status, Value};
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::own::{Own, Plural, lost_a_race};
 use crate::{address_repair, flow_schemas, kubernetes_service, service_cidrs, trust};
 use revise::{Revised, revise};

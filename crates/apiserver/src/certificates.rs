@@ -16,7 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use object::{Map, Status, Value, time};
 use table::EventKind;
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::follow::Follow;
 use crate::own::{Own, Plural, lost_a_race};
 

@@ -15,10 +15,10 @@ use object::selector::{FieldSelector, LabelSelector};
 use object::{About, Map, Status, Value, quote, time};
 use registry::RequestContext;
 
-use crate::chain::Api;
-use crate::info::{Query, RequestInfo};
+use crate::api::Api;
 use crate::negotiate::{Offer, View, negotiate};
 use crate::own::{Plural, stored};
+use crate::request_info::{Query, RequestInfo};
 use crate::respond::{self, Answer};
 use crate::verbs::{include, list_options};
 use crate::views;

@@ -23,12 +23,12 @@ use object::Status;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::api::Api;
 use crate::bulk::Turns;
-use crate::chain::{Api, is_writing};
 use crate::follow::Follow;
-use crate::info::Query;
 use crate::metrics::InFlightSlot;
 use crate::own::Own;
+use crate::request_info::{Query, is_mutating};
 use crate::respond::{self, Answer};
 
 pub(crate) use dump::serve;
@@ -140,7 +140,7 @@ impl<'a> Gate<'a> {
         let control = &self.api.flow;
         match control.seat(self.classified, &digest, about, estimate, Some(self.wait)).await {
             Ok(seat) => {
-                let slot = self.api.metrics.enter(is_writing(self.parts));
+                let slot = self.api.metrics.enter(is_mutating(&self.parts.method));
                 self.outcome.lock().held = Some(Held { seat, api: self.api.clone(), _slot: slot });
                 Ok(())
             }
@@ -191,6 +191,11 @@ impl<'a> Gate<'a> {
         let limit = query("limit").parse().unwrap_or(0);
         estimate_of(self.api, self.classified, self.wanted, begins.then_some(limit), bytes)
     }
+}
+
+/// Levels of health checks and administrators, of leader election, and of nodes: what the cluster cannot do without.
+pub fn is_critical_level(level: &str) -> bool {
+    matches!(level, "exempt" | "leader-election" | "node-high" | "system")
 }
 
 /// Whether a watch sends what there is before what changes.

@@ -9,8 +9,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use object::{Map, Status, Value, time};
 use tokio::time::Instant;
 
+use crate::api::Api;
 use crate::bootstrap;
-use crate::chain::Api;
 use crate::follow::Follow;
 use crate::own::{Own, Plural, lost_a_race};
 

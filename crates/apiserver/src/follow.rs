@@ -8,7 +8,7 @@ use admission::newest;
 use catalog::StorageId;
 use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::shutdown::Shutdown;
 
 /// What could not be read is tried again after this.

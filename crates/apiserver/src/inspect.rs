@@ -13,7 +13,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use object::{Status, Value};
 
-use crate::info::Query;
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
 const HEADING: &str = "What each control loop did last, newest first, and why.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use object::{Map, Status, Value, time};
 use tokio::time::Instant;
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::own::{Own, Plural, lost_a_race};
 use crate::trust::typed;
 

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 use object::Status;
 
-use crate::info::Query;
+use crate::request_info::Query;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {

@@ -7,13 +7,13 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_N
 use http::{HeaderMap, HeaderName};
 use object::time;
 
+use crate::api::Api;
 use crate::body::Body;
-use crate::chain::{Api, PACK_FROM};
 use crate::documents::{Form, Hashes};
-use crate::info::Query;
+use crate::gzip::{self, DOCUMENT_FROM};
 use crate::negotiate::{ranges, weighs_gzip};
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
-use crate::{gzip, verbs};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -133,7 +133,7 @@ impl Asked<'_> {
             let bytes =
                 self.api.documents.form(self.catalog.generation(), form, || self.encoded(make, |_| ())).await;
             if bytes.starts_with(&GZIP) {
-                verbs::mark_gzip(&mut answer);
+                gzip::mark(&mut answer);
             }
             *answer.body_mut() = bytes.into();
         }
@@ -144,7 +144,7 @@ impl Asked<'_> {
     fn encoded(&self, make: impl Fn() -> Vec<u8>, seen: impl FnOnce(&[u8])) -> Vec<u8> {
         let document = make();
         seen(&document);
-        if self.packed && document.len() >= PACK_FROM { gzip::gzip(&document) } else { document }
+        if self.packed && document.len() >= DOCUMENT_FROM { gzip::gzip(&document) } else { document }
     }
 }
 

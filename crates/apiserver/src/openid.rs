@@ -4,7 +4,7 @@ use codec::json;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use object::{Map, Status, Value};
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::respond::{self, Answer};
 
 pub const CONFIGURATION: &str = "/.well-known/openid-configuration";

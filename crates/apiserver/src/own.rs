@@ -19,7 +19,7 @@ use codec::json;
 use object::{Obj, Status, Value};
 use table::{Scope, Selection};
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::local::LocalClient;
 
 /// A resource of version v1, by group and plural.

@@ -16,7 +16,7 @@ use object::{Obj, Status, Value};
 use store::{Key, Revision};
 use table::{EventKind, WatchEvent};
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::follow::Follow;
 use crate::own::{Own, Plural};
 

@@ -17,8 +17,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
+use crate::api::Api;
+use crate::authenticate::Caller;
 use crate::body::{Body, Incoming, Lender, RequestBody};
-use crate::chain::{Api, Caller};
 use crate::connection::Connection;
 use crate::connections::Open;
 use crate::ledger::Exchange;

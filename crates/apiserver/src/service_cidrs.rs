@@ -6,7 +6,7 @@ use std::time::Duration;
 use admission::service_addresses::{Cidr, MANAGED_BY, MANAGED_BY_LABEL, ranges_of};
 use object::{Status, Value, time};
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::follow::Follow;
 use crate::own::{Own, Plural, lost_a_race};
 use crate::trust::typed;

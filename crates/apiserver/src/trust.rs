@@ -6,8 +6,8 @@ use std::time::Duration;
 use object::{Status, Value};
 use table::{EventKind, WatchEvent};
 
+use crate::api::Api;
 use crate::bootstrap::ensure_namespaces;
-use crate::chain::Api;
 use crate::follow::Follow;
 use crate::own::{Own, Plural, lost_a_race};
 

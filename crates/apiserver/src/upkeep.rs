@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use store::Revision;
 
-use crate::chain::Api;
+use crate::api::Api;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Upstream compacts its etcd this often.

@@ -6,10 +6,12 @@ use object::{
 };
 use object::{Details, Map, Status, Value};
 
-use super::{Call, list_options, parse_int, status_document};
+use super::Call;
+use super::options::{list_options, parse_int};
+use super::output::status_document;
 use crate::body::{RequestBody, decode};
-use crate::info::Query;
 use crate::negotiate::Offer;
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
 impl Call<'_> {

@@ -5,8 +5,8 @@ use object::{Map, Status, Value};
 use registry::BodyType;
 
 use super::Call;
+use crate::api::Api;
 use crate::body::RequestBody;
-use crate::chain::Api;
 use crate::negotiate::{Offer, negotiate};
 use crate::respond::Answer;
 use crate::views;

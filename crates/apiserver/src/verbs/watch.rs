@@ -10,8 +10,8 @@ use registry::{protobuf_body, served_body, shared_body};
 
 use super::{Call, include, list_options};
 use crate::body::Body;
-use crate::chain::route;
 use crate::negotiate::{Encoding, Offer, View, check_stream};
+use crate::request_metrics::route;
 use crate::respond::{self, Answer};
 use crate::watch_body::{Framing, ShareObject, WatchBody, WatchSettings, WriteObject, error_event};
 use crate::{flow_control, views, websocket};

@@ -16,16 +16,16 @@ pub struct RequestInfo<'a> {
     pub resource: Cow<'a, str>,
     pub subresource: Cow<'a, str>,
     pub name: Cow<'a, str>,
-    /// `/api/v1/watch/...`: the old form of a watch.
-    pub old_watch: bool,
+    /// `/api/v1/watch/...`: the deprecated form of a watch.
+    pub legacy_watch: bool,
     /// The path leads into a namespace; a Namespace itself is authorised in one without lying in it.
-    pub inside: bool,
+    pub in_namespace: bool,
 }
 
-/// A path below /api or /apis that names a resource, or anything else.
-pub enum Place<'a> {
+/// What a path leads to: a resource below /api or /apis, or anything else.
+pub enum RequestTarget<'a> {
     Resource(RequestInfo<'a>),
-    Other,
+    NonResource,
 }
 
 /// The query's pairs, decoded.
@@ -76,36 +76,21 @@ fn decode(text: &str) -> Cow<'_, str> {
     Cow::Owned(percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
 }
 
-/// Splits a path; the verb depends on the method and on whether the query asks for a watch.
-pub fn parse<'a>(method: &http::Method, path: &'a str, query: &Query<'_>) -> Place<'a> {
-    // Upstream routes on the decoded path, so `%2f` separates like `/`.
-    let path: Cow<'a, str> = if path.contains('%') {
-        Cow::Owned(percent_decode_str(path).decode_utf8_lossy().into_owned())
-    } else {
-        Cow::Borrowed(path)
-    };
-    match path {
-        Cow::Borrowed(path) => split(method, path, query, Cow::Borrowed),
-        Cow::Owned(path) => match split(method, &path, query, |s| Cow::Owned(s.to_owned())) {
-            Place::Resource(info) => Place::Resource(own(info)),
-            Place::Other => Place::Other,
-        },
+impl<'a> RequestTarget<'a> {
+    /// Splits a path; the verb depends on the method and on whether the query asks for a watch.
+    pub fn parse(method: &http::Method, path: &'a str, query: &Query<'_>) -> RequestTarget<'a> {
+        // Upstream routes on the decoded path, so `%2f` separates like `/`.
+        if !path.contains('%') {
+            return split(method, path, query, Cow::Borrowed);
+        }
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        split(method, &path, query, |part| Cow::Owned(part.to_owned()))
     }
 }
 
-fn own<'a>(info: RequestInfo<'_>) -> RequestInfo<'a> {
-    let o = |c: Cow<'_, str>| Cow::Owned(c.into_owned());
-    RequestInfo {
-        verb: info.verb,
-        group: o(info.group),
-        version: o(info.version),
-        namespace: o(info.namespace),
-        resource: o(info.resource),
-        subresource: o(info.subresource),
-        name: o(info.name),
-        old_watch: info.old_watch,
-        inside: info.inside,
-    }
+/// A request that may change something; upstream counts these apart.
+pub fn is_mutating(method: &http::Method) -> bool {
+    !matches!(method.as_str(), "GET" | "HEAD")
 }
 
 fn split<'p, 'a>(
@@ -113,7 +98,7 @@ fn split<'p, 'a>(
     path: &'p str,
     query: &Query<'_>,
     keep: impl Fn(&'p str) -> Cow<'a, str>,
-) -> Place<'a> {
+) -> RequestTarget<'a> {
     // No path of the API has more parts; what a proxy passes on behind that is its own business. Empty ones count, as
     // upstream counts them: they shift what follows.
     let mut parts = [""; 12];
@@ -126,19 +111,20 @@ fn split<'p, 'a>(
     let (group, mut version, mut parts) = match &parts[..count] {
         ["api", version, rest @ ..] => ("", *version, rest),
         ["apis", group, version, rest @ ..] => (*group, *version, rest),
-        _ => return Place::Other,
+        _ => return RequestTarget::NonResource,
     };
-    let old_watch = parts.first() == Some(&"watch");
-    if old_watch {
+    let legacy_watch = parts.first() == Some(&"watch");
+    if legacy_watch {
         parts = &parts[1..];
     }
     if parts.is_empty() {
-        return Place::Other;
+        return RequestTarget::NonResource;
     }
     // `namespaces/x/pods` is inside x; `namespaces`, `namespaces/x` and its subresources are the resource itself.
-    let inside = matches!(parts, ["namespaces", _, third, ..] if !matches!(*third, "status" | "finalize"));
+    let in_namespace =
+        matches!(parts, ["namespaces", _, third, ..] if !matches!(*third, "status" | "finalize"));
     let mut namespace = "";
-    if inside {
+    if in_namespace {
         namespace = parts[1];
         parts = &parts[2..];
     }
@@ -155,7 +141,7 @@ fn split<'p, 'a>(
     }
     let verb = match (method.as_str(), name.is_empty()) {
         // Whatever the method: that is the right asked for, and only GET is served there.
-        _ if old_watch => "watch",
+        _ if legacy_watch => "watch",
         ("GET" | "HEAD", true) if query.flag("watch") => "watch",
         ("GET" | "HEAD", true) => "list",
         ("GET" | "HEAD", false) => "get",
@@ -167,8 +153,8 @@ fn split<'p, 'a>(
         _ => "",
     };
     // A resource in its own namespace: upstream authorises access to a Namespace object there.
-    let namespace = if resource == "namespaces" && !inside { name } else { namespace };
-    Place::Resource(RequestInfo {
+    let namespace = if resource == "namespaces" && !in_namespace { name } else { namespace };
+    RequestTarget::Resource(RequestInfo {
         verb,
         group: keep(group),
         version: keep(version),
@@ -176,8 +162,8 @@ fn split<'p, 'a>(
         resource: keep(resource),
         subresource: keep(subresource),
         name: keep(name),
-        old_watch,
-        inside,
+        legacy_watch,
+        in_namespace,
     })
 }
 
@@ -185,14 +171,19 @@ impl RequestInfo<'_> {
     /// The catalogue's row, when path and scope fit it.
     pub fn find<'c>(&self, catalog: &'c Catalog) -> Option<&'c Arc<Resource>> {
         let resource = catalog.find(&self.group, &self.version, &self.resource)?;
-        let exists = match (resource.namespaced, self.inside) {
+        let exists = match (resource.namespaced, self.in_namespace) {
             // What lies in no namespace is not found in one: rights there must not reach it.
-            (scoped, inside) if scoped == inside => true,
+            (scoped, in_namespace) if scoped == in_namespace => true,
             // Of what lies in namespaces only lists go across all of them.
             (true, false) => self.name.is_empty() && resource.verbs.contains(Verbs::LIST),
             _ => false,
         };
         exists.then_some(resource)
+    }
+
+    /// One of the subresources that reach into a pod, node or service: upstream's CONNECT.
+    pub fn is_connect(&self) -> bool {
+        matches!(&*self.subresource, "log" | "exec" | "attach" | "portforward" | "proxy")
     }
 
     /// The verb as the catalogue counts it.
@@ -207,9 +198,9 @@ mod tests {
 
     fn info(method: &str, path: &'static str) -> Option<RequestInfo<'static>> {
         let (path, query) = path.split_once('?').map_or((path, None), |(p, q)| (p, Some(q)));
-        match parse(&method.parse().unwrap(), path, &Query::parse(query)) {
-            Place::Resource(info) => Some(info),
-            Place::Other => None,
+        match RequestTarget::parse(&method.parse().unwrap(), path, &Query::parse(query)) {
+            RequestTarget::Resource(info) => Some(info),
+            RequestTarget::NonResource => None,
         }
     }
 
