@@ -1,7 +1,7 @@
 //! The API without its sockets: what a request finds, how it is put together, and the controllers it runs.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use admission::service_addresses::ServiceAddresses;
 use admission::{BadChoice, Chain};
@@ -12,44 +12,40 @@ use parking_lot::Mutex;
 use registry::Registry;
 
 use crate::authorize::{Authorizer, NoEscalation};
-use crate::bulk::Bulk;
-use crate::config::{ApiConfig, ClusterSettings, RESOURCE_QUOTAS, ROLE_AGGREGATION, SERVICE_CIDRS};
+use crate::config::{ApiConfig, ClusterSettings};
 use crate::connections::Connections;
-use crate::documents::Documents;
+use crate::controllers::Advertised;
 use crate::health::Health;
-use crate::identity::Identity;
-use crate::kubernetes_service::{self, Advertised};
-use crate::metrics::{Admissions, Metered, Metrics};
+use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
+use crate::openapi_cache::OpenApiCache;
+use crate::run_queue::RunQueue;
 use crate::shutdown::{Shutdown, Trigger};
-use crate::{
-    address_repair, aggregation, certificates, flow_control, flow_schemas, quotas, service_cidrs, trust,
-    upkeep,
-};
+use crate::token_authenticator::TokenAuthenticator;
 
 /// The whole API without its sockets: give it requests, it gives answers.
 pub struct Api {
     pub(crate) registry: Registry,
     pub(crate) authorizer: Arc<Authorizer>,
-    pub(crate) identity: Identity,
+    pub(crate) token_authenticator: TokenAuthenticator,
     pub(crate) metrics: Metrics,
     /// The registry's engine, for what it counts.
-    pub(crate) store: Arc<Metered>,
+    pub(crate) store: Arc<MeteredEngine>,
     pub(crate) health: Health,
-    pub(crate) documents: Documents,
+    pub(crate) openapi_cache: OpenApiCache,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
     /// Who is served now, and who waits.
     pub(crate) flow: Arc<FlowControl>,
     /// Whose turn it is to keep a thread busy.
-    pub(crate) bulk: Bulk,
+    pub(crate) run_queue: RunQueue,
     /// Open watches, for what a write costs.
     pub(crate) watches: Arc<WatchCounts>,
     /// Who is connected, and what they hold.
     pub(crate) connections: Arc<Connections>,
     /// The loops of this cluster run once, however many sockets it has.
-    loops_started: AtomicBool,
+    pub(crate) controllers_started: AtomicBool,
     trigger: Trigger,
-    issuer: Option<Issuer>,
+    pub(crate) issuer: Option<Issuer>,
     cluster: ClusterSettings,
     /// Guards what is known only once there is a socket; set once, before the loops start.
     advertised: Mutex<Option<Advertised>>,
@@ -79,11 +75,11 @@ impl Api {
             Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
                 .allot("", "services", services)
         };
-        let admissions = Admissions::new(admission.names());
+        let admissions = AdmissionMetrics::new(admission.names());
         let admission = admission.observe(admissions.clone());
         let metrics = Metrics::new(&config.env, admissions);
-        let store = Metered::new(config.engine, config.table.clone(), config.env.clone());
-        let identity = Identity::new(
+        let store = MeteredEngine::new(config.engine, config.table.clone(), config.env.clone());
+        let token_authenticator = TokenAuthenticator::new(
             config.table.clone(),
             config.tokens,
             config.service_accounts,
@@ -96,18 +92,18 @@ impl Api {
         Ok(Arc::new(Api {
             registry: Registry::new(config.table, store.clone(), config.env, admission),
             authorizer,
-            identity,
+            token_authenticator,
             metrics,
             store,
             health: Health::default(),
-            documents: Documents::default(),
+            openapi_cache: OpenApiCache::default(),
             shutdown,
             started,
             flow,
-            bulk: Bulk::new(),
+            run_queue: RunQueue::new(),
             watches,
             connections: Connections::new(),
-            loops_started: AtomicBool::new(false),
+            controllers_started: AtomicBool::new(false),
             trigger,
             issuer: config.issuer,
             advertised: Mutex::new(config.cluster.advertised.clone()),
@@ -117,18 +113,18 @@ impl Api {
     }
 
     /// Bytes of OpenAPI documents in memory: none until somebody asks for one.
-    pub fn documents_kept(&self) -> usize {
-        self.documents.kept()
+    pub fn openapi_cache_bytes(&self) -> usize {
+        self.openapi_cache.bytes()
     }
 
     /// How many times one was made, in whatever form.
-    pub fn documents_made(&self) -> usize {
-        self.documents.made()
+    pub fn openapi_documents_built(&self) -> usize {
+        self.openapi_cache.built()
     }
 
     /// Shows the control loops of this process under `/debug/controllers` and in `/metrics`.
-    pub fn inspect(&self, loops: Arc<dyn Inspect>) {
-        *self.inspected.lock() = Some(loops);
+    pub fn inspect(&self, controllers: Arc<dyn Inspect>) {
+        *self.inspected.lock() = Some(controllers);
     }
 
     pub(crate) fn inspected(&self) -> Option<Arc<dyn Inspect>> {
@@ -158,43 +154,14 @@ impl Api {
     /// A token of a service account that is good as long as the Secret holds it, for the loop that fills such Secrets:
     /// the key stays here.
     pub fn sign_secret_token(&self, account: &Obj, secret: &Obj) -> Result<String, Status> {
-        let signer = self.identity.service_accounts();
+        let signer = self.token_authenticator.service_accounts();
         let token = signer.legacy_token(account.namespace(), account.name(), account.uid(), secret.name());
         token.map_err(|error| Status::internal(format!("a token could not be signed: {error}")))
     }
 
     /// Where others reach this server, as host:port: OpenID clients are sent there for our keys.
     pub fn set_external_address(&self, address: impl Into<String>) {
-        self.identity.set_external_address(address.into());
-    }
-
-    /// Starts what runs without being asked (upkeep, role aggregation, addresses), once; it stops when a shutdown begins.
-    /// The first caller owns the tasks and joins them.
-    pub fn start_loops(self: &Arc<Api>) -> Vec<tokio::task::JoinHandle<()>> {
-        if self.loops_started.swap(true, Ordering::AcqRel) {
-            return Vec::new();
-        }
-        let env = self.registry.env();
-        let mut loops = vec![
-            env.spawn("upkeep", upkeep::run(self.clone())),
-            env.spawn("flow-control", flow_control::run(self.clone())),
-            env.spawn("certificates", certificates::run(self.clone(), self.issuer.clone())),
-            env.spawn("address-repair", address_repair::run(self.clone())),
-            env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
-            env.spawn("cluster-trust", trust::run(self.clone())),
-            env.spawn("flow-schemas", flow_schemas::run(self.clone())),
-        ];
-        let runs = |name: &str| !self.cluster.without.contains(&name);
-        if runs(ROLE_AGGREGATION) {
-            loops.push(env.spawn("clusterrole-aggregation", aggregation::run(self.clone())));
-        }
-        if runs(RESOURCE_QUOTAS) {
-            loops.push(env.spawn("resourcequota", quotas::run(self.clone())));
-        }
-        if runs(SERVICE_CIDRS) {
-            loops.push(env.spawn("service-cidrs", service_cidrs::run(self.clone())));
-        }
-        loops
+        self.token_authenticator.set_external_address(address.into());
     }
 
     /// Not ready any more, watches end; requests under way finish.

@@ -11,7 +11,7 @@ use object::Status;
 
 use crate::api::Api;
 use crate::respond::{self, Answer};
-use crate::websocket::{self, Handover};
+use crate::websocket::{self, PendingUpgrade};
 
 const SPACE_BEFORE_TOKEN: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
@@ -31,7 +31,7 @@ pub(crate) async fn authenticate(api: &Api, caller: &Caller, parts: &Parts) -> R
     let begun = api.registry.env().monotonic();
     let user = user(api, caller, parts).await;
     let took = api.registry.env().monotonic() - begun;
-    api.metrics.identities().authenticated(user.as_ref().ok().map(|user| &*user.name), took);
+    api.metrics.auth().authenticated(user.as_ref().ok().map(|user| &*user.name), took);
     user
 }
 
@@ -40,12 +40,12 @@ async fn user(api: &Api, caller: &Caller, parts: &Parts) -> Result<Arc<UserInfo>
     if let Caller::Known(user) = caller {
         return Ok(user.clone());
     }
-    let handover = parts.extensions.get::<Arc<Handover>>();
-    let (token, handover) = match (bearer_token(&parts.headers), handover) {
+    let upgrade = parts.extensions.get::<Arc<PendingUpgrade>>();
+    let (token, upgrade) = match (bearer_token(&parts.headers), upgrade) {
         (Some(token), _) => (Cow::Borrowed(token), None),
         // Browsers cannot set headers of a WebSocket: the token comes as a subprotocol.
-        (None, Some(handover)) => match websocket::token(&parts.headers) {
-            Ok(token) => (Cow::Owned(token.unwrap_or_default()), Some(handover)),
+        (None, Some(upgrade)) => match websocket::token(&parts.headers) {
+            Ok(token) => (Cow::Owned(token.unwrap_or_default()), Some(upgrade)),
             Err(why) => {
                 tracing::debug!(why, "bearer token refused");
                 return Err(Status::unauthorized());
@@ -59,11 +59,11 @@ async fn user(api: &Api, caller: &Caller, parts: &Parts) -> Result<Arc<UserInfo>
             _ => Ok(Arc::new(UserInfo::anonymous())),
         };
     }
-    let audiences = api.identity.service_accounts().audiences();
-    match api.identity.authenticate(&api.registry, &token, audiences).await {
+    let audiences = api.token_authenticator.service_accounts().audiences();
+    match api.token_authenticator.authenticate(&api.registry, &token, audiences).await {
         Ok(bearer) => {
-            if let Some(handover) = handover {
-                handover.token_used();
+            if let Some(upgrade) = upgrade {
+                upgrade.token_used();
             }
             Ok(bearer.user)
         }

@@ -96,7 +96,7 @@ impl Api {
         // Deadline: before anything that may wait.
         let deadline = deadline::of(head)?;
         // Authenticate: before anything is done in the client's name. Requests that fail are not critical.
-        let ordinary = |_: &Status| body.belongs_in(Pool::Ordinary);
+        let ordinary = |_: &Status| body.prefer_pool(Pool::Ordinary);
         let user = authenticate::authenticate(self, caller, head.parts).await.inspect_err(ordinary)?;
         // Impersonate: once it is known who asks, before it is known what they may do; it takes a permission itself.
         let attributes = attributes::of(head);
@@ -106,16 +106,16 @@ impl Api {
         let classified = &*record.classified.insert(classified);
         // Critical requests do not queue behind others: their connection moves to threads of its own.
         let critical = is_critical_level(classified.level_name());
-        body.belongs_in(if critical { Pool::Priority } else { Pool::Ordinary });
+        body.prefer_pool(if critical { Pool::Priority } else { Pool::Ordinary });
         // Charge: from here on the memory this request holds counts for its user, who may hold only so much.
-        body.belongs_to(&user, is_mutating(&head.parts.method))
+        body.charge_to(&user, is_mutating(&head.parts.method))
             .inspect_err(|_| record.outcome = Outcome::Dropped)?;
         // Authorize: before the request waits, or its body is read, for nothing; controllers of this process included.
         // Differs from kube-apiserver, which authorizes after a seat was found: here the check costs less than the wait.
         let env = self.registry.env();
         let now = env.monotonic();
         let allowed = self.authorizer.check(&user, &attributes);
-        self.metrics.identities().authorized(allowed.is_ok(), env.monotonic() - now);
+        self.metrics.auth().authorized(allowed.is_ok(), env.monotonic() - now);
         allowed?;
         record.outcome = Outcome::Served;
         let gate = Gate::new(self, &user, &attributes, head.query, head.parts, classified, deadline);
@@ -138,8 +138,8 @@ impl Api {
         let served = match (critical, head.is_watch()) {
             (true, true) => Ok(work.await),
             (true, false) => env.timeout(deadline, work).await,
-            (false, true) => Ok(self.bulk.lane(work).await),
-            (false, false) => env.timeout(deadline, self.bulk.lane(work)).await,
+            (false, true) => Ok(self.run_queue.queued(work).await),
+            (false, false) => env.timeout(deadline, self.run_queue.queued(work)).await,
         };
         if let Some(rejection) = gate.rejection() {
             *outcome = Outcome::Dropped;
@@ -152,8 +152,10 @@ impl Api {
         let mut answer = served?;
         // What is streamed keeps its seats until it is sent.
         match answer.body_mut() {
-            Body::List(list) => gate.take().into_iter().for_each(|seats| list.holds(seats)),
-            Body::Watch(watch) => gate.take().into_iter().for_each(|seats| watch.holds(seats, !critical)),
+            Body::List(list) => gate.take_guard().into_iter().for_each(|seats| list.hold_seats(seats)),
+            Body::Watch(watch) => {
+                gate.take_guard().into_iter().for_each(|seats| watch.hold_seats(seats, !critical))
+            }
             Body::Whole(_) => {}
         }
         Ok(answer)
@@ -168,11 +170,11 @@ impl Api {
         body: RequestBody,
     ) -> Result<Answer, Status> {
         let Some(info) = head.info() else {
-            gate.pass(0).await?;
+            gate.take_seats(0).await?;
             return non_resource::serve(self, head.parts, head.query).await;
         };
         if matches!(info.verb, "get" | "list" | "watch") && !info.is_connect() {
-            gate.pass(0).await?;
+            gate.take_seats(0).await?;
         }
         verbs::serve(gate, body, info).await
     }

@@ -11,7 +11,7 @@ use flowcontrol::Limits;
 use store::Engine;
 use table::Table;
 
-use crate::kubernetes_service::Advertised;
+use crate::controllers::Advertised;
 
 pub struct ApiConfig {
     pub table: Arc<Table>,
@@ -39,15 +39,8 @@ pub struct ClusterSettings {
     pub root_ca: Option<String>,
     /// The advertised address, when it is known before the socket is bound.
     pub advertised: Option<Advertised>,
-    /// Which of [`CONTROLLERS`] are disabled.
+    /// Which of [`CONTROLLERS`](crate::CONTROLLERS) are disabled.
     pub without: Vec<&'static str>,
     /// Limits of requests in flight.
     pub limits: Limits,
 }
-
-pub(crate) const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
-pub(crate) const RESOURCE_QUOTAS: &str = "resourcequota-controller";
-pub(crate) const SERVICE_CIDRS: &str = "service-cidr-controller";
-/// Controllers of this server that upstream runs in kube-controller-manager, by their names there: `--controllers` disables them
-/// like all others.
-pub const CONTROLLERS: [&str; 3] = [ROLE_AGGREGATION, RESOURCE_QUOTAS, SERVICE_CIDRS];

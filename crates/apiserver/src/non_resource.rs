@@ -9,7 +9,7 @@ use crate::gzip::{self, DOCUMENT_FROM};
 use crate::negotiate::weighs_gzip;
 use crate::request_info::Query;
 use crate::respond::{self, Answer};
-use crate::{discovery, inspect, metrics, open_api, openid};
+use crate::{discovery, inspect, metrics, openapi_endpoints, openid};
 
 /// Found by the exact path; only below the roots of the API a slash at the end changes nothing.
 pub(crate) async fn serve(api: &Api, parts: &Parts, query: &Query<'_>) -> Result<Answer, Status> {
@@ -21,7 +21,7 @@ pub(crate) async fn serve(api: &Api, parts: &Parts, query: &Query<'_>) -> Result
     if let Some(answer) = api.health.serve(api, path, query) {
         return Ok(answer);
     }
-    if let Some(answer) = open_api::serve(api, path, &parts.headers, query).await {
+    if let Some(answer) = openapi_endpoints::serve(api, path, &parts.headers, query).await {
         return Ok(answer);
     }
     if let Some(answer) = openid::serve(api, path.trim_end_matches('/'), &parts.method) {

@@ -62,7 +62,7 @@ pub(crate) fn count(api: &Api, head: RequestHead<'_>, outcome: Outcome, begun: I
         Body::Watch(_) => return,
         _ if code == 101 => return,
         Body::Whole(bytes) if reads => route.sent(bytes.as_ref().map_or(0, |b| b.len()) as u64),
-        Body::List(list) if reads => list.counted(api.metrics.sending(route.clone())),
+        Body::List(list) if reads => list.count_size(api.metrics.response_size(route.clone())),
         Body::Whole(_) | Body::List(_) => {}
     }
     route.answered(dry_run(head.query), code, api.registry.env().monotonic() - begun);

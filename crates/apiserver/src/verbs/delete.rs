@@ -65,7 +65,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {
-        let (bytes, _turn) = self.read(body).await?;
+        let (bytes, _permit) = self.read(body).await?;
         let catalog = self.request.catalog;
         let ty = catalog.schema().find("meta.v1.DeleteOptions");
         let form = ty.map(|ty| (catalog.schema(), ty));

@@ -7,19 +7,19 @@ use registry::{BodyType, RequestContext};
 
 use super::Call;
 use crate::body::{RequestBody, decode};
-use crate::bulk::{LARGE_BYTES, Turn};
 use crate::flow_control::is_critical_level;
 use crate::negotiate::{Offer, Wanted, negotiate};
+use crate::run_queue::{LARGE_BYTES, RunPermit};
 
 impl Call<'_> {
     /// The body, and the request's seats once it is there; with a turn to decode it, if it is large.
-    pub(super) async fn read(&self, body: RequestBody) -> Result<(Bytes, Option<Turn>), Status> {
+    pub(super) async fn read(&self, body: RequestBody) -> Result<(Bytes, Option<RunPermit>), Status> {
         let bytes = body.read().await?;
-        self.gate.pass(bytes.len()).await?;
+        self.gate.take_seats(bytes.len()).await?;
         // Who is in the slow lane has one already.
         let alone = bytes.len() > LARGE_BYTES && is_critical_level(self.gate.level());
-        let turn = if alone { self.api.bulk.turn().await } else { None };
-        Ok((bytes, turn))
+        let permit = if alone { self.api.run_queue.acquire().await } else { None };
+        Ok((bytes, permit))
     }
 
     pub(super) fn wanted(&self, offer: Offer) -> Result<Wanted, Status> {
@@ -61,7 +61,7 @@ impl Call<'_> {
         of: BodyType<'_>,
         validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
-        let (bytes, _turn) = self.read(body).await?;
+        let (bytes, _permit) = self.read(body).await?;
         let (catalog, form) = (self.request.catalog, (of.schema, of.ty));
         let decoded = decode(catalog, &self.parts.headers, &bytes, of.kind, Some(form))?;
         match (decoded.duplicates, validation) {

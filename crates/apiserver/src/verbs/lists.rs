@@ -26,8 +26,8 @@ impl Call<'_> {
     }
 
     pub(super) async fn list_answer(&self, mut list: List, wanted: Wanted) -> Answer {
-        if wanted.view == View::Misfit {
-            return self.misfit(true);
+        if wanted.view == View::Mismatch {
+            return self.mismatch(true);
         }
         let resource = self.request.resource;
         let metadata = views::list_metadata(list.revision.0, list.continue_token.as_deref(), list.remaining);
@@ -53,7 +53,7 @@ impl Call<'_> {
                 }
                 (head, Box::new(move |obj, out| view.row(obj, now, out)))
             }
-            View::Metadata | View::Object | View::Misfit => {
+            View::Metadata | View::Object | View::Mismatch => {
                 let head = format!(
                     "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
                 );

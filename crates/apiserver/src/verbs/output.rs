@@ -20,7 +20,7 @@ impl Call<'_> {
         let (catalog, resource) = (self.request.catalog, self.request.resource);
         let mut out = Vec::new();
         let bytes = match (wanted.view, wanted.encoding) {
-            (View::Misfit, _) => return self.misfit(false),
+            (View::Mismatch, _) => return self.mismatch(false),
             (View::Object, Encoding::Protobuf) => protobuf_body(resource, obj),
             (View::Object, _) => shared_body(resource, obj),
             (View::Metadata, Encoding::Protobuf) => {
@@ -62,7 +62,7 @@ impl Call<'_> {
             View::Metadata => {
                 respond::value(catalog, 200, &views::metadata_of_value(scale, wanted.meta), wanted)
             }
-            View::Misfit => self.misfit(false),
+            View::Mismatch => self.mismatch(false),
             View::Table => {
                 let now = self.api.registry.env().now_seconds();
                 let include = match include(self.query) {
@@ -92,7 +92,7 @@ impl Call<'_> {
             View::Metadata => {
                 respond::value(catalog, 201, &views::metadata_of_value(&answer, wanted.meta), wanted)
             }
-            View::Misfit => self.refusal(&misfit_of_object(of.group, of.kind)),
+            View::Mismatch => self.refusal(&mismatch_of_object(of.group, of.kind)),
         };
         respond::warn(&mut out, warnings);
         out
@@ -109,11 +109,11 @@ impl Call<'_> {
 
     /// The metadata of a list was asked for as if it were one object's, or of an object as if it were a list's. Upstream sees that
     /// last of all, and names the type it holds.
-    pub(super) fn misfit(&self, list: bool) -> Answer {
+    pub(super) fn mismatch(&self, list: bool) -> Answer {
         let resource = self.request.resource;
         let group = resource.storage.as_ref().map_or(&resource.group, |storage| &storage.group);
         if !list {
-            return self.refusal(&misfit_of_object(group, &resource.kind));
+            return self.refusal(&mismatch_of_object(group, &resource.kind));
         }
         let (package, kind) = (package(group), &resource.list_kind);
         self.refusal(&Status::not_acceptable(format!(
@@ -143,7 +143,7 @@ pub(super) fn status_document(status: &str) -> Map {
     document
 }
 
-fn misfit_of_object(group: &str, kind: &str) -> Status {
+fn mismatch_of_object(group: &str, kind: &str) -> Status {
     let package = package(group);
     Status::not_acceptable(format!(
         "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"

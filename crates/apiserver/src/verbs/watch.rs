@@ -76,7 +76,7 @@ impl Call<'_> {
             catalog: catalog.clone(),
             framing,
             bookmarks: options.allow_bookmarks,
-            unshowable: wanted.view == View::Misfit,
+            mismatched: wanted.view == View::Mismatch,
             timeout: Duration::from_secs(seconds),
             env,
             shutdown: self.api.shutdown(),
@@ -95,7 +95,7 @@ impl Call<'_> {
                 Box::new(move |obj, out| out.extend_from_slice(&protobuf_body(&resource, obj)))
             }
             // What does not fit its form is not shown in any.
-            View::Object | View::Misfit => {
+            View::Object | View::Mismatch => {
                 let resource = resource.clone();
                 Box::new(move |obj, out| out.extend_from_slice(&served_body(&resource, obj)))
             }

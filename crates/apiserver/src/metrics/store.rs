@@ -24,7 +24,7 @@ struct Series {
 }
 
 /// Counts what passes through to the engine behind it.
-pub struct Metered {
+pub struct MeteredEngine {
     engine: Arc<dyn Engine>,
     /// For what a key is about.
     table: Arc<Table>,
@@ -39,9 +39,9 @@ struct OfStorage {
     operations: [OnceLock<Box<Series>>; OPERATIONS.len()],
 }
 
-impl Metered {
-    pub fn new(engine: Arc<dyn Engine>, table: Arc<Table>, env: Env) -> Arc<Metered> {
-        Arc::new(Metered { engine, table, env, series: ById::default() })
+impl MeteredEngine {
+    pub fn new(engine: Arc<dyn Engine>, table: Arc<Table>, env: Env) -> Arc<MeteredEngine> {
+        Arc::new(MeteredEngine { engine, table, env, series: ById::default() })
     }
 
     fn storage(&self, storage: &Storage) -> Arc<OfStorage> {
@@ -107,7 +107,7 @@ impl Metered {
     }
 }
 
-impl Engine for Metered {
+impl Engine for MeteredEngine {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         let Some((of, operation)) = self.of(&commit) else { return self.engine.commit(commit) };
         let committing = self.engine.commit(commit);

@@ -16,8 +16,8 @@ use env::Env;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-use crate::connection::{Connection, Heard};
-use crate::frames::Frames;
+use crate::connection::{Connection, ReceivedBytes};
+use crate::frame_monitor::FrameMonitor;
 use crate::malformed;
 
 /// What is read of a request nobody wants, once it is answered. Bodies from there on are cut off upstream too.
@@ -27,7 +27,7 @@ pub const UNREAD_TIME: Duration = Duration::from_secs(10);
 const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection's bytes. To shut it down is to let the other side finish first, where that is owed.
-pub struct Wire<S> {
+pub struct ConnectionIo<S> {
     io: S,
     connection: Arc<Connection>,
     lingering: Option<Box<Lingering>>,
@@ -36,7 +36,7 @@ pub struct Wire<S> {
     /// What goes out instead of hyper's own words, and how much of it has.
     reworded: Option<(Vec<u8>, usize)>,
     /// What comes over HTTP/2.
-    frames: Option<Box<Frames>>,
+    frames: Option<Box<FrameMonitor>>,
 }
 
 /// Our side is shut; theirs is read and forgotten, within limits.
@@ -47,10 +47,10 @@ struct Lingering {
     buffer: [u8; 16 << 10],
 }
 
-impl<S> Wire<S> {
-    pub fn new(io: S, connection: Arc<Connection>) -> Wire<S> {
-        let frames = connection.is_http2().then(|| Box::new(Frames::new(connection.env())));
-        Wire { io, connection, lingering: None, head: Vec::new(), reworded: None, frames }
+impl<S> ConnectionIo<S> {
+    pub fn new(io: S, connection: Arc<Connection>) -> ConnectionIo<S> {
+        let frames = connection.is_http2().then(|| Box::new(FrameMonitor::new(connection.env())));
+        ConnectionIo { io, connection, lingering: None, head: Vec::new(), reworded: None, frames }
     }
 
     /// What goes out is answered by updates of windows.
@@ -80,7 +80,7 @@ impl<S> Wire<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Wire<S> {
+impl<S: AsyncWrite + Unpin> ConnectionIo<S> {
     /// Writes Go's words where `answer` is hyper's own refusal, which counts as written when they are.
     fn poll_reworded(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
         if self.frames.is_some() {
@@ -103,7 +103,7 @@ impl<S: AsyncWrite + Unpin> Wire<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ConnectionIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -115,7 +115,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
         if came.is_empty() {
             return outcome;
         }
-        let Wire { connection, frames, .. } = &mut *self;
+        let ConnectionIo { connection, frames, .. } = &mut *self;
         if let Some(frames) = frames {
             let head = frames.received(came, connection.env()).map_err(io::Error::other)?;
             if head > 0 && connection.head_bytes() == 0 {
@@ -124,15 +124,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Wire<S> {
             connection.head_is(head);
             return outcome;
         }
-        match connection.heard(came.len()) {
-            Heard::Other => {}
-            heard => self.note(came, matches!(heard, Heard::NewHead)),
+        match connection.receive(came.len()) {
+            ReceivedBytes::Other => {}
+            receive => self.note(came, matches!(receive, ReceivedBytes::NewHead)),
         }
         outcome
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Wire<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ConnectionIo<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if let Some(done) = self.poll_reworded(cx, buf) {
             return done.map_ok(|()| buf.len());

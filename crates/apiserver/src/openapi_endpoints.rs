@@ -9,9 +9,9 @@ use object::time;
 
 use crate::api::Api;
 use crate::body::Body;
-use crate::documents::{Form, Hashes};
 use crate::gzip::{self, DOCUMENT_FROM};
 use crate::negotiate::{ranges, weighs_gzip};
+use crate::openapi_cache::{Form, Hashes};
 use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
@@ -34,12 +34,12 @@ struct Asked<'a> {
     /// What the documents are about, for all of the request.
     catalog: &'a Catalog,
     headers: &'a HeaderMap,
-    packed: bool,
+    gzipped: bool,
 }
 
 pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>) -> Option<Answer> {
     let catalog = &*api.registry.catalog();
-    let asked = Asked { api, catalog, headers, packed: weighs_gzip(headers) };
+    let asked = Asked { api, catalog, headers, gzipped: weighs_gzip(headers) };
     match path {
         "/openapi/v3" => {
             let hashes = hashes(api, catalog).await;
@@ -62,7 +62,7 @@ pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>
 
 async fn hashes(api: &Api, catalog: &Catalog) -> Arc<Hashes> {
     let names = || openapi::v3_entries(catalog);
-    api.documents.v3_hashes(catalog.generation(), names, |name| openapi::v3_hash(catalog, name)).await
+    api.openapi_cache.v3_hashes(catalog.generation(), names, |name| openapi::v3_hash(catalog, name)).await
 }
 
 /// Upstream says nothing at all of a document that it does not have.
@@ -75,19 +75,19 @@ fn no_document() -> Answer {
 impl Asked<'_> {
     /// A document whose hash is known once it was made.
     async fn hashed(&self, name: &str, media: &'static str, make: impl Fn() -> Vec<u8>) -> Answer {
-        let documents = &self.api.documents;
+        let openapi_cache = &self.api.openapi_cache;
         let generation = self.catalog.generation();
-        if documents.hash(generation, name, media).is_none() {
-            let form = Form { name, media, packed: self.packed };
-            documents
+        if openapi_cache.hash(generation, name, media).is_none() {
+            let form = Form { name, media, gzipped: self.gzipped };
+            openapi_cache
                 .form(generation, form, || {
                     self.encoded(&make, |document| {
-                        documents.set_hash(generation, name, media, openapi::fingerprint(document));
+                        openapi_cache.set_hash(generation, name, media, openapi::fingerprint(document));
                     })
                 })
                 .await;
         }
-        let hash = documents.hash(generation, name, media).unwrap_or_default();
+        let hash = openapi_cache.hash(generation, name, media).unwrap_or_default();
         self.answer(name, media, &hash, make).await
     }
 
@@ -129,9 +129,12 @@ impl Asked<'_> {
         set(&mut answer, VARY, "Accept");
         set(&mut answer, ETAG, &tag);
         if !unchanged {
-            let form = Form { name, media, packed: self.packed };
-            let bytes =
-                self.api.documents.form(self.catalog.generation(), form, || self.encoded(make, |_| ())).await;
+            let form = Form { name, media, gzipped: self.gzipped };
+            let bytes = self
+                .api
+                .openapi_cache
+                .form(self.catalog.generation(), form, || self.encoded(make, |_| ()))
+                .await;
             if bytes.starts_with(&GZIP) {
                 gzip::mark(&mut answer);
             }
@@ -144,7 +147,7 @@ impl Asked<'_> {
     fn encoded(&self, make: impl Fn() -> Vec<u8>, seen: impl FnOnce(&[u8])) -> Vec<u8> {
         let document = make();
         seen(&document);
-        if self.packed && document.len() >= DOCUMENT_FROM { gzip::gzip(&document) } else { document }
+        if self.gzipped && document.len() >= DOCUMENT_FROM { gzip::gzip(&document) } else { document }
     }
 }
 

@@ -15,13 +15,13 @@ use object::{Map, Status, Value, time};
 use tokio::time::Instant;
 
 use crate::api::Api;
-use crate::own::{Own, Plural, lost_a_race};
-use crate::trust::typed;
+use crate::controllers::cluster_authentication_trust::typed;
+use crate::loopback::{GroupResource, LoopbackClient, lost_race};
 
-const SERVICES: Plural = ("", "services");
-const ENDPOINTS: Plural = ("", "endpoints");
-const SLICES: Plural = ("discovery.k8s.io", "endpointslices");
-const LEASES: Plural = ("coordination.k8s.io", "leases");
+const SERVICES: GroupResource = ("", "services");
+const ENDPOINTS: GroupResource = ("", "endpoints");
+const SLICES: GroupResource = ("discovery.k8s.io", "endpointslices");
+const LEASES: GroupResource = ("coordination.k8s.io", "leases");
 const NAME: &str = "kubernetes";
 const NAMESPACE: &str = "default";
 const LEASE_NAMESPACE: &str = "kube-system";
@@ -45,11 +45,11 @@ pub struct Advertised {
 }
 
 /// Creates the service if it is missing, at the first address of the first range.
-pub(crate) async fn ensure_service(own: &Own<'_>) -> Result<(), Status> {
-    if own.get(SERVICES, NAMESPACE, NAME).is_some() {
+pub(crate) async fn ensure_service(client: &LoopbackClient<'_>) -> Result<(), Status> {
+    if client.get(SERVICES, NAMESPACE, NAME).is_some() {
         return Ok(());
     }
-    let target = own.api().advertised().map_or(DEFAULT_PORT, |a| a.address.port());
+    let target = client.api().advertised().map_or(DEFAULT_PORT, |a| a.address.port());
     let mut new = Value::map();
     let metadata = new.map_at(&["metadata"]);
     metadata.set("name", NAME);
@@ -58,15 +58,15 @@ pub(crate) async fn ensure_service(own: &Own<'_>) -> Result<(), Status> {
     labels.set("provider", "kubernetes");
     metadata.set("labels", labels);
     let spec = new.map_at(&["spec"]);
-    spec.set("clusterIP", own.api().cluster().services.first_address().to_string());
+    spec.set("clusterIP", client.api().cluster().services.first_address().to_string());
     spec.set("ipFamilyPolicy", "SingleStack");
     spec.set("sessionAffinity", "None");
     spec.set("type", "ClusterIP");
     let mut port = port_object(SERVICE_PORT);
     port.make_map().set("targetPort", i64::from(target));
     spec.set("ports", vec![port]);
-    match own.create(SERVICES, NAMESPACE, typed(new, "v1", "Service")).await {
-        Err(status) if lost_a_race(&status) => Ok(()),
+    match client.create(SERVICES, NAMESPACE, typed(new, "v1", "Service")).await {
+        Err(status) if lost_race(&status) => Ok(()),
         other => other,
     }
 }
@@ -75,21 +75,21 @@ pub(crate) async fn ensure_service(own: &Own<'_>) -> Result<(), Status> {
 pub async fn run(api: Arc<Api>) {
     let Some(me) = api.advertised() else { return };
     let env = api.registry().env().clone();
-    let own = Own::new(&api);
-    let identity = Identity::new(&me, &env.uuid());
+    let client = LoopbackClient::new(&api);
+    let lease = ServerLease::new(&me, &env.uuid());
     let mut watch = LeaseWatch::default();
     let mut shutdown = api.shutdown();
     loop {
-        let laps = async {
-            identity.renew(&own, &me).await?;
-            ensure_service(&own).await?;
-            let alive = watch.alive(&own, env.monotonic(), None).await?;
-            reconcile(&own, &alive).await
+        let sync = async {
+            lease.renew(&client, &me).await?;
+            ensure_service(&client).await?;
+            let alive = watch.alive(&client, env.monotonic(), None).await?;
+            reconcile(&client, &alive).await
         };
         tokio::select! {
             biased;
             () = shutdown.begun() => break,
-            done = laps => if let Err(status) = done && !lost_a_race(&status) {
+            done = sync => if let Err(status) = done && !lost_race(&status) {
                 tracing::warn!(error = status.message, "could not keep the kubernetes service in step");
             },
         }
@@ -100,9 +100,9 @@ pub async fn run(api: Arc<Api>) {
         }
     }
     let leave = async {
-        identity.leave(&own).await?;
-        let alive = watch.alive(&own, env.monotonic(), Some(&identity.name)).await?;
-        reconcile(&own, &alive).await
+        lease.release(&client).await?;
+        let alive = watch.alive(&client, env.monotonic(), Some(&lease.name)).await?;
+        reconcile(&client, &alive).await
     };
     if let Err(status) = leave.await {
         tracing::warn!(error = status.message, "could not take this server's address back");
@@ -110,24 +110,24 @@ pub async fn run(api: Arc<Api>) {
 }
 
 /// The lease of this server.
-struct Identity {
+struct ServerLease {
     name: String,
     holder: String,
 }
 
-impl Identity {
+impl ServerLease {
     /// The same for the same address, so that a server that comes back finds its own lease.
-    fn new(me: &Advertised, run: &str) -> Identity {
+    fn new(me: &Advertised, run: &str) -> ServerLease {
         let text = format!("{} {}", me.host, me.address);
         let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
         let name = format!("apiserver-{}", base32(&digest.as_ref()[..16]));
-        Identity { holder: format!("{name}_{run}"), name }
+        ServerLease { holder: format!("{name}_{run}"), name }
     }
 
-    async fn renew(&self, own: &Own<'_>, me: &Advertised) -> Result<(), Status> {
-        let nanos = own.api().registry().env().now_nanos();
+    async fn renew(&self, client: &LoopbackClient<'_>, me: &Advertised) -> Result<(), Status> {
+        let nanos = client.api().registry().env().now_nanos();
         let now = time::format_micros((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as u32);
-        let existing = own.get(LEASES, LEASE_NAMESPACE, &self.name);
+        let existing = client.get(LEASES, LEASE_NAMESPACE, &self.name);
         let fresh = existing.is_none();
         let mut lease = existing.unwrap_or_else(|| typed(Value::map(), "coordination.k8s.io/v1", "Lease"));
         lease.map_at(&["metadata"]).set("name", self.name.as_str());
@@ -142,14 +142,14 @@ impl Identity {
         spec.set("leaseDurationSeconds", LEASE_SECONDS);
         spec.set("renewTime", now);
         if fresh {
-            return own.create(LEASES, LEASE_NAMESPACE, lease).await;
+            return client.create(LEASES, LEASE_NAMESPACE, lease).await;
         }
-        own.update(LEASES, lease).await
+        client.update(LEASES, lease).await
     }
 
-    async fn leave(&self, own: &Own<'_>) -> Result<(), Status> {
-        match own.get(LEASES, LEASE_NAMESPACE, &self.name) {
-            Some(lease) => own.delete(LEASES, &lease).await,
+    async fn release(&self, client: &LoopbackClient<'_>) -> Result<(), Status> {
+        match client.get(LEASES, LEASE_NAMESPACE, &self.name) {
+            Some(lease) => client.delete(LEASES, &lease).await,
             None => Ok(()),
         }
     }
@@ -165,14 +165,14 @@ impl LeaseWatch {
     /// The addresses of servers that live; leases that ended long ago are removed.
     async fn alive(
         &mut self,
-        own: &Own<'_>,
+        client: &LoopbackClient<'_>,
         now: Instant,
         without: Option<&str>,
     ) -> Result<BTreeSet<SocketAddr>, Status> {
-        let unix = own.api().registry().env().now_seconds() as i64;
+        let unix = client.api().registry().env().now_seconds() as i64;
         let mut alive = BTreeSet::new();
         let mut present = BTreeSet::new();
-        for lease in own.list(LEASES)? {
+        for lease in client.list(LEASES)? {
             let text = |path: &[&str]| lease.str_at(path).unwrap_or("");
             let name = text(&["metadata", "name"]).to_owned();
             let ours = text(&["metadata", "namespace"]) == LEASE_NAMESPACE
@@ -184,7 +184,7 @@ impl LeaseWatch {
             let renewed = text(&["spec", "renewTime"]).to_owned();
             let ended = time::parse(&renewed).is_some_and(|(renewed, _)| renewed + LEASE_SECONDS < unix);
             if ended {
-                if let Err(status) = own.delete(LEASES, &lease).await {
+                if let Err(status) = client.delete(LEASES, &lease).await {
                     tracing::warn!(name, error = status.message, "could not remove an old lease");
                 }
                 continue;
@@ -207,8 +207,8 @@ impl LeaseWatch {
 }
 
 /// Writes endpoints that differ from what they should be.
-async fn reconcile(own: &Own<'_>, alive: &BTreeSet<SocketAddr>) -> Result<(), Status> {
-    let existing = own.get(ENDPOINTS, NAMESPACE, NAME);
+async fn reconcile(client: &LoopbackClient<'_>, alive: &BTreeSet<SocketAddr>) -> Result<(), Status> {
+    let existing = client.get(ENDPOINTS, NAMESPACE, NAME);
     if alive.is_empty() && existing.is_none() {
         return Ok(());
     }
@@ -225,22 +225,25 @@ async fn reconcile(own: &Own<'_>, alive: &BTreeSet<SocketAddr>) -> Result<(), St
             new.map_at(&["metadata"]).set("name", NAME);
             new.map_at(&["metadata", "labels"]).set(SKIP_MIRROR, "true");
             new.make_map().set("subsets", subsets);
-            own.create(ENDPOINTS, NAMESPACE, typed(new, "v1", "Endpoints")).await?;
+            client.create(ENDPOINTS, NAMESPACE, typed(new, "v1", "Endpoints")).await?;
         }
         Some(mut old) => {
             let labelled = old.str_at(&["metadata", "labels", SKIP_MIRROR]) == Some("true");
             if !labelled || !kinds::same(old.get("subsets"), Some(&subsets)) {
                 old.map_at(&["metadata", "labels"]).set(SKIP_MIRROR, "true");
                 old.make_map().set("subsets", subsets);
-                own.update(ENDPOINTS, old).await?;
+                client.update(ENDPOINTS, old).await?;
             }
         }
     }
-    reconcile_slice(own, by_port.first_key_value()).await
+    reconcile_slice(client, by_port.first_key_value()).await
 }
 
 /// As upstream's: of the first subset, of one family.
-async fn reconcile_slice(own: &Own<'_>, first: Option<(&u16, &BTreeSet<IpAddr>)>) -> Result<(), Status> {
+async fn reconcile_slice(
+    client: &LoopbackClient<'_>,
+    first: Option<(&u16, &BTreeSet<IpAddr>)>,
+) -> Result<(), Status> {
     let none = BTreeSet::new();
     let ips = first.map_or(&none, |(_, ips)| ips);
     let v6 = !ips.is_empty() && ips.iter().all(IpAddr::is_ipv6);
@@ -249,7 +252,7 @@ async fn reconcile_slice(own: &Own<'_>, first: Option<(&u16, &BTreeSet<IpAddr>)>
     let ports = Value::List(first.iter().map(|(port, _)| port_object(i64::from(**port))).collect());
     let family = if v6 { "IPv6" } else { "IPv4" };
     const SERVICE_LABEL: &str = "kubernetes.io/service-name";
-    let existing = own.get(SLICES, NAMESPACE, NAME);
+    let existing = client.get(SLICES, NAMESPACE, NAME);
     if let Some(mut old) = existing {
         if old.str_at(&["addressType"]) == Some(family) {
             let labelled = old.str_at(&["metadata", "labels", SERVICE_LABEL]) == Some(NAME);
@@ -261,10 +264,10 @@ async fn reconcile_slice(own: &Own<'_>, first: Option<(&u16, &BTreeSet<IpAddr>)>
             old.map_at(&["metadata", "labels"]).set(SERVICE_LABEL, NAME);
             old.make_map().set("endpoints", endpoints);
             old.make_map().set("ports", ports);
-            return own.update(SLICES, old).await;
+            return client.update(SLICES, old).await;
         }
         // The family cannot be changed.
-        own.delete(SLICES, &old).await?;
+        client.delete(SLICES, &old).await?;
     }
     let mut new = Value::map();
     new.map_at(&["metadata"]).set("name", NAME);
@@ -273,7 +276,7 @@ async fn reconcile_slice(own: &Own<'_>, first: Option<(&u16, &BTreeSet<IpAddr>)>
     top.set("addressType", family);
     top.set("endpoints", endpoints);
     top.set("ports", ports);
-    own.create(SLICES, NAMESPACE, typed(new, "discovery.k8s.io/v1", "EndpointSlice")).await
+    client.create(SLICES, NAMESPACE, typed(new, "discovery.k8s.io/v1", "EndpointSlice")).await
 }
 
 fn subset(port: u16, ips: &BTreeSet<IpAddr>) -> Value {

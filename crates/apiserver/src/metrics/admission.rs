@@ -11,39 +11,39 @@ use super::bounds::ADMISSION;
 
 const PHASES: [&str; 2] = ["admit", "validate"];
 const OPERATIONS: [Operation; 3] = [Operation::Create, Operation::Update, Operation::Delete];
-const PLACES: usize = PHASES.len() * OPERATIONS.len() * 2;
+const SERIES: usize = PHASES.len() * OPERATIONS.len() * 2;
 
 /// By phase, operation and whether it was refused.
-type Places = [OnceLock<Box<Histogram<6>>>; PLACES];
+type Series = [OnceLock<Box<Histogram<6>>>; SERIES];
 
-fn places() -> Places {
+fn series() -> Series {
     std::array::from_fn(|_| OnceLock::new())
 }
 
 /// Shared by the admission chain, which fills it, and the scrape.
 #[derive(Clone)]
-pub struct Admissions {
+pub struct AdmissionMetrics {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    steps: Places,
-    plugins: Vec<(&'static str, OnceLock<Box<Places>>)>,
+    steps: Series,
+    plugins: Vec<(&'static str, OnceLock<Box<Series>>)>,
 }
 
-impl Admissions {
+impl AdmissionMetrics {
     /// `names`: the plugins, in the order the chain has them.
-    pub fn new(names: Vec<&'static str>) -> Admissions {
+    pub fn new(names: Vec<&'static str>) -> AdmissionMetrics {
         let plugins = names.into_iter().map(|name| (name, OnceLock::new())).collect();
-        Admissions { inner: Arc::new(Inner { steps: places(), plugins }) }
+        AdmissionMetrics { inner: Arc::new(Inner { steps: series(), plugins }) }
     }
 
     pub fn write(&self, out: &mut String) {
         let name = "apiserver_admission_controller_admission_duration_seconds";
         header(out, name, "histogram", "How long each admission plugin took, by phase and operation.");
-        for (plugin, places) in &self.inner.plugins {
-            let Some(places) = places.get() else { continue };
-            write(out, name, &format!("name=\"{plugin}\","), places);
+        for (plugin, series) in &self.inner.plugins {
+            let Some(series) = series.get() else { continue };
+            write(out, name, &format!("name=\"{plugin}\","), series);
         }
         let name = "apiserver_admission_step_admission_duration_seconds";
         header(out, name, "histogram", "How long all admission plugins took, by phase and operation.");
@@ -51,8 +51,8 @@ impl Admissions {
     }
 }
 
-fn write(out: &mut String, name: &str, labels: &str, places: &Places) {
-    for (at, histogram) in places.iter().enumerate() {
+fn write(out: &mut String, name: &str, labels: &str, series: &Series) {
+    for (at, histogram) in series.iter().enumerate() {
         let Some(histogram) = histogram.get() else { continue };
         let (rejected, operation) = (at % 2 == 1, OPERATIONS[at / 2 % OPERATIONS.len()].name());
         let phase = PHASES[at / 2 / OPERATIONS.len()];
@@ -61,17 +61,17 @@ fn write(out: &mut String, name: &str, labels: &str, places: &Places) {
     }
 }
 
-fn observe(places: &Places, phase: Phase, operation: Operation, took: Duration, refused: bool) {
+fn observe(series: &Series, phase: Phase, operation: Operation, took: Duration, refused: bool) {
     let at = (phase as usize * OPERATIONS.len() + operation as usize) * 2 + usize::from(refused);
-    places[at].get_or_init(Box::default).took(&ADMISSION, took);
+    series[at].get_or_init(Box::default).took(&ADMISSION, took);
 }
 
-impl Observer for Admissions {
+impl Observer for AdmissionMetrics {
     fn plugin(&self, at: usize, phase: Phase, operation: Operation, took: Duration, refused: bool) {
         // Rules that nobody can switch off stand behind the plugins; they are no plugins upstream.
-        if let Some((_, places)) = self.inner.plugins.get(at) {
-            let places = places.get_or_init(|| Box::new(self::places()));
-            observe(places, phase, operation, took, refused);
+        if let Some((_, series)) = self.inner.plugins.get(at) {
+            let series = series.get_or_init(|| Box::new(self::series()));
+            observe(series, phase, operation, took, refused);
         }
     }
 

@@ -1,8 +1,8 @@
 //! How the loops of this crate read and write, and as whom (ADR 9).
 //!
 //! ```text
-//! aggregation, quotas, certificates, ServiceCIDRs   Own::controller   the account and the role upstream's loop has
-//! what kube-apiserver itself writes                 Own::new          system:apiserver, of system:masters
+//! aggregation, quotas, certificates, ServiceCIDRs   LoopbackClient::controller   the account and the role upstream's loop has
+//! what kube-apiserver itself writes                 LoopbackClient::new          system:apiserver, of system:masters
 //!      both: LocalClient ── authorize ── admit ── validate ── commit
 //! ```
 //! The second row is upstream's loopback client: the first objects of a cluster and what keeps them, the addresses of
@@ -23,25 +23,25 @@ use crate::api::Api;
 use crate::local::LocalClient;
 
 /// A resource of version v1, by group and plural.
-pub(crate) type Plural = (&'static str, &'static str);
+pub(crate) type GroupResource = (&'static str, &'static str);
 
 /// The API as one of the server's own loops uses it: reads from the table, writes through the chain.
-pub(crate) struct Own<'a> {
+pub(crate) struct LoopbackClient<'a> {
     api: &'a Arc<Api>,
     client: LocalClient,
 }
 
-impl<'a> Own<'a> {
+impl<'a> LoopbackClient<'a> {
     /// The server itself.
-    pub fn new(api: &'a Arc<Api>) -> Own<'a> {
+    pub fn new(api: &'a Arc<Api>) -> LoopbackClient<'a> {
         let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
-        Own { api, client: LocalClient::new(api.clone(), user, "kube-apiserver") }
+        LoopbackClient { api, client: LocalClient::new(api.clone(), user, "kube-apiserver") }
     }
 
     /// A loop that upstream runs outside of kube-apiserver: it may what the role of its account says.
-    pub fn controller(api: &'a Arc<Api>, name: &str) -> Own<'a> {
+    pub fn for_controller(api: &'a Arc<Api>, name: &str) -> LoopbackClient<'a> {
         let user = UserInfo::service_account("kube-system", name, "");
-        Own { api, client: LocalClient::new(api.clone(), user, name) }
+        LoopbackClient { api, client: LocalClient::new(api.clone(), user, name) }
     }
 
     pub fn api(&self) -> &'a Arc<Api> {
@@ -49,17 +49,17 @@ impl<'a> Own<'a> {
     }
 
     /// What the table shows, resourceVersion included.
-    pub fn get(&self, plural: Plural, namespace: &str, name: &str) -> Option<Value> {
-        stored(self.api, plural, namespace, name)
+    pub fn get(&self, plural: GroupResource, namespace: &str, name: &str) -> Option<Value> {
+        get_stored(self.api, plural, namespace, name)
     }
 
     /// All objects of a resource, from the table, by name.
-    pub fn list(&self, plural: Plural) -> Result<Vec<Value>, Status> {
+    pub fn list(&self, plural: GroupResource) -> Result<Vec<Value>, Status> {
         let objects = self.objects(plural)?;
         Ok(objects.iter().filter_map(|obj| json::parse(obj.body(), None).ok()).collect())
     }
 
-    pub fn objects(&self, (group, plural): Plural) -> Result<Vec<Arc<Obj>>, Status> {
+    pub fn objects(&self, (group, plural): GroupResource) -> Result<Vec<Arc<Obj>>, Status> {
         let registry = self.api.registry();
         let storage = registry.catalog().find_storage(group, plural).map(|storage| storage.id);
         let storage = storage
@@ -67,21 +67,21 @@ impl<'a> Own<'a> {
         Ok(whole(registry.table(), storage, &Selection::everything(Scope::All))?.items)
     }
 
-    pub async fn create(&self, plural: Plural, namespace: &str, new: Value) -> Result<(), Status> {
+    pub async fn create(&self, plural: GroupResource, namespace: &str, new: Value) -> Result<(), Status> {
         self.client.create(gvr(plural).within(namespace), new, WriteOptions::default()).await.map(|_| ())
     }
 
     /// Replaces an object, provided that it still is at the resourceVersion the tree carries.
-    pub async fn update(&self, plural: Plural, new: Value) -> Result<(), Status> {
+    pub async fn update(&self, plural: GroupResource, new: Value) -> Result<(), Status> {
         self.put(plural, "", new).await
     }
 
-    pub async fn update_status(&self, plural: Plural, new: Value) -> Result<(), Status> {
+    pub async fn update_status(&self, plural: GroupResource, new: Value) -> Result<(), Status> {
         self.put(plural, "status", new).await
     }
 
     /// The same for any subresource; the object itself has none.
-    pub async fn put(&self, plural: Plural, subresource: &str, new: Value) -> Result<(), Status> {
+    pub async fn put(&self, plural: GroupResource, subresource: &str, new: Value) -> Result<(), Status> {
         let text = |name: &str| new.str_at(&["metadata", name]).unwrap_or("").to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
         self.client
@@ -91,7 +91,7 @@ impl<'a> Own<'a> {
     }
 
     /// Merges into an object of no namespace, whatever its version.
-    pub async fn merge(&self, plural: Plural, name: &str, patch: Value) -> Result<(), Status> {
+    pub async fn merge(&self, plural: GroupResource, name: &str, patch: Value) -> Result<(), Status> {
         self.client
             .patch(gvr(plural).at("", name), Patch::Merge(patch), WriteOptions::default())
             .await
@@ -99,7 +99,7 @@ impl<'a> Own<'a> {
     }
 
     /// Deletes the very object that was read; that it is gone already is no error.
-    pub async fn delete(&self, plural: Plural, old: &Value) -> Result<(), Status> {
+    pub async fn delete(&self, plural: GroupResource, old: &Value) -> Result<(), Status> {
         let text = |name: &str| old.str_at(&["metadata", name]).unwrap_or("");
         let options =
             DeleteOptions { preconditions: Preconditions::uid(text("uid")), ..DeleteOptions::default() };
@@ -111,7 +111,12 @@ impl<'a> Own<'a> {
 }
 
 /// One object as the table shows it.
-pub(crate) fn stored(api: &Api, (group, plural): Plural, namespace: &str, name: &str) -> Option<Value> {
+pub(crate) fn get_stored(
+    api: &Api,
+    (group, plural): GroupResource,
+    namespace: &str,
+    name: &str,
+) -> Option<Value> {
     let registry = api.registry();
     let catalog = registry.catalog();
     let storage = catalog.find_storage(group, plural)?;
@@ -120,10 +125,10 @@ pub(crate) fn stored(api: &Api, (group, plural): Plural, namespace: &str, name: 
 }
 
 /// Did another server do the same thing first? Then the next look shows it.
-pub(crate) fn lost_a_race(status: &Status) -> bool {
+pub(crate) fn lost_race(status: &Status) -> bool {
     matches!(status.reason, "AlreadyExists" | "Conflict" | "NotFound")
 }
 
-fn gvr((group, plural): Plural) -> Gvr {
+fn gvr((group, plural): GroupResource) -> Gvr {
     Gvr::new(group, "v1", plural)
 }

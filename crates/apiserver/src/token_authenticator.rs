@@ -15,10 +15,10 @@ use table::Table;
 /// What a TokenReview says about a token nobody knows.
 const UNKNOWN: &str = "invalid bearer token";
 /// How long a token waits for a store that does not answer: nobody has been let in yet.
-const FRESHEN: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Everything that proves an identity but certificates.
-pub struct Identity {
+pub struct TokenAuthenticator {
     tokens: Option<Tokens>,
     service_accounts: ServiceAccounts,
     bootstrap_tokens: bool,
@@ -27,15 +27,21 @@ pub struct Identity {
     external_address: RwLock<Option<String>>,
 }
 
-impl Identity {
+impl TokenAuthenticator {
     pub fn new(
         table: Arc<Table>,
         tokens: Option<Tokens>,
         service_accounts: ServiceAccounts,
         bootstrap_tokens: bool,
-    ) -> Identity {
+    ) -> TokenAuthenticator {
         let objects = TableObjects::new(table);
-        Identity { tokens, service_accounts, bootstrap_tokens, objects, external_address: RwLock::new(None) }
+        TokenAuthenticator {
+            tokens,
+            service_accounts,
+            bootstrap_tokens,
+            objects,
+            external_address: RwLock::new(None),
+        }
     }
 
     pub fn service_accounts(&self) -> &ServiceAccounts {
@@ -72,7 +78,7 @@ impl Identity {
         // Another server may have made the account or the pod a moment ago: look again at a table that is as
         // new as any. Only bearers of good signatures can make us ask the store.
         if checked.as_ref().is_err_and(|refusal| refusal.may_be_stale)
-            && let Ok(Ok(())) = registry.env().timeout(FRESHEN, registry.freshen()).await
+            && let Ok(Ok(())) = registry.env().timeout(READ_TIMEOUT, registry.freshen()).await
         {
             checked = check();
         }

@@ -7,14 +7,14 @@ use admission::service_addresses::{Cidr, MANAGED_BY, MANAGED_BY_LABEL, ranges_of
 use object::{Status, Value, time};
 
 use crate::api::Api;
-use crate::follow::Follow;
-use crate::own::{Own, Plural, lost_a_race};
-use crate::trust::typed;
+use crate::controllers::cluster_authentication_trust::typed;
+use crate::loopback::{GroupResource, LoopbackClient, lost_race};
+use crate::table_watcher::TableWatcher;
 
 /// Upstream runs this loop in kube-controller-manager; only the default range is the server's own ([`ensure_default`]).
 const IDENTITY: &str = "service-cidrs-controller";
-const SERVICE_CIDRS: Plural = ("networking.k8s.io", "servicecidrs");
-const ADDRESSES: Plural = ("networking.k8s.io", "ipaddresses");
+const SERVICE_CIDRS: GroupResource = ("networking.k8s.io", "servicecidrs");
+const ADDRESSES: GroupResource = ("networking.k8s.io", "ipaddresses");
 /// The one that the flags describe.
 const DEFAULT: &str = "kubernetes";
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
@@ -31,12 +31,12 @@ const RESYNC: Duration = Duration::from_secs(600);
 
 /// Runs until shutdown.
 pub async fn run(api: Arc<Api>) {
-    let own = Own::controller(&api, IDENTITY);
-    let mut follow = Follow::new(&api, &[SERVICE_CIDRS, ADDRESSES]);
+    let client = LoopbackClient::for_controller(&api, IDENTITY);
+    let mut watcher = TableWatcher::new(&api, &[SERVICE_CIDRS, ADDRESSES]);
     let mut wait = RESYNC;
-    while follow.changes(Some(wait)).await.is_some() {
+    while watcher.next_events(Some(wait)).await.is_some() {
         wait = RESYNC;
-        let all = match own.list(SERVICE_CIDRS) {
+        let all = match client.list(SERVICE_CIDRS) {
             Ok(all) => all,
             Err(status) => {
                 tracing::warn!(error = status.message, "could not look at the ServiceCIDRs");
@@ -45,10 +45,10 @@ pub async fn run(api: Arc<Api>) {
             }
         };
         for cidr in &all {
-            match sync(&own, cidr, &all).await {
+            match sync(&client, cidr, &all).await {
                 Ok(done) if done => {}
                 Ok(_) => wait = LOOK_AGAIN,
-                Err(status) if lost_a_race(&status) => wait = LOOK_AGAIN,
+                Err(status) if lost_race(&status) => wait = LOOK_AGAIN,
                 Err(status) => {
                     wait = LOOK_AGAIN;
                     let name = cidr.str_at(&["metadata", "name"]).unwrap_or("");
@@ -60,26 +60,26 @@ pub async fn run(api: Arc<Api>) {
 }
 
 /// The default range, ready, as the flags say.
-pub(crate) async fn ensure_default(own: &Own<'_>) -> Result<(), Status> {
-    let wanted: Vec<String> = own.api().cluster().services.cluster().iter().map(Cidr::to_string).collect();
+pub(crate) async fn ensure_default(client: &LoopbackClient<'_>) -> Result<(), Status> {
+    let wanted: Vec<String> = client.api().cluster().services.cluster().iter().map(Cidr::to_string).collect();
     let as_value = || Value::List(wanted.iter().map(|c| Value::from(c.as_str())).collect());
-    if own.get(SERVICE_CIDRS, "", DEFAULT).is_none() {
+    if client.get(SERVICE_CIDRS, "", DEFAULT).is_none() {
         let mut new = Value::map();
         let metadata = new.map_at(&["metadata"]);
         metadata.set("name", DEFAULT);
         new.map_at(&["spec"]).set("cidrs", as_value());
-        match own.create(SERVICE_CIDRS, "", typed(new, "networking.k8s.io/v1", "ServiceCIDR")).await {
-            Err(status) if !lost_a_race(&status) => return Err(status),
+        match client.create(SERVICE_CIDRS, "", typed(new, "networking.k8s.io/v1", "ServiceCIDR")).await {
+            Err(status) if !lost_race(&status) => return Err(status),
             _ => {}
         }
     }
-    let Some(mut existing) = own.get(SERVICE_CIDRS, "", DEFAULT) else { return Ok(()) };
+    let Some(mut existing) = client.get(SERVICE_CIDRS, "", DEFAULT) else { return Ok(()) };
     let has: Vec<&str> = texts(&existing, &["spec", "cidrs"]);
     let written = if has == wanted {
-        say_ready(own, existing).await
+        say_ready(client, existing).await
     } else if wanted.len() == 2 && has == wanted[..1] {
         existing.map_at(&["spec"]).set("cidrs", as_value());
-        own.update(SERVICE_CIDRS, existing).await
+        client.update(SERVICE_CIDRS, existing).await
     } else {
         tracing::warn!(
             stored = has.join(","),
@@ -89,28 +89,28 @@ pub(crate) async fn ensure_default(own: &Own<'_>) -> Result<(), Status> {
         Ok(())
     };
     match written {
-        Err(status) if lost_a_race(&status) => Ok(()),
+        Err(status) if lost_race(&status) => Ok(()),
         other => other,
     }
 }
 
 /// Judges the default range if nobody did before. The finalizer is the loop's to set.
-async fn say_ready(own: &Own<'_>, cidr: Value) -> Result<(), Status> {
+async fn say_ready(client: &LoopbackClient<'_>, cidr: Value) -> Result<(), Status> {
     let judged = list(&cidr, &["status", "conditions"])
         .iter()
         .any(|c| c.str_at(&["type"]) == Some("Ready") && c.str_at(&["status"]) != Some("Unknown"));
     if judged || cidr.at(&["metadata", "deletionTimestamp"]).is_some() {
         return Ok(());
     }
-    let now = own.api().registry().env().now_seconds() as i64;
-    set_ready(own, cidr, "True", "", DEFAULT_READY, now).await
+    let now = client.api().registry().env().now_seconds() as i64;
+    set_ready(client, cidr, "True", "", DEFAULT_READY, now).await
 }
 
 /// Brings one ServiceCIDR in step; false when only time is missing.
-async fn sync(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status> {
+async fn sync(client: &LoopbackClient<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status> {
     let finalizers = texts(cidr, &["metadata", "finalizers"]);
     let protected = finalizers.contains(&FINALIZER);
-    let now = own.api().registry().env().now_seconds() as i64;
+    let now = client.api().registry().env().now_seconds() as i64;
     let Some(deleted) = cidr.str_at(&["metadata", "deletionTimestamp"]) else {
         let mut cidr = cidr.clone();
         if !protected {
@@ -119,15 +119,15 @@ async fn sync(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status
             with.push(FINALIZER.into());
             cidr.map_at(&["metadata"]).set("finalizers", with);
             // Its new version wakes us again for the condition.
-            return own.update(SERVICE_CIDRS, cidr).await.map(|()| true);
+            return client.update(SERVICE_CIDRS, cidr).await.map(|()| true);
         }
-        return set_ready(own, cidr, "True", "", READY, now).await.map(|()| true);
+        return set_ready(client, cidr, "True", "", READY, now).await.map(|()| true);
     };
     if !protected {
         return Ok(true);
     }
-    if would_orphan(own, cidr, all)? {
-        return set_ready(own, cidr.clone(), "False", "Terminating", BLOCKED, now).await.map(|()| true);
+    if would_orphan(client, cidr, all)? {
+        return set_ready(client, cidr.clone(), "False", "Terminating", BLOCKED, now).await.map(|()| true);
     }
     let since = time::parse(deleted).map_or(now, |(seconds, _)| seconds);
     if now < since + GRACE_SECONDS {
@@ -136,11 +136,11 @@ async fn sync(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status
     let rest: Vec<Value> = finalizers.into_iter().filter(|f| *f != FINALIZER).map(Value::from).collect();
     let mut cidr = cidr.clone();
     cidr.map_at(&["metadata"]).set("finalizers", rest);
-    own.update(SERVICE_CIDRS, cidr).await.map(|()| true)
+    client.update(SERVICE_CIDRS, cidr).await.map(|()| true)
 }
 
 /// Would an address that services hold belong to no range any more?
-fn would_orphan(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status> {
+fn would_orphan(client: &LoopbackClient<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status> {
     let name = |c: &Value| c.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
     let own_name = name(cidr);
     // A range that goes away itself covers for nobody: two of them could let each other go.
@@ -150,7 +150,7 @@ fn would_orphan(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Stat
     if mine.iter().all(|range| others.iter().any(|other| other.covers(range))) {
         return Ok(false);
     }
-    let addresses = own.list(ADDRESSES)?;
+    let addresses = client.list(ADDRESSES)?;
     let orphaned = addresses
         .iter()
         .filter(|a| a.str_at(&["metadata", "labels", MANAGED_BY_LABEL]) == Some(MANAGED_BY))
@@ -160,7 +160,7 @@ fn would_orphan(own: &Own<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Stat
 }
 
 async fn set_ready(
-    own: &Own<'_>,
+    client: &LoopbackClient<'_>,
     mut cidr: Value,
     status: &str,
     reason: &str,
@@ -183,7 +183,7 @@ async fn set_ready(
     condition.set("message", message);
     conditions.insert(at.unwrap_or(conditions.len()), new);
     cidr.map_at(&["status"]).set("conditions", conditions);
-    own.update_status(SERVICE_CIDRS, cidr).await
+    client.update_status(SERVICE_CIDRS, cidr).await
 }
 
 fn list<'v>(object: &'v Value, path: &[&str]) -> &'v [Value] {

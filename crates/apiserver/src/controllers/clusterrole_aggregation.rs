@@ -8,11 +8,11 @@ use codec::json;
 use object::{Map, Status, Value};
 
 use crate::api::Api;
-use crate::follow::Follow;
-use crate::own::{Own, Plural};
+use crate::loopback::{GroupResource, LoopbackClient};
+use crate::table_watcher::TableWatcher;
 
 const IDENTITY: &str = "clusterrole-aggregation-controller";
-const CLUSTER_ROLES: Plural = ("rbac.authorization.k8s.io", "clusterroles");
+const CLUSTER_ROLES: GroupResource = ("rbac.authorization.k8s.io", "clusterroles");
 /// A write or a read that failed is made again after this.
 const RETRY: Duration = Duration::from_secs(5);
 /// Nothing but changes should be needed; as every loop, this one does not stand on it.
@@ -20,12 +20,12 @@ const RESYNC: Duration = Duration::from_secs(600);
 
 /// Runs until shutdown: looks at all ClusterRoles whenever one of them changed, and now and then.
 pub async fn run(api: Arc<Api>) {
-    let own = Own::controller(&api, IDENTITY);
-    let mut follow = Follow::new(&api, &[CLUSTER_ROLES]);
+    let client = LoopbackClient::for_controller(&api, IDENTITY);
+    let mut watcher = TableWatcher::new(&api, &[CLUSTER_ROLES]);
     let mut wait = RESYNC;
-    while follow.changes(Some(wait)).await.is_some() {
+    while watcher.next_events(Some(wait)).await.is_some() {
         // Every round looks at all of them, also at those that failed in the last one.
-        wait = match sync_all(&own).await {
+        wait = match sync_all(&client).await {
             Ok(()) => RESYNC,
             Err(Failed) => RETRY,
         };
@@ -35,26 +35,31 @@ pub async fn run(api: Arc<Api>) {
 /// Something is left to do; it was logged.
 struct Failed;
 
-async fn sync_all(own: &Own<'_>) -> Result<(), Failed> {
+async fn sync_all(client: &LoopbackClient<'_>) -> Result<(), Failed> {
     let failed = |name: &str, status: Status| {
         tracing::warn!(role = name, error = status.message, "could not aggregate a cluster role");
         Failed
     };
-    let objects = own.objects(CLUSTER_ROLES).map_err(|status| failed("", status))?;
+    let objects = client.objects(CLUSTER_ROLES).map_err(|status| failed("", status))?;
     let roles: Vec<(String, Value)> = objects
         .iter()
         .filter_map(|o| Some((o.name().to_owned(), json::parse(o.body(), None).ok()?)))
         .collect();
     let mut done = Ok(());
     for (name, role) in &roles {
-        if let Err(status) = sync(own, name, role, &roles).await {
+        if let Err(status) = sync(client, name, role, &roles).await {
             done = Err(failed(name, status));
         }
     }
     done
 }
 
-async fn sync(own: &Own<'_>, name: &str, role: &Value, roles: &[(String, Value)]) -> Result<(), Status> {
+async fn sync(
+    client: &LoopbackClient<'_>,
+    name: &str,
+    role: &Value,
+    roles: &[(String, Value)],
+) -> Result<(), Status> {
     let selectors = match selectors_of(role) {
         Ok(Some(selectors)) => selectors,
         Ok(None) => return Ok(()),
@@ -73,7 +78,7 @@ async fn sync(own: &Own<'_>, name: &str, role: &Value, roles: &[(String, Value)]
     }
     let mut patch = Map::default();
     patch.set("rules", rules);
-    match own.merge(CLUSTER_ROLES, name, Value::Map(patch)).await {
+    match client.merge(CLUSTER_ROLES, name, Value::Map(patch)).await {
         // It went meanwhile.
         Err(status) if status.code == 404 => Ok(()),
         other => other,

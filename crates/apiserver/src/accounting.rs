@@ -31,7 +31,7 @@ const UNREAD: &str = "Too many bytes of requests are under way, please try again
 
 /// Bytes held, at one of the three levels.
 #[derive(Default)]
-pub struct Held {
+pub struct HeldBytes {
     answers: AtomicUsize,
     /// References to objects that lists and watches are yet to send; they keep nobody from sending them, which is how they go.
     items: AtomicUsize,
@@ -39,17 +39,17 @@ pub struct Held {
 }
 
 /// What a user holds.
-pub struct Account {
+pub struct UserAccount {
     name: Arc<str>,
-    held: Held,
+    held: HeldBytes,
     /// Connections whose last request was theirs.
     connections: AtomicUsize,
     all: Weak<Connections>,
 }
 
-impl Account {
-    pub(crate) fn new(name: Arc<str>, all: Weak<Connections>) -> Arc<Account> {
-        Arc::new(Account { name, held: Held::default(), connections: AtomicUsize::new(0), all })
+impl UserAccount {
+    pub(crate) fn new(name: Arc<str>, all: Weak<Connections>) -> Arc<UserAccount> {
+        Arc::new(UserAccount { name, held: HeldBytes::default(), connections: AtomicUsize::new(0), all })
     }
     pub fn name(&self) -> &str {
         &self.name
@@ -59,7 +59,7 @@ impl Account {
     }
 }
 
-impl Drop for Account {
+impl Drop for UserAccount {
     fn drop(&mut self) {
         if let Some(all) = self.all.upgrade() {
             all.forget(&self.name);
@@ -71,24 +71,24 @@ impl Drop for Account {
 pub struct Exchange {
     connection: Arc<Connection>,
     /// Set once it is known who asks.
-    account: OnceLock<Arc<Account>>,
+    account: OnceLock<Arc<UserAccount>>,
     /// Bytes of its body that are held.
     body: AtomicUsize,
     /// It counts as one of those of whom nothing is known.
-    stranger: AtomicBool,
+    unauthenticated: AtomicBool,
     /// Its level is one that keeps the cluster alive.
-    vital: AtomicBool,
+    critical: AtomicBool,
 }
 
 impl Exchange {
     pub fn new(connection: Arc<Connection>) -> Arc<Exchange> {
-        let stranger = !connection.is_known();
-        if stranger {
-            connection.connections().strangers_asking.fetch_add(1, Ordering::Relaxed);
+        let unauthenticated = !connection.is_authenticated();
+        if unauthenticated {
+            connection.connections().unauthenticated_requests.fetch_add(1, Ordering::Relaxed);
         }
         let (account, body) = (OnceLock::new(), AtomicUsize::new(0));
-        let (stranger, vital) = (AtomicBool::new(stranger), AtomicBool::new(false));
-        Arc::new(Exchange { connection, account, body, stranger, vital })
+        let (unauthenticated, critical) = (AtomicBool::new(unauthenticated), AtomicBool::new(false));
+        Arc::new(Exchange { connection, account, body, unauthenticated, critical })
     }
 
     pub fn connection(&self) -> &Arc<Connection> {
@@ -96,40 +96,40 @@ impl Exchange {
     }
 
     /// Where it is to be run; its connection too.
-    pub fn belongs_in(&self, pool: Pool) {
-        self.vital.store(pool == Pool::Priority, Ordering::Relaxed);
-        self.connection.belongs_in(pool);
+    pub fn prefer_pool(&self, pool: Pool) {
+        self.critical.store(pool == Pool::Priority, Ordering::Relaxed);
+        self.connection.prefer_pool(pool);
     }
 
     pub fn pool(&self) -> Pool {
-        if self.vital.load(Ordering::Relaxed) { Pool::Priority } else { Pool::Ordinary }
+        if self.critical.load(Ordering::Relaxed) { Pool::Priority } else { Pool::Ordinary }
     }
 
     /// It is known who asks: what the request holds is theirs from here on. Who has too much unfetched cannot change anything
     /// before that is fetched: the answer to a change is always given, whatever it takes.
-    pub fn belongs_to(&self, user: &UserInfo, writes: bool) -> Result<(), Status> {
+    pub fn charge_to(&self, user: &UserInfo, writes: bool) -> Result<(), Status> {
         if !user.is_in(groups::UNAUTHENTICATED) {
-            self.of(self.connection.account(&user.name));
+            self.set_account(self.connection.account(&user.name));
         }
-        if writes && self.is_over() { Err(Status::too_many_requests(UNFETCHED, 1)) } else { Ok(()) }
+        if writes && self.is_over_limit() { Err(Status::too_many_requests(UNFETCHED, 1)) } else { Ok(()) }
     }
 
-    pub fn of(&self, account: Arc<Account>) {
+    pub fn set_account(&self, account: Arc<UserAccount>) {
         let _ = self.account.set(account);
-        self.no_stranger();
+        self.count_as_authenticated();
     }
 
-    fn no_stranger(&self) {
-        if self.stranger.swap(false, Ordering::Relaxed) {
-            self.connection.connections().strangers_asking.fetch_sub(1, Ordering::Relaxed);
+    fn count_as_authenticated(&self) {
+        if self.unauthenticated.swap(false, Ordering::Relaxed) {
+            self.connection.connections().unauthenticated_requests.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
-    fn account(&self) -> &Account {
-        self.account.get().unwrap_or_else(|| self.connection.connections().nobody())
+    fn account(&self) -> &UserAccount {
+        self.account.get().unwrap_or_else(|| self.connection.connections().anonymous())
     }
 
-    fn levels(&self) -> [&Held; 3] {
+    fn levels(&self) -> [&HeldBytes; 3] {
         [self.connection.held(), &self.account().held, &self.connection.connections().held]
     }
 
@@ -138,29 +138,29 @@ impl Exchange {
     }
 
     /// Whether the connection or the user has too much unfetched: nothing more is made for them then.
-    pub fn is_over(&self) -> bool {
+    pub fn is_over_limit(&self) -> bool {
         let [connection, user, _] = self.unfetched();
-        connection > ANSWERS.connection || self.is_known() && user > ANSWERS.user
+        connection > ANSWERS.connection || self.is_authenticated() && user > ANSWERS.user
     }
 
     /// Whether all answers together are near their bound: who does not fetch has less time then.
-    pub fn is_pressed(&self) -> bool {
+    pub fn is_under_pressure(&self) -> bool {
         let items = self.connection.connections().held.items.load(Ordering::Relaxed);
         self.unfetched()[2] + items > ANSWERS.all / 2
     }
 
     /// Whether there is too much of all of them for a large answer.
-    pub fn is_full(&self) -> bool {
+    pub fn is_server_full(&self) -> bool {
         self.unfetched()[2] > ANSWERS.all
     }
 
     /// Whether an answer of that size may be held until it is fetched. Small ones only count for who asks: what others do not
     /// fetch must not keep a node from its lease.
-    pub fn may_hold(&self, bytes: usize) -> Result<(), Status> {
+    pub fn check_hold(&self, bytes: usize) -> Result<(), Status> {
         let full = |held: usize, bound: usize| held > 0 && held + bytes > bound;
         let [connection, user, all] = self.unfetched();
         if full(connection, ANSWERS.connection)
-            || self.is_known() && full(user, ANSWERS.user)
+            || self.is_authenticated() && full(user, ANSWERS.user)
             || bytes > SMALL && full(all, ANSWERS.all)
         {
             return Err(Status::too_many_requests(UNFETCHED, 1));
@@ -169,7 +169,7 @@ impl Exchange {
     }
 
     /// Strangers share no account worth a bound: one would keep the others out.
-    fn is_known(&self) -> bool {
+    fn is_authenticated(&self) -> bool {
         self.account.get().is_some()
     }
 
@@ -198,7 +198,7 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         self.release_body();
-        self.no_stranger();
+        self.count_as_authenticated();
         self.connection.ended();
     }
 }

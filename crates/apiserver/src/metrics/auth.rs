@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use metrics::{Histogram, header};
 
-use super::bounds::{EXPIRATION, FILTER, IDENTITY};
+use super::bounds::{AUTH, EXPIRATION, FILTER};
 
 /// Nobody in particular is a success, too; what is brought and proves nothing is an error.
-const PROOFS: [&str; 2] = ["success", "error"];
+const RESULTS: [&str; 2] = ["success", "error"];
 /// RBAC and the nodes' rules never deny: they have no opinion.
 const DECISIONS: [&str; 2] = ["allowed", "no-opinion"];
 /// The steps a request goes through that are timed here.
@@ -26,19 +26,19 @@ const USERS: [&str; 7] = [
 ];
 
 #[derive(Default)]
-pub struct Identities {
-    proofs: [Histogram<15>; PROOFS.len()],
+pub struct AuthMetrics {
+    results_of_authentication: [Histogram<15>; RESULTS.len()],
     decisions: [Histogram<15>; DECISIONS.len()],
     users: [AtomicU64; USERS.len()],
     certificates: Histogram<14>,
     filters: [Histogram<13>; FILTERS.len()],
 }
 
-impl Identities {
+impl AuthMetrics {
     /// `user`: who it is, if that was proven.
     pub fn authenticated(&self, user: Option<&str>, took: Duration) {
         self.filters[0].took(&FILTER, took);
-        self.proofs[usize::from(user.is_none())].took(&IDENTITY, took);
+        self.results_of_authentication[usize::from(user.is_none())].took(&AUTH, took);
         if let Some(name) = user {
             let known = USERS[..5].iter().position(|u| *u == name);
             let at = known.unwrap_or_else(|| if name.contains('@') { 5 } else { 6 });
@@ -48,7 +48,7 @@ impl Identities {
 
     pub fn authorized(&self, allowed: bool, took: Duration) {
         self.filters[1].took(&FILTER, took);
-        self.decisions[usize::from(!allowed)].took(&IDENTITY, took);
+        self.decisions[usize::from(!allowed)].took(&AUTH, took);
     }
 
     /// A request came with a client certificate that is good for so long.
@@ -65,7 +65,13 @@ impl Identities {
                 let _ = writeln!(out, "{name}{{username=\"{user}\"}} {count}");
             }
         }
-        results(out, "authentication_attempts", "authentication_duration_seconds", &PROOFS, &self.proofs);
+        results(
+            out,
+            "authentication_attempts",
+            "authentication_duration_seconds",
+            &RESULTS,
+            &self.results_of_authentication,
+        );
         results(
             out,
             "authorization_attempts_total",
@@ -92,6 +98,6 @@ fn results(out: &mut String, attempts: &str, durations: &str, names: &[&str], al
     }
     header(out, durations, "histogram", "How long attempts took, by result.");
     for (result, histogram) in used() {
-        histogram.write(out, durations, &format!("result=\"{result}\""), &IDENTITY, 0);
+        histogram.write(out, durations, &format!("result=\"{result}\""), &AUTH, 0);
     }
 }

@@ -20,19 +20,19 @@ const RETRY: Duration = Duration::from_secs(60);
 /// Writes the administrator's kubeconfig; an error says what is wrong and how to mend it.
 pub type WriteKubeconfig = Box<dyn FnMut(&Pki) -> Result<(), String> + Send>;
 
-pub struct Renewal {
+pub struct CertificateRotation {
     pub pki: Pki,
     /// What new connections are shown.
     pub certificate: Arc<ServingCertificate>,
     pub write_kubeconfig: WriteKubeconfig,
 }
 
-impl Renewal {
+impl CertificateRotation {
     /// Looks at the certificates now and then until the server goes down.
     pub async fn run(mut self, env: Env, mut shutdown: Shutdown) {
-        let (mut owed, mut failures) = (Owed::default(), 0);
+        let (mut pending, mut failures) = (Pending::default(), 0);
         loop {
-            let wait = match self.step(env.now_seconds(), &mut owed) {
+            let wait = match self.step(env.now_seconds(), &mut pending) {
                 Ok(()) => {
                     failures = 0;
                     CHECK
@@ -57,19 +57,19 @@ impl Renewal {
     }
 
     /// Renews what is due and shows it; what fails is owed and tried again with the next step.
-    fn step(&mut self, now: u64, owed: &mut Owed) -> Result<(), String> {
+    fn step(&mut self, now: u64, pending: &mut Pending) -> Result<(), String> {
         let renewed = self.pki.renew_if_due(now).map_err(|error| error.to_string())?;
-        owed.serving |= renewed.serving;
-        owed.admin |= renewed.admin;
-        if owed.serving {
+        pending.serving |= renewed.serving;
+        pending.admin |= renewed.admin;
+        if pending.serving {
             let swapped = self.certificate.swap(self.pki.serving());
             swapped.map_err(|error| format!("the renewed serving certificate cannot be used: {error}"))?;
-            owed.serving = false;
+            pending.serving = false;
             tracing::info!("new connections see a new serving certificate");
         }
-        if owed.admin {
+        if pending.admin {
             (self.write_kubeconfig)(&self.pki)?;
-            owed.admin = false;
+            pending.admin = false;
             tracing::info!("the administrator's certificate in the kubeconfig is new");
         }
         Ok(())
@@ -78,7 +78,7 @@ impl Renewal {
 
 /// What is signed but not in use yet.
 #[derive(Default)]
-struct Owed {
+struct Pending {
     serving: bool,
     admin: bool,
 }

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use crate::api::Api;
 use crate::bootstrap;
-use crate::follow::Follow;
-use crate::own::{Own, Plural, lost_a_race};
+use crate::loopback::{GroupResource, LoopbackClient, lost_race};
+use crate::table_watcher::TableWatcher;
 
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
-const FLOW_SCHEMAS: Plural = (GROUP, "flowschemas");
-const LEVELS: Plural = (GROUP, "prioritylevelconfigurations");
+const FLOW_SCHEMAS: GroupResource = (GROUP, "flowschemas");
+const LEVELS: GroupResource = (GROUP, "prioritylevelconfigurations");
 const DANGLING: &str = "Dangling";
 /// Upstream looks this often at what it keeps.
 const EVERY: Duration = Duration::from_secs(60);
@@ -30,9 +30,9 @@ const PAUSE: Duration = Duration::from_secs(45);
 
 /// Runs until shutdown: conditions follow every change, and the cluster's own objects are looked at every minute.
 pub async fn run(api: Arc<Api>) {
-    let own = Own::new(&api);
+    let client = LoopbackClient::new(&api);
     let env = api.registry().env().clone();
-    let mut follow = Follow::new(&api, &[LEVELS, FLOW_SCHEMAS]);
+    let mut watcher = TableWatcher::new(&api, &[LEVELS, FLOW_SCHEMAS]);
     let mut writes = Writes::default();
     // The bootstrap has just done it, but what went since is not among the events.
     let mut keep_at = env.monotonic();
@@ -40,16 +40,16 @@ pub async fn run(api: Arc<Api>) {
     loop {
         let now = env.monotonic();
         let wait = keep_at.saturating_duration_since(now).min(look_again);
-        if follow.changes(Some(wait)).await.is_none() {
+        if watcher.next_events(Some(wait)).await.is_none() {
             return;
         }
         if env.monotonic() >= keep_at {
             keep_at = env.monotonic() + EVERY;
-            if let Err(status) = keep(&own).await {
+            if let Err(status) = keep(&client).await {
                 tracing::warn!(error = status.message, "could not keep the flow control objects in step");
             }
         }
-        look_again = match sync(&own, &mut writes).await {
+        look_again = match sync(&client, &mut writes).await {
             Ok(None) => EVERY,
             Ok(Some(pause)) => pause,
             Err(status) => {
@@ -61,28 +61,31 @@ pub async fn run(api: Arc<Api>) {
 }
 
 /// The cluster's own objects, and none that once were.
-async fn keep(own: &Own<'_>) -> Result<(), Status> {
-    bootstrap::ensure_flow_control(own).await?;
+async fn keep(client: &LoopbackClient<'_>) -> Result<(), Status> {
+    bootstrap::ensure_flow_control(client).await?;
     for plural in [FLOW_SCHEMAS, LEVELS] {
-        for object in bootstrap::outdated(own.list(plural)?)? {
-            own.delete(plural, &object).await?;
+        for object in bootstrap::outdated(client.list(plural)?)? {
+            client.delete(plural, &object).await?;
         }
     }
     Ok(())
 }
 
 /// Brings the condition of every FlowSchema up to date; says when to look again at those that were written too often.
-pub(crate) async fn sync(own: &Own<'_>, writes: &mut Writes) -> Result<Option<Duration>, Status> {
-    let env = own.api().registry().env();
-    let levels = own.objects(LEVELS)?;
+pub(crate) async fn sync(
+    client: &LoopbackClient<'_>,
+    writes: &mut Writes,
+) -> Result<Option<Duration>, Status> {
+    let env = client.api().registry().env();
+    let levels = client.objects(LEVELS)?;
     let levels: BTreeSet<&str> = levels.iter().map(|level| level.name()).collect();
     let mut pause = None;
     let mut due = Vec::new();
-    for schema in own.list(FLOW_SCHEMAS)? {
+    for schema in client.list(FLOW_SCHEMAS)? {
         let Some(revised) = revised(schema, &levels, env.now_seconds() as i64) else { continue };
         let name = revised.str_at(&["metadata", "name"]).unwrap_or("");
         if writes.may(name, env.monotonic()) {
-            due.push(own.update_status(FLOW_SCHEMAS, revised));
+            due.push(client.update_status(FLOW_SCHEMAS, revised));
         } else {
             pause = Some(PAUSE);
         }
@@ -92,7 +95,7 @@ pub(crate) async fn sync(own: &Own<'_>, writes: &mut Writes) -> Result<Option<Du
     while let Some(one) = written.next().await {
         // Who changed or deleted it meanwhile has woken us again.
         match one {
-            Err(status) if !lost_a_race(&status) => done = Err(status),
+            Err(status) if !lost_race(&status) => done = Err(status),
             _ => {}
         }
     }

@@ -20,28 +20,28 @@ use http_body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::time::Sleep;
 
+use crate::accounting::{Charge, Exchange};
 use crate::body::Body;
-use crate::ledger::{Charge, Exchange};
 use crate::list_body::ListBody;
 use crate::watch_body::WatchBody;
 
 /// How long the next piece of an answer may lie ready, and how long when there are too many of them.
-pub(crate) const UNFETCHED: Duration = Duration::from_secs(60);
-pub(crate) const UNFETCHED_PRESSED: Duration = Duration::from_secs(5);
+pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const FETCH_TIMEOUT_UNDER_PRESSURE: Duration = Duration::from_secs(5);
 /// As much is handed over at a time.
-pub(crate) const PIECE: usize = 128 * 1024;
+pub(crate) const CHUNK_BYTES: usize = 128 * 1024;
 /// How long one waits where too much is held, before it looks again.
-pub(crate) const AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const RECHECK_DELAY: Duration = Duration::from_millis(50);
 /// Nothing lies ready: the connection waits for us.
 const NOTHING: u64 = u64::MAX;
 
 /// An answer's body, taken a piece at a time.
-pub struct Sending {
+pub struct ResponseBody {
     source: Source,
     /// What is made of it and not taken.
     charge: Charge,
     /// Runs while too much is held for more to be made.
-    again: Option<Pin<Box<Sleep>>>,
+    recheck: Option<Pin<Box<Sleep>>>,
 }
 
 enum Source {
@@ -51,32 +51,32 @@ enum Source {
 }
 
 /// Bytes on their way to the socket; the connection knows of them until they are sent.
-pub struct Piece {
+pub struct Chunk {
     bytes: Bytes,
     /// With whose connection, and how many there were; `None` for the last piece, which is empty.
-    handed_over: Option<(Arc<Exchange>, usize)>,
+    queued_with: Option<(Arc<Exchange>, usize)>,
 }
 
-impl Piece {
-    pub fn empty() -> Piece {
-        Piece { bytes: Bytes::new(), handed_over: None }
+impl Chunk {
+    pub fn empty() -> Chunk {
+        Chunk { bytes: Bytes::new(), queued_with: None }
     }
-    fn new(bytes: Bytes, exchange: &Arc<Exchange>) -> Piece {
-        exchange.connection().handed_over(bytes.len());
-        let handed_over = Some((exchange.clone(), bytes.len()));
-        Piece { bytes, handed_over }
+    fn new(bytes: Bytes, exchange: &Arc<Exchange>) -> Chunk {
+        exchange.connection().queue_for_send(bytes.len());
+        let queued_with = Some((exchange.clone(), bytes.len()));
+        Chunk { bytes, queued_with }
     }
 }
 
-impl Drop for Piece {
+impl Drop for Chunk {
     fn drop(&mut self) {
-        if let Some((exchange, bytes)) = &self.handed_over {
+        if let Some((exchange, bytes)) = &self.queued_with {
             exchange.connection().sent(*bytes);
         }
     }
 }
 
-impl Buf for Piece {
+impl Buf for Chunk {
     fn remaining(&self) -> usize {
         self.bytes.len()
     }
@@ -88,16 +88,16 @@ impl Buf for Piece {
     }
 }
 
-impl Sending {
-    pub fn new(body: Body, exchange: Arc<Exchange>) -> Sending {
+impl ResponseBody {
+    pub fn new(body: Body, exchange: Arc<Exchange>) -> ResponseBody {
         let source = match body {
             Body::Whole(bytes) => Source::Whole(bytes.unwrap_or_default()),
             Body::List(list) => Source::List(list, Bytes::new()),
             Body::Watch(watch) => Source::Watch(watch),
         };
-        let mut sending = Sending { source, charge: Charge::new(exchange), again: None };
-        sending.weigh();
-        sending
+        let mut body = ResponseBody { source, charge: Charge::new(exchange), recheck: None };
+        body.weigh();
+        body
     }
 
     pub fn exchange(&self) -> &Arc<Exchange> {
@@ -126,11 +126,11 @@ impl Sending {
             Source::List(list, _) if list.is_done() => return Poll::Ready(false),
             Source::List(..) => {
                 if self.poll_budget(cx).is_pending() {
-                    self.go_back();
+                    self.rewind();
                     return Poll::Pending;
                 }
                 if let Source::List(list, _) = &mut self.source {
-                    ready!(list.poll_turn(cx));
+                    ready!(list.poll_permit(cx));
                 }
             }
             Source::Watch(watch) if watch.is_inside_event() => return Poll::Ready(true),
@@ -139,7 +139,7 @@ impl Sending {
         let Source::Watch(watch) = &mut self.source else { return Poll::Ready(true) };
         let more = ready!(watch.poll_ready(cx));
         if more && self.poll_budget(cx).is_pending() {
-            self.go_back();
+            self.rewind();
             return Poll::Pending;
         }
         Poll::Ready(more)
@@ -150,22 +150,24 @@ impl Sending {
         loop {
             let exchange = self.charge.exchange();
             // Lists are large; an event is not kept from its watchers by what others do not fetch.
-            if !exchange.is_over() && (self.is_watch() || !exchange.is_full()) {
-                self.again = None;
+            if !exchange.is_over_limit() && (self.is_watch() || !exchange.is_server_full()) {
+                self.recheck = None;
                 return Poll::Ready(());
             }
             let env = self.charge.exchange().connection().env();
-            let again = self.again.get_or_insert_with(|| Box::pin(env.sleep_until(env.monotonic() + AGAIN)));
-            ready!(again.as_mut().poll(cx));
-            self.again = None;
+            let recheck = self
+                .recheck
+                .get_or_insert_with(|| Box::pin(env.sleep_until(env.monotonic() + RECHECK_DELAY)));
+            ready!(recheck.as_mut().poll(cx));
+            self.recheck = None;
         }
     }
 
     /// What is ready cannot be sent: nothing is held for it.
-    pub fn go_back(&mut self) {
+    pub fn rewind(&mut self) {
         match &mut self.source {
-            Source::Watch(watch) => watch.go_back(),
-            Source::List(list, _) => list.turn_over(),
+            Source::Watch(watch) => watch.rewind(),
+            Source::List(list, _) => list.release_permit(),
             Source::Whole(_) => {}
         }
     }
@@ -173,27 +175,27 @@ impl Sending {
     /// So much might be taken at once.
     pub fn wanted(&self) -> usize {
         match &self.source {
-            Source::Whole(rest) => rest.len().min(PIECE),
-            _ => PIECE,
+            Source::Whole(rest) => rest.len().min(CHUNK_BYTES),
+            _ => CHUNK_BYTES,
         }
     }
 
     /// At most so many bytes of what is ready.
-    pub fn take(&mut self, most: usize) -> Piece {
-        let most = most.min(PIECE);
+    pub fn take(&mut self, most: usize) -> Chunk {
+        let most = most.min(CHUNK_BYTES);
         let bytes = match &mut self.source {
             Source::Whole(rest) => rest.split_to(most.min(rest.len())),
             Source::List(list, rest) => {
                 if rest.is_empty() {
                     *rest = list.chunk_of(most).unwrap_or_default();
-                    list.turn_over();
+                    list.release_permit();
                 }
                 rest.split_to(most.min(rest.len()))
             }
             Source::Watch(watch) => watch.take(most),
         };
         self.weigh();
-        Piece::new(bytes, self.charge.exchange())
+        Chunk::new(bytes, self.charge.exchange())
     }
 
     /// What was taken was the last of it, as far as that is known.
@@ -214,24 +216,24 @@ impl Sending {
 }
 
 /// An answer over HTTP/1, which hyper takes by itself.
-pub struct Http1 {
-    body: Held,
+pub struct Http1Body {
+    body: Http1Source,
     exchange: Arc<Exchange>,
     size: Option<u64>,
     ended: bool,
 }
 
-enum Held {
+enum Http1Source {
     /// Taken at once.
     Small(Bytes),
     /// Taken a piece at a time; with its number among those of the connection.
-    Pieces(Arc<Pieces>, u64),
+    ChunkedBody(Arc<ChunkedBody>, u64),
 }
 
 /// The body of an answer, until it is sent or let go.
-pub struct Pieces {
+pub struct ChunkedBody {
     /// Guards it between the connection that sends it and the one look that lets it go.
-    sending: Mutex<Option<Sending>>,
+    body: Mutex<Option<ResponseBody>>,
     /// Since when the next piece lies ready, in milliseconds of the connection's time.
     ready_since: AtomicU64,
 }
@@ -239,83 +241,84 @@ pub struct Pieces {
 /// The rest of an answer is gone.
 #[derive(Debug, thiserror::Error)]
 #[error("the client fetched nothing of the answer for a minute")]
-pub struct LetGo;
+pub struct NotFetched;
 
-impl Http1 {
-    pub fn new(body: Body, exchange: Arc<Exchange>) -> Http1 {
+impl Http1Body {
+    pub fn new(body: Body, exchange: Arc<Exchange>) -> Http1Body {
         let body = match body {
-            Body::Whole(bytes) if bytes.as_ref().is_none_or(|bytes| bytes.len() <= PIECE) => {
+            Body::Whole(bytes) if bytes.as_ref().is_none_or(|bytes| bytes.len() <= CHUNK_BYTES) => {
                 let bytes = bytes.unwrap_or_default();
                 let (size, ended) = (Some(bytes.len() as u64), bytes.is_empty());
-                return Http1 { body: Held::Small(bytes), exchange, size, ended };
+                return Http1Body { body: Http1Source::Small(bytes), exchange, size, ended };
             }
             body => body,
         };
-        let sending = Sending::new(body, exchange.clone());
-        let size = sending.exact_size();
+        let body = ResponseBody::new(body, exchange.clone());
+        let size = body.exact_size();
         let ready_since = AtomicU64::new(exchange.connection().age());
-        let pieces = Arc::new(Pieces { sending: Mutex::new(Some(sending)), ready_since });
-        let number = exchange.connection().answers_in_pieces(&pieces);
-        Http1 { body: Held::Pieces(pieces, number), exchange, size, ended: false }
+        let chunked = Arc::new(ChunkedBody { body: Mutex::new(Some(body)), ready_since });
+        let number = exchange.connection().register_chunked(&chunked);
+        Http1Body { body: Http1Source::ChunkedBody(chunked, number), exchange, size, ended: false }
     }
 }
 
-impl Drop for Http1 {
+impl Drop for Http1Body {
     fn drop(&mut self) {
-        if let Held::Pieces(_, number) = self.body {
+        if let Http1Source::ChunkedBody(_, number) = self.body {
             self.exchange.connection().answered(number);
         }
     }
 }
 
-impl Pieces {
+impl ChunkedBody {
     /// Lets go of what nobody fetched in time. True if there was anything.
-    pub fn let_go(&self, now: u64) -> bool {
+    pub fn drop_if_unfetched(&self, now: u64) -> bool {
         let since = self.ready_since.load(Ordering::Acquire);
         if since == NOTHING {
             return false;
         }
-        let mut sending = self.sending.lock();
-        let Some(held) = &*sending else { return false };
-        let limit = if held.exchange().is_pressed() { UNFETCHED_PRESSED } else { UNFETCHED };
+        let mut body = self.body.lock();
+        let Some(held) = &*body else { return false };
+        let limit =
+            if held.exchange().is_under_pressure() { FETCH_TIMEOUT_UNDER_PRESSURE } else { FETCH_TIMEOUT };
         // hyper asks for more when all it has is sent: until then something must be.
         let since = since.max(held.exchange().connection().sent_at());
         let late = now.saturating_sub(since) >= limit.as_millis() as u64;
-        late && sending.take().is_some()
+        late && body.take().is_some()
     }
 }
 
-impl http_body::Body for Http1 {
-    type Data = Piece;
-    type Error = LetGo;
+impl http_body::Body for Http1Body {
+    type Data = Chunk;
+    type Error = NotFetched;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, LetGo>>> {
-        let Http1 { body, exchange, ended, .. } = &mut *self;
-        let pieces = match body {
-            Held::Small(bytes) if bytes.is_empty() => return Poll::Ready(None),
-            Held::Small(bytes) => {
+    ) -> Poll<Option<Result<Frame<Chunk>, NotFetched>>> {
+        let Http1Body { body, exchange, ended, .. } = &mut *self;
+        let chunked = match body {
+            Http1Source::Small(bytes) if bytes.is_empty() => return Poll::Ready(None),
+            Http1Source::Small(bytes) => {
                 *ended = true;
-                let piece = Piece::new(std::mem::take(bytes), exchange);
-                return Poll::Ready(Some(Ok(Frame::data(piece))));
+                let chunk = Chunk::new(std::mem::take(bytes), exchange);
+                return Poll::Ready(Some(Ok(Frame::data(chunk))));
             }
-            Held::Pieces(pieces, _) => pieces,
+            Http1Source::ChunkedBody(chunked, _) => chunked,
         };
-        let mut sending = pieces.sending.lock();
-        let Some(sending) = &mut *sending else { return Poll::Ready(Some(Err(LetGo))) };
+        let mut body = chunked.body.lock();
+        let Some(body) = &mut *body else { return Poll::Ready(Some(Err(NotFetched))) };
         let connection = exchange.connection();
-        let ready = sending.poll_ready(cx);
+        let ready = body.poll_ready(cx);
         if ready.is_pending() {
-            pieces.ready_since.store(NOTHING, Ordering::Release);
+            chunked.ready_since.store(NOTHING, Ordering::Release);
         }
         if !ready!(ready) {
             return Poll::Ready(None);
         }
         if connection.poll_room(cx).is_pending() {
-            sending.go_back();
-            let _ = pieces.ready_since.compare_exchange(
+            body.rewind();
+            let _ = chunked.ready_since.compare_exchange(
                 NOTHING,
                 connection.age(),
                 Ordering::AcqRel,
@@ -323,10 +326,10 @@ impl http_body::Body for Http1 {
             );
             return Poll::Pending;
         }
-        let piece = sending.take(PIECE);
-        pieces.ready_since.store(connection.age(), Ordering::Release);
-        *ended = sending.is_end();
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        let chunk = body.take(CHUNK_BYTES);
+        chunked.ready_since.store(connection.age(), Ordering::Release);
+        *ended = body.is_end();
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
     }
     fn is_end_stream(&self) -> bool {
         self.ended

@@ -15,51 +15,51 @@ use crate::shutdown::Shutdown;
 const UNREAD: Duration = Duration::from_millis(100);
 
 /// Sees every object of some resources once, then their changes, until the server goes down.
-pub struct Follow {
+pub struct TableWatcher {
     table: Arc<Table>,
     env: env::Env,
     shutdown: Shutdown,
-    places: Vec<Place>,
+    resources: Vec<WatchedResource>,
 }
 
 /// One resource, and how far it was seen.
-struct Place {
+struct WatchedResource {
     storage: StorageId,
     /// Only objects of this name.
     name: Option<&'static str>,
     cursor: Option<Cursor>,
 }
 
-impl Follow {
+impl TableWatcher {
     /// Resources by group and plural.
-    pub fn new(api: &Api, resources: &[(&str, &str)]) -> Follow {
+    pub fn new(api: &Api, resources: &[(&str, &str)]) -> TableWatcher {
         let table = api.registry().table().clone();
         let catalog = table.catalog();
         let stored = |(group, plural): &(&str, &str)| {
             let storage = catalog.find_storage(group, plural)?.id;
-            Some(Place { storage, name: None, cursor: None })
+            Some(WatchedResource { storage, name: None, cursor: None })
         };
-        let places = resources.iter().filter_map(stored).collect();
-        Follow { table, env: api.registry().env().clone(), shutdown: api.shutdown(), places }
+        let resources = resources.iter().filter_map(stored).collect();
+        TableWatcher { table, env: api.registry().env().clone(), shutdown: api.shutdown(), resources }
     }
 
     /// Only objects of this name of the last resource: the others do not wake anyone.
-    pub fn named(mut self, name: &'static str) -> Follow {
-        if let Some(place) = self.places.last_mut() {
-            place.name = Some(name);
+    pub fn named(mut self, name: &'static str) -> TableWatcher {
+        if let Some(resource) = self.resources.last_mut() {
+            resource.name = Some(name);
         }
         self
     }
 
     /// What changed, at least one event; everything there is, as added, first and after history was lost.
     /// With `at_most`, an empty answer after that time: to look at what only time changes. `None`: going down.
-    pub async fn changes(&mut self, at_most: Option<Duration>) -> Option<Vec<WatchEvent>> {
+    pub async fn next_events(&mut self, at_most: Option<Duration>) -> Option<Vec<WatchEvent>> {
         let mut events = Vec::new();
         loop {
             if self.shutdown.has_begun() {
                 return None;
             }
-            for Place { storage, name, cursor } in &mut self.places {
+            for WatchedResource { storage, name, cursor } in &mut self.resources {
                 if cursor.as_mut().is_none_or(|cursor| cursor.pull_all(&mut events).is_err()) {
                     let everything = match name {
                         None => Selection::everything(Scope::All),
@@ -76,14 +76,14 @@ impl Follow {
             if !events.is_empty() {
                 return Some(events);
             }
-            let places = &self.places;
+            let resources = &self.resources;
             let changed = std::future::poll_fn(|cx| {
                 let any =
-                    places.iter().flat_map(|p| &p.cursor).any(|cursor| cursor.poll_changed(cx).is_ready());
+                    resources.iter().flat_map(|p| &p.cursor).any(|cursor| cursor.poll_changed(cx).is_ready());
                 if any { Poll::Ready(()) } else { Poll::Pending }
             });
             // What could not be read has no cursor to wake us.
-            let unread = self.places.iter().any(|place| place.cursor.is_none());
+            let unread = self.resources.iter().any(|resource| resource.cursor.is_none());
             let wait = at_most.unwrap_or(Duration::from_secs(3600));
             let wait = if unread { wait.min(UNREAD) } else { wait };
             tokio::select! {

@@ -17,13 +17,13 @@ use object::{Map, Status, Value, time};
 use table::EventKind;
 
 use crate::api::Api;
-use crate::follow::Follow;
-use crate::own::{Own, Plural, lost_a_race};
+use crate::loopback::{GroupResource, LoopbackClient, lost_race};
+use crate::table_watcher::TableWatcher;
 
 const IDENTITY: &str = "certificate-controller";
 const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
-const REQUESTS: Plural = (GROUP, PLURAL);
+const REQUESTS: GroupResource = (GROUP, PLURAL);
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 /// How often old requests are looked for, and how old they may get.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
@@ -36,17 +36,17 @@ const SHORTEST_SECONDS: u64 = 600;
 
 /// Runs until shutdown. Without an authority nothing is signed here; somebody else may.
 pub async fn run(api: Arc<Api>, issuer: Option<Issuer>) {
-    let keeper = Keeper { own: Own::controller(&api, IDENTITY), issuer };
-    let mut follow = Follow::new(&api, &[REQUESTS]);
+    let controller = CsrController { client: LoopbackClient::for_controller(&api, IDENTITY), issuer };
+    let mut watcher = TableWatcher::new(&api, &[REQUESTS]);
     let env = api.registry().env().clone();
-    let (mut clean_at, mut again) = (env.monotonic() + CLEAN_EVERY, Vec::new());
+    let (mut clean_at, mut retry) = (env.monotonic() + CLEAN_EVERY, Vec::new());
     loop {
         let due = clean_at.saturating_duration_since(env.monotonic());
-        let wait = if again.is_empty() { due } else { due.min(RETRY) };
-        let Some(events) = follow.changes(Some(wait)).await else { return };
-        let mut names: Vec<String> = std::mem::take(&mut again);
+        let wait = if retry.is_empty() { due } else { due.min(RETRY) };
+        let Some(events) = watcher.next_events(Some(wait)).await else { return };
+        let mut names: Vec<String> = std::mem::take(&mut retry);
         if env.monotonic() >= clean_at {
-            match keeper.clean().await {
+            match controller.clean().await {
                 Ok(left) => {
                     clean_at = env.monotonic() + CLEAN_EVERY;
                     names.extend(left);
@@ -62,59 +62,59 @@ pub async fn run(api: Arc<Api>, issuer: Option<Issuer>) {
         names.sort();
         names.dedup();
         for name in names {
-            match keeper.look_at(&name).await {
-                Ok(Looked::Done) => {}
-                Ok(Looked::NotYetAllowed) => again.push(name),
+            match controller.reconcile(&name).await {
+                Ok(Reconciled::Done) => {}
+                Ok(Reconciled::NotYetAllowed) => retry.push(name),
                 Err(status) => {
                     tracing::warn!(
                         name,
                         error = status.message,
                         "could not decide about a certificate request"
                     );
-                    again.push(name);
+                    retry.push(name);
                 }
             }
         }
     }
 }
 
-enum Looked {
+enum Reconciled {
     Done,
     /// A kubelet's, which may not ask: rights may come after the request.
     NotYetAllowed,
 }
 
-struct Keeper<'a> {
-    own: Own<'a>,
+struct CsrController<'a> {
+    client: LoopbackClient<'a>,
     issuer: Option<Issuer>,
 }
 
-impl Keeper<'_> {
-    async fn look_at(&self, name: &str) -> Result<Looked, Status> {
-        let Some(csr) = self.own.get(REQUESTS, "", name) else { return Ok(Looked::Done) };
+impl CsrController<'_> {
+    async fn reconcile(&self, name: &str) -> Result<Reconciled, Status> {
+        let Some(csr) = self.client.get(REQUESTS, "", name) else { return Ok(Reconciled::Done) };
         if issued(&csr) || has(&csr, "Failed") || has(&csr, "Denied") {
-            return Ok(Looked::Done);
+            return Ok(Reconciled::Done);
         }
         // Requests that cannot be read are never accepted; what is stored nevertheless stays as it is.
-        let Ok(request) = request_of(&csr) else { return Ok(Looked::Done) };
+        let Ok(request) = request_of(&csr) else { return Ok(Reconciled::Done) };
         if !has(&csr, "Approved") {
             return match self.approval(&csr, &request) {
                 Some(message) => {
                     self.write("approval", with_condition(csr, "Approved", "AutoApproved", message)).await
                 }
-                None if self.is_kubelets(&csr, &request) => Ok(Looked::NotYetAllowed),
-                None => Ok(Looked::Done),
+                None if self.is_kubelets(&csr, &request) => Ok(Reconciled::NotYetAllowed),
+                None => Ok(Reconciled::Done),
             };
         }
-        let Some(issuer) = &self.issuer else { return Ok(Looked::Done) };
+        let Some(issuer) = &self.issuer else { return Ok(Reconciled::Done) };
         let signer = csr.str_at(&["spec", "signerName"]).unwrap_or("");
         let usages: Vec<&str> = usages(&csr);
         let refused = match check(signer, &request, &usages) {
             // Somebody else's signer.
-            None => return Ok(Looked::Done),
+            None => return Ok(Reconciled::Done),
             Some(Err(why)) => why,
             Some(Ok(())) => {
-                let now = self.own.api().registry().env().now_seconds();
+                let now = self.client.api().registry().env().now_seconds();
                 match issuer.issue(&request, &usages, lifetime(&csr), now) {
                     Ok(pem) => {
                         let mut csr = csr;
@@ -147,7 +147,7 @@ impl Keeper<'_> {
                 subresource,
                 ..Attributes::default()
             };
-            self.own.api().authorizer.authorize(&user, &wanted).allowed
+            self.client.api().authorizer.authorize(&user, &wanted).allowed
         };
         if user.name == request.common_name() && may("selfnodeclient") {
             return Some("Auto approving self kubelet client certificate after SubjectAccessReview.");
@@ -156,20 +156,20 @@ impl Keeper<'_> {
     }
 
     /// The tree names the version it was read at: who comes second looks again.
-    async fn write(&self, subresource: &str, csr: Value) -> Result<Looked, Status> {
-        match self.own.put(REQUESTS, subresource, csr).await {
-            Ok(()) => Ok(Looked::Done),
+    async fn write(&self, subresource: &str, csr: Value) -> Result<Reconciled, Status> {
+        match self.client.put(REQUESTS, subresource, csr).await {
+            Ok(()) => Ok(Reconciled::Done),
             // The change that came in between has its own event.
-            Err(status) if matches!(status.code, 404 | 409) => Ok(Looked::Done),
+            Err(status) if matches!(status.code, 404 | 409) => Ok(Reconciled::Done),
             Err(status) => Err(status),
         }
     }
 
     /// Removes requests that are past their time, and tells which are left: those are looked at once more.
     async fn clean(&self) -> Result<Vec<String>, Status> {
-        let now = self.own.api().registry().env().now_seconds() as i64;
+        let now = self.client.api().registry().env().now_seconds() as i64;
         let mut left = Ok(Vec::new());
-        for csr in self.own.list(REQUESTS)? {
+        for csr in self.client.list(REQUESTS)? {
             if !is_old(&csr, now) {
                 let name = csr.str_at(&["metadata", "name"]).unwrap_or("");
                 if let Ok(left) = &mut left {
@@ -177,9 +177,9 @@ impl Keeper<'_> {
                 }
                 continue;
             }
-            match self.own.delete(REQUESTS, &csr).await {
+            match self.client.delete(REQUESTS, &csr).await {
                 // One that cannot be removed keeps the others no longer than it must.
-                Err(status) if !lost_a_race(&status) => left = Err(status),
+                Err(status) if !lost_race(&status) => left = Err(status),
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 /// Bytes of documents that are kept; the ones asked for longest ago make room. All documents packed have about half of it.
-const KEPT_MAX: usize = 4 * 1024 * 1024;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A document in one of its forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -18,23 +18,23 @@ pub struct Form<'a> {
     /// Its path.
     pub name: &'a str,
     pub media: &'static str,
-    pub packed: bool,
+    pub gzipped: bool,
 }
 
 /// What stays in memory, made on first use.
 #[derive(Default)]
-pub struct Documents {
+pub struct OpenApiCache {
     /// Guards what is kept, for a look-up at a time.
-    kept: Mutex<Kept>,
+    cached: Mutex<Cached>,
     /// Guards nothing: who makes a document has it. Those who wait for one find it kept, or make it one after the other.
-    turn: tokio::sync::Mutex<()>,
+    building: tokio::sync::Mutex<()>,
 }
 
 /// The hash of every document of v3, by what the index calls it: `apis/apps/v1`.
 pub type Hashes = BTreeMap<String, String>;
 
 #[derive(Default)]
-struct Kept {
+struct Cached {
     /// Of the catalogue that everything kept is made from.
     generation: u64,
     /// Made by the first who asks.
@@ -45,7 +45,7 @@ struct Kept {
     hashes: BTreeMap<(String, &'static str), String>,
     /// Counts look-ups, for the age of entries.
     clock: u64,
-    made: usize,
+    built: usize,
 }
 
 struct Entry {
@@ -53,19 +53,19 @@ struct Entry {
     used: u64,
 }
 
-impl Documents {
+impl OpenApiCache {
     /// Bytes kept.
-    pub fn kept(&self) -> usize {
-        let kept = self.kept.lock();
-        let of_two = kept.hashes.iter().map(|((name, _), hash)| name.capacity() + hash.capacity());
-        let of_v3 = kept.v3.get().into_iter().flat_map(|v3| v3.iter());
-        kept.bytes()
+    pub fn bytes(&self) -> usize {
+        let cached = self.cached.lock();
+        let of_two = cached.hashes.iter().map(|((name, _), hash)| name.capacity() + hash.capacity());
+        let of_v3 = cached.v3.get().into_iter().flat_map(|v3| v3.iter());
+        cached.bytes()
             + of_two.chain(of_v3.map(|(name, hash)| name.capacity() + hash.capacity())).sum::<usize>()
     }
 
     /// How many times a form was made.
-    pub fn made(&self) -> usize {
-        self.kept.lock().made
+    pub fn built(&self) -> usize {
+        self.cached.lock().built
     }
 
     /// A form, made by `make` unless it is kept.
@@ -73,7 +73,7 @@ impl Documents {
         if let Some(found) = self.at(generation).find(form) {
             return found;
         }
-        let _turn = self.turn.lock().await;
+        let _building = self.building.lock().await;
         // Whoever had the turn before may have made it.
         if let Some(found) = self.at(generation).find(form) {
             return found;
@@ -91,7 +91,7 @@ impl Documents {
         make: impl Fn(&str) -> Option<String>,
     ) -> Arc<Hashes> {
         let first = async || {
-            let _turn = self.turn.lock().await;
+            let _building = self.building.lock().await;
             let mut hashes = Hashes::new();
             for name in names() {
                 if let Some(hash) = make(&name) {
@@ -116,39 +116,39 @@ impl Documents {
 
     /// What is kept of the catalogue of that generation; another one's is forgotten. Two that alternate, while a definition
     /// comes and requests from before are still under way, only make things twice.
-    fn at(&self, generation: u64) -> parking_lot::MutexGuard<'_, Kept> {
-        let mut kept = self.kept.lock();
-        if kept.generation != generation {
-            *kept = Kept { generation, clock: kept.clock, made: kept.made, ..Kept::default() };
+    fn at(&self, generation: u64) -> parking_lot::MutexGuard<'_, Cached> {
+        let mut cached = self.cached.lock();
+        if cached.generation != generation {
+            *cached = Cached { generation, clock: cached.clock, built: cached.built, ..Cached::default() };
         }
-        kept
+        cached
     }
 }
 
-impl Kept {
+impl Cached {
     fn bytes(&self) -> usize {
         self.forms.values().map(|entry| entry.bytes.len()).sum()
     }
 
     fn find(&mut self, form: Form<'_>) -> Option<Bytes> {
         self.clock += 1;
-        let entry = self.forms.get_mut(&(form.name.to_owned(), form.media, form.packed))?;
+        let entry = self.forms.get_mut(&(form.name.to_owned(), form.media, form.gzipped))?;
         entry.used = self.clock;
         Some(entry.bytes.clone())
     }
 
     fn keep(&mut self, form: Form<'_>, bytes: Bytes) {
-        self.made += 1;
-        if bytes.len() > KEPT_MAX {
+        self.built += 1;
+        if bytes.len() > MAX_BYTES {
             return;
         }
-        while self.bytes() + bytes.len() > KEPT_MAX {
+        while self.bytes() + bytes.len() > MAX_BYTES {
             let oldest = self.forms.iter().min_by_key(|(_, entry)| entry.used).map(|(key, _)| key.clone());
             let Some(oldest) = oldest else { break };
             self.forms.remove(&oldest);
         }
         let entry = Entry { bytes, used: self.clock };
-        self.forms.insert((form.name.to_owned(), form.media, form.packed), entry);
+        self.forms.insert((form.name.to_owned(), form.media, form.gzipped), entry);
     }
 }
 
@@ -157,13 +157,13 @@ mod tests {
     use super::*;
 
     fn form(name: &str) -> Form<'_> {
-        Form { name, media: "text/plain", packed: true }
+        Form { name, media: "text/plain", gzipped: true }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     #[allow(clippy::disallowed_methods)] // Threads are what the test is about.
     async fn a_form_is_made_by_one_of_those_who_ask() {
-        let documents = std::sync::Arc::new(Documents::default());
+        let documents = std::sync::Arc::new(OpenApiCache::default());
         let asked = (0..100).map(|i| {
             let documents = documents.clone();
             tokio::spawn(async move {
@@ -174,23 +174,23 @@ mod tests {
         for (i, answer) in asked.collect::<Vec<_>>().into_iter().enumerate() {
             assert_eq!(answer.await.unwrap()[..], vec![i as u8 % 2; 1000]);
         }
-        assert_eq!(documents.made(), 2);
+        assert_eq!(documents.built(), 2);
     }
 
     #[tokio::test]
     async fn what_was_asked_for_longest_ago_makes_room() {
-        let documents = Documents::default();
-        let third = || vec![0; KEPT_MAX / 3];
+        let documents = OpenApiCache::default();
+        let third = || vec![0; MAX_BYTES / 3];
         for name in ["a", "b", "c", "a", "d"] {
             documents.form(0, form(name), third).await;
         }
-        assert!(documents.kept() <= KEPT_MAX);
+        assert!(documents.bytes() <= MAX_BYTES);
         // Only "b" went.
         documents.form(0, form("a"), || panic!("kept")).await;
         documents.form(0, form("c"), || panic!("kept")).await;
-        assert_eq!(documents.made(), 4);
+        assert_eq!(documents.built(), 4);
         // What is larger than all that may be kept is made for each.
-        documents.form(0, form("large"), || vec![0; KEPT_MAX + 1]).await;
+        documents.form(0, form("large"), || vec![0; MAX_BYTES + 1]).await;
         documents.form(0, form("d"), || panic!("kept")).await;
     }
 }

@@ -11,25 +11,25 @@ const RBAC_AUTO: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const FLOW_AUTO: &str = "apf.kubernetes.io/autoupdate-spec";
 const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
 
-pub(super) enum Revised {
-    AsItShould,
+pub(super) enum Reconciled {
+    Unchanged,
     Update(Value),
     /// What differs can only be set when an object is made.
     Recreate(Value),
 }
 
-pub(super) fn revise(existing: &Value, expected: Value) -> Revised {
+pub(super) fn reconcile(existing: &Value, expected: Value) -> Reconciled {
     match expected.str_at(&["kind"]).unwrap_or("") {
         "ClusterRole" | "Role" => role(existing, &expected),
         "ClusterRoleBinding" | "RoleBinding" => binding(existing, expected),
         "FlowSchema" | "PriorityLevelConfiguration" => flow(existing, &expected),
-        _ => Revised::AsItShould,
+        _ => Reconciled::Unchanged,
     }
 }
 
-fn role(existing: &Value, expected: &Value) -> Revised {
+fn role(existing: &Value, expected: &Value) -> Reconciled {
     if is_left_alone(existing) {
-        return Revised::AsItShould;
+        return Reconciled::Unchanged;
     }
     let mut new = existing.clone();
     let mut changed = merge_metadata(&mut new, expected);
@@ -53,15 +53,15 @@ fn role(existing: &Value, expected: &Value) -> Revised {
         new.map_at(&["aggregationRule"]).set("clusterRoleSelectors", has);
         changed = true;
     }
-    if changed { Revised::Update(new) } else { Revised::AsItShould }
+    if changed { Reconciled::Update(new) } else { Reconciled::Unchanged }
 }
 
-fn binding(existing: &Value, expected: Value) -> Revised {
+fn binding(existing: &Value, expected: Value) -> Reconciled {
     if is_left_alone(existing) {
-        return Revised::AsItShould;
+        return Reconciled::Unchanged;
     }
     if !kinds::same(existing.get("roleRef"), expected.get("roleRef")) {
-        return Revised::Recreate(expected);
+        return Reconciled::Recreate(expected);
     }
     let mut new = existing.clone();
     let mut changed = merge_metadata(&mut new, &expected);
@@ -73,10 +73,10 @@ fn binding(existing: &Value, expected: Value) -> Revised {
         new.make_map().set("subjects", subjects);
         changed = true;
     }
-    if changed { Revised::Update(new) } else { Revised::AsItShould }
+    if changed { Reconciled::Update(new) } else { Reconciled::Unchanged }
 }
 
-fn flow(existing: &Value, expected: &Value) -> Revised {
+fn flow(existing: &Value, expected: &Value) -> Reconciled {
     let name = existing.str_at(&["metadata", "name"]).unwrap_or("");
     let annotation = existing.str_at(&["metadata", "annotations", FLOW_AUTO]);
     let says = annotation.and_then(parse_bool);
@@ -98,9 +98,9 @@ fn flow(existing: &Value, expected: &Value) -> Revised {
         let text = if update_spec { "true" } else { "false" };
         new.map_at(&["metadata", "annotations"]).set(FLOW_AUTO, text);
     } else if !spec_changed {
-        return Revised::AsItShould;
+        return Reconciled::Unchanged;
     }
-    Revised::Update(new)
+    Reconciled::Update(new)
 }
 
 /// A flow control object whose annotation says that the server may change it.

@@ -15,12 +15,12 @@ use object::{Obj, Status, Value, time};
 use table::{EventKind, Scope, Selection};
 
 use crate::api::Api;
-use crate::follow::Follow;
-use crate::own::{Own, Plural, lost_a_race};
+use crate::loopback::{GroupResource, LoopbackClient, lost_race};
+use crate::table_watcher::TableWatcher;
 
-const SERVICES: Plural = ("", "services");
-const ADDRESSES: Plural = ("networking.k8s.io", "ipaddresses");
-const SERVICE_CIDRS: Plural = ("networking.k8s.io", "servicecidrs");
+const SERVICES: GroupResource = ("", "services");
+const ADDRESSES: GroupResource = ("networking.k8s.io", "ipaddresses");
+const SERVICE_CIDRS: GroupResource = ("networking.k8s.io", "servicecidrs");
 /// kube-apiservers on the same store create an address first and its service up to a minute later.
 const GRACE_SECONDS: i64 = 60;
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -31,17 +31,17 @@ const PORTS_EVERY: Duration = Duration::from_secs(180);
 
 /// Runs until shutdown: everything once, then what changes.
 pub async fn run(api: Arc<Api>) {
-    let own = Own::new(&api);
+    let client = LoopbackClient::new(&api);
     let env = api.registry().env().clone();
-    let mut follow = Follow::new(&api, &[SERVICES, ADDRESSES]);
-    let mut again = Again::default();
+    let mut watcher = TableWatcher::new(&api, &[SERVICES, ADDRESSES]);
+    let mut retry = Retry::default();
     // The start has just done it.
     let mut ports_at = env.monotonic() + PORTS_EVERY;
     let mut all_at = env.monotonic() + RESYNC;
     loop {
         let due = ports_at.min(all_at).saturating_duration_since(env.monotonic());
-        let wait = if again.is_empty() { due } else { due.min(LOOK_AGAIN) };
-        let Some(events) = follow.changes(Some(wait)).await else { return };
+        let wait = if retry.is_empty() { due } else { due.min(LOOK_AGAIN) };
+        let Some(events) = watcher.next_events(Some(wait)).await else { return };
         if env.monotonic() >= ports_at {
             ports_at = env.monotonic() + PORTS_EVERY;
             if let Err(status) = repair_ports(&api).await {
@@ -49,10 +49,10 @@ pub async fn run(api: Arc<Api>) {
                 tracing::warn!(error = status.message, "could not repair the node ports");
             }
         }
-        let Again { mut services, mut addresses } = std::mem::take(&mut again);
+        let Retry { mut services, mut addresses } = std::mem::take(&mut retry);
         if env.monotonic() >= all_at {
             all_at = env.monotonic() + RESYNC;
-            if let Err(status) = everything(&own, &mut services, &mut addresses) {
+            if let Err(status) = list_all(&client, &mut services, &mut addresses) {
                 all_at = env.monotonic() + LOOK_AGAIN;
                 tracing::warn!(error = status.message, "could not look at all addresses");
             }
@@ -73,22 +73,22 @@ pub async fn run(api: Arc<Api>) {
             }
         }
         for (at, (namespace, name)) in services.into_iter().enumerate() {
-            let_others_in(at).await;
-            if let Err(status) = sync_service(&own, &namespace, &name).await {
+            yield_sometimes(at).await;
+            if let Err(status) = sync_service(&client, &namespace, &name).await {
                 report(&name, &status);
-                again.services.insert((namespace, name));
+                retry.services.insert((namespace, name));
             }
         }
         for (at, name) in addresses.into_iter().enumerate() {
-            let_others_in(at).await;
-            match sync_address(&own, &name).await {
+            yield_sometimes(at).await;
+            match sync_address(&client, &name).await {
                 Ok(false) => {}
                 Ok(true) => {
-                    again.addresses.insert(name);
+                    retry.addresses.insert(name);
                 }
                 Err(status) => {
                     report(&name, &status);
-                    again.addresses.insert(name);
+                    retry.addresses.insert(name);
                 }
             }
         }
@@ -97,48 +97,48 @@ pub async fn run(api: Arc<Api>) {
 
 /// What the next round looks at whether it changes or not: what failed, and addresses that only want for time.
 #[derive(Default)]
-struct Again {
+struct Retry {
     services: BTreeSet<(String, String)>,
     addresses: BTreeSet<String>,
 }
 
-impl Again {
+impl Retry {
     fn is_empty(&self) -> bool {
         self.services.is_empty() && self.addresses.is_empty()
     }
 }
 
-fn everything(
-    own: &Own<'_>,
+fn list_all(
+    client: &LoopbackClient<'_>,
     services: &mut BTreeSet<(String, String)>,
     addresses: &mut BTreeSet<String>,
 ) -> Result<(), Status> {
     let owned = |obj: &Arc<Obj>| (obj.namespace().to_owned(), obj.name().to_owned());
-    services.extend(own.objects(SERVICES)?.iter().map(owned));
-    addresses.extend(own.objects(ADDRESSES)?.iter().map(|obj| obj.name().to_owned()));
+    services.extend(client.objects(SERVICES)?.iter().map(owned));
+    addresses.extend(client.objects(ADDRESSES)?.iter().map(|obj| obj.name().to_owned()));
     Ok(())
 }
 
 /// Looking at all of them waits for nothing by itself.
-async fn let_others_in(done: usize) {
+async fn yield_sometimes(done: usize) {
     if done % 64 == 63 {
         tokio::task::yield_now().await;
     }
 }
 
 fn report(name: &str, status: &Status) {
-    if !lost_a_race(status) {
+    if !lost_race(status) {
         tracing::warn!(name, error = status.message, "could not repair an address");
     }
 }
 
 /// Every address of a service has its IPAddress.
-async fn sync_service(own: &Own<'_>, namespace: &str, name: &str) -> Result<(), Status> {
-    let Some(service) = own.get(SERVICES, namespace, name) else { return Ok(()) };
+async fn sync_service(client: &LoopbackClient<'_>, namespace: &str, name: &str) -> Result<(), Status> {
+    let Some(service) = client.get(SERVICES, namespace, name) else { return Ok(()) };
     for address in cluster_addresses(&service) {
         let text = address.to_string();
-        let Some(existing) = own.get(ADDRESSES, "", &text) else {
-            let known = own.list(SERVICE_CIDRS)?.iter().flat_map(ranges_of).any(|r| r.contains(&address));
+        let Some(existing) = client.get(ADDRESSES, "", &text) else {
+            let known = client.list(SERVICE_CIDRS)?.iter().flat_map(ranges_of).any(|r| r.contains(&address));
             if !known {
                 tracing::warn!(namespace, name, address = text, "a service's address is in no ServiceCIDR");
                 continue;
@@ -149,7 +149,7 @@ async fn sync_service(own: &Own<'_>, namespace: &str, name: &str) -> Result<(), 
                 address = text,
                 "a service's address was not allocated; repairing"
             );
-            own.create(ADDRESSES, "", address_object(&address, namespace, name)).await?;
+            client.create(ADDRESSES, "", address_object(&address, namespace, name)).await?;
             continue;
         };
         let label = |name: &str| existing.str_at(&["metadata", "labels", name]);
@@ -159,40 +159,40 @@ async fn sync_service(own: &Own<'_>, namespace: &str, name: &str) -> Result<(), 
             Some(parent) if parent == (namespace, name) => labelled,
             // Two services with one address: whoever has it keeps it.
             Some((other, parent)) => {
-                let other = own.get(SERVICES, other, parent);
+                let other = client.get(SERVICES, other, parent);
                 other.is_some_and(|other| cluster_addresses(&other).contains(&address))
             }
             None => false,
         };
         if !right {
             tracing::warn!(namespace, name, address = text, "an IPAddress has a wrong reference; repairing");
-            own.delete(ADDRESSES, &existing).await?;
-            own.create(ADDRESSES, "", address_object(&address, namespace, name)).await?;
+            client.delete(ADDRESSES, &existing).await?;
+            client.create(ADDRESSES, "", address_object(&address, namespace, name)).await?;
         }
     }
     Ok(())
 }
 
 /// Every IPAddress of ours has its service; true when only time is missing.
-async fn sync_address(own: &Own<'_>, name: &str) -> Result<bool, Status> {
-    let Some(existing) = own.get(ADDRESSES, "", name) else { return Ok(false) };
+async fn sync_address(client: &LoopbackClient<'_>, name: &str) -> Result<bool, Status> {
+    let Some(existing) = client.get(ADDRESSES, "", name) else { return Ok(false) };
     if existing.str_at(&["metadata", "labels", MANAGED_BY_LABEL]) != Some(MANAGED_BY) {
         return Ok(false);
     }
     if let Some((namespace, service)) = parent_of(&existing) {
-        let service = own.get(SERVICES, namespace, service);
+        let service = client.get(SERVICES, namespace, service);
         let held = |service: &Value| cluster_addresses(service).iter().any(|a| a.to_string() == name);
         if service.as_ref().is_some_and(held) {
             return Ok(false);
         }
         let created = existing.str_at(&["metadata", "creationTimestamp"]).and_then(time::parse);
-        let now = own.api().registry().env().now_seconds() as i64;
+        let now = client.api().registry().env().now_seconds() as i64;
         if created.is_some_and(|(created, _)| now < created + GRACE_SECONDS) {
             return Ok(true);
         }
     }
     tracing::warn!(address = name, "an IPAddress appears to have leaked; cleaning up");
-    own.delete(ADDRESSES, &existing).await.map(|()| false)
+    client.delete(ADDRESSES, &existing).await.map(|()| false)
 }
 
 fn cluster_addresses(service: &Value) -> Vec<IpAddr> {

@@ -17,11 +17,11 @@ use store::{Key, Revision};
 use table::{EventKind, WatchEvent};
 
 use crate::api::Api;
-use crate::follow::Follow;
-use crate::own::{Own, Plural};
+use crate::loopback::{GroupResource, LoopbackClient};
+use crate::table_watcher::TableWatcher;
 
 const IDENTITY: &str = "resourcequota-controller";
-const QUOTAS: Plural = ("", "resourcequotas");
+const QUOTAS: GroupResource = ("", "resourcequotas");
 /// Upstream's resync: what only time changes (pods past their deletion) is seen then.
 const RESYNC: Duration = Duration::from_secs(300);
 /// A write that did not see a new quota yet may be committed right after it was first counted.
@@ -35,33 +35,35 @@ const TRIES: usize = 16;
 pub async fn run(api: Arc<Api>) {
     let stored = api.registry().catalog().find_storage(QUOTAS.0, QUOTAS.1).map(|storage| storage.id);
     let Some(storage) = stored else { return };
-    let own = Own::controller(&api, IDENTITY);
-    let mut keeper = Keeper { own, storage, known: BTreeMap::new(), measured: BTreeMap::new() };
+    let client = LoopbackClient::for_controller(&api, IDENTITY);
+    let mut controller =
+        QuotaController { client, storage, tracked: BTreeMap::new(), measured: BTreeMap::new() };
     let mut watched: BTreeSet<StorageId> = BTreeSet::new();
-    let mut follow = keeper.follow(&watched);
-    let (mut due, mut again): (BTreeSet<Key>, BTreeSet<Key>) = Default::default();
+    let mut watcher = controller.watcher(&watched);
+    let (mut due, mut retry): (BTreeSet<Key>, BTreeSet<Key>) = Default::default();
     let env = api.registry().env().clone();
     let (mut counted_all, mut again_at) = (env.monotonic(), env.monotonic());
     loop {
-        let Some(events) = follow.changes(Some(if again.is_empty() { RESYNC } else { SETTLE })).await else {
+        let Some(events) = watcher.next_events(Some(if retry.is_empty() { RESYNC } else { SETTLE })).await
+        else {
             return;
         };
         let now = env.monotonic();
         if now >= again_at {
-            due.append(&mut again);
+            due.append(&mut retry);
             again_at = now + SETTLE;
         }
         if now >= counted_all + RESYNC {
             counted_all = now;
-            due.extend(keeper.known.keys().cloned());
+            due.extend(controller.tracked.keys().cloned());
         }
         for event in &events {
-            keeper.note(event, &mut due);
+            controller.observe(event, &mut due);
         }
         for key in std::mem::take(&mut due) {
-            match keeper.count(&key).await {
+            match controller.count(&key).await {
                 Ok(true) => {
-                    again.insert(key);
+                    retry.insert(key);
                     again_at = env.monotonic() + SETTLE;
                 }
                 Ok(false) => {}
@@ -71,63 +73,65 @@ pub async fn run(api: Arc<Api>) {
                         error = status.message,
                         "could not count what a quota covers"
                     );
-                    again.insert(key);
+                    retry.insert(key);
                 }
             }
         }
-        let needed = keeper.needed();
+        let needed = controller.needed();
         if needed != watched {
             // What changed between the two is not seen as a change: count everything once more.
-            follow = keeper.follow(&needed);
+            watcher = controller.watcher(&needed);
             watched = needed;
-            due.extend(keeper.known.keys().cloned());
+            due.extend(controller.tracked.keys().cloned());
         }
         env.sleep(PAUSE).await;
     }
 }
 
-struct Keeper<'a> {
-    own: Own<'a>,
+struct QuotaController<'a> {
+    client: LoopbackClient<'a>,
     storage: StorageId,
     /// The quotas, by key: what decides what they count.
-    known: BTreeMap<Key, Known>,
+    tracked: BTreeMap<Key, TrackedQuota>,
     /// What objects used when they were last counted; only in namespaces with quotas.
     measured: BTreeMap<Key, (Revision, Arc<Measured>)>,
 }
 
-struct Known {
+struct TrackedQuota {
     namespace: String,
     selectors: Vec<Selector>,
     counted: Vec<(StorageId, Evaluator)>,
 }
 
-impl Keeper<'_> {
+impl QuotaController<'_> {
     /// Quotas, and the resources some quota counts.
-    fn follow(&self, watched: &BTreeSet<StorageId>) -> Follow {
-        let catalog = self.own.api().registry().catalog();
+    fn watcher(&self, watched: &BTreeSet<StorageId>) -> TableWatcher {
+        let catalog = self.client.api().registry().catalog();
         let rows: Vec<_> = catalog.storages().iter().filter(|s| watched.contains(&s.id)).collect();
         let mut names: Vec<(&str, &str)> = vec![QUOTAS];
         names.extend(rows.iter().filter(|s| s.id != self.storage).map(|s| (&*s.group, &*s.plural)));
-        Follow::new(self.own.api(), &names)
+        TableWatcher::new(self.client.api(), &names)
     }
 
     fn needed(&self) -> BTreeSet<StorageId> {
-        self.known.values().flat_map(|known| known.counted.iter().map(|(id, _)| *id)).collect()
+        self.tracked.values().flat_map(|tracked| tracked.counted.iter().map(|(id, _)| *id)).collect()
     }
 
     /// Which quotas must be counted again after this change.
-    fn note(&mut self, event: &WatchEvent, due: &mut BTreeSet<Key>) {
+    fn observe(&mut self, event: &WatchEvent, due: &mut BTreeSet<Key>) {
         let (obj, gone) = (&event.obj, event.kind == EventKind::Deleted);
-        let catalog = self.own.api().registry().catalog();
+        let catalog = self.client.api().registry().catalog();
         let Some(storage) = catalog.storage_of_key(obj.key()).map(|storage| storage.id) else { return };
         if storage == self.storage {
-            self.note_quota(obj, gone, due);
+            self.observe_quota(obj, gone, due);
         }
         let about: Vec<(&Key, &Evaluator)> = self
-            .known
+            .tracked
             .iter()
-            .filter(|(_, known)| known.namespace == obj.namespace())
-            .filter_map(|(key, known)| Some((key, &known.counted.iter().find(|(id, _)| *id == storage)?.1)))
+            .filter(|(_, tracked)| tracked.namespace == obj.namespace())
+            .filter_map(|(key, tracked)| {
+                Some((key, &tracked.counted.iter().find(|(id, _)| *id == storage)?.1))
+            })
             .collect();
         let Some((_, evaluator)) = about.first() else { return };
         if gone {
@@ -138,7 +142,7 @@ impl Keeper<'_> {
             }
             // Most changes of a pod's status change nothing here.
             let before = self.measured.get(obj.key()).cloned();
-            let now = self.own.api().registry().env().now_seconds() as i64;
+            let now = self.client.api().registry().env().now_seconds() as i64;
             let measured = measure(&mut self.measured, now, evaluator, obj);
             // And what is new was charged when it was created.
             let new = before.is_none() && event.kind == EventKind::Added;
@@ -149,12 +153,13 @@ impl Keeper<'_> {
         due.extend(about.into_iter().map(|(key, _)| key.clone()));
     }
 
-    fn note_quota(&mut self, obj: &Obj, gone: bool, due: &mut BTreeSet<Key>) {
+    fn observe_quota(&mut self, obj: &Obj, gone: bool, due: &mut BTreeSet<Key>) {
         if gone {
-            self.known.remove(obj.key());
-            let kept: BTreeSet<&str> = self.known.values().map(|known| known.namespace.as_str()).collect();
+            self.tracked.remove(obj.key());
+            let kept: BTreeSet<&str> =
+                self.tracked.values().map(|tracked| tracked.namespace.as_str()).collect();
             if !kept.contains(obj.namespace()) {
-                let catalog = self.own.api().registry().catalog();
+                let catalog = self.client.api().registry().catalog();
                 let namespace = obj.namespace();
                 self.measured.retain(|key, _| {
                     let storage = catalog.storage_of_key(key);
@@ -165,20 +170,21 @@ impl Keeper<'_> {
             return;
         }
         let quota = Quota::of(tree(obj));
-        let catalog = &*self.own.api().registry().catalog();
+        let catalog = &*self.client.api().registry().catalog();
         let counted = evaluators(catalog, &quota.wanted);
-        let same = self.known.get(obj.key()).is_some_and(|known| known.selectors == quota.selectors);
+        let same = self.tracked.get(obj.key()).is_some_and(|tracked| tracked.selectors == quota.selectors);
         // Our own writes, and charges, change nothing that was counted.
         if !same || quota.is_unsettled(catalog) {
             due.insert(obj.key().into());
         }
-        let known = Known { namespace: obj.namespace().to_owned(), selectors: quota.selectors, counted };
-        self.known.insert(obj.key().into(), known);
+        let tracked =
+            TrackedQuota { namespace: obj.namespace().to_owned(), selectors: quota.selectors, counted };
+        self.tracked.insert(obj.key().into(), tracked);
     }
 
     /// Counts for one quota; true when it should be looked at again soon.
     async fn count(&mut self, key: &Key) -> Result<bool, Status> {
-        let (registry, storage) = (self.own.api().registry(), self.storage);
+        let (registry, storage) = (self.client.api().registry(), self.storage);
         let mut turn = None;
         for _ in 0..TRIES {
             let Some(obj) = registry.table().get(storage, key) else { return Ok(false) };
@@ -192,7 +198,7 @@ impl Keeper<'_> {
                 return Ok(false);
             }
             // The tree names the version it was read at: that is the guard.
-            match self.own.update_status(QUOTAS, quota.into_tree()).await {
+            match self.client.update_status(QUOTAS, quota.into_tree()).await {
                 Ok(()) => return Ok(first),
                 Err(status) if status.code == 404 => return Ok(false),
                 Err(status) if status.code == 409 => {

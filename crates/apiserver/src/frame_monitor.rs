@@ -31,7 +31,7 @@ const BYTES_PER_UPDATE: usize = 64;
 pub struct Flood;
 
 /// Follows the bytes that come in.
-pub struct Frames {
+pub struct FrameMonitor {
     /// Bytes of the preface that are still to come.
     preface: usize,
     header: [u8; HEADER],
@@ -75,10 +75,10 @@ impl Bucket {
     }
 }
 
-impl Frames {
-    pub fn new(env: &Env) -> Frames {
+impl FrameMonitor {
+    pub fn new(env: &Env) -> FrameMonitor {
         let now = env.monotonic();
-        Frames {
+        FrameMonitor {
             preface: PREFACE,
             header: [0; HEADER],
             header_read: 0,
@@ -163,8 +163,8 @@ mod tests {
         frame
     }
 
-    fn after_preface(env: &Env) -> Frames {
-        let mut frames = Frames::new(env);
+    fn after_preface(env: &Env) -> FrameMonitor {
+        let mut frames = FrameMonitor::new(env);
         assert_eq!(frames.received(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", env), Ok(0));
         frames
     }
