@@ -11,8 +11,8 @@ use http::StatusCode;
 use object::{FieldError, Status, Value, quote};
 use registry::RequestContext;
 
-use crate::chain::Api;
-use crate::info::Query;
+use crate::api::Api;
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
 /// The port of a kubelet that does not name one.

@@ -21,9 +21,9 @@ use store::Revision;
 use table::{Cursor, EventKind, WatchEvent};
 use tokio::time::Instant;
 
-use crate::chain::{Api, DEADLINE};
-use crate::flow_control;
+use crate::api::Api;
 use crate::shutdown::Shutdown;
+use crate::{deadline, flow_control};
 
 /// So many bytes of events are handed over at once.
 const PULL_BYTES: usize = 4 << 20;
@@ -109,7 +109,8 @@ impl LocalClient {
         let about = flow_control::about(&self.user, &wanted, None);
         let seat = self.api.flow.seat(&classified, &digest, about, estimate, None).await;
         let seat = seat.map_err(|r| Status::too_many_requests("no seat", r.retry_after_seconds))?;
-        let (options, deadline) = (WriteOptions::default(), self.api.registry().env().monotonic() + DEADLINE);
+        let (options, deadline) =
+            (WriteOptions::default(), self.api.registry().env().monotonic() + deadline::MAX);
         let target = *target;
         Ok(Admitted { client: self, verb, target, options, deadline, catalog, resource, _seat: seat })
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
-    Advertised, Api, ApiConfig, ClusterSettings, Limits, Pools, PortRange, Renewal, Server, ServerError,
-    ServiceRanges, Tls, WriteKubeconfig,
+    Advertised, Api, ApiConfig, CertificateRotation, ClusterSettings, Limits, Pools, PortRange, Server,
+    ServerError, ServiceRanges, Tls, WriteKubeconfig,
 };
 use auth::pki::ServingCertificate;
 use auth::{Pki, Tokens};
@@ -284,7 +284,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         let written = kubeconfig::write(&copy, &text).and_then(|()| kubeconfig::write(&path, &text));
         written.map_err(|error| format!("{error:#}"))
     });
-    let renewal = Renewal { pki, certificate, write_kubeconfig };
+    let renewal = CertificateRotation { pki, certificate, write_kubeconfig };
     let renewing = env.spawn("renewal", renewal.run(env.clone(), api.shutdown()));
 
     let mut collector = memory::Collector::default();

@@ -98,7 +98,7 @@ impl TestCluster {
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
         }
-        let loops = api.start_loops();
+        let loops = api.start_controllers();
         TestCluster { api, loops, accounts: None, sockets: Vec::new() }
     }
 

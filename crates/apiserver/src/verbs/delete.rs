@@ -6,10 +6,12 @@ use object::{
 };
 use object::{Details, Map, Status, Value};
 
-use super::{Call, list_options, parse_int, status_document};
+use super::Call;
+use super::options::{list_options, parse_int};
+use super::output::status_document;
 use crate::body::{RequestBody, decode};
-use crate::info::Query;
 use crate::negotiate::Offer;
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
 impl Call<'_> {
@@ -63,7 +65,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {
-        let (bytes, _turn) = self.read(body).await?;
+        let (bytes, _permit) = self.read(body).await?;
         let catalog = self.request.catalog;
         let ty = catalog.schema().find("meta.v1.DeleteOptions");
         let form = ty.map(|ty| (catalog.schema(), ty));

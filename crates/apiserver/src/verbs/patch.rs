@@ -23,7 +23,7 @@ impl Call<'_> {
     /// it when it has the object at hand.
     pub(super) async fn read_patch(&self, body: RequestBody) -> Result<(Patch, RequestContext<'_>), Status> {
         let kind = self.patch_kind()?;
-        let (bytes, _turn) = self.read(body).await?;
+        let (bytes, _permit) = self.read(body).await?;
         let request = self.writing(Some(kind))?;
         match read_as(kind, &bytes, request.options.field_validation) {
             Ok(patch) => Ok((patch, request)),

@@ -36,12 +36,12 @@ impl Call<'_> {
         api.registry.mutate_answered(request, &mut asked, false)?;
         let env = api.registry.env();
         let admit = |complete: &Value| api.registry.validate_answered(request, complete, false);
-        let mut issued = api.identity.service_accounts().request(
+        let mut issued = api.token_authenticator.service_accounts().request(
             (request.namespace, request.name),
             asked,
             env.now_nanos(),
             env.uuid(),
-            api.identity.objects(),
+            api.token_authenticator.objects(),
             &admit,
         )?;
         issued.answer.make_map().set("kind", KIND);
