@@ -173,7 +173,7 @@ impl Namespaces {
                     tracing::debug!(
                         namespace = request.key.name(),
                         error = status.message,
-                        "conditions not written"
+                        "failed to update conditions"
                     );
                 }
             }

@@ -117,7 +117,7 @@ impl PodGc {
                 match self.mark_and_delete(pod, why).await {
                     Err(status) if status.code != 404 => {
                         let (pod, error) = (pod.path(), &status.message);
-                        tracing::warn!(pod, ?why, error, "a pod could not be collected, trying again");
+                        tracing::warn!(pod, ?why, error, "failed to delete pod, retrying");
                         Err(status)
                     }
                     _ => Ok(()),

@@ -112,7 +112,7 @@ impl Sync {
         // Asked before the pods are looked at: what is seen after the answer can only be newer.
         let may_count = self.expectations.satisfied(request.key);
         if let Err(why) = &set.selector {
-            tracing::warn!(set = %request.key, kind = self.kind.kind, why, "the selector cannot be used: no pod is touched");
+            tracing::warn!(set = %request.key, kind = self.kind.kind, why, "invalid selector, ignoring pods");
             return Ok(Action::AwaitChange);
         }
         let candidates = candidates(&self.pods, &obj, &set.selector).into_iter().map(Pod::new);

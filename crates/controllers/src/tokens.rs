@@ -159,7 +159,11 @@ impl Tokens {
         match retry::on_conflict(&self.env, retry::FEW_WRITERS, attempt).await {
             Err(status) if status.code != 404 => {
                 let (account, error) = (&of.account, status.message);
-                tracing::warn!(account, error, "a service account still names a secret that is gone");
+                tracing::warn!(
+                    account,
+                    error,
+                    "failed to remove the reference to a deleted secret from its service account"
+                );
             }
             _ => {}
         }

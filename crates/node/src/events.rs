@@ -69,7 +69,7 @@ impl Events {
             nanos,
         };
         if self.queue.try_send(record).is_err() {
-            tracing::debug!(host, reason, "too many events, one was dropped");
+            tracing::debug!(host, reason, "too many events, dropping one");
         }
     }
 
@@ -113,7 +113,7 @@ async fn write(mut records: mpsc::Receiver<Record>, stop: Stop) {
         if let Err(status) =
             record.client.create(EVENTS.within(namespace), event, WriteOptions::default()).await
         {
-            tracing::debug!(host = &*record.host, error = status.message, "an event could not be written");
+            tracing::debug!(host = &*record.host, error = status.message, "failed to write event");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A part of the plane, term by term: while it leads where there are elections, all the time where there are none.
+//! Leader election: a part of the plane runs while it leads, or all the time where nobody else can.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct Candidate {
     pub identity: String,
 }
 
-/// Runs `start` for every term until stopped.
+/// Runs `start` each time it becomes the leader, until stopped.
 pub(crate) async fn serve(
     env: Env,
     clients: Arc<dyn Clients>,
@@ -37,10 +37,10 @@ pub(crate) async fn serve(
     while !stop.is_stopped() {
         let outcome = elector
             .run(&stop, |term| {
-                tracing::info!(lease, identity, "leading");
+                tracing::info!(lease, identity, "became leader");
                 start(term)
             })
             .await;
-        tracing::info!(lease, identity, ?outcome, "not leading any more");
+        tracing::info!(lease, identity, ?outcome, "stopped leading");
     }
 }

@@ -5,7 +5,7 @@
 //!        ├─ scheduler ──── led by the lease kube-scheduler ─────────┘ on an etcd that several servers share
 //!        └─ simulated nodes
 //! ```
-//! A part that lost its lease stops as a whole, its informers too, and runs for the next term.
+//! A part that lost its lease stops as a whole, its informers too, and stands for election again.
 
 mod leader_election;
 mod leading;
@@ -50,11 +50,11 @@ pub struct Plane {
     controllers: Arc<ControllerRegistry>,
     stopper: Stopper,
     stop: Stop,
-    /// Guards what is shown of the scheduler of the present term.
+    /// Guards what is shown of the scheduler that runs now.
     scheduling: Arc<Mutex<Option<Scheduling>>>,
     /// Guards the tasks to be joined; filled at start, taken at the end.
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    /// Guards what it takes to end the tasks of the present terms where they stand.
+    /// Guards what it takes to abort the tasks that run now.
     under_way: Arc<Mutex<Vec<AbortHandle>>>,
     /// What leads, for those who ask how it is.
     leading: Arc<Leading>,
@@ -109,7 +109,7 @@ impl Plane {
                 let started =
                     node::simulated::start(env, &**clients, informers, controllers, &nodes, stop.clone());
                 started.unwrap_or_else(|why| {
-                    tracing::error!(why, "the simulated nodes cannot be made");
+                    tracing::error!(why, "cannot start simulated nodes");
                     Vec::new()
                 })
             });

@@ -72,7 +72,7 @@ impl ControllerRegistry {
         let seconds = Mutex::new(Histogram::new(RECONCILE_BUCKETS));
         let entry = Arc::new(Entry { name, workers, queue, seconds, stats: Mutex::default() });
         let mut entries = self.entries.lock();
-        // In a new term a controller takes the place of the one that stopped.
+        // After another election a controller takes the place of the one that stopped.
         match entries.iter_mut().find(|there| there.name == name) {
             Some(there) => *there = entry.clone(),
             None => entries.push(entry.clone()),

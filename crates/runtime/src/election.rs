@@ -138,7 +138,7 @@ impl Elector {
             // Only now that nobody works any more may another begin.
             self.release().await;
         } else {
-            tracing::warn!(lease = self.name, identity = self.identity, "the lease was lost");
+            tracing::warn!(lease = self.name, identity = self.identity, "lost lease");
         }
         outcome
     }
@@ -171,7 +171,7 @@ impl Elector {
                 () = env.sleep(left) => {}
             }
         }
-        tracing::warn!(lease = self.name, identity = self.identity, "tasks that did not stop are aborted");
+        tracing::warn!(lease = self.name, identity = self.identity, "aborting tasks that did not stop");
         aborts.iter().for_each(AbortHandle::abort);
         ended.await;
     }
@@ -181,7 +181,9 @@ impl Elector {
             match self.attempt().await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(status) => tracing::debug!(lease = self.name, error = status.message, "no lease"),
+                Err(status) => {
+                    tracing::debug!(lease = self.name, error = status.message, "failed to acquire lease")
+                }
             }
             self.env.sleep(jittered(&self.env, self.timing.retry, self.timing.jitter)).await;
         }
@@ -201,7 +203,11 @@ impl Elector {
                         // Differs from client-go: who sees another's name does not wait for the deadline.
                         Ok(kept) => return kept,
                         Err(status) => {
-                            tracing::debug!(lease = self.name, error = status.message, "not renewed");
+                            tracing::debug!(
+                                lease = self.name,
+                                error = status.message,
+                                "failed to renew lease"
+                            );
                         }
                     }
                     self.env.sleep(retry).await;
@@ -302,7 +308,7 @@ impl Elector {
             () = env.sleep(deadline) => Err(Status::timeout("no answer")),
         };
         if let Err(status) = released {
-            tracing::info!(lease = self.name, error = status.message, "the lease was not given back");
+            tracing::info!(lease = self.name, error = status.message, "failed to release lease");
         }
     }
 

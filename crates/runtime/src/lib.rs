@@ -216,7 +216,7 @@ pub use metrics::Histogram;
 pub use order::{CONDITIONS_ORDER, conditions_with};
 pub use own_writes::OwnWrites;
 pub use queue::WorkQueue;
-pub use recorder::{EventBody, ObjectRef, Recorder, SeriesRecorder, Severity, Telling};
+pub use recorder::{EventBody, NewEvent, ObjectRef, Recorder, SeriesRecorder, Severity};
 pub use reflector::{Reflector, Scope};
 pub use stop::{Stop, Stopper};
 pub use trigger::{Change, Trigger};

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-pub use series::{SeriesRecorder, Telling};
+pub use series::{NewEvent, SeriesRecorder};
 
 use crate::Stop;
 use correlate::{Correlator, Observed};
@@ -213,7 +213,7 @@ impl Recorder {
         let at_nanos = self.times.next(&self.env);
         let record = Record { about, severity, reason: reason.to_owned(), message: message.into(), at_nanos };
         if self.queue.try_send(record).is_err() {
-            tracing::debug!(component = self.component, reason, "too many events, one was dropped");
+            tracing::debug!(component = self.component, reason, "too many events, dropping one");
         }
     }
 }
@@ -253,7 +253,7 @@ impl Writer {
             let Err(status) = self.send(&record, &observed).await else { return };
             if !matches!(status.code, 429 | 502..=504) {
                 // It would be refused again.
-                tracing::debug!(self.component, error = status.message, "an event was refused");
+                tracing::debug!(self.component, error = status.message, "event rejected");
                 return;
             }
             if tried < TRIES {
@@ -262,7 +262,7 @@ impl Writer {
                 self.env.sleep(BETWEEN_TRIES.mul_f64(part)).await;
             }
         }
-        tracing::warn!(self.component, reason = record.reason, "an event could not be written, given up");
+        tracing::warn!(self.component, reason = record.reason, "failed to write event, giving up");
     }
 
     async fn send(&mut self, record: &Record, observed: &Observed) -> Result<(), Status> {

@@ -119,7 +119,7 @@ impl Reflector {
                 Ok(phase) => phase,
                 Err((after, status)) => {
                     let plural = &*self.scope.resource.plural;
-                    tracing::debug!(plural, error = status.message, "watching failed, trying again");
+                    tracing::debug!(plural, error = status.message, "watch failed, retrying");
                     tokio::select! {
                         biased;
                         () = self.stop.stopped() => return,

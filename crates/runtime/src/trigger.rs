@@ -75,7 +75,7 @@ impl Edges {
         };
         let mut waiting = self.waiting.lock();
         if waiting.count == MOST {
-            tracing::warn!(key = key.as_str(), "too many changes wait, one was lost");
+            tracing::warn!(key = key.as_str(), "too many pending changes, dropping one");
             return;
         }
         waiting.count += 1;

@@ -7,7 +7,7 @@ use client::resources::PODS;
 use client::{Answer, Client, DeleteOptions, Patch, Preconditions, WriteOptions};
 use env::Env;
 use object::{Map, Obj, Revision, Status, Value, time};
-use runtime::{CONDITIONS_ORDER, Informer, ObjectRef, SeriesRecorder, Severity, Telling, conditions_with};
+use runtime::{CONDITIONS_ORDER, Informer, NewEvent, ObjectRef, SeriesRecorder, Severity, conditions_with};
 
 use crate::cluster::Placed;
 use crate::engine::Failure;
@@ -47,7 +47,7 @@ impl ApiCalls {
         let about = self.reference(pod.namespace(), &pod.name, &pod.uid);
         self.bounded(self.client.act(target, binding, WriteOptions::default())).await?;
         let message = format!("Successfully assigned {} to {node}", pod.key());
-        self.recorder.tell(Telling {
+        self.recorder.tell(NewEvent {
             about,
             related: None,
             severity: Severity::Normal,
@@ -91,7 +91,7 @@ impl ApiCalls {
     /// Every attempt that fails is told; what is the same again becomes a series.
     pub fn tell_failure(&self, failure: &Failure, known: &Obj) {
         let pod = &failure.pod;
-        self.recorder.tell(Telling {
+        self.recorder.tell(NewEvent {
             about: reference(pod.namespace(), &pod.name, &pod.uid, Some(known)),
             related: None,
             severity: Severity::Warning,
@@ -162,7 +162,7 @@ impl ApiCalls {
             DeleteOptions { preconditions: Preconditions::uid(&*victim.uid), ..DeleteOptions::default() };
         gone(self.bounded(self.client.delete(PODS.at(namespace, name), options)).await)?;
         let message = format!("Preempted by pod {} on node {node}", for_pod.uid);
-        self.recorder.tell(Telling {
+        self.recorder.tell(NewEvent {
             about: reference(namespace, name, &victim.uid, known.as_deref()),
             related,
             severity: Severity::Normal,

@@ -22,7 +22,7 @@ const UNDER_WAY: &str = "under way";
 /// Can be asked at any time, from anywhere.
 pub struct Debugger {
     /// Guards the scheduler's state; its task holds it for single steps, whoever asks for a few pods' length.
-    /// Gone with the term it served.
+    /// Gone when it no longer leads.
     engine: Weak<Mutex<Engine>>,
     /// Guards the last decisions; touched when one is made and when it was carried out.
     recent: Mutex<VecDeque<Decision>>,

@@ -270,7 +270,7 @@ impl Task {
         let done = match done {
             Ok(done) => done,
             Err(error) => {
-                tracing::error!(%error, "a call of the scheduler ended badly");
+                tracing::error!(%error, "scheduler API call failed");
                 return;
             }
         };
@@ -289,7 +289,7 @@ impl Task {
                 self.metrics.attempt("error", &pod.scheduler_name, self.since(begun));
                 self.debugger.ended(&pod.uid, || format!("refused: {}", status.message));
                 let told = queued.clone();
-                tracing::debug!(pod = pod.key(), error = status.message, "binding was refused");
+                tracing::debug!(pod = pod.key(), error = status.message, "binding rejected");
                 self.engine.lock().bind_failed(queued, now);
                 // What changed while it was assumed was not looked at.
                 let known = self.pods.store().get(pod.namespace(), &pod.name);
@@ -316,13 +316,13 @@ impl Task {
                     tracing::debug!(
                         pod = pod.key(),
                         error = status.message,
-                        "a pod's condition was not written"
+                        "failed to update pod condition"
                     );
                 }
             }
             Done::Preempted { uid, result } => {
                 if let Err(status) = result {
-                    tracing::warn!(uid = &*uid, error = status.message, "room could not be made");
+                    tracing::warn!(uid = &*uid, error = status.message, "preemption failed");
                     self.engine.lock().activate(&uid);
                 }
             }

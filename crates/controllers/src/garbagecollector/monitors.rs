@@ -103,7 +103,7 @@ impl Collector {
                     () = informer.synced() => {}
                     () = self.calls.env.sleep(left) => {
                         let resource = &*informer.scope().resource.plural;
-                        tracing::warn!(resource, "not listed yet, collecting without it");
+                        tracing::warn!(resource, "not synced yet, collecting garbage without it");
                     }
                 }
             }

@@ -118,7 +118,7 @@ impl Monitor {
                 tracing::warn!(
                     node = node.name(),
                     error = status.message,
-                    "a new node's taints stay for now"
+                    "cannot remove the taints of a new node"
                 );
             }
         }
@@ -145,19 +145,15 @@ impl Monitor {
         match mode {
             Mode::Usual => {}
             Mode::AllDown => {
-                tracing::warn!("all nodes seem to be down; nothing is evicted until one is back");
+                tracing::warn!("all zones are fully disrupted, stopping evictions");
                 for node in &nodes {
                     if let Err(status) = self.set_reachable(node).await {
-                        tracing::warn!(
-                            node = node.name(),
-                            error = status.message,
-                            "taints could not be removed"
-                        );
+                        tracing::warn!(node = node.name(), error = status.message, "failed to remove taints");
                     }
                 }
             }
             Mode::Back => {
-                tracing::info!("some nodes are well again");
+                tracing::info!("zones are no longer fully disrupted, resuming evictions");
                 for known in self.state.lock().nodes.values_mut() {
                     if let Some(health) = &mut known.health {
                         health.seen_ms = now_ms;
@@ -233,7 +229,7 @@ impl Monitor {
                 let outcome = self.write_verdict(this).await;
                 if let Err(status) = &outcome {
                     let (node, error) = (this.facts.name.as_str(), status.message.as_str());
-                    tracing::warn!(node, error, "a node's health could not be written; no pods are evicted");
+                    tracing::warn!(node, error, "failed to update node conditions, not evicting its pods");
                 }
                 results.lock().insert(i, outcome.ok());
                 Ok(())
@@ -314,7 +310,7 @@ impl Monitor {
             };
             if let Err(status) = result {
                 let error = status.message;
-                tracing::warn!(node = name, ?step, error, "a step about a node failed, trying again");
+                tracing::warn!(node = name, ?step, error, "failed to update node, retrying");
             }
         }
         let mut state = self.state.lock();
@@ -364,11 +360,7 @@ impl Monitor {
                 None => Err(Status::internal("the node has no Ready condition")),
             };
             if let Err(status) = result {
-                tracing::warn!(
-                    node = name,
-                    error = status.message,
-                    "a node could not be tainted, trying again"
-                );
+                tracing::warn!(node = name, error = status.message, "failed to taint node, retrying");
                 self.state.lock().zones.retry(&zone, &name, now_ms);
             }
         }

@@ -62,7 +62,7 @@ impl Agent {
                 Ok(()) => (Again::At(self.now() + 1), BTreeSet::new()),
                 Err(status) => {
                     let (node, error) = (&*self.name, status.message);
-                    tracing::warn!(node, error, "a node could not be registered, trying again");
+                    tracing::warn!(node, error, "failed to register node, retrying");
                     (Again::Soon, BTreeSet::new())
                 }
             };
@@ -159,9 +159,9 @@ impl Agent {
                 self.inner.lock().heartbeat.seen = Revision(0);
                 let (again, node, error) = (Again::after(&status), &*self.name, &status.message);
                 if again == Again::Later {
-                    tracing::warn!(node, error, "a node cannot say that it is well");
+                    tracing::warn!(node, error, "failed to report node status");
                 } else {
-                    tracing::debug!(node, error, "a sign of life was refused, trying again");
+                    tracing::debug!(node, error, "heartbeat failed, retrying");
                 }
                 again
             }

@@ -127,9 +127,9 @@ impl Agent {
         }
         let (again, node, error) = (Again::after(status), &*self.name, &status.message);
         if again == Again::Later {
-            tracing::warn!(node, pod = key.as_str(), error, "a pod cannot be reported");
+            tracing::warn!(node, pod = key.as_str(), error, "failed to update pod status");
         } else {
-            tracing::debug!(node, pod = key.as_str(), error, "a pod could not be reported, trying again");
+            tracing::debug!(node, pod = key.as_str(), error, "failed to update pod status, retrying");
         }
         again
     }
