@@ -20,6 +20,9 @@ pub(super) struct Draft<'f> {
     labels: Vec<(Line<'f>, ResourceId)>,
 }
 
+/// Served resources, and the storages they point to.
+type Finished = (Vec<Arc<Resource>>, Vec<Arc<Storage>>);
+
 enum Kept<'f> {
     Unsaid,
     Nowhere,
@@ -180,10 +183,7 @@ impl<'f> Draft<'f> {
     }
 
     /// After the last line: ties served resources to their storages.
-    pub(super) fn finish(
-        mut self,
-        types: &Types,
-    ) -> Result<(Vec<Arc<Resource>>, Vec<Arc<Storage>>), CatalogError> {
+    pub(super) fn finish(mut self, types: &Types) -> Result<Finished, CatalogError> {
         let mut stored: Vec<Option<StorageId>> = Vec::with_capacity(self.resources.len());
         for (r, (line, kept)) in self.resources.iter().zip(&self.kept) {
             stored.push(match kept {
