@@ -38,6 +38,7 @@ mod token_authenticator;
 // Resources: the verbs, and the forms of their answers.
 mod component_statuses;
 mod connect;
+mod decode;
 mod gzip;
 mod list_body;
 mod negotiate;
@@ -46,6 +47,7 @@ mod verbs;
 mod views;
 mod warnings;
 mod watch_body;
+mod watch_framing;
 
 // Everything that is no resource.
 mod discovery;

@@ -32,22 +32,22 @@ use crate::shutdown::Shutdown;
 use crate::websocket::{self, PendingUpgrade};
 use crate::{http2, malformed};
 
-/// A client that does not finish its handshake in time is let go.
+/// A client must finish its TLS handshake within this.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Upstream's bound on the headers of a request.
 const MAX_HEADER_BYTES: usize = 1 << 20;
-/// Over HTTP/1.1 their number counts too; people of many groups come with a header for each.
+/// The limit of their number over HTTP/1.1; impersonation sends a header for each group.
 const MAX_HEADERS: usize = 1024;
-/// How much of a request it does not need an answer over HTTP/1.1 waits for, and how long, to keep the connection.
+/// How much of an unread request body is discarded over HTTP/1.1, and for how long, to keep the connection.
 const DISCARD_BYTES: usize = 256 << 10;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a connection may take to end once it was told to.
+/// How long a connection may take to close gracefully.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Goes back as it came, so that a client finds its request in a log; made up where none came.
+/// Returned as it came, so that a client finds its request in a log; generated if there is none.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-/// How long requests under way may take once a shutdown has begun.
+/// How long requests in flight may take once a shutdown has begun.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(3700);
-/// How long their tasks may take to end when they are cut off then.
+/// How long the tasks of aborted connections may take to end.
 const ABORT_TIMEOUT: Duration = Duration::from_millis(200);
 
 #[derive(Debug, thiserror::Error)]
@@ -58,13 +58,13 @@ pub enum ServerError {
     Tls(#[from] rustls::Error),
 }
 
-/// What TLS needs.
+/// The serving certificate, and the CA of client certificates.
 pub struct Tls {
     pub certificate: Arc<ServingCertificate>,
     pub client_ca: ClientCa,
 }
 
-/// Where connections come in: TLS, and who is on the other end.
+/// Accepts connections: TLS, and the client's certificate.
 #[derive(Clone)]
 pub struct Acceptor {
     acceptor: TlsAcceptor,
@@ -85,7 +85,7 @@ impl Acceptor {
         Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), client_ca: Arc::new(tls.client_ca) })
     }
 
-    /// Serves one connection to its end: a socket's, or a pipe inside a test.
+    /// Serves one connection to its end: a socket, or a pipe in a test.
     pub async fn serve<S>(&self, api: Arc<Api>, stream: S) -> Result<(), String>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -101,7 +101,7 @@ impl Acceptor {
         let connection = open.connection();
         tokio::select! {
             biased;
-            () = connection.aborted() => Err("its place or its memory was needed".to_owned()),
+            () = connection.aborted() => Err("closed to free its memory or descriptor".to_owned()),
             ended = serve(api, &self.acceptor, &self.client_ca, stream, connection) => ended,
         }
     }
@@ -129,13 +129,12 @@ impl Server {
         Ok(Server { api, listener, acceptor: Acceptor::new(tls)? })
     }
 
-    /// At most so many connections at once, of those a server may have: each takes a file descriptor. For one more, another
-    /// one goes.
+    /// Limits the number of connections: each takes a file descriptor. At the limit a new one closes another.
     pub fn limit_connections(&self, most: usize) {
         self.api.connections.limit(most);
     }
 
-    /// Connections that keep the cluster alive are run by threads of their own.
+    /// Runs connections with critical requests on threads of their own.
     pub fn run_in(&self, pools: Pools) {
         self.api.connections.run_in(pools);
     }
@@ -144,7 +143,7 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Accepts until a shutdown begins, then waits for what is under way, four seconds at most.
+    /// Accepts until a shutdown begins, then waits for requests in flight, four seconds at most.
     pub async fn run(self) {
         let env = self.api.registry().env().clone();
         let controllers = self.api.start_controllers();
@@ -158,7 +157,7 @@ impl Server {
             match accepted {
                 Ok((stream, _)) => self.connection(stream),
                 Err(error) => {
-                    // Out of file descriptors, most likely: others of this process took them, or of this machine.
+                    // Most likely out of file descriptors, of the process or the machine.
                     tracing::warn!(%error, "could not accept a connection");
                     self.api.connections.make_room();
                     env.sleep(Duration::from_millis(100)).await;
@@ -175,13 +174,13 @@ impl Server {
             env.sleep(Duration::from_millis(1)).await;
         }
         for task in controllers {
-            // They stop by themselves on shutdown; a panic in one of them was already reported.
+            // They stop by themselves on shutdown; a panic in one of them was reported already.
             let _ = task.await;
         }
     }
 
     fn connection(&self, stream: TcpStream) {
-        // Small answers must not wait for more to come.
+        // Small answers must not wait for Nagle's algorithm.
         let _ = stream.set_nodelay(true);
         let (api, acceptor) = (self.api.clone(), self.acceptor.clone());
         let open = api.connections.open(api.registry().env());
@@ -190,7 +189,7 @@ impl Server {
         let stream = Socket::new(stream, connection.clone());
         let work = async move {
             if let Err(error) = acceptor.serve_open(api, stream, open).await {
-                tracing::debug!(error, "a connection ended");
+                tracing::debug!(error, "connection ended");
             }
         };
         match self.api.connections.pools() {
@@ -218,7 +217,7 @@ where
     let stream = handshake.inspect_err(|_| api.metrics.handshake_failed())?;
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
-    // Checked once per connection; the certificate's end is looked at with every request.
+    // Verified once per connection; its expiry is checked with every request.
     let now = api.registry().env().now_seconds();
     let certificate = match session.peer_certificates() {
         None | Some([]) => ClientCertificate::None,
@@ -227,10 +226,10 @@ where
                 user: Arc::new(who.user.authenticated()),
                 not_after: who.not_after,
             },
-            // A good certificate that names nobody says no more than none, as upstream has it.
+            // A valid certificate without a common name counts as none, as upstream has it.
             Err(X509Error::NoCommonName) => ClientCertificate::None,
             Err(error) => {
-                tracing::info!(%error, "a client certificate was refused");
+                tracing::info!(%error, "client certificate refused");
                 ClientCertificate::Invalid
             }
         },
@@ -245,8 +244,8 @@ where
     serve_on(api, stream, http2, caller, connection).await
 }
 
-/// Serves what is a connection already: the inside of TLS, or a pipe inside a test. `caller` tells who is on the other end,
-/// at that second, for every request.
+/// Serves a plain connection: the inside of TLS, or a pipe in a test. `caller` returns the client for each request, at the given
+/// second.
 pub async fn serve_stream<S>(
     api: Arc<Api>,
     stream: S,
@@ -259,7 +258,7 @@ where
     let open = api.connections.open(api.registry().env());
     tokio::select! {
         biased;
-        () = open.connection().aborted() => Err("its place or its memory was needed".to_owned()),
+        () = open.connection().aborted() => Err("closed to free its memory or descriptor".to_owned()),
         ended = serve_on(api, stream, http2, caller, open.connection()) => ended,
     }
 }
@@ -302,7 +301,7 @@ where
         });
         let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            // A timer for each request would cost; the connection looks after itself.
+            // Saves a timer for each request: `Connection::overdue` covers it.
             .header_read_timeout(None)
             .max_buf_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADERS)
@@ -317,7 +316,7 @@ where
     }
 }
 
-/// One request of a connection, and what belongs to every answer that leaves by a socket.
+/// Serves one request of a connection, and completes its answer for the socket.
 async fn answer(
     api: &Arc<Api>,
     exchange: &Arc<Exchange>,
@@ -348,10 +347,10 @@ async fn answer(
         let (parts, body) = request.into_parts();
         let (unread, body) = UnreadSlot::attach(body, exchange.clone());
         let mut answer = api.handle(caller, Request::from_parts(parts, body)).await;
-        // An answer before the end of its request: some clients lose it when they cannot send the rest.
+        // The answer came before the end of the request: some clients lose it if they cannot send the rest.
         match unread.take() {
             None => {}
-            // To drop the rest would reset the stream; the answer need not wait for it.
+            // Dropping the rest would reset the stream; the answer need not wait for it.
             Some(rest) if http2 => {
                 let clock = env.clone();
                 env.spawn("unread", async move {
@@ -359,7 +358,7 @@ async fn answer(
                 });
             }
             Some(rest) => {
-                // To read would invite a client that waits to be asked.
+                // With `Expect: 100-continue`, reading would make the client send the body.
                 let all = !asks && env.timeout(DISCARD_TIMEOUT, rest.drain(DISCARD_BYTES)).await == Ok(true);
                 if !all {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -377,7 +376,7 @@ async fn answer(
     }
     exchange.release_body();
     if reads && let Body::Whole(Some(bytes)) = answer.body() {
-        // What changed something is always told; what was only read can be read again.
+        // Only reads can be refused for lack of memory: the result of a write must be reported.
         if let Err(status) = exchange.check_hold(bytes.len()) {
             answer = respond::status(&api.registry().catalog(), &status, Wanted::JSON);
         }
@@ -385,7 +384,7 @@ async fn answer(
     let id = id.or_else(|| HeaderValue::try_from(env.uuid()).ok());
     answer.headers_mut().extend(id.map(|id| (AUDIT_ID, id)));
     if head {
-        // hyper leaves the body away over HTTP/1.1 only.
+        // hyper drops the body over HTTP/1.1 only.
         if let Some(length) = answer.body().size_hint().exact() {
             answer.headers_mut().insert(CONTENT_LENGTH, length.into());
         }
@@ -394,8 +393,7 @@ async fn answer(
     answer
 }
 
-/// Runs a connection to its end; told to finish what is under way once a shutdown begins, or its client says nothing
-/// for too long.
+/// Runs a connection to its end; closes it gracefully once a shutdown begins, or its client exceeds a timeout.
 async fn drive<C>(
     env: &Env,
     connection: &Connection,
@@ -444,7 +442,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_that_ends_while_its_connection_is_open_proves_nothing_any_more() {
+    fn a_certificate_that_expires_on_an_open_connection_is_refused() {
         let user = Arc::new(auth::UserInfo::new("jane", &[]));
         let certificate = ClientCertificate::Valid { user, not_after: 100 };
         assert!(matches!(certificate.caller(100), Caller::Known(_)));
