@@ -1,5 +1,5 @@
-//! Bytes that lie here because of somebody: answers not fetched yet, bodies of requests. They are counted for the connection,
-//! for the user and in all, and each of the three has a bound.
+//! Memory held on behalf of clients: answers they have not fetched yet, and request bodies. It is charged to the connection, the
+//! user and the server, each with a limit.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -11,19 +11,19 @@ use crate::connection::Connection;
 use crate::connections::Connections;
 use crate::pools::Pool;
 
-/// What one connection, one user, and all of them may hold. Something of any size may be held alone.
+/// Limits of one connection, one user and the server. The first item may have any size.
 struct Bounds {
     connection: usize,
     user: usize,
     all: usize,
 }
 
-/// Answers that are made and not fetched. More is not made: reads get 429, lists and watches wait.
+/// Encoded answers that are not fetched. Beyond it reads get 429, lists and watches wait.
 const ANSWERS: Bounds = Bounds { connection: 8 << 20, user: 64 << 20, all: 128 << 20 };
-/// Bodies on their way in, until their request is answered. Who sends more gets 429.
+/// Request bodies, until the request is answered. Beyond it: 429.
 const BODIES: Bounds = Bounds { connection: 16 << 20, user: 64 << 20, all: 256 << 20 };
 
-/// An answer that leaves in one piece.
+/// An answer that is sent in one chunk.
 const SMALL: usize = 64 << 10;
 
 const UNFETCHED: &str = "Too many answers wait to be fetched, please try again later.";
@@ -33,16 +33,16 @@ const UNREAD: &str = "Too many bytes of requests are under way, please try again
 #[derive(Default)]
 pub struct HeldBytes {
     answers: AtomicUsize,
-    /// References to objects that lists and watches are yet to send; they keep nobody from sending them, which is how they go.
+    /// References to objects that lists and watches have yet to send. They do not count against the limit: sending is how they go away.
     items: AtomicUsize,
     bodies: AtomicUsize,
 }
 
-/// What a user holds.
+/// What is charged to one user.
 pub struct UserAccount {
     name: Arc<str>,
     held: HeldBytes,
-    /// Connections whose last request was theirs.
+    /// Connections whose last request was this user's.
     connections: AtomicUsize,
     all: Weak<Connections>,
 }
@@ -67,16 +67,16 @@ impl Drop for UserAccount {
     }
 }
 
-/// A request with its answer, under way until the last byte is sent.
+/// A request and its answer, in flight until the last byte is sent.
 pub struct Exchange {
     connection: Arc<Connection>,
-    /// Set once it is known who asks.
+    /// Set once the user is authenticated.
     account: OnceLock<Arc<UserAccount>>,
-    /// Bytes of its body that are held.
+    /// Bytes of the request body.
     body: AtomicUsize,
-    /// It counts as one of those of whom nothing is known.
+    /// Counted among the requests of unauthenticated connections.
     unauthenticated: AtomicBool,
-    /// Its level is one that keeps the cluster alive.
+    /// Its priority level is critical.
     critical: AtomicBool,
 }
 
@@ -95,7 +95,7 @@ impl Exchange {
         &self.connection
     }
 
-    /// Where it is to be run; its connection too.
+    /// The pool it should run in, with its connection.
     pub fn prefer_pool(&self, pool: Pool) {
         self.critical.store(pool == Pool::Priority, Ordering::Relaxed);
         self.connection.prefer_pool(pool);
@@ -105,8 +105,8 @@ impl Exchange {
         if self.critical.load(Ordering::Relaxed) { Pool::Priority } else { Pool::Ordinary }
     }
 
-    /// It is known who asks: what the request holds is theirs from here on. Who has too much unfetched cannot change anything
-    /// before that is fetched: the answer to a change is always given, whatever it takes.
+    /// Charges what the request holds to its user from here on. A user over the limit cannot write until they fetch: the answer to
+    /// a write is always sent, whatever its size.
     pub fn charge_to(&self, user: &UserInfo, writes: bool) -> Result<(), Status> {
         if !user.is_in(groups::UNAUTHENTICATED) {
             self.set_account(self.connection.account(&user.name));
@@ -137,25 +137,25 @@ impl Exchange {
         self.levels().map(|held| held.answers.load(Ordering::Relaxed))
     }
 
-    /// Whether the connection or the user has too much unfetched: nothing more is made for them then.
+    /// Whether the connection or the user has too much unfetched: nothing more is encoded for them then.
     pub fn is_over_limit(&self) -> bool {
         let [connection, user, _] = self.unfetched();
         connection > ANSWERS.connection || self.is_authenticated() && user > ANSWERS.user
     }
 
-    /// Whether all answers together are near their bound: who does not fetch has less time then.
+    /// Whether the server is near its limit: slow clients get a shorter timeout then.
     pub fn is_under_pressure(&self) -> bool {
         let items = self.connection.connections().held.items.load(Ordering::Relaxed);
         self.unfetched()[2] + items > ANSWERS.all / 2
     }
 
-    /// Whether there is too much of all of them for a large answer.
+    /// Whether the server is over its limit, and takes no further large answer.
     pub fn is_server_full(&self) -> bool {
         self.unfetched()[2] > ANSWERS.all
     }
 
-    /// Whether an answer of that size may be held until it is fetched. Small ones only count for who asks: what others do not
-    /// fetch must not keep a node from its lease.
+    /// Whether an answer of that size may be held until it is fetched. Small ones count only for their user: what others do not
+    /// fetch must not keep a node from renewing its lease.
     pub fn check_hold(&self, bytes: usize) -> Result<(), Status> {
         let full = |held: usize, bound: usize| held > 0 && held + bytes > bound;
         let [connection, user, all] = self.unfetched();
@@ -168,17 +168,17 @@ impl Exchange {
         Ok(())
     }
 
-    /// Strangers share no account worth a bound: one would keep the others out.
+    /// Anonymous users share one account, which has no limit: one of them would lock out the others.
     fn is_authenticated(&self) -> bool {
         self.account.get().is_some()
     }
 
-    /// So many bytes of the request's body have come.
+    /// Charges bytes of the request body.
     pub fn received(&self, bytes: usize) -> Result<(), Status> {
         let bounds = [BODIES.connection, BODIES.user, BODIES.all];
         self.body.fetch_add(bytes, Ordering::Relaxed);
         let mut full = false;
-        // Nobody's body is read before it is known whose it is.
+        // A body is read only once its user is known.
         for (held, bound) in self.levels().into_iter().zip(bounds) {
             let before = held.bodies.fetch_add(bytes, Ordering::Relaxed);
             full |= before > 0 && before + bytes > bound;
@@ -186,7 +186,7 @@ impl Exchange {
         if full { Err(Status::too_many_requests(UNREAD, 1)) } else { Ok(()) }
     }
 
-    /// The request is answered: its body is gone.
+    /// The request is answered and its body dropped.
     pub fn release_body(&self) {
         let bytes = self.body.swap(0, Ordering::Relaxed);
         if bytes > 0 {
@@ -203,7 +203,7 @@ impl Drop for Exchange {
     }
 }
 
-/// Bytes of an answer that are held.
+/// The charge for one answer, released on drop.
 pub struct Charge {
     exchange: Arc<Exchange>,
     made: usize,
@@ -219,7 +219,7 @@ impl Charge {
         &self.exchange
     }
 
-    /// So much is made, and so much is taken by references to what is not.
+    /// Sets the encoded bytes, and those of references to objects that are not encoded yet.
     pub fn set(&mut self, made: usize, items: usize) {
         for held in self.exchange.levels() {
             change(&held.answers, self.made, made);

@@ -28,38 +28,38 @@ pub struct Api {
     pub(crate) authorizer: Arc<Authorizer>,
     pub(crate) token_authenticator: TokenAuthenticator,
     pub(crate) metrics: Metrics,
-    /// The registry's engine, for what it counts.
+    /// The registry's engine, for its metrics.
     pub(crate) store: Arc<MeteredEngine>,
     pub(crate) health: Health,
     pub(crate) openapi_cache: OpenApiCache,
     pub(crate) shutdown: Shutdown,
     pub(crate) started: f64,
-    /// Who is served now, and who waits.
+    /// API priority and fairness: seats and queues.
     pub(crate) flow: Arc<FlowControl>,
-    /// Whose turn it is to keep a thread busy.
+    /// Limits how many ordinary requests are runnable at once.
     pub(crate) run_queue: RunQueue,
     /// Open watches, for what a write costs.
     pub(crate) watches: Arc<WatchCounts>,
-    /// Who is connected, and what they hold.
+    /// Open connections, and the memory charged to them.
     pub(crate) connections: Arc<Connections>,
-    /// The loops of this cluster run once, however many sockets it has.
+    /// Controllers run once, however many sockets there are.
     pub(crate) controllers_started: AtomicBool,
     trigger: Trigger,
     pub(crate) issuer: Option<Issuer>,
     cluster: ClusterSettings,
-    /// Guards what is known only once there is a socket; set once, before the loops start.
+    /// Guards what is known only once a socket is bound; set once, before the controllers start.
     advertised: Mutex<Option<Advertised>>,
-    /// Guards who tells about the control loops of this process; set once, when they start.
+    /// Guards the status of the controllers of this process; set once, when they start.
     inspected: Mutex<Option<Arc<dyn Inspect>>>,
 }
 
-/// Tells what the control loops beside this server are doing.
+/// The status of the controllers and the scheduler of this process.
 pub trait Inspect: Send + Sync {
     /// Queues, workers, retries, causes and plans of every controller, for `/debug/controllers`.
     fn controllers(&self) -> Value;
-    /// Their counters, appended to `/metrics`.
+    /// Their metrics, appended to `/metrics`.
     fn metrics(&self, out: &mut String);
-    /// How the part that leads by this lease is, if this process leads it.
+    /// The health of the component that holds this lease, if this process is the leader.
     fn leads(&self, _lease: &str) -> Option<Result<(), String>> {
         None
     }
@@ -112,17 +112,17 @@ impl Api {
         }))
     }
 
-    /// Bytes of OpenAPI documents in memory: none until somebody asks for one.
+    /// Bytes of cached OpenAPI documents: none until the first request for one.
     pub fn openapi_cache_bytes(&self) -> usize {
         self.openapi_cache.bytes()
     }
 
-    /// How many times one was made, in whatever form.
+    /// How many documents were built so far.
     pub fn openapi_documents_built(&self) -> usize {
         self.openapi_cache.built()
     }
 
-    /// Shows the control loops of this process under `/debug/controllers` and in `/metrics`.
+    /// Shows the controllers of this process in `/debug/controllers` and `/metrics`.
     pub fn inspect(&self, controllers: Arc<dyn Inspect>) {
         *self.inspected.lock() = Some(controllers);
     }
@@ -131,7 +131,7 @@ impl Api {
         self.inspected.lock().clone()
     }
 
-    /// Says how this server is reached; without it the `kubernetes` service leads nowhere.
+    /// Sets the advertised address; without one the `kubernetes` service has no endpoints.
     pub fn advertise(&self, how: Advertised) {
         *self.advertised.lock() = Some(how);
     }
@@ -146,20 +146,20 @@ impl Api {
         &self.registry
     }
 
-    /// The certificate authority pods must trust, as PEM, for the loop that publishes it.
+    /// The CA bundle pods need, as PEM, for the controller that publishes it.
     pub fn root_ca(&self) -> Option<Arc<str>> {
         self.cluster.root_ca.as_deref().map(Arc::from)
     }
 
-    /// A token of a service account that is good as long as the Secret holds it, for the loop that fills such Secrets:
-    /// the key stays here.
+    /// A legacy service account token, valid as long as its Secret exists, for the controller that fills such Secrets: the key
+    /// stays here.
     pub fn sign_secret_token(&self, account: &Obj, secret: &Obj) -> Result<String, Status> {
         let signer = self.token_authenticator.service_accounts();
         let token = signer.legacy_token(account.namespace(), account.name(), account.uid(), secret.name());
         token.map_err(|error| Status::internal(format!("a token could not be signed: {error}")))
     }
 
-    /// Where others reach this server, as host:port: OpenID clients are sent there for our keys.
+    /// The external host:port, where OpenID clients find our keys.
     pub fn set_external_address(&self, address: impl Into<String>) {
         self.token_authenticator.set_external_address(address.into());
     }

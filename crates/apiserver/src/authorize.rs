@@ -1,4 +1,4 @@
-//! May they: the nodes' rules, then RBAC, over the table. A changed role counts for the next request.
+//! Authorization: the node authorizer, then RBAC, over the table. A changed role counts for the next request.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,16 +13,16 @@ use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 
 use crate::node_relations::NodeRelations;
 
-/// The rules in force, kept in step with the table by pulling from its log.
+/// The compiled rules, updated from the table's log before each decision.
 pub struct Authorizer {
     table: Arc<Table>,
     /// Guards the compiled rules; written only when a role or binding changed.
     policy: RwLock<Policy>,
-    /// Guards the places in the logs of the four RBAC resources.
+    /// Guards the cursors of the four RBAC resources.
     cursors: Mutex<Vec<Option<Cursor>>>,
     storages: Vec<Arc<Storage>>,
     nodes: NodeRelations,
-    /// The table's revision the policy is known to be right for.
+    /// The table revision the policy reflects.
     seen: AtomicU64,
 }
 
@@ -45,7 +45,7 @@ impl Authorizer {
     }
 
     pub fn authorize(&self, user: &UserInfo, wanted: &Attributes<'_>) -> Decision {
-        // Before RBAC, so that an administrator can mend broken roles; and it costs nothing.
+        // Before RBAC, so that an administrator can repair broken roles.
         if user.is_in(groups::MASTERS) {
             return Decision { allowed: true, reason: String::new() };
         }
@@ -67,7 +67,7 @@ impl Authorizer {
         if decision.allowed { Ok(()) } else { Err(auth::forbidden(user, wanted, &decision.reason)) }
     }
 
-    /// Something to ask of the rules as they stand now.
+    /// Queries the current rules.
     pub fn with_policy<T>(&self, ask: impl FnOnce(&Policy) -> T) -> T {
         self.refresh();
         ask(&self.policy.read())
@@ -83,10 +83,10 @@ impl Authorizer {
         for (storage, cursor) in self.storages.iter().zip(cursors.iter_mut()) {
             match cursor.as_mut().map(|c| c.pull_all(&mut events)) {
                 Some(Ok(())) => {}
-                // Not loaded yet, too far behind, or the table was loaded anew: start over with all of them.
+                // Not loaded yet, too far behind, or the table was reloaded: start over.
                 None | Some(Err(_)) => {
                     if self.load_all(&mut cursors).is_err() {
-                        // The rules stay as they were, and the next question tries again.
+                        // The rules stay as they were, and the next request tries again.
                         return;
                     }
                     break;
@@ -101,12 +101,12 @@ impl Authorizer {
         self.seen.store(now, Ordering::Release);
     }
 
-    /// Reads all roles and bindings, and the places in their logs where changes go on.
+    /// Lists all roles and bindings, and starts watching from there.
     fn load_all(&self, cursors: &mut [Option<Cursor>]) -> Result<(), Status> {
         let mut fresh = Policy::new();
         for (storage, cursor) in self.storages.iter().zip(cursors.iter_mut()) {
             let everything = Selection::everything(Scope::All);
-            // None until it is read: a half-read policy must not be taken for the whole.
+            // None until it is listed: a partial policy must not be taken for the whole.
             *cursor = None;
             let page = newest(&self.table, storage.id, &everything)?;
             let kind = &storage.kind;
@@ -129,8 +129,8 @@ fn apply(policy: &mut Policy, kind: &str, event: &WatchEvent) {
     }
 }
 
-/// Nobody hands out more than they have, unless a role lets them ("escalate", "bind"). Asked where upstream's storage asks: behind
-/// the plugins that complete an object, and before its strategy and validation.
+/// Users cannot grant permissions they do not have, unless they may "escalate" or "bind". Checked where upstream's storage does:
+/// after the mutating plugins, and before strategy and validation.
 pub struct NoEscalation {
     pub authorizer: Arc<Authorizer>,
 }
@@ -144,7 +144,7 @@ impl Plugin for NoEscalation {
         if attempt.storage.group != "rbac.authorization.k8s.io" {
             return Ok(());
         }
-        // A POST is authorised without a name: its path had none.
+        // A POST is authorized without a name: its path has none.
         let (resource, name, namespace) =
             (attempt.storage.plural.as_str(), attempt.request.name, attempt.namespace);
         let checked = self.authorizer.with_policy(|policy| match resource {

@@ -1,4 +1,4 @@
-//! Bodies: read with a bound, decoded by content type; answers whole or as a stream.
+//! Bodies of requests, read with limits; and of answers, whole or streamed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,14 +7,8 @@ use std::time::Duration;
 
 use auth::UserInfo;
 use bytes::{Bytes, BytesMut};
-use catalog::{Catalog, Schema, TypeId};
-use codec::protobuf::ProtobufError;
-use codec::yaml::YamlError;
-use codec::{json, protobuf, yaml};
-use http::HeaderMap;
-use http::header::CONTENT_TYPE;
 use http_body::{Body as _, Frame, SizeHint};
-use object::{Map, Status, Value};
+use object::Status;
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
@@ -23,42 +17,42 @@ use crate::list_body::ListBody;
 use crate::pools::Pool;
 use crate::watch_body::WatchBody;
 
-/// Upstream's bound on a request body.
+/// Upstream's limit of a request body.
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
-/// How long a body may stand still, and how many bytes a second it must bring on average once that time is over.
+/// How long a body may stall, and its minimum average rate after that time.
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 const BYTES_PER_SECOND: u64 = 1024;
 
-/// A request's body: from a socket, or handed over in process.
+/// A request body: from a socket, or in process.
 pub enum RequestBody {
     Socket(Received),
     Whole(Bytes),
 }
 
-/// A body on its way in. What it holds counts for who sends it, and it must go on coming.
+/// A body from a socket. What is read is charged to its user, and it must not stall.
 ///
-/// Dropped unread, it goes back to its lender.
+/// If it is not read to the end, dropping it puts the rest into its [`UnreadSlot`].
 pub struct Received {
     body: Option<Incoming>,
     exchange: Arc<Exchange>,
     left: Option<Arc<Mutex<Option<Incoming>>>>,
 }
 
-/// The body of a request, of either protocol.
+/// The body of a request over either protocol.
 pub enum Incoming {
     Http1(hyper::body::Incoming),
     Http2 {
         stream: h2::RecvStream,
-        /// What is still to come, where that was said.
+        /// The rest of the declared content length; 0 without one.
         expected: u64,
     },
 }
 
-/// Where what is left of a lent body comes back.
+/// Receives the body of a request that was not read to its end.
 pub struct UnreadSlot(Arc<Mutex<Option<Incoming>>>);
 
-/// What nobody read of a request.
+/// The unread rest of a request body.
 pub struct UnreadBody(Incoming);
 
 impl Incoming {
@@ -69,7 +63,7 @@ impl Incoming {
         }
     }
 
-    /// At least so many bytes are to come.
+    /// A lower bound of the bytes to come.
     fn expected(&self) -> u64 {
         match self {
             Incoming::Http1(body) => body.size_hint().lower(),
@@ -77,7 +71,7 @@ impl Incoming {
         }
     }
 
-    /// The next bytes; `Err` in words where they do not come any more.
+    /// The next bytes, or why there are none.
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
         match self {
             Incoming::Http1(body) => loop {
@@ -86,7 +80,7 @@ impl Incoming {
                     Some(Err(error)) => return Poll::Ready(Some(Err(broken_body(&error)))),
                     Some(Ok(frame)) => frame,
                 };
-                // Trailers mean nothing here.
+                // Trailers are ignored.
                 if let Ok(data) = frame.into_data() {
                     return Poll::Ready(Some(Ok(data)));
                 }
@@ -96,7 +90,7 @@ impl Incoming {
                 Some(Err(error)) => Poll::Ready(Some(Err(format!("the body could not be read: {error}")))),
                 Some(Ok(data)) => {
                     *expected = expected.saturating_sub(data.len() as u64);
-                    // The window opens for as much again; a stream that has ended needs none.
+                    // Reopens the window; fails only if the stream has ended.
                     let _ = stream.flow_control().release_capacity(data.len());
                     Poll::Ready(Some(Ok(data)))
                 }
@@ -112,21 +106,20 @@ impl UnreadSlot {
         (UnreadSlot(left), RequestBody::Socket(received))
     }
 
-    /// `None` when all of it was read.
+    /// `None` if all of it was read.
     pub fn take(self) -> Option<UnreadBody> {
         self.0.lock().take().map(UnreadBody)
     }
 }
 
 impl UnreadBody {
-    /// Reads and forgets it; whether that was all of it, or more than `most` is left.
+    /// Discards up to `most` bytes; true if that was all.
     pub async fn drain(mut self, most: usize) -> bool {
         let mut read = 0;
-        // No use in reading the start of what is known to be too long.
+        // No use in reading the start of a body that is known to be too long.
         while self.0.expected() <= (most - read) as u64 {
             let data = std::future::poll_fn(|cx| self.0.poll_data(cx)).await;
             let Some(data) = data else { return true };
-            // What is no body has no end either.
             let Ok(data) = data else { return false };
             read += data.len();
             if read > most {
@@ -148,13 +141,12 @@ impl Drop for Received {
 }
 
 impl RequestBody {
-    /// Of a request without one: nobody wants it back.
+    /// Of a request without a body.
     pub fn empty(body: Incoming, exchange: Arc<Exchange>) -> RequestBody {
         RequestBody::Socket(Received { body: Some(body), exchange, left: None })
     }
 
-    /// It is known who sends it: what it holds is theirs, and so is what its answer will hold. 429 where it would change
-    /// something and too many answers lie there unfetched.
+    /// Charges the body and the answer to the user. 429 for a write if the user has too many unfetched answers.
     pub fn charge_to(&self, user: &UserInfo, writes: bool) -> Result<(), Status> {
         match self {
             RequestBody::Socket(received) => received.exchange.charge_to(user, writes),
@@ -162,23 +154,22 @@ impl RequestBody {
         }
     }
 
-    /// In which pool of threads its connection is to be run.
+    /// The thread pool its connection should run in.
     pub fn prefer_pool(&self, pool: Pool) {
         if let RequestBody::Socket(received) = self {
             received.exchange.prefer_pool(pool);
         }
     }
 
-    /// All of it. 408 if it stands still, 429 if its sender has too much under way.
+    /// Reads all of it. 408 if it stalls, 429 if its user is over the limit.
     pub async fn read(self) -> Result<Bytes, Status> {
         let mut received = match self {
             RequestBody::Whole(bytes) if bytes.len() > MAX_BODY => return Err(too_large()),
             RequestBody::Whole(bytes) => return Ok(bytes),
             RequestBody::Socket(received) => received,
         };
-        // What is not read to its end goes back to whoever lent it.
         let Received { body, exchange, .. } = &mut received;
-        let incoming = body.as_mut().expect("a body is lent once and read once");
+        let incoming = body.as_mut().expect("a body is read once");
         if incoming.expected() > MAX_BODY as u64 {
             return Err(too_large());
         }
@@ -197,7 +188,7 @@ impl RequestBody {
             }
             exchange.received(data.len())?;
             progress.came(data.len());
-            // Most bodies come in one frame and need no copy.
+            // Most bodies come in one frame, and need no copy.
             if first.is_none() && all.is_empty() {
                 first = Some(data);
                 continue;
@@ -216,7 +207,7 @@ fn too_large() -> Status {
     Status::too_large(format!("Request entity too large: limit is {MAX_BODY}"))
 }
 
-/// Whether a body goes on coming. No timer is set for one that is there already.
+/// Detects a body that stalls. A body that has arrived already needs no timer.
 struct Progress<'e> {
     exchange: &'e Exchange,
     begun: Instant,
@@ -234,7 +225,7 @@ impl<'e> Progress<'e> {
         self.bytes += bytes as u64;
         if let Some(timer) = &mut self.timer {
             let now = self.exchange.connection().env().monotonic();
-            // At the average asked for, what has come is enough until then.
+            // At the minimum rate, what has arrived is enough until then.
             let enough = self.begun + STALL_TIMEOUT + Duration::from_secs(self.bytes / BYTES_PER_SECOND);
             timer.as_mut().reset(enough.min(now + STALL_TIMEOUT));
         }
@@ -248,7 +239,7 @@ impl<'e> Progress<'e> {
     }
 }
 
-/// Why a body could not be read to its end; in Go's words where hyper tells as much.
+/// Why a body could not be read; in Go's words if hyper says enough.
 fn broken_body(error: &hyper::Error) -> String {
     let why = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     if why.contains("Invalid chunk size") {
@@ -260,7 +251,7 @@ fn broken_body(error: &hyper::Error) -> String {
     format!("the body could not be read: {error}")
 }
 
-/// An answer's body.
+/// The body of an answer.
 pub enum Body {
     Whole(Option<Bytes>),
     List(Box<ListBody>),
@@ -286,7 +277,7 @@ impl From<Vec<u8>> for Body {
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    /// Nothing in an answer can fail: a watch that must end early says so in an event.
+    /// An answer cannot fail: a watch that ends early says so in an event.
     type Error = std::convert::Infallible;
 
     fn poll_frame(
@@ -307,113 +298,5 @@ impl http_body::Body for Body {
             Body::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
             Body::List(_) | Body::Watch(_) => SizeHint::default(),
         }
-    }
-}
-
-/// A body's tree, and what a strict client must hear of it already.
-pub struct Decoded {
-    pub value: Value,
-    /// YAML's own words for names that stand twice; JSON's duplicates are still in the tree.
-    pub duplicates: Option<String>,
-}
-
-/// A body's tree, by its content type. `kind` is for the words of a refusal, `ty` the type a body has that names none.
-pub fn decode(
-    catalog: &Catalog,
-    headers: &HeaderMap,
-    body: &[u8],
-    kind: &str,
-    hint: Option<(&Schema, TypeId)>,
-) -> Result<Decoded, Status> {
-    let ty = hint.map(|(_, ty)| ty);
-    let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-    let media = content_type.split(';').next().unwrap_or("").trim();
-    let unreadable = |why: String| {
-        Status::bad_request(format!(
-            "the object provided is unrecognized (must be of type {kind}): {why} ({})",
-            summary(body)
-        ))
-    };
-    let unrecognized = |why: String| unreadable(format!("couldn't get version/kind; {why}"));
-    let mut duplicates = None;
-    let value = match media {
-        "" | "application/json" => {
-            json::parse(body, hint).map_err(|e| unrecognized(format!("json parse error: {e}")))?
-        }
-        "application/yaml" => {
-            let document = yaml::parse_document(body).map_err(|e| match e {
-                YamlError::TooDeepForJson { .. } => unrecognized(e.to_string()),
-                _ => unreadable(e.to_string()),
-            })?;
-            duplicates = document.duplicates;
-            document.value
-        }
-        "application/vnd.kubernetes.protobuf" => {
-            let find = |api_version: &str, kind: &str| find_type(catalog, api_version, kind);
-            match protobuf::decode(catalog.schema(), body, &find, ty) {
-                // Its name is all that is known of it, and all that is needed to refuse it.
-                Err(ProtobufError::UnknownKind { api_version, kind }) => {
-                    let mut named = Map::default();
-                    named.set("kind", kind);
-                    named.set("apiVersion", api_version);
-                    Value::Map(named)
-                }
-                Err(why) => {
-                    return Err(match protobuf_name(catalog, body, ty) {
-                        Some((named, version)) => Status::bad_request(format!(
-                            "{named} in version \"{version}\" cannot be handled as a {kind}: {why}"
-                        )),
-                        None => unreadable(why.to_string()),
-                    });
-                }
-                Ok(value) => value,
-            }
-        }
-        _ => {
-            return Err(Status::unsupported_media_type(
-                "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml, application/vnd.kubernetes.protobuf",
-            ));
-        }
-    };
-    // Null is an object without members, as in Go.
-    let value = if matches!(value, Value::Null) { Value::map() } else { value };
-    if !matches!(value, Value::Map(_)) {
-        let go = "json parse error: json: cannot unmarshal";
-        let into = "into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
-        return Err(unrecognized(format!("{go} {} {into}", value.json_type())));
-    }
-    match registry::unreadable_type(&value) {
-        Some(why) => Err(unreadable(why)),
-        None => Ok(Decoded { value, duplicates }),
-    }
-}
-
-/// The type a protobuf body names. Options come in the version of the group they are sent to.
-fn find_type(catalog: &Catalog, api_version: &str, kind: &str) -> Option<TypeId> {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let shared =
-        || kind.ends_with("Options").then(|| catalog.schema().find(&format!("meta.v1.{kind}"))).flatten();
-    catalog.find_type(group, version, kind).or_else(shared)
-}
-
-/// Kind and version of a protobuf body whose envelope can be read; `ty` is what it is if it does not say.
-fn protobuf_name(catalog: &Catalog, body: &[u8], ty: Option<TypeId>) -> Option<(String, String)> {
-    let sealed = protobuf::open(body).ok()?;
-    let (_, usual, kind) = catalog.schema().get(ty?).gvk.as_ref()?;
-    let said = |text: &str, usual: &str| if text.is_empty() { usual.to_owned() } else { text.to_owned() };
-    let version = sealed.api_version.rsplit('/').next().unwrap_or("");
-    Some((said(sealed.kind, kind), said(version, usual)))
-}
-
-/// The start of a body that is none, as upstream shows it: by its first character, text or numbers.
-fn summary(body: &[u8]) -> String {
-    const SHOWN_BYTES: usize = 30;
-    let shown = &body[..body.len().min(SHOWN_BYTES)];
-    let more = if body.len() > SHOWN_BYTES { " ..." } else { "" };
-    match body.first() {
-        None => "<empty>".to_owned(),
-        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(shown)),
-        Some(_) => shown.iter().map(|b| format!("{b:02x}")).collect::<String>() + more,
     }
 }

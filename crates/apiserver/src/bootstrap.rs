@@ -1,5 +1,5 @@
-//! What a cluster has of itself: namespaces, default roles and bindings, priority levels, its range of addresses
-//! and the `kubernetes` service. Created when missing, kept in step where upstream keeps it in step.
+//! The bootstrap objects of a cluster: namespaces, default roles and bindings, priority levels, the default ServiceCIDR and the
+//! `kubernetes` service. Created when missing, reconciled where upstream reconciles them.
 
 mod reconcile;
 
@@ -22,46 +22,45 @@ const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
 const FLOW_CONTROL: [&str; 2] = ["PriorityLevelConfiguration", "FlowSchema"];
 
 impl Api {
-    /// Creates what is missing and mends what is kept in step, as the API server's own identity, through the same
-    /// chain as everyone.
+    /// Creates missing objects and reconciles the others, with the loopback client.
     pub async fn bootstrap(self: &Arc<Api>) -> Result<(), Status> {
         let client = LoopbackClient::new(self);
         ensure_all(&client, objects(|_| true)?).await?;
         if let Err(status) = flow_schemas::sync(&client, &mut Default::default()).await {
-            // The loop goes on with it.
+            // The controller retries it.
             tracing::warn!(error = status.message, "could not write the status of the first FlowSchemas");
         }
         cluster_authentication_trust::sync(&client).await?;
         service_cidrs::ensure_default(&client).await?;
         if let Err(status) = kubernetes_service::ensure_service(&client).await {
-            // A range whose first address is taken must not keep the API from being served.
+            // A range whose first address is taken must not prevent the API from being served.
             tracing::warn!(error = status.message, "could not create the service of the API server");
         }
-        // Data of other servers, or of another range, may say otherwise than the services do.
+        // Data of other servers, or of another range, may contradict the services.
         service_ip_repair::repair_ports(self).await?;
         self.health.set_bootstrapped();
         Ok(())
     }
 }
 
-/// The namespaces that must be there at any time.
+/// The system namespaces.
 pub(crate) async fn ensure_namespaces(client: &LoopbackClient<'_>) -> Result<(), Status> {
     ensure_all(client, objects(|kind| kind == "Namespace")?).await
 }
 
-/// The FlowSchemas and priority levels that must be there, as far as people left them to the server.
+/// The default FlowSchemas and priority levels, unless users have taken them over.
 pub(crate) async fn ensure_flow_control(client: &LoopbackClient<'_>) -> Result<(), Status> {
     ensure_all(client, objects(|kind| FLOW_CONTROL.contains(&kind))?).await
 }
 
-/// Those of these objects that were the cluster's own in another version of it, and are still left to the server.
+/// The objects that were defaults of another version, and that no user has taken over.
 pub(crate) fn outdated(objects_there: Vec<Value>) -> Result<Vec<Value>, Status> {
     fn identity(object: &Value) -> (Option<&str>, Option<&str>) {
         (object.str_at(&["kind"]), object.str_at(&["metadata", "name"]))
     }
     let ours = objects(|kind| FLOW_CONTROL.contains(&kind))?;
     let wanted = |object: &Value| ours.iter().any(|one| identity(one) == identity(object));
-    let gone = |object: &Value| reconcile::is_left_to_the_server(object) && !wanted(object);
+    let gone = |object: &Value| reconcile::is_auto_updated(object) && !wanted(object);
     Ok(objects_there.into_iter().filter(gone).collect())
 }
 
@@ -69,7 +68,7 @@ fn objects(wanted: impl Fn(&str) -> bool) -> Result<Vec<Value>, Status> {
     let parse = |line: &str| {
         json::parse(line.as_bytes(), None).map_err(|e| Status::internal(format!("bootstrap data: {e}")))
     };
-    // The kind stands in the same place of each line; most lines need not be read for it.
+    // The kind is at the same position in each line, which saves parsing most lines.
     let kind = |line: &str| line.split('"').nth(7).unwrap_or_default().to_owned();
     OBJECTS.lines().filter(|line| wanted(&kind(line))).map(parse).collect()
 }
@@ -77,7 +76,7 @@ fn objects(wanted: impl Fn(&str) -> bool) -> Result<Vec<Value>, Status> {
 async fn ensure_all(client: &LoopbackClient<'_>, objects: Vec<Value>) -> Result<(), Status> {
     let (namespaces, rest): (Vec<_>, Vec<_>) =
         objects.into_iter().partition(|o| o.str_at(&["kind"]) == Some("Namespace"));
-    // Concurrently, so that a disk sees a few large batches; namespaces first, the others live in them.
+    // Concurrently, so that the disk sees a few large batches; namespaces first, as the others need them.
     for batch in [namespaces, rest] {
         let mut writes: FuturesUnordered<_> = batch.into_iter().map(|o| ensure(client, o)).collect();
         while let Some(done) = writes.next().await {

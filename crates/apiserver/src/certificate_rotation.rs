@@ -1,7 +1,7 @@
-//! Keeps the certificates of this server good: a new one before the old one ends, without a restart.
+//! Rotates the certificates of this server before they expire, without a restart.
 //!
-//! Connections that are open keep the certificate they were greeted with; new ones see the new one. The administrator's
-//! certificate is in a kubeconfig, which is written anew.
+//! Open connections keep their certificate; new ones get the new one. The administrator's certificate is in a kubeconfig, which is
+//! rewritten.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::shutdown::Shutdown;
 
 /// A certificate is renewed with a third of its year left, so an hour more or less does not matter.
 const CHECK: Duration = Duration::from_secs(3600);
-/// After a failure: sooner, then less and less often, but at least as often as without one.
+/// The first retry after a failure; then with backoff, up to the interval of the check.
 const RETRY: Duration = Duration::from_secs(60);
 
-/// Writes the administrator's kubeconfig; an error says what is wrong and how to mend it.
+/// Writes the administrator's kubeconfig; an error says what is wrong and how to fix it.
 pub type WriteKubeconfig = Box<dyn FnMut(&Pki) -> Result<(), String> + Send>;
 
 pub struct CertificateRotation {
     pub pki: Pki,
-    /// What new connections are shown.
+    /// The certificate of new connections.
     pub certificate: Arc<ServingCertificate>,
     pub write_kubeconfig: WriteKubeconfig,
 }
 
 impl CertificateRotation {
-    /// Looks at the certificates now and then until the server goes down.
+    /// Checks the certificates periodically until shutdown.
     pub async fn run(mut self, env: Env, mut shutdown: Shutdown) {
         let (mut pending, mut failures) = (Pending::default(), 0);
         loop {
@@ -43,7 +43,7 @@ impl CertificateRotation {
                     tracing::error!(
                         problem,
                         again_in_seconds = wait.as_secs(),
-                        "certificates are not renewed"
+                        "could not rotate certificates"
                     );
                     wait
                 }
@@ -56,7 +56,7 @@ impl CertificateRotation {
         }
     }
 
-    /// Renews what is due and shows it; what fails is owed and tried again with the next step.
+    /// Renews what is due and installs it; what fails stays pending for the next step.
     fn step(&mut self, now: u64, pending: &mut Pending) -> Result<(), String> {
         let renewed = self.pki.renew_if_due(now).map_err(|error| error.to_string())?;
         pending.serving |= renewed.serving;
@@ -65,18 +65,18 @@ impl CertificateRotation {
             let swapped = self.certificate.swap(self.pki.serving());
             swapped.map_err(|error| format!("the renewed serving certificate cannot be used: {error}"))?;
             pending.serving = false;
-            tracing::info!("new connections see a new serving certificate");
+            tracing::info!("rotated the serving certificate");
         }
         if pending.admin {
             (self.write_kubeconfig)(&self.pki)?;
             pending.admin = false;
-            tracing::info!("the administrator's certificate in the kubeconfig is new");
+            tracing::info!("rotated the administrator's certificate in the kubeconfig");
         }
         Ok(())
     }
 }
 
-/// What is signed but not in use yet.
+/// Signed, but not installed yet.
 #[derive(Default)]
 struct Pending {
     serving: bool,

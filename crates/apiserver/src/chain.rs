@@ -4,7 +4,7 @@
 //!  recover > request info > deadline > authenticate > impersonate > classify > charge > authorize > seat > verb
 //!     └───────────────────────────────── count < respond <──────────────────────────────────────────────────┘
 //! ```
-//! Before it: `server.rs` (TLS, connections). After it: `verbs.rs` (resources) and `non_resource.rs` (everything else).
+//! Before it: `server.rs`, `acceptor.rs` and `serve_connection.rs` (sockets, TLS, HTTP). After it: `verbs.rs` (resources) and `non_resource.rs` (everything else).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

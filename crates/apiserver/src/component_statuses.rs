@@ -1,11 +1,11 @@
-//! `componentstatuses`: how the parts of the control plane are, asked anew for every answer and never stored.
+//! `componentstatuses`: the health of the control plane, checked for every request and not stored.
 //!
 //! ```text
-//! controller-manager ┐ led from this process: its own tasks tell
+//! controller-manager ┐ led by this process: its own status
 //! scheduler          ┘ else: the lease of that name, as long as its holder renews it
 //! etcd-0               the store, whichever it is, answers a read
 //! ```
-//! Upstream asks `/healthz` of fixed ports on its own machine; here the parts are in this process, or lead by a lease.
+//! Upstream probes `/healthz` on fixed local ports; here the components are in this process, or hold a lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::respond::{self, Answer};
 use crate::verbs::{include, list_options};
 use crate::views;
 
-/// In the order they are listed; upstream's comes by chance.
+/// In the order they are listed; upstream's order is random.
 const COMPONENTS: [Component; 3] = [
     Component { name: "controller-manager", probe: Probe::Leader("kube-controller-manager") },
     Component { name: "etcd-0", probe: Probe::Store },
@@ -42,7 +42,7 @@ struct Component {
 
 enum Probe {
     Store,
-    /// By the lease it leads with.
+    /// By its leader election lease.
     Leader(&'static str),
 }
 
@@ -138,7 +138,7 @@ fn mismatch(asked: &str, is: &str) -> Status {
     Status::not_acceptable(format!("you requested {asked}, but the requested object is {is}"))
 }
 
-/// What a field selector may ask of a component.
+/// The selectable fields of a component.
 fn field<'a>(field: &str, name: &'a str) -> Option<&'a str> {
     match field {
         "metadata.name" => Some(name),
@@ -148,7 +148,7 @@ fn field<'a>(field: &str, name: &'a str) -> Option<&'a str> {
 }
 
 impl Component {
-    /// The object without what names its kind.
+    /// The object without its kind and apiVersion.
     async fn status(&self, api: &Api) -> Map {
         let mut condition = Map::default();
         condition.set("type", "Healthy");
@@ -177,7 +177,7 @@ impl Component {
     }
 }
 
-/// Reads from the store itself: a table that is still served proves nothing.
+/// Reads from the store itself: that the table is served proves nothing.
 async fn store(api: &Api) -> Result<(), String> {
     let engine = api.registry.engine();
     engine.health()?;

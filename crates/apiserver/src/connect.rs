@@ -1,6 +1,6 @@
 //! Subresources that reach into a node or a pod: log, exec, attach, portforward, proxy.
 //!
-//! Here is where they lead and why they can't; the connection itself comes with the node agent.
+//! Resolves their target, and refuses: the connection itself comes with the node agent.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::respond::{self, Answer};
 
 /// The port of a kubelet that does not name one.
 const KUBELET_PORT: i64 = 10250;
-/// In the order upstream's flag has by default.
+/// In the default order of `--kubelet-preferred-address-types`.
 const PREFERRED_ADDRESSES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP"];
 
-/// Where a request would be passed on to.
+/// The target of a request.
 struct Location {
     host: String,
     port: String,
-    /// Whose it is, for the words of a refusal.
+    /// What it is, for the error.
     what: String,
 }
 
@@ -39,7 +39,7 @@ pub async fn serve(
     let location = match (request.resource.plural.as_str(), subresource) {
         ("pods", "log") => match connect.log().await? {
             Some(location) => location,
-            // A pod without a node has not said anything yet.
+            // A pod without a node has no log yet.
             None => {
                 let mut answer = respond::answer(204, "text/plain", Vec::new().into());
                 *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -63,7 +63,7 @@ pub async fn serve(
         "this version of setpoint opens no connection to {} at {}:{}: it has no node agent yet",
         location.what, location.host, location.port
     );
-    // With the code upstream has for a connection that is refused: nobody comes back to a log because of it.
+    // With upstream's code for a refused connection.
     Err(if subresource == "proxy" { Status::unavailable(why) } else { Status::unknown(why) })
 }
 
@@ -74,7 +74,7 @@ struct Connect<'a> {
 }
 
 impl Connect<'_> {
-    /// A browser can only GET; what happens then is no less than a POST.
+    /// A GET of these needs the permission of a POST: browsers cannot POST a WebSocket.
     fn may_create(&self, user: &UserInfo) -> Result<(), Status> {
         self.api.authorizer.check(
             user,
@@ -140,7 +140,7 @@ impl Connect<'_> {
         }
     }
 
-    /// The container that is meant, if the request leaves no doubt.
+    /// Checks that the request names a container, or needs none.
     fn container(&self, pod: &Value) -> Result<(), Status> {
         let name = pod.str_at(&["metadata", "name"]).unwrap_or("");
         let names = |list: &str| -> Vec<&str> {
@@ -202,7 +202,7 @@ impl Connect<'_> {
         let found = subsets.iter().find_map(|subset| {
             let ports = subset.get("ports")?.as_list()?;
             let at = ports.iter().find(|p| p.str_at(&["name"]).unwrap_or("") == port)?;
-            // Only what is a pod is reached: a Service must not lead into the control plane.
+            // Only pods are reachable: a Service must not lead into the control plane.
             let address =
                 subset.get("addresses")?.as_list()?.iter().find(|a| a.get("targetRef").is_some())?;
             Some((address.str_at(&["ip"])?.to_owned(), at.get("port")?.as_int()?.to_string()))
@@ -246,7 +246,7 @@ impl Connect<'_> {
         Ok((name, port))
     }
 
-    /// How a node says it is reached.
+    /// The address of a node's kubelet.
     async fn kubelet(&self, name: &str) -> Result<Location, Status> {
         let node = self.object("nodes", name).await?;
         let addresses = node.at(&["status", "addresses"]).and_then(Value::as_list).unwrap_or_default();
@@ -272,13 +272,13 @@ impl Connect<'_> {
         })
     }
 
-    /// A core object: of the request's namespace, or of the cluster.
+    /// A core object, of the request's namespace or cluster-scoped.
     async fn object(&self, plural: &str, name: &str) -> Result<Value, Status> {
         let registry = &self.api.registry;
         let resource = self.request.catalog.find("", "v1", plural).ok_or_else(Status::no_such_resource)?;
         let namespace = if resource.namespaced { self.request.namespace } else { "" };
         let request = RequestContext { resource, subresource: None, namespace, name, ..*self.request };
-        // Whatever is missing is told as if it were of the kind the path names.
+        // Upstream reports any missing object as the resource in the path.
         let obj = registry.get(&request, "").await.map_err(|status| match status.code {
             404 => Status::not_found(self.request.about(), name),
             _ => status,
@@ -288,7 +288,7 @@ impl Connect<'_> {
 }
 
 fn is_global_unicast(ip: IpAddr) -> bool {
-    // An IPv4 address in IPv6 clothes is what it is.
+    // An IPv4-mapped IPv6 address counts as IPv4.
     match ip.to_canonical() {
         IpAddr::V4(ip) => {
             !(ip.is_unspecified()

@@ -1,7 +1,7 @@
-//! What a connection's tasks know together: who asks, what is under way, and how long it may say nothing.
+//! The state a connection's tasks share: its user, requests in flight, unsent bytes and idle timeouts.
 //!
 //! ```text
-//!  opened ──> a header is awaited (32 s) ──> requests under way ──> idle (90 s) ──first byte──> its end is awaited (10 s)
+//!  opened ──> waits for a head (32 s) ──> requests in flight ──> idle (90 s) ──first byte──> waits for the rest of the head (10 s)
 //! ```
 
 use std::collections::BTreeMap;
@@ -22,28 +22,28 @@ use crate::pools::{Pool, PoolAssignment};
 use crate::response_body::{ChunkedBody, FETCH_TIMEOUT};
 use crate::websocket::Session;
 
-/// Upstream's limits: how long a request's header may take, and how long a connection may be kept between requests.
+/// Upstream's timeouts: to read the head of a request, and between requests.
 const HEADER: Duration = Duration::from_secs(32);
 const IDLE: Duration = Duration::from_secs(90);
-/// How long a connection may leave a head it has begun without its end.
+/// How long the head of a request may stay incomplete.
 const PARTIAL_HEAD: Duration = Duration::from_secs(10);
-/// What may be on its way to one client at once; less when there is much for all of them.
+/// Unsent bytes of one connection; fewer when the server has many.
 const MAX_UNSENT: usize = 1 << 20;
 const MAX_UNSENT_UNDER_PRESSURE: usize = 32 << 10;
 const UNSENT_PRESSURE: usize = 64 << 20;
 
-/// Requests at once on a connection of which nothing is known; and when there are too many of those in all.
+/// Concurrent requests on an unauthenticated connection; and when the server has too many of those.
 const UNAUTHENTICATED_MOST: usize = 100;
 const UNAUTHENTICATED_FEW: usize = 4;
 
 #[derive(Default)]
 struct Owner {
     account: Option<Arc<UserAccount>>,
-    /// Nobody's any more: its requests may still end.
+    /// The connection is closed; its requests may still be in flight.
     closed: bool,
 }
 
-/// What a connection's tasks know together.
+/// One connection.
 pub struct Connection {
     env: Env,
     id: u64,
@@ -52,33 +52,33 @@ pub struct Connection {
     pool_assignment: PoolAssignment,
     opened: Instant,
     under_way: AtomicUsize,
-    /// Part of a header has come, or the first one is awaited.
+    /// A head is incomplete, or the first one has not arrived.
     heading: AtomicBool,
-    /// When that wait began, or the connection became idle; milliseconds since it was opened.
+    /// Since when, or since when the connection is idle; milliseconds since it was opened.
     waiting_since: AtomicU64,
-    /// Bytes of a head that has not come to its end.
+    /// Bytes of an incomplete head.
     head: AtomicUsize,
     authenticated: AtomicBool,
-    /// Told to end at once.
+    /// Ends the connection at once.
     abort: Notify,
-    /// Bytes held because of it.
+    /// Memory charged to it.
     held: HeldBytes,
-    /// Bytes given to the socket's side and not sent.
+    /// Bytes queued for the socket and not sent.
     unsent: AtomicUsize,
-    /// When some were sent last, or began to be; milliseconds since it was opened.
+    /// When bytes were last sent, or first queued; milliseconds since it was opened.
     sent_at: AtomicU64,
-    /// Guards those who wait for some of them to be sent; and whether there is anyone.
+    /// Guards the tasks that wait for unsent bytes to go; `anyone_waits` saves the lock.
     waiting: Mutex<Vec<Waker>>,
     anyone_waits: AtomicBool,
-    /// Guards whose request was the last. No other lock is taken under it but that of the accounts.
+    /// Guards the user of the last request. Of other locks only that of the accounts is taken under it.
     owner: Mutex<Owner>,
-    /// Guards the answers that leave in pieces over HTTP/1, by number: never more than there are requests under way.
+    /// Guards the chunked answers over HTTP/1, by number: never more than there are requests in flight.
     chunked: Mutex<BTreeMap<u64, Arc<ChunkedBody>>>,
-    /// So many there were.
+    /// The number of the next chunked answer.
     answers: AtomicU64,
-    /// An answer left before its request was read.
+    /// An answer was sent before its request was read to the end.
     unread: AtomicBool,
-    /// Guards what the connection becomes once hyper has let go of it.
+    /// Guards the session the connection is upgraded to once hyper has released it.
     upgrade: Mutex<Option<(Session, OnUpgrade)>>,
 }
 
@@ -127,12 +127,12 @@ impl Connection {
         &self.pool_assignment
     }
 
-    /// A request on it is to be run there.
+    /// A request prefers to run in that pool.
     pub fn prefer_pool(&self, pool: Pool) {
         self.pool_assignment.request_move(pool, || self.env.monotonic() - self.opened);
     }
 
-    /// Which protocol it turned out to speak; its first head is awaited from now on.
+    /// The negotiated protocol; the timeout of the first head starts now.
     pub fn set_protocol(&self, http2: bool) {
         self.http2.store(http2, Ordering::Release);
         self.wait_from_now();
@@ -142,7 +142,7 @@ impl Connection {
         self.http2.load(Ordering::Relaxed)
     }
 
-    /// Ends it at once, whatever is under way.
+    /// Ends it at once, whatever is in flight.
     pub fn abort(&self) {
         self.abort.notify_one();
     }
@@ -159,7 +159,7 @@ impl Connection {
         }
     }
 
-    /// The account of who asks; looked up when that is another one than before.
+    /// The account of a user; looked up only when the user changes.
     pub fn account(&self, user: &str) -> Arc<UserAccount> {
         let mut owner = self.owner.lock();
         if let Some(account) = &owner.account
@@ -185,8 +185,7 @@ impl Connection {
         account
     }
 
-    /// Nothing is known of who asks, and they ask for more at once than a stranger needs; or, where there is much of that
-    /// already, for more than a few things.
+    /// Unauthenticated, with too many requests in flight; the limit is lower when the server has many such requests.
     pub fn exceeds_unauthenticated_limit(&self) -> bool {
         let most = if self.connections.has_too_many_unauthenticated() {
             UNAUTHENTICATED_FEW
@@ -196,17 +195,17 @@ impl Connection {
         !self.is_authenticated() && self.under_way() >= most
     }
 
-    /// A request on it was somebody's.
+    /// A request on it was authenticated.
     pub fn is_authenticated(&self) -> bool {
         self.authenticated.load(Ordering::Relaxed)
     }
 
-    /// How many connections its user has.
+    /// The number of connections its user has.
     pub fn of_same_user(&self) -> usize {
         self.owner.lock().account.as_ref().map_or(0, |account| account.connections().load(Ordering::Relaxed))
     }
 
-    /// The answer under way is the last one: after it the connection speaks another protocol.
+    /// The answer in flight is the last one over HTTP: the session follows.
     pub fn upgrade_to(&self, session: Session, upgrade: OnUpgrade) {
         *self.upgrade.lock() = Some((session, upgrade));
     }
@@ -215,7 +214,7 @@ impl Connection {
         self.upgrade.lock().take()
     }
 
-    /// A request has come; it is under way until what is given is dropped.
+    /// A request has arrived; it is in flight until the exchange is dropped.
     pub fn begin(self: &Arc<Connection>) -> Arc<Exchange> {
         self.under_way.fetch_add(1, Ordering::AcqRel);
         self.heading.store(false, Ordering::Release);
@@ -225,7 +224,7 @@ impl Connection {
         Exchange::new(self.clone())
     }
 
-    /// What follows the last request is under way too, and its user's.
+    /// The session after an upgrade, charged to the user of the upgrade request.
     pub fn begin_session(self: &Arc<Connection>) -> Arc<Exchange> {
         let exchange = self.begin();
         if let Some(account) = &self.owner.lock().account {
@@ -243,12 +242,11 @@ impl Connection {
         self.under_way.load(Ordering::Acquire)
     }
 
-    /// The larger, the shorter ago.
     pub fn idle_since(&self) -> Instant {
         self.opened + Duration::from_millis(self.waiting_since.load(Ordering::Acquire))
     }
 
-    /// The rest of a request stays unread: what still comes is waited for when the connection closes.
+    /// The rest of a request stays unread: closing lingers for it.
     pub fn leave_unread(&self) {
         self.unread.store(true, Ordering::Release);
     }
@@ -257,13 +255,13 @@ impl Connection {
         self.unread.load(Ordering::Acquire)
     }
 
-    /// Resolves once the client has let us wait too long. Looks now and then instead of setting a timer for each
-    /// request, so it may be late by as much as a header may take.
+    /// Resolves when the client exceeds a timeout. Polls instead of setting a timer for each request, so it may be late by as much
+    /// as a head may take.
     pub async fn overdue(&self) {
         loop {
             let now = self.env.monotonic();
             let mut look = now + PARTIAL_HEAD;
-            // Nothing can follow half an answer; and who takes nothing of what was sent is gone, or wants it to lie here.
+            // Nothing can follow a truncated answer; and a client that reads nothing is gone, or wants to hold our memory.
             let stuck = self.unsent.load(Ordering::Acquire) > 0 && !self.has_sent(FETCH_TIMEOUT);
             if self.drop_unfetched() || stuck {
                 return;
@@ -285,7 +283,7 @@ impl Connection {
         }
     }
 
-    /// Bytes have come over HTTP/1. Whether they are a request's head, and whether they begin it.
+    /// Bytes arrived over HTTP/1: the head of a request, or something else.
     pub(crate) fn receive(&self, bytes: usize) -> ReceivedBytes {
         if self.under_way() > 0 {
             return ReceivedBytes::Other;
@@ -302,7 +300,7 @@ impl Connection {
         self.head.load(Ordering::Relaxed)
     }
 
-    /// So much of a head is there, without its end.
+    /// The size of the incomplete head.
     pub(crate) fn head_is(&self, bytes: usize) {
         let before = self.head.swap(bytes, Ordering::Relaxed);
         if bytes > before {
@@ -321,7 +319,7 @@ impl Connection {
         self.env.monotonic().duration_since(self.opened).as_millis() as u64
     }
 
-    /// An answer that leaves in pieces; with its number.
+    /// Registers a chunked answer, and returns its number.
     pub fn register_chunked(&self, chunked: &Arc<ChunkedBody>) -> u64 {
         let number = self.answers.fetch_add(1, Ordering::Relaxed);
         self.chunked.lock().insert(number, chunked.clone());
@@ -337,7 +335,7 @@ impl Connection {
         chunked.iter().filter(|chunked| chunked.drop_if_unfetched(now)).count() > 0
     }
 
-    /// Whether more may be given to the socket's side; if not, the task is woken when it may.
+    /// Ready when more may be queued for the socket.
     pub fn poll_room(&self, cx: &Context<'_>) -> Poll<()> {
         if self.has_room() {
             return Poll::Ready(());
@@ -349,7 +347,7 @@ impl Connection {
             }
         }
         self.anyone_waits.store(true, Ordering::SeqCst);
-        // Some may have been sent in between.
+        // Bytes may have been sent in between.
         if self.has_room() { Poll::Ready(()) } else { Poll::Pending }
     }
 
@@ -365,12 +363,12 @@ impl Connection {
         self.connections.unsent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether some of what was given to it was sent within that time.
+    /// Whether any bytes were sent within that time.
     pub fn has_sent(&self, within: Duration) -> bool {
         self.age().saturating_sub(self.sent_at.load(Ordering::Acquire)) < within.as_millis() as u64
     }
 
-    /// When some was sent last, in milliseconds of the connection's time.
+    /// When bytes were last sent, in milliseconds since it was opened.
     pub fn sent_at(&self) -> u64 {
         self.sent_at.load(Ordering::Acquire)
     }
@@ -379,7 +377,7 @@ impl Connection {
         self.sent_at.store(self.age(), Ordering::Release);
         self.connections.unsent.fetch_sub(bytes, Ordering::Relaxed);
         let left = self.unsent.fetch_sub(bytes, Ordering::SeqCst) - bytes;
-        // Either this sees who waits, or they see what was sent.
+        // Either this sees the waiting task, or the task sees the bytes sent.
         if left < MAX_UNSENT / 2 && self.anyone_waits.swap(false, Ordering::SeqCst) {
             let waiting = std::mem::take(&mut *self.waiting.lock());
             waiting.into_iter().for_each(Waker::wake);
@@ -387,7 +385,7 @@ impl Connection {
     }
 }
 
-/// What bytes over HTTP/1 belong to.
+/// What bytes received over HTTP/1 belong to.
 pub(crate) enum ReceivedBytes {
     NewHead,
     Head,

@@ -1,4 +1,4 @@
-//! The bytes of a connection: looked at as they come in, and how it closes.
+//! The bytes of a connection: inspects them as they arrive, and lingers when it closes.
 //!
 //! ```text
 //!  in:  heads are noted (HTTP/1), frames are counted (HTTP/2)
@@ -33,13 +33,13 @@ pub struct ConnectionIo<S> {
     lingering: Option<Box<Lingering>>,
     /// The start of the head that is being read, for words about it should it be none.
     head: Vec<u8>,
-    /// What goes out instead of hyper's own words, and how much of it has.
+    /// The replacement of hyper's own error answer, and how much of it is sent.
     reworded: Option<(Vec<u8>, usize)>,
-    /// What comes over HTTP/2.
+    /// Inspects frames received over HTTP/2.
     frames: Option<Box<FrameMonitor>>,
 }
 
-/// Our side is shut; theirs is read and forgotten, within limits.
+/// Our side is shut down; theirs is discarded, within limits.
 struct Lingering {
     left: usize,
     ends: Pin<Box<Sleep>>,
@@ -53,7 +53,7 @@ impl<S> ConnectionIo<S> {
         ConnectionIo { io, connection, lingering: None, head: Vec::new(), reworded: None, frames }
     }
 
-    /// What goes out is answered by updates of windows.
+    /// Bytes sent allow for window updates.
     fn count(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let (Some(frames), Poll::Ready(Ok(bytes))) = (&mut self.frames, &written) {
             frames.sent(*bytes);
@@ -61,7 +61,7 @@ impl<S> ConnectionIo<S> {
         written
     }
 
-    /// Keeps the start of a head, and changes the two things in it that hyper takes otherwise than Go does.
+    /// Keeps the start of a head, and changes the two things in it that hyper and Go parse differently.
     fn note(&mut self, bytes: &mut [u8], begins: bool) {
         if begins {
             self.head.clear();
@@ -69,7 +69,7 @@ impl<S> ConnectionIo<S> {
         let (before, room) = (self.head.len(), malformed::KEPT_HEAD - self.head.len());
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
         if before == 0 && !begins && matches!(bytes.first(), Some(b'\r' | b'\n')) {
-            // Before the first request there is no empty line to be forgiven; nor is this a method.
+            // Go accepts no empty line before the first request; 0 is no valid method.
             bytes[0] = 0;
         }
         let line_ends = memchr::memchr(b'\n', &self.head).filter(|end| *end >= before);
@@ -81,7 +81,7 @@ impl<S> ConnectionIo<S> {
 }
 
 impl<S: AsyncWrite + Unpin> ConnectionIo<S> {
-    /// Writes Go's words where `answer` is hyper's own refusal, which counts as written when they are.
+    /// Replaces hyper's own error answer with Go's words.
     fn poll_reworded(&mut self, cx: &mut Context<'_>, answer: &[u8]) -> Option<Poll<io::Result<()>>> {
         if self.frames.is_some() {
             return None;

@@ -1,8 +1,8 @@
-//! All connections of a server: how many there may be, who goes when there is no room, and what they hold in all.
+//! All connections of a server: their limit, which one is closed when it is reached, and what they hold together.
 //!
 //! ```text
-//!  accepted ──> stranger ──a request of somebody who is known──> known
-//!  full:        the stranger that came first goes; then the known one that is idle longest; then one of the user with most of them
+//!  accepted ──> unauthenticated ──an authenticated request──> authenticated
+//!  full:        closes the oldest unauthenticated one; else the longest idle one; else one of the user with the most
 //! ```
 
 use std::collections::{BTreeMap, HashMap};
@@ -17,33 +17,33 @@ use crate::accounting::{HeldBytes, UserAccount};
 use crate::connection::Connection;
 use crate::pools::Pools;
 
-/// Connections at once, where the limit of descriptors allows as many.
+/// Concurrent connections, if the limit of file descriptors allows as many.
 pub const MAX_CONNECTIONS: usize = 20_000;
-/// Bytes of requests' heads that have not come to their end, of all connections: more than that is held by nobody honest.
+/// Bytes of incomplete heads of all connections: no well-behaved clients have more.
 const HEADS: usize = 16 << 20;
-/// Requests of strangers under way at once: one that is never fetched costs a few kilobytes.
+/// Unauthenticated requests in flight: one whose answer is never fetched costs a few kilobytes.
 const MAX_UNAUTHENTICATED_REQUESTS: usize = 10_000;
-/// So many strangers are looked at for one without a request under way.
+/// How many unauthenticated connections are searched for an idle one.
 const LOOKED_AT: usize = 32;
 
 pub struct Connections {
     limit: AtomicUsize,
-    /// Guards who is connected; taken when a connection opens, becomes known or closes, and when there is no room.
+    /// Guards the connections; taken when one opens, is authenticated or closes.
     register: Mutex<Register>,
-    /// Guards the accounts by user; each removes itself with its last holder.
+    /// Guards the accounts by user; each removes itself when it is dropped.
     accounts: Mutex<HashMap<Arc<str>, Weak<UserAccount>>>,
-    /// Whose requests come from nobody that is known.
+    /// The account of all unauthenticated requests.
     anonymous: Arc<UserAccount>,
-    /// What all answers and bodies hold.
+    /// Memory charged to the server.
     pub(crate) held: Arc<HeldBytes>,
-    /// Bytes given to connections for sending, and not sent yet.
+    /// Bytes queued on all connections and not sent.
     pub(crate) unsent: AtomicUsize,
     heads: AtomicUsize,
-    /// Requests under way on connections of whom nothing is known yet.
+    /// Requests in flight on unauthenticated connections.
     pub(crate) unauthenticated_requests: AtomicUsize,
-    /// Set where there are two pools of threads.
+    /// Set if there are two thread pools.
     pools: OnceLock<Pools>,
-    /// Guards the date every answer carries, made once a second.
+    /// Guards the `Date` header, formatted once a second.
     date: Mutex<(u64, HeaderValue)>,
 }
 
@@ -78,9 +78,9 @@ impl Connections {
         self.limit.store(connections.clamp(1, MAX_CONNECTIONS), Ordering::Release);
     }
 
-    /// Connections that keep the cluster alive are run by threads of their own.
+    /// Runs connections with critical requests on threads of their own.
     pub fn run_in(&self, pools: Pools) {
-        // Said once.
+        // Set once.
         let _ = self.pools.set(pools);
     }
     pub fn pools(&self) -> Option<&Pools> {
@@ -92,13 +92,13 @@ impl Connections {
         register.unauthenticated.len() + register.authenticated.len()
     }
 
-    /// How many there were and are not any more.
+    /// The number of connections closed so far.
     pub fn closed(&self) -> u64 {
         let register = self.register.lock();
         register.opened - (register.unauthenticated.len() + register.authenticated.len()) as u64
     }
 
-    /// One more; if there is no room, another one goes.
+    /// Opens a connection; at the limit another one is closed.
     pub fn open(self: &Arc<Connections>, env: &Env) -> OpenConnection {
         let mut register = self.register.lock();
         register.opened += 1;
@@ -111,17 +111,17 @@ impl Connections {
         OpenConnection(connection)
     }
 
-    /// Descriptors have run out: one connection less.
+    /// Closes one connection, because file descriptors have run out.
     pub fn make_room(&self) {
         self.register.lock().make_room();
     }
 
-    /// Ends whatever is left.
+    /// Ends all connections.
     pub fn abort_all(&self) {
         self.register.lock().all().for_each(|connection| connection.abort());
     }
 
-    /// Now, for the `Date` of an answer.
+    /// The current `Date` header.
     pub(crate) fn date(&self, env: &Env) -> HeaderValue {
         let now = env.now_seconds();
         let mut date = self.date.lock();
@@ -155,18 +155,17 @@ impl Connections {
 
     pub(crate) fn forget(&self, user: &str) {
         let mut accounts = self.accounts.lock();
-        // Another may have opened it anew meanwhile.
+        // Another request may have created it anew meanwhile.
         if accounts.get(user).is_some_and(|account| account.strong_count() == 0) {
             accounts.remove(user);
         }
     }
 
-    /// No more requests from who is not known.
     pub(crate) fn has_too_many_unauthenticated(&self) -> bool {
         self.unauthenticated_requests.load(Ordering::Relaxed) > MAX_UNAUTHENTICATED_REQUESTS
     }
 
-    /// Unfinished heads of requests have grown by so much.
+    /// Incomplete heads have grown by that many bytes.
     pub(crate) fn heads_grow(&self, bytes: usize) {
         if self.heads.fetch_add(bytes, Ordering::AcqRel) + bytes > HEADS {
             self.drop_largest_heads();
@@ -176,10 +175,10 @@ impl Connections {
         self.heads.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Down to half of what is allowed, so that it need not be done for every further byte.
+    /// Down to half of the limit, so that it is not needed again for every further byte.
     fn drop_largest_heads(&self) {
         let register = self.register.lock();
-        // They grow and shrink meanwhile: looked at once.
+        // They grow and shrink meanwhile: read once.
         let mut heads: Vec<(usize, &Arc<Connection>)> = register
             .all()
             .map(|connection| (connection.head_bytes(), connection))
@@ -196,7 +195,7 @@ impl Connections {
             connection.abort();
             dropped += 1;
         }
-        tracing::warn!(dropped, "connections with unfinished requests held too much");
+        tracing::warn!(dropped, "closed connections with large incomplete requests");
     }
 }
 
@@ -216,7 +215,7 @@ impl Register {
         });
         if let Some(victim) = victim.cloned() {
             victim.abort();
-            // It counts no more, though its task may take a moment to end.
+            // It no longer counts, though its task may take a moment to end.
             self.remove(victim.id());
         }
     }
@@ -236,7 +235,7 @@ impl OpenConnection {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        // First, so that nobody looks for its owner who holds the register.
+        // First, so that nobody who holds the register looks for its owner.
         self.0.connections().register.lock().remove(self.0.id());
         self.0.closed();
     }
@@ -280,13 +279,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_room_the_first_stranger_goes_then_who_is_idle_longest_then_who_has_most() {
+    async fn at_the_limit_the_unauthenticated_go_first_then_the_longest_idle_then_one_of_the_user_with_most()
+    {
         let env = Env::simulated(1);
         let all = Connections::new();
         all.limit(4);
         let jane = auth::UserInfo::new("jane", &[]);
         let joe = auth::UserInfo::new("joe", &[]);
-        // Joe's has a request under way; of Jane's two, the second is idle longer.
+        // Joe's has a request in flight; of Jane's two, the second is idle longer.
         let (a, b, c) = (open(&all, &env), open(&all, &env), open(&all, &env));
         let busy = a.connection().begin();
         busy.charge_to(&joe, false).unwrap();
@@ -296,10 +296,10 @@ mod tests {
         }
         let unauthenticated = open(&all, &env);
         let newer = open(&all, &env);
-        assert!(is_cut(&unauthenticated).await, "who never proved anything goes first");
+        assert!(is_cut(&unauthenticated).await, "unauthenticated ones go first");
         newer.connection().begin().charge_to(&joe, false).unwrap();
         let newest = open(&all, &env);
-        assert!(is_cut(&c).await, "then who is idle longest");
+        assert!(is_cut(&c).await, "then the longest idle one");
         let under_way: Vec<_> = [&b, &newer, &newest].iter().map(|open| open.connection().begin()).collect();
         under_way.iter().for_each(|exchange| exchange.charge_to(&joe, true).unwrap());
         assert_eq!(all.count(), 4);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_yet_to_be_made_keeps_nobody_from_making_it() {
+    async fn objects_yet_to_be_encoded_do_not_count_against_the_limit() {
         let env = Env::simulated(1);
         let all = Connections::new();
         let connection = all.open(&env);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_stranger_asks_for_a_hundred_things_at_once_and_others_are_not_kept_out_by_it() {
+    async fn an_unauthenticated_connection_has_a_hundred_requests_and_locks_out_no_other() {
         let env = Env::simulated(1);
         let all = Connections::new();
         let (rude, polite) = (all.open(&env), all.open(&env));
@@ -340,7 +340,7 @@ mod tests {
         }
         assert!(!polite.connection().exceeds_unauthenticated_limit(), "its first request is answered");
         asked[0].charge_to(&auth::UserInfo::new("jane", &[]), false).unwrap();
-        assert!(!rude.connection().exceeds_unauthenticated_limit(), "now it is known");
+        assert!(!rude.connection().exceeds_unauthenticated_limit(), "now it is authenticated");
     }
 
     #[tokio::test(start_paused = true)]
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn unfinished_heads_are_bounded_in_all_and_the_largest_goes() {
+    async fn incomplete_heads_are_limited_and_the_largest_go_first() {
         let env = Env::simulated(1);
         let all = Connections::new();
         let open: Vec<OpenConnection> = (0..20).map(|_| all.open(&env)).collect();

@@ -1,8 +1,8 @@
-//! Where requests take their seats (`flowcontrol`), and where what they are judged by comes from.
+//! API priority and fairness: where requests take their seats (`flowcontrol`), and where its configuration comes from.
 //!
-//! A request is classified when its user is known. It takes its seats when there is something to do: one with a body when the
-//! body is there, any other before its verb. So a body that does not come keeps nobody else from being served. What the loops
-//! of this process ask takes seats in the same levels, without a socket, and waits where a client would be told to come again.
+//! A request is classified when its user is known. It takes its seats late: once its body is read, or right before its verb if it
+//! has none, so that a slow client occupies no seat. Controllers of this process take seats in the same levels, and wait where a
+//! remote client would get a 429.
 
 mod dump;
 
@@ -39,7 +39,7 @@ const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-
 const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const TOO_MANY: &str = "Too many requests, please try again later.";
 
-/// Keeps flow control to what its objects say, and looks after it, until the server goes down.
+/// Applies FlowSchemas and PriorityLevelConfigurations, and runs the periodic work of flow control, until shutdown.
 pub async fn run(api: Arc<Api>) {
     let mut watcher =
         TableWatcher::new(&api, &[(GROUP, "flowschemas"), (GROUP, "prioritylevelconfigurations")]);
@@ -64,7 +64,7 @@ fn configure(api: &Arc<Api>) {
             let levels = levels.iter().filter_map(PriorityLevel::read).collect();
             api.flow.configure(schemas, levels);
         }
-        // The configuration there was holds until they can be read.
+        // The last configuration stays until they can be read.
         (Err(error), _) | (_, Err(error)) => {
             tracing::warn!(
                 error = error.message,
@@ -74,7 +74,7 @@ fn configure(api: &Arc<Api>) {
     }
 }
 
-/// Seats of a request, and its place among those under way.
+/// The seats of a request, and its slot among those in flight, until dropped.
 pub struct SeatGuard {
     seat: Seat,
     api: Arc<Api>,
@@ -82,18 +82,18 @@ pub struct SeatGuard {
 }
 
 impl SeatGuard {
-    /// The next piece of its answer leaves.
+    /// The next chunk of the answer is being sent.
     pub fn sending(&mut self) {
         self.seat.sending(&self.api.flow);
     }
 
-    /// For the pieces of its answer.
+    /// Permits for encoding the chunks of the answer.
     pub fn poller(&self) -> PermitPoller {
         self.api.run_queue.poller()
     }
 }
 
-/// A request in front of its seats.
+/// An authorized request, and its seats once it takes them.
 pub struct Gate<'a> {
     pub api: &'a Arc<Api>,
     pub user: &'a Arc<UserInfo>,
@@ -101,10 +101,10 @@ pub struct Gate<'a> {
     pub parts: &'a Parts,
     wanted: &'a Attributes<'a>,
     classified: &'a Classified,
-    /// How long it may wait.
+    /// How long it may wait for seats.
     wait: Duration,
     deadline: Instant,
-    /// Guards what the verb takes and the chain gives back.
+    /// Guards what the verb takes and the chain releases.
     outcome: Mutex<Outcome>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Gate<'a> {
         Gate { api, user, wanted, query, parts, classified, wait, deadline, outcome }
     }
 
-    /// Takes its seats, for a body of that many bytes.
+    /// Takes the seats, for a body of that many bytes.
     pub async fn take_seats(&self, bytes: usize) -> Result<(), Status> {
         if self.outcome.lock().guard.is_some() {
             return Ok(());
@@ -152,27 +152,27 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// When the request is given up.
+    /// When the request times out.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// For an answer that is yet to be sent.
+    /// The seats, for an answer that is streamed.
     pub fn take_guard(&self) -> Option<SeatGuard> {
         self.outcome.lock().guard.take()
     }
 
-    /// Its priority level.
+    /// The name of its priority level.
     pub fn level(&self) -> &str {
         self.classified.level_name()
     }
 
-    /// The one object it is about, in its path or by its field selector.
+    /// The name in its path, or the one its field selector allows.
     pub fn name(&self) -> &'a str {
         self.wanted.name
     }
 
-    /// The answer to one that was turned away.
+    /// The answer if it got no seats.
     pub fn rejection(&self) -> Option<Answer> {
         let rejected = self.outcome.lock().rejected?;
         let body = format!("{TOO_MANY}\n").into_bytes();
@@ -199,12 +199,12 @@ pub fn is_critical_level(level: &str) -> bool {
     matches!(level, "exempt" | "leader-election" | "node-high" | "system")
 }
 
-/// Whether a watch sends what there is before what changes.
+/// Whether a watch starts with initial events.
 pub fn begins_with_state(resource_version: &str, initial_events: bool) -> bool {
     initial_events || matches!(resource_version, "" | "0")
 }
 
-/// What a request is thought to cost; `lists` at most so many objects (0: all there are), before anything else it does.
+/// The work estimate of a request; `lists` is the limit of a list, or of the initial events of a watch (0: none).
 pub fn estimate_of(
     api: &Api,
     classified: &Classified,
@@ -224,7 +224,7 @@ pub fn estimate_of(
         let size = ListSize { objects: objects as u64, bytes, limit, single };
         return estimate::list(&size, classified.max_seats());
     }
-    // A token is stored nowhere, and watched by nobody.
+    // A token is not stored, so no watch sees it.
     let writes = matches!(wanted.verb, "create" | "update" | "patch" | "delete");
     if !writes || wanted.subresource == "token" {
         return WorkEstimate { bytes, ..WorkEstimate::ONE };
@@ -234,8 +234,8 @@ pub fn estimate_of(
     estimate::write(bytes, watches, classified.max_seats())
 }
 
-/// Counts a watch among those a write wakes, unless a table of its own leads to it: it asks for one value of the indexed
-/// field, and a write concerns few of those.
+/// Counts a watch among those a write wakes, unless it selects one value of the indexed field: few of those concern a write, and
+/// the index leads to them.
 pub fn watched(
     api: &Api,
     resource: &Resource,
@@ -253,7 +253,7 @@ pub fn watched(
     if of_one { None } else { Some(api.watches.open(storage.id.0, namespace, name)) }
 }
 
-/// Whose request it is, for those who look at what is under way.
+/// What the debug endpoints show of a request.
 pub fn about(user: &Arc<UserInfo>, wanted: &Attributes<'_>, uri: Option<Uri>) -> About {
     const VERBS: [&str; 8] =
         ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
@@ -261,7 +261,7 @@ pub fn about(user: &Arc<UserInfo>, wanted: &Attributes<'_>, uri: Option<Uri>) ->
     About { user: user.clone(), verb, uri, flow: Flow::All }
 }
 
-/// What FlowSchemas ask of a request.
+/// What FlowSchemas match on.
 pub fn digest<'a>(user: &'a UserInfo, wanted: &Attributes<'a>) -> RequestDigest<'a> {
     let resource = ResourceDigest {
         group: wanted.group,
@@ -277,7 +277,7 @@ pub fn digest<'a>(user: &'a UserInfo, wanted: &Attributes<'a>) -> RequestDigest<
     }
 }
 
-/// Says by which objects a request was judged.
+/// Sets the headers that name the matching FlowSchema and priority level.
 pub fn label(answer: &mut Answer, classified: &Classified) {
     let [schema, level] = classified.uids();
     let headers = answer.headers_mut();

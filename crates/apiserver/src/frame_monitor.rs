@@ -1,7 +1,7 @@
-//! What a client sends over HTTP/2, frame by frame: heads that do not end, and frames that only cost.
+//! Inspects the frames a client sends over HTTP/2: incomplete heads, and floods of control frames.
 //!
-//! h2 answers pings and settings, and opens and closes streams, as fast as they come; each costs next to nothing and hundreds
-//! of thousands of them a core. No client has a use for more than a few of them a second.
+//! h2 answers pings and settings, and opens and closes streams, as fast as they come; each costs next to nothing, but hundreds of
+//! thousands of them a core. No client needs more than a few a second.
 
 use env::Env;
 use tokio::time::Instant;
@@ -17,31 +17,30 @@ const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// Frames that ask for nothing: so many at once, and so many a second afterwards. Clients that measure their bandwidth send the
-/// most of them, a ping for each round trip.
+/// Control frames: clients that measure their bandwidth send the most, a ping for each round trip.
 const CONTROL: Rate = Rate { burst: 10_000, per_second: 1_000 };
 /// A client that gives up cancels all its watches at once.
 const RESETS: Rate = Rate { burst: 5_000, per_second: 500 };
-/// Windows are opened as answers are read, by some for every few bytes.
+/// Window updates are sent as answers are read, by some clients for every few bytes.
 const BYTES_PER_UPDATE: usize = 64;
 
-/// The client sent more of these frames than any honest one.
+/// The client sent more of these frames than any well-behaved one.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many frames that ask for nothing")]
 pub struct Flood;
 
-/// Follows the bytes that come in.
+/// Parses the bytes received.
 pub struct FrameMonitor {
     /// Bytes of the preface that are still to come.
     preface: usize,
     header: [u8; HEADER],
     header_read: usize,
     payload_left: usize,
-    /// Bytes of a request's head that has not ended.
+    /// Bytes of an incomplete head.
     head: usize,
     control: Bucket,
     resets: Bucket,
-    /// Updates of windows that what was sent allows for.
+    /// Window updates that the bytes sent allow for.
     updates: usize,
     sent: usize,
 }
@@ -62,7 +61,7 @@ impl Bucket {
         Bucket { rate, left: rate.burst, filled: now }
     }
 
-    /// The clock is looked at only when the bucket seems empty.
+    /// Reads the clock only when the bucket seems empty.
     fn take(&mut self, env: &Env) -> Result<(), Flood> {
         if self.left == 0 {
             let now = env.monotonic();
@@ -91,14 +90,14 @@ impl FrameMonitor {
         }
     }
 
-    /// So many bytes went out.
+    /// Bytes were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         self.updates += self.sent / BYTES_PER_UPDATE;
         self.sent %= BYTES_PER_UPDATE;
     }
 
-    /// Looks at what came in. Gives the bytes of a head that has not ended.
+    /// Bytes were received. Returns the bytes of an incomplete head.
     pub fn received(&mut self, mut bytes: &[u8], env: &Env) -> Result<usize, Flood> {
         let skipped = self.preface.min(bytes.len());
         self.preface -= skipped;
@@ -147,7 +146,7 @@ impl FrameMonitor {
                 self.updates -= 1;
                 Ok(())
             }
-            // Pings, settings, priorities, empty data, what nobody knows.
+            // PING, SETTINGS, PRIORITY, empty DATA, unknown types.
             _ => self.control.take(env),
         }
     }

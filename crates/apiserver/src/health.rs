@@ -1,4 +1,4 @@
-//! /healthz, /livez, /readyz: is the server well, alive, ready; each check by itself or all of them.
+//! /healthz, /livez, /readyz: all checks, or one of them.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use crate::request_info::Query;
 use crate::respond::{self, Answer};
 use metrics::header;
 
-/// What becomes true once and stays so.
+/// The state of the checks.
 #[derive(Default)]
 pub struct Health {
     bootstrapped: AtomicBool,
@@ -21,7 +21,7 @@ pub struct Health {
 struct Results {
     successes: AtomicU64,
     errors: AtomicU64,
-    /// Of the last time.
+    /// The last result.
     well: AtomicBool,
 }
 
@@ -29,25 +29,29 @@ const ENDPOINTS: [&str; 3] = ["healthz", "livez", "readyz"];
 
 struct Check {
     name: &'static str,
-    /// Only readiness asks.
+    /// Only part of /readyz.
     ready_only: bool,
     run: fn(&Api) -> Result<(), String>,
 }
 
-/// A full disk is told, but it is no reason to take the server away: everything can be read, and deletions make room.
+/// A full disk is reported, but does not fail readiness: everything can be read, and deletes free space.
 // Differs from kube-apiserver: it has no such check, and stays ready too while its etcd has no space.
-const TOLD_ONLY: &str = "disk-space";
+const REPORTED_ONLY: &str = "disk-space";
 
 const CHECKS: [Check; 10] = [
     Check { name: "ping", ready_only: false, run: |_| Ok(()) },
-    // Upstream asks whether its log is still written out; ours is written as it comes, and nothing waits for it.
+    // Upstream checks that its log is flushed; ours has no buffer.
     Check { name: "log", ready_only: false, run: |_| Ok(()) },
     // Upstream's name for the store's check is etcd: probes and dashboards ask for it.
     Check { name: "etcd", ready_only: false, run: |api| api.registry.engine().health() },
     Check { name: "etcd-readiness", ready_only: true, run: |api| api.registry.engine().health() },
-    // What upstream's caches hold is the table here, which is fed as long as the store is well.
+    // The table takes the place of upstream's caches, and is in sync as long as the store is healthy.
     Check { name: "informer-sync", ready_only: true, run: |api| api.registry.engine().health() },
-    Check { name: TOLD_ONLY, ready_only: true, run: |api| api.registry.engine().full().map_or(Ok(()), Err) },
+    Check {
+        name: REPORTED_ONLY,
+        ready_only: true,
+        run: |api| api.registry.engine().full().map_or(Ok(()), Err),
+    },
     Check { name: "poststarthook/start-system-namespaces-controller", ready_only: false, run: bootstrapped },
     Check { name: "poststarthook/rbac/bootstrap-roles", ready_only: false, run: bootstrapped },
     Check {
@@ -99,7 +103,7 @@ impl Health {
             } else {
                 match results.run(check, api) {
                     Ok(()) => format!("[+]{} ok\n", check.name),
-                    Err(_) if check.name == TOLD_ONLY => {
+                    Err(_) if check.name == REPORTED_ONLY => {
                         format!("[-]{} failed (only told): reason withheld\n", check.name)
                     }
                     Err(why) => {

@@ -1,11 +1,11 @@
-//! HTTP/2: a task for each request, and answers that are made as their windows open.
+//! HTTP/2: a task for each request, and answers that are encoded as their windows open.
 //!
-//! hyper takes the next piece of an answer before it knows whether the client's window has room for it, and holds it until
-//! then: a thousand watches whose windows are shut would hold a thousand events. Here the window is asked first.
+//! hyper takes the next chunk of an answer before it knows whether the client's window has room for it, and holds it until
+//! then: a thousand watches with closed windows would hold a thousand events. Here the window is checked first.
 //!
 //! ```text
 //!  accept ──> task: answer ──> head ──> loop { ready? window? room on the connection? ──> take as much ──> send }
-//!                                              └ no window for a minute: the stream is reset, the connection goes on
+//!                                              └ no window for a minute: the stream is reset, the connection stays open
 //! ```
 
 use std::pin::Pin;
@@ -26,24 +26,24 @@ use crate::connection::Connection;
 use crate::response_body::{Chunk, FETCH_TIMEOUT, FETCH_TIMEOUT_UNDER_PRESSURE, ResponseBody};
 use crate::shutdown::Shutdown;
 
-/// Requests at once on a connection.
-// Differs from kube-apiserver, which allows 100 unless told otherwise: a watch that waits is a cursor here and holds no buffer, so one
-// connection may carry all the watches of a client with many loops.
+/// Concurrent requests on a connection.
+// Differs from kube-apiserver, whose default is 100: an idle watch is a cursor here and holds no buffer, so one connection may carry
+// all the watches of a client with many controllers.
 const MAX_STREAMS: u32 = 1000;
-/// What a client may send before it is read: of one body, and of all of them.
+/// Receive windows of one stream, and of the connection.
 const STREAM_WINDOW: u32 = 256 * 1024;
 const CONNECTION_WINDOW: u32 = 1024 * 1024;
 /// Upstream's bound on the headers of a request.
 const MAX_HEADER_BYTES: u32 = 1 << 20;
-/// What h2 takes of an answer before it is sent.
+/// The send buffer of a stream.
 const SEND_BUFFER: usize = 256 * 1024;
-/// How often a client is asked whether it is still there, and how long it may take to say so.
+/// The interval of pings, and how long a client may take to answer.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
-/// How long a connection may take to end once it was told to.
+/// How long a connection may take to close gracefully.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves a connection to its end; `answer` makes an answer's head and what sends its body.
+/// Serves a connection to its end; `answer` handles a request.
 pub async fn serve<S, A, F>(
     io: S,
     connection: &Arc<Connection>,
@@ -72,7 +72,7 @@ where
     };
     let mut served = handshake.map_err(|error| error.to_string())?;
     let mut alive = served.ping_pong().map(|pings| KeepAlive::new(env, pings));
-    // Once it was told to end: when it must have.
+    // Once it is closing: when it must be closed.
     let mut closing: Option<Pin<Box<Sleep>>> = None;
     let mut ending = false;
     loop {
@@ -118,14 +118,14 @@ where
     }
 }
 
-/// Why a connection takes no more requests.
+/// Why a connection accepts no more requests.
 enum Interruption {
     Shutdown,
     Overdue,
     Dead,
 }
 
-/// Whether the client still answers.
+/// Pings, to detect a client that is gone.
 struct KeepAlive {
     pings: PingPong,
     timer: Pin<Box<Sleep>>,
@@ -166,7 +166,7 @@ where
         let mut answer = std::pin::pin!(answer);
         std::future::poll_fn(|cx| match answer.as_mut().poll(cx) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
-            // Nobody waits for it any more.
+            // The client has cancelled the request.
             Poll::Pending => reply.poll_reset(cx).map(|_| None),
         })
         .await
@@ -187,7 +187,7 @@ where
     }
     let writer = StreamWriter { stream, body, fetch_timer: None };
     if writer.body.is_watch() {
-        // A task of its own: this one's room is that of a whole request, and a watch lives long.
+        // A task of its own: this one has the size of a whole request, and a watch lives long.
         let exchange = writer.body.exchange();
         let (pool, connections) = (exchange.pool(), exchange.connection().connections().clone());
         match connections.pools() {
@@ -199,11 +199,11 @@ where
     }
 }
 
-/// An answer's body as it goes out.
+/// Sends the body of an answer.
 struct StreamWriter {
     stream: SendStream<Chunk>,
     body: ResponseBody,
-    /// Runs while something lies ready and the window is shut, with how often it did.
+    /// Runs while a chunk is ready and the window is closed; with how often it fired.
     fetch_timer: Option<(Pin<Box<Sleep>>, u32)>,
 }
 
@@ -218,9 +218,9 @@ impl Future for StreamWriter {
             }
             match writer.body.poll_ready(cx) {
                 Poll::Pending => {
-                    // Others may use what was set aside of the connection's window.
+                    // Frees the reserved part of the connection's window.
                     writer.stream.reserve_capacity(0);
-                    // A list waits for us now; whether its client reads is another question.
+                    // A list waits for us here, which does not mean that its client reads.
                     if writer.body.is_watch() {
                         writer.fetch_timer = None;
                     }
@@ -233,7 +233,7 @@ impl Future for StreamWriter {
                 }
                 Poll::Ready(true) => {}
             }
-            // Before the window: what is reserved of it and given back at once would wake this task again and again.
+            // Before the window: reserving and freeing it at once would wake this task again and again.
             if writer.body.exchange().connection().poll_room(cx).is_pending() {
                 writer.stream.reserve_capacity(0);
                 writer.body.rewind();
@@ -262,7 +262,7 @@ impl Future for StreamWriter {
 }
 
 impl StreamWriter {
-    /// How many bytes the client's windows take; `None` when the stream is gone.
+    /// How many bytes the client's windows allow; `None` when the stream is gone.
     fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         self.stream.reserve_capacity(self.body.wanted());
         loop {
@@ -277,7 +277,7 @@ impl StreamWriter {
         }
     }
 
-    /// Ready when what lies there was not fetched in time. Who waits for `room` has time while anything of the connection is.
+    /// Ready when the chunk was not fetched in time. With `room` (the connection is full) time stands still while it sends.
     fn poll_fetch_timeout(&mut self, cx: &mut Context<'_>, room: bool) -> Poll<()> {
         let connection = self.body.exchange().connection();
         let env = connection.env();

@@ -1,8 +1,8 @@
-//! `/debug/controllers`: what every control loop did last and why, as a page for people or as JSON for programs.
+//! `/debug/controllers`: what every controller did last and why, as text for people or JSON for programs.
 //!
 //! ```text
 //! ?format=text|json   else by Accept: who takes anything (kubectl get --raw, curl, a browser) gets the page
-//! ?controller=NAME    one loop only; `scheduler` is one
+//! ?controller=NAME    one controller only; `scheduler` is one
 //! ?key=PREFIX         only what begins so: default/web finds the Deployment, its ReplicaSets and their pods
 //! ?all=true           also reconciles that found nothing to do
 //! ```
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn page_can_be_of_one_loop_or_one_object() {
+    fn page_can_be_of_one_controller_or_one_object() {
         let one = shown("controller=scheduler");
         assert!(one.contains("scheduler: ") && !one.contains("replicaset-controller"), "{one}");
         let one = shown("key=default/web");

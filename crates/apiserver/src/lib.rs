@@ -7,6 +7,7 @@ mod api;
 mod config;
 
 // Sockets: TLS, HTTP/1.1 and HTTP/2, connections and what they hold.
+mod acceptor;
 mod accounting;
 mod body;
 mod connection;
@@ -18,6 +19,7 @@ mod malformed;
 mod pools;
 mod response_body;
 mod run_queue;
+mod serve_connection;
 mod server;
 mod shutdown;
 mod websocket;
@@ -38,6 +40,7 @@ mod token_authenticator;
 // Resources: the verbs, and the forms of their answers.
 mod component_statuses;
 mod connect;
+mod decode;
 mod gzip;
 mod list_body;
 mod negotiate;
@@ -46,6 +49,7 @@ mod verbs;
 mod views;
 mod warnings;
 mod watch_body;
+mod watch_framing;
 
 // Everything that is no resource.
 mod discovery;
@@ -65,6 +69,7 @@ mod local;
 mod loopback;
 mod table_watcher;
 
+pub use acceptor::{Acceptor, Tls};
 pub use admission::Choice as AdmissionChoice;
 pub use admission::service_addresses::{PortRange, ServiceRanges};
 pub use api::{Api, Inspect};
@@ -77,7 +82,8 @@ pub use controllers::{Advertised, CONTROLLERS};
 pub use flowcontrol::Limits;
 pub use local::{LocalClient, LocalClients};
 pub use pools::Pools;
-pub use server::{Acceptor, Server, ServerError, Tls, serve_stream};
+pub use serve_connection::serve_stream;
+pub use server::{Server, ServerError};
 
 /// What `/version` and `--version` say beside our own version: the API spoken here.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";

@@ -1,4 +1,4 @@
-//! A list's body: written chunk by chunk while the client reads, never held as a whole.
+//! The body of a list: encoded chunk by chunk while the client reads, never held as a whole.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::gzip;
 use crate::metrics::ResponseSize;
 use crate::run_queue::PermitPoller;
 
-/// How much is handed to the connection at a time.
+/// The most that is encoded at a time.
 const CHUNK: usize = 128 * 1024;
 
 /// How one item is written.
@@ -40,12 +40,12 @@ pub struct ListBody {
     first: bool,
     format: ListFormat,
     gzip: bool,
-    /// From the first chunk to the last: it takes a quarter of a megabyte.
+    /// From the first chunk to the last only: it takes a quarter of a megabyte.
     encoder: Option<GzEncoder<Vec<u8>>>,
     done: bool,
-    /// Counts what goes out.
+    /// Counts the bytes sent.
     size: Option<ResponseSize>,
-    /// Until all is sent, or nobody fetches it.
+    /// Held until everything is sent, or dropped unfetched.
     seats: Option<SeatGuard>,
     permit: Option<PermitPoller>,
 }
@@ -79,13 +79,13 @@ impl ListBody {
     }
 
     pub fn hold_seats(&mut self, mut seats: SeatGuard) {
-        // From now on it is its client who may keep it waiting.
+        // From now on the client sets the pace.
         seats.sending();
         self.permit = Some(seats.poller());
         self.seats = Some(seats);
     }
 
-    /// Ready when it is its turn to make a piece, which [`ListBody::release_permit`] ends.
+    /// Ready with a permit to encode a chunk, until [`ListBody::release_permit`].
     pub fn poll_permit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.permit.as_mut().map_or(Poll::Ready(()), |permit| permit.poll(cx))
     }
@@ -100,17 +100,17 @@ impl ListBody {
         self.chunk_of(CHUNK)
     }
 
-    /// Nothing is left to be written.
+    /// Everything is encoded.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// What it takes while it waits.
+    /// The memory it takes while it waits.
     pub fn weight(&self) -> usize {
         self.head.len() + self.items.len() * size_of::<Arc<Obj>>()
     }
 
-    /// The next items, until there are so many bytes (before they are compressed).
+    /// The next items, up to that many bytes before compression.
     pub fn chunk_of(&mut self, bytes: usize) -> Option<Bytes> {
         let chunk = self.make_chunk(bytes.min(CHUNK))?;
         if let Some(size) = &mut self.size {

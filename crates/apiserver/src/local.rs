@@ -1,7 +1,7 @@
-//! The API for components of this process: the chain from *authorize* on, no socket, no encoding.
+//! The client for components of this process: the chain from *authorize* on, without sockets and encoding.
 //!
-//! A loop has its own identity and its own roles, like any other client. Only what kube-apiserver itself writes is written as
-//! an administrator (`own.rs`, ADR 9).
+//! Each controller has its own user and roles, like any other client. Only what kube-apiserver itself writes is written as an
+//! administrator (`loopback.rs`, ADR 9).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,20 +25,20 @@ use crate::api::Api;
 use crate::shutdown::Shutdown;
 use crate::{deadline, flow_control};
 
-/// So many bytes of events are handed over at once.
+/// Bytes of events per pull.
 const PULL_BYTES: usize = 4 << 20;
 
-/// The API as one identity sees it.
+/// The API as one user.
 #[derive(Clone)]
 pub struct LocalClient {
     api: Arc<Api>,
     user: Arc<UserInfo>,
-    /// Of writes that name none.
+    /// The field manager of writes that set none.
     field_manager: Arc<str>,
     fence: Option<Arc<LeaderFence>>,
 }
 
-/// Clients of one server, one for each loop.
+/// Clients of one server, one for each controller.
 #[derive(Clone)]
 pub struct LocalClients {
     api: Arc<Api>,
@@ -74,13 +74,13 @@ impl Clients for LocalClients {
 }
 
 impl LocalClient {
-    /// `field_manager`: of writes that name none.
+    /// `field_manager` is that of writes that set none.
     pub fn new(api: Arc<Api>, user: UserInfo, field_manager: &str) -> LocalClient {
         LocalClient { api, user: Arc::new(user), field_manager: field_manager.into(), fence: None }
     }
 
-    /// The request, once it is known to be allowed and has its seats. It waits for them as long as it takes: a client would
-    /// be told to come again, and would.
+    /// The request, once it is authorized and has its seats. It waits for them as long as it takes: a remote client would be told to
+    /// retry, and would.
     async fn admitted<'a>(
         &'a self,
         verb: &'static str,
@@ -116,13 +116,13 @@ impl LocalClient {
     }
 }
 
-/// A request that may go on, and what it borrows from.
+/// An authorized request with its seats.
 struct Admitted<'a> {
     client: &'a LocalClient,
     verb: &'static str,
     target: Target<'a>,
     options: WriteOptions<'a>,
-    /// As long as a client over HTTP would wait.
+    /// The deadline of a request over HTTP.
     deadline: Instant,
     catalog: Arc<Catalog>,
     resource: Arc<Resource>,
@@ -180,7 +180,7 @@ impl Client for LocalClient {
             let version = &*options.resource_version;
             let begins = flow_control::begins_with_state(version, options.initial_events);
             let lists = begins.then_some(0);
-            // Only while it begins.
+            // A watch holds its seats only while it starts.
             let admitted = self.admitted("watch", &target, &options.field_selector, lists).await?;
             let request = admitted.request();
             let (within, fields) = (request.namespace, &options.field_selector);
@@ -310,24 +310,24 @@ impl Client for LocalClient {
     }
 }
 
-/// An event tells how far the other side is. Where others wrote this much since, a bookmark does: it could not go on from an
-/// event that is forgotten.
+/// A watcher resumes from its last event. After this many revisions of other objects it gets a bookmark, because the history may
+/// not reach back to the event.
 const PROGRESS: u64 = 1000;
 
 /// A cursor on the table.
 struct LocalWatch {
-    /// The state, before the first change.
+    /// The initial events.
     first: Vec<Event>,
     cursor: Cursor,
     pulled: Vec<WatchEvent>,
-    /// The progress the other side knows of.
+    /// The last revision the watcher knows.
     told: Revision,
-    /// Its time is over. One timer for all waits.
+    /// The timeout. One timer for all waits.
     end: BoxFuture<'static, ()>,
-    /// It rang, and is not to be asked again.
+    /// The timeout fired, and must not be polled again.
     over: bool,
     shutdown: Shutdown,
-    /// Counts it among those a write wakes.
+    /// Counts it among the watches a write wakes.
     _watched: Option<WatchGuard>,
 }
 
@@ -360,13 +360,13 @@ impl Watch for LocalWatch {
                     return Ok(true);
                 }
                 if !at_end {
-                    // A long log in which nothing is selected: others get a turn in between.
+                    // A long log without a match: other tasks run in between.
                     tokio::task::yield_now().await;
                     continue;
                 }
                 if self.over {
-                    // In good order. Looked once more: the other side goes on from now, not from its last event, which may be
-                    // long forgotten.
+                    // A clean end. The watcher resumes from this revision, not from its last event, which may be older than the
+                    // history.
                     let revision = self.cursor.caught_up();
                     into.push(Event::Bookmark { revision, initial_events_end: false });
                     return Ok(false);

@@ -1,14 +1,14 @@
-//! How the loops of this crate read and write, and as whom (ADR 9).
+//! The loopback client: how this server's own controllers read and write, and as which user (ADR 9).
 //!
 //! ```text
-//! aggregation, quotas, certificates, ServiceCIDRs   LoopbackClient::controller   the account and the role upstream's loop has
-//! what kube-apiserver itself writes                 LoopbackClient::new          system:apiserver, of system:masters
+//! controllers of kube-controller-manager   LoopbackClient::for_controller   the service account and role of upstream's controller
+//! what kube-apiserver itself writes        LoopbackClient::new              system:apiserver, of system:masters
 //!      both: LocalClient ── authorize ── admit ── validate ── commit
 //! ```
-//! The second row is upstream's loopback client: the first objects of a cluster and what keeps them, the addresses of
-//! services and their repair, the `kubernetes` service and this server's lease. Without it nobody could write the roles
-//! everybody else needs. Past the chain go only the bitmap of node ports, which is no object (`Registry::keep`), and evictions, which count in a budget as the server (`registry/src/evict.rs`): whoever
-//! may evict need not be allowed to write budgets.
+//! The second row writes the first objects of a cluster and reconciles them, repairs the addresses of services, and keeps the
+//! `kubernetes` service and this server's lease. Without it nobody could write the roles everybody else needs.
+//! Two writes bypass the chain: the bitmap of node ports, which is no object (`Registry::keep`), and the budget an eviction counts
+//! in (`registry/src/evict.rs`), because a user who may evict need not be allowed to write budgets.
 
 use std::sync::Arc;
 
@@ -22,23 +22,23 @@ use table::{Scope, Selection};
 use crate::api::Api;
 use crate::local::LocalClient;
 
-/// A resource of version v1, by group and plural.
+/// A resource of version v1, by group and plural name.
 pub(crate) type GroupResource = (&'static str, &'static str);
 
-/// The API as one of the server's own loops uses it: reads from the table, writes through the chain.
+/// Reads from the table, writes through the chain.
 pub(crate) struct LoopbackClient<'a> {
     api: &'a Arc<Api>,
     client: LocalClient,
 }
 
 impl<'a> LoopbackClient<'a> {
-    /// The server itself.
+    /// As kube-apiserver itself.
     pub fn new(api: &'a Arc<Api>) -> LoopbackClient<'a> {
         let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
         LoopbackClient { api, client: LocalClient::new(api.clone(), user, "kube-apiserver") }
     }
 
-    /// A loop that upstream runs outside of kube-apiserver: it may what the role of its account says.
+    /// As a controller that upstream runs outside kube-apiserver, with the permissions of its service account.
     pub fn for_controller(api: &'a Arc<Api>, name: &str) -> LoopbackClient<'a> {
         let user = UserInfo::service_account("kube-system", name, "");
         LoopbackClient { api, client: LocalClient::new(api.clone(), user, name) }
@@ -48,7 +48,7 @@ impl<'a> LoopbackClient<'a> {
         self.api
     }
 
-    /// What the table shows, resourceVersion included.
+    /// The object in the table, with its resourceVersion.
     pub fn get(&self, plural: GroupResource, namespace: &str, name: &str) -> Option<Value> {
         get_stored(self.api, plural, namespace, name)
     }
@@ -71,7 +71,7 @@ impl<'a> LoopbackClient<'a> {
         self.client.create(gvr(plural).within(namespace), new, WriteOptions::default()).await.map(|_| ())
     }
 
-    /// Replaces an object, provided that it still is at the resourceVersion the tree carries.
+    /// Replaces an object if it is still at the resourceVersion of `new`.
     pub async fn update(&self, plural: GroupResource, new: Value) -> Result<(), Status> {
         self.put(plural, "", new).await
     }
@@ -80,7 +80,7 @@ impl<'a> LoopbackClient<'a> {
         self.put(plural, "status", new).await
     }
 
-    /// The same for any subresource; the object itself has none.
+    /// The same for any subresource; empty for the object itself.
     pub async fn put(&self, plural: GroupResource, subresource: &str, new: Value) -> Result<(), Status> {
         let text = |name: &str| new.str_at(&["metadata", name]).unwrap_or("").to_owned();
         let (namespace, name) = (text("namespace"), text("name"));
@@ -90,7 +90,7 @@ impl<'a> LoopbackClient<'a> {
             .map(|_| ())
     }
 
-    /// Merges into an object of no namespace, whatever its version.
+    /// Merge-patches a cluster-scoped object, whatever its version.
     pub async fn merge(&self, plural: GroupResource, name: &str, patch: Value) -> Result<(), Status> {
         self.client
             .patch(gvr(plural).at("", name), Patch::Merge(patch), WriteOptions::default())
@@ -98,7 +98,7 @@ impl<'a> LoopbackClient<'a> {
             .map(|_| ())
     }
 
-    /// Deletes the very object that was read; that it is gone already is no error.
+    /// Deletes the object that was read, by its UID; that it is gone already is no error.
     pub async fn delete(&self, plural: GroupResource, old: &Value) -> Result<(), Status> {
         let text = |name: &str| old.str_at(&["metadata", name]).unwrap_or("");
         let options =
@@ -110,7 +110,7 @@ impl<'a> LoopbackClient<'a> {
     }
 }
 
-/// One object as the table shows it.
+/// One object as the table has it.
 pub(crate) fn get_stored(
     api: &Api,
     (group, plural): GroupResource,
@@ -124,7 +124,7 @@ pub(crate) fn get_stored(
     json::parse(obj.body(), None).ok()
 }
 
-/// Did another server do the same thing first? Then the next look shows it.
+/// Another server did the same first, which the next sync will see.
 pub(crate) fn lost_race(status: &Status) -> bool {
     matches!(status.reason, "AlreadyExists" | "Conflict" | "NotFound")
 }

@@ -1,7 +1,6 @@
-//! What is no HTTP/1 request, refused in the words of Go's server, which clients of kube-apiserver know.
+//! Malformed HTTP/1 requests, refused in the words of Go's server, which clients of kube-apiserver know.
 //!
-//! hyper reads requests, and refuses most of what Go refuses, with a code alone; what it lets pass is looked at here before
-//! the chain sees it.
+//! hyper refuses most of what Go refuses, but with a bare status code; what it accepts is checked here before the chain sees it.
 
 use http::header::{CONNECTION, EXPECT, HOST, HeaderValue, TRANSFER_ENCODING};
 use http::{Method, Request, StatusCode, Version};
@@ -10,15 +9,15 @@ use hyper::ext::ReasonPhrase;
 use crate::body::Body;
 use crate::respond::{self, Answer};
 
-/// Go's bound on a request's head, with the room it leaves for reading ahead.
+/// Go's limit of the head, with its allowance for read-ahead.
 const MAX_HEAD: usize = (1 << 20) + 4096;
-/// As much of a head as is kept to find out what was wrong with it.
+/// How much of a head is kept to find out what is wrong with it.
 pub const KEPT_HEAD: usize = 4096;
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const NOT_CHUNKED: &str = "Unsupported transfer encoding";
 
-/// The refusal of a request hyper has read, if Go had not.
+/// The refusal of a request that hyper accepts and Go does not.
 pub fn refusal<B>(request: &Request<B>) -> Option<Answer> {
     if request.version() == Version::HTTP_2 {
         return None;
@@ -63,11 +62,11 @@ pub fn refusal<B>(request: &Request<B>) -> Option<Answer> {
         close(&mut answer);
         return Some(answer);
     }
-    // Answered by Go's server itself, for the server as a whole.
+    // Answered by Go's server itself.
     (method == Method::OPTIONS && uri.path() == "*").then(|| Answer::new(Body::empty()))
 }
 
-/// What goes out instead of hyper's own `answer` to bytes that begin with `head`; `None` for answers that are not its own.
+/// Replaces hyper's own `answer` to a malformed `head`; `None` for all other answers.
 pub fn reworded(answer: &[u8], head: &[u8]) -> Option<Vec<u8>> {
     // Every answer of ours with one of these codes names its request, or has a body; hyper's own has three headers.
     let line = answer.strip_prefix(b"HTTP/1.1 ")?;
@@ -92,7 +91,7 @@ pub fn reworded(answer: &[u8], head: &[u8]) -> Option<Vec<u8>> {
     Some(format!("HTTP/1.1 {line}\r\nContent-Type: {TEXT}\r\nConnection: close\r\n\r\n{body}").into_bytes())
 }
 
-/// Where a head's first line ends with a version Go serves as its own, the position of the digit to be changed for that.
+/// The position of the minor version in a request line, if Go treats it like HTTP/1.1 and hyper does not.
 pub fn minor_version(line: &[u8]) -> Option<usize> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let at = line.len().checked_sub(1)?;
@@ -101,7 +100,7 @@ pub fn minor_version(line: &[u8]) -> Option<usize> {
 
 type Diagnosis = (StatusCode, Option<&'static str>, Option<&'static str>);
 
-/// Which of Go's refusals a head deserves that hyper could not read.
+/// Go's answer to a head that hyper could not parse.
 fn diagnosis(head: &[u8]) -> Diagnosis {
     const MALFORMED: Diagnosis = (StatusCode::BAD_REQUEST, None, None);
     let mut lines = head.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -144,7 +143,7 @@ fn plain(code: StatusCode) -> Answer {
     answer
 }
 
-/// Go says what is wrong where others have a reason to the code, and again in the body.
+/// Go says what is wrong in the reason phrase, and again in the body.
 fn worded(code: StatusCode, words: &str) -> Answer {
     let reason = format!("{}: {words}", code.canonical_reason().unwrap_or(""));
     let text = format!("{} {reason}", code.as_str());

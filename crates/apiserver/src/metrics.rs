@@ -1,9 +1,9 @@
-//! What this server counts, under the names people already have dashboards for, in Prometheus' text form.
+//! Metrics in Prometheus' text format, under kube-apiserver's names.
 //!
-//! A request costs a few additions: its route's slot is found by position ([`routes`]), histograms are atomics, text is made by who
-//! scrapes. Names, types, labels and buckets are kube-apiserver's. A family is here only if its values are true: there is no
-//! aggregation and no request that is aborted half answered, so these families are not there.
-//! What this process' own loops ask in process is no HTTP request and is not counted as one; flow control counts it.
+//! A request costs a few additions: its series is found by position ([`routes`]), histograms are atomics, text is formatted by the
+//! scrape. Names, types, labels and buckets are kube-apiserver's. A family is exposed only if its values are meaningful: those of API
+//! aggregation and of aborted requests are not. Requests of controllers in this process are no HTTP requests and not counted as
+//! such; flow control counts them.
 
 mod admission;
 mod auth;
@@ -68,23 +68,23 @@ impl Metrics {
         &self.inner.auth
     }
 
-    /// A connection that came to nothing.
+    /// A TLS handshake failed.
     pub fn handshake_failed(&self) {
         self.inner.handshake_errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a request that stays, until it is dropped.
+    /// Counts a long-running request, until dropped.
     pub fn long_running(&self, route: Route, begun: Instant) -> LongRunning {
         route.running(1);
         LongRunning { metrics: self.clone(), route, begun, bytes: 0, _watch: None }
     }
 
-    /// Counts the bytes of an answer that is made while it is sent.
+    /// Counts the bytes of an answer that is streamed.
     pub fn response_size(&self, route: Route) -> ResponseSize {
         ResponseSize { route, bytes: 0 }
     }
 
-    /// One more request of that sort, until it is dropped.
+    /// Counts a request in flight, until dropped.
     pub fn enter(&self, writing: bool) -> InFlightSlot {
         let gauge = self.gauge(writing);
         let count = gauge.now.fetch_add(1, Ordering::AcqRel) + 1;
@@ -153,18 +153,18 @@ fn build_info(out: &mut String) {
     let _ = writeln!(out, "{name}{{{}}} 1", labels.join(","));
 }
 
-/// Requests of one kind that are under way.
+/// Requests of one kind in flight.
 #[derive(Default)]
 struct InFlight {
     now: AtomicI64,
-    /// The second (above 32 bits) in which the most (below) were seen.
+    /// The second (upper 32 bits), and the most requests in it (lower 32 bits).
     most: AtomicU64,
 }
 
 impl InFlight {
     fn seen(&self, second: u32, count: i64) {
         let new = (u64::from(second) << 32) | count.clamp(0, i64::from(u32::MAX)) as u64;
-        // A later second is larger whatever its count, and within one the larger count is.
+        // A later second is larger whatever its count; within one the larger count wins.
         self.most.fetch_max(new, Ordering::Relaxed);
     }
 
@@ -176,7 +176,7 @@ impl InFlight {
     }
 }
 
-/// A place among the requests under way.
+/// A slot among the requests in flight.
 pub struct InFlightSlot {
     metrics: Metrics,
     writing: bool,
@@ -188,13 +188,13 @@ impl Drop for InFlightSlot {
     }
 }
 
-/// A watch while it lives: counted as open, and as answered when it ends.
+/// A watch: counted as open, and as answered when it ends.
 pub struct LongRunning {
     metrics: Metrics,
     route: Route,
     begun: Instant,
     bytes: u64,
-    /// Counts it among those a write wakes.
+    /// Counts it among the watches a write wakes.
     _watch: Option<WatchGuard>,
 }
 
@@ -204,7 +204,7 @@ impl LongRunning {
         self
     }
 
-    /// One event went out.
+    /// An event was sent.
     pub fn event(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         self.route.event(bytes as u64);
@@ -220,7 +220,7 @@ impl Drop for LongRunning {
     }
 }
 
-/// An answer on its way; its size is known when it ends.
+/// The size of a streamed answer, observed when it ends.
 pub struct ResponseSize {
     route: Route,
     bytes: u64,

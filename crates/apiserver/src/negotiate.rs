@@ -1,4 +1,4 @@
-//! Which form of an answer the client wants.
+//! Content negotiation: encoding and view of an answer.
 
 use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
@@ -21,11 +21,11 @@ pub enum View {
     Table,
     /// PartialObjectMetadata, or its List.
     Metadata,
-    /// One of these where the other is due: refused, but by whoever has the object, the list or the event at hand.
+    /// The one of these that does not fit: refused once the object, list or event is at hand, as upstream does.
     Mismatch,
 }
 
-/// The version of `meta.k8s.io` a view is of: both are the same but for the name.
+/// The version of `meta.k8s.io` of a view: they differ only in name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MetaVersion {
     #[default]
@@ -68,13 +68,13 @@ pub enum Offer {
     Document,
     /// One object, also as a Table or its metadata.
     Object,
-    /// One object by a subresource that has no columns: also its metadata, but no Table.
+    /// One object of a subresource without columns: also its metadata, but no Table.
     Part,
-    /// Text whatever is asked for; upstream wants the header to be one of a part all the same.
+    /// Always text; upstream checks the header like that of a part.
     Log,
     /// A list, also as a Table or its metadata.
     List,
-    /// Events; nothing is indented, and [`check_stream`] has the last word.
+    /// Events: never indented, and subject to [`check_stream`].
     Events,
 }
 
@@ -99,15 +99,15 @@ impl<'a> MediaRange<'a> {
     }
 }
 
-/// Accept's entries, most wanted first. Of several headers the first counts, as for upstream; and more entries than anybody
-/// needs are not sorted.
+/// The entries of Accept, by preference. Of several headers only the first counts, as upstream; and only the first entries, because
+/// sorting is quadratic.
 pub fn ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
     let mut out: Vec<(f32, MediaRange<'_>)> = Vec::new();
     let accept = headers.get(ACCEPT).and_then(|header| header.to_str().ok()).unwrap_or("");
     for entry in accept.split(',').take(64) {
         let (kind, params) = entry.split_once(';').unwrap_or((entry, ""));
         let range = MediaRange { kind: kind.trim(), params };
-        // What is no number is none, and comes last; upstream excludes nothing for its q.
+        // An invalid q is 0, which comes last; upstream excludes no entry for its q.
         let q: f32 = range.param("q").map_or(1.0, |q| q.parse().unwrap_or(0.0));
         if !range.kind.is_empty() {
             out.push((q, range));
@@ -117,8 +117,8 @@ pub fn ranges(headers: &HeaderMap) -> Vec<MediaRange<'_>> {
     out.into_iter().map(|(_, range)| range).collect()
 }
 
-/// Upstream's order is no order in the strict sense (an exact type passes a wildcard whatever their q), so the way of
-/// sorting shows: entries move up one by one.
+/// Upstream's comparison is not transitive (an exact type precedes a wildcard whatever their q), so the algorithm shows: an insertion
+/// sort.
 fn sort(entries: &mut [(f32, MediaRange<'_>)]) {
     let before = |(q, a): &(f32, MediaRange<'_>), (r, b): &(f32, MediaRange<'_>)| {
         let parts = |range: &MediaRange<'_>| {
@@ -137,7 +137,7 @@ fn sort(entries: &mut [(f32, MediaRange<'_>)]) {
     }
 }
 
-/// The first wanted form that is offered.
+/// The most preferred form that is offered.
 pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result<Wanted, Status> {
     let ranges = ranges(headers);
     let json = if wants_pretty(headers, query) { Encoding::PrettyJson } else { Encoding::Json };
@@ -147,7 +147,7 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
     }
     let offered =
         [("application/json", json), ("application/yaml", Encoding::Yaml), (PROTOBUF, Encoding::Protobuf)];
-    // Upstream's router looks for a route first: it knows the types by name, and one wildcard.
+    // Upstream's router matches first: it knows the exact types, and one wildcard.
     let (first, last) = match offer {
         Offer::List | Offer::Events => ("", format!(", {STREAM_TYPES}")),
         Offer::Log => ("text/plain, ", String::new()),
@@ -185,7 +185,7 @@ pub fn negotiate(headers: &HeaderMap, query: &Query<'_>, offer: Offer) -> Result
     }
 }
 
-/// There is no YAML of events. Upstream notices when the watch has begun, behind everything else that may be wrong with it.
+/// Events have no YAML. Upstream checks this last, once the watch has started.
 pub fn check_stream(wanted: Wanted) -> Result<(), Status> {
     if wanted.encoding == Encoding::Yaml { Err(not_among(STREAM_TYPES)) } else { Ok(()) }
 }
@@ -197,7 +197,7 @@ fn not_among(types: &str) -> Status {
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const STREAM_TYPES: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
-/// The view an entry asks for; `None` when it asks for something that is not offered.
+/// The view of an entry; `None` if it is not offered.
 fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View> {
     let asked = |name| range.param(name).filter(|v| !v.is_empty());
     if let Some(stream) = asked("stream")
@@ -225,7 +225,7 @@ fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View
     }
 }
 
-/// The form of a refusal: what was asked for if an error can have it, JSON for people otherwise.
+/// The form of an error: the requested one if possible, else indented JSON.
 pub fn negotiate_error(headers: &HeaderMap, query: &Query<'_>) -> Wanted {
     let plain = Wanted { encoding: Encoding::PrettyJson, ..Wanted::JSON };
     negotiate(headers, query, Offer::Document).unwrap_or(plain)
@@ -239,13 +239,13 @@ fn wants_pretty(headers: &HeaderMap, query: &Query<'_>) -> bool {
     ["curl", "Wget", "Mozilla"].iter().any(|browser| agent.starts_with(browser))
 }
 
-/// Of objects: upstream knows the bare name only, and takes one with a weight for another.
+/// For objects: upstream knows only the bare name, without a weight.
 pub fn accepts_gzip(headers: &HeaderMap) -> bool {
     let wanted = headers.get(ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");
     wanted.split(',').any(|e| e.trim() == "gzip")
 }
 
-/// Of documents and metrics: whatever weight it has, but none.
+/// For documents and metrics: with any weight but 0.
 pub fn weighs_gzip(headers: &HeaderMap) -> bool {
     let wanted = headers.get(ACCEPT_ENCODING).and_then(|v| v.to_str().ok()).unwrap_or("");
     wanted.split(',').any(|entry| {

@@ -1,7 +1,7 @@
-//! Which objects lead to a node, looked up in the table when a node asks.
+//! Which objects are related to a node, looked up in the table when the node authorizer asks.
 //!
-//! Pods are found by the index on `spec.nodeName`, so a question costs a look at the pods of one node: some
-//! hundred at most, and only those whose text mentions the name are parsed. There is no graph to keep in step.
+//! Pods are found by the index on `spec.nodeName`, so a look-up reads the pods of one node: a few hundred at most, and only those whose
+//! text contains the name are parsed. Unlike upstream there is no graph to maintain.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl NodeRelations {
             let resource = catalog.find("", "v1", "pods")?;
             let bound = FieldSelector::of("spec.nodeName", node);
             let selection = Selection::new(resource, scope, None, Some(&bound)).ok()?;
-            // What cannot be read allows nothing.
+            // A failed read allows nothing.
             newest(&self.table, resource.storage.as_ref()?.id, &selection).ok()
         };
         found().map(|page| page.items).unwrap_or_default()
@@ -45,14 +45,14 @@ impl NodeRelations {
     fn a_pod_refers(&self, node: &str, what: Related, namespace: &str, name: &str) -> bool {
         let quoted = format!("\"{name}\"");
         self.pods(node, Scope::Namespace(namespace.to_owned())).iter().any(|pod| {
-            // The claim of an ephemeral volume has a name that stands nowhere.
+            // The name of an ephemeral volume's claim is derived, and not in the text.
             let may = mentions(pod, &quoted)
                 || (what == Related::PersistentVolumeClaim && mentions(pod, "\"ephemeral\""));
             may && json::parse(pod.body(), None).is_ok_and(|pod| refers(&pod, what, name))
         })
     }
 
-    /// A secret some volume needs whose claim a pod of the node uses.
+    /// A secret of a volume whose claim a pod of the node uses.
     fn a_volume_needs(&self, node: &str, namespace: &str, name: &str) -> bool {
         self.pods(node, Scope::All).iter().any(|pod| {
             if !mentions(pod, "\"persistentVolumeClaim\"") && !mentions(pod, "\"ephemeral\"") {
@@ -107,7 +107,7 @@ fn claim_of(volume: &Value) -> Option<(&str, &str)> {
     Some((text("namespace")?, text("name")?))
 }
 
-/// Names have no characters JSON would escape, so their text is in the body, or they are not named.
+/// Names have no characters that JSON escapes, so the text of the body contains them as they are.
 fn mentions(pod: &Obj, quoted: &str) -> bool {
     memchr::memmem::find(pod.body(), quoted.as_bytes()).is_some()
 }

@@ -1,6 +1,6 @@
-//! OpenAPI documents in the forms they are sent in: each made once, by one of those who ask for it, and shared by all.
+//! A cache of OpenAPI documents in the encodings they are sent in: each is built once, on the first request.
 //!
-//! A document takes tens of milliseconds to write and as many to pack. A hundred clients that start together ask for the same few.
+//! A document takes tens of milliseconds to encode and as many to compress, and clients that start together ask for the same few.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
-/// Bytes of documents that are kept; the ones asked for longest ago make room. All documents packed have about half of it.
+/// The size of the cache; the least recently used documents are evicted. All documents compressed take about half of it.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// A document in one of its forms.
+/// A document in one of its encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Form<'a> {
     /// Its path.
@@ -21,27 +21,27 @@ pub struct Form<'a> {
     pub gzipped: bool,
 }
 
-/// What stays in memory, made on first use.
+/// Cached documents, built on first use.
 #[derive(Default)]
 pub struct OpenApiCache {
-    /// Guards what is kept, for a look-up at a time.
+    /// Guards the entries, for one look-up at a time.
     cached: Mutex<Cached>,
-    /// Guards nothing: who makes a document has it. Those who wait for one find it kept, or make it one after the other.
+    /// Held while a document is built: one at a time, and those who wait find it cached.
     building: tokio::sync::Mutex<()>,
 }
 
-/// The hash of every document of v3, by what the index calls it: `apis/apps/v1`.
+/// The hash of every document of v3, by its name in the index: `apis/apps/v1`.
 pub type Hashes = BTreeMap<String, String>;
 
 #[derive(Default)]
 struct Cached {
-    /// Of the catalogue that everything kept is made from.
+    /// The generation of the catalogue that the entries are built from.
     generation: u64,
-    /// Made by the first who asks.
+    /// Built on the first request.
     v3: Arc<OnceCell<Arc<Hashes>>>,
-    /// By name, media type and whether it is packed.
+    /// By name, media type and whether it is compressed.
     forms: BTreeMap<(String, &'static str, bool), Entry>,
-    /// Of documents that are not v3's, by name and media type; they stay when a document makes room, so that who has it hears so without another.
+    /// Of other documents, by name and media type; kept when a document is evicted, so that a conditional request does not rebuild it.
     hashes: BTreeMap<(String, &'static str), String>,
     /// Counts look-ups, for the age of entries.
     clock: u64,
@@ -54,7 +54,7 @@ struct Entry {
 }
 
 impl OpenApiCache {
-    /// Bytes kept.
+    /// Bytes cached.
     pub fn bytes(&self) -> usize {
         let cached = self.cached.lock();
         let of_two = cached.hashes.iter().map(|((name, _), hash)| name.capacity() + hash.capacity());
@@ -63,18 +63,18 @@ impl OpenApiCache {
             + of_two.chain(of_v3.map(|(name, hash)| name.capacity() + hash.capacity())).sum::<usize>()
     }
 
-    /// How many times a form was made.
+    /// How many documents were built.
     pub fn built(&self) -> usize {
         self.cached.lock().built
     }
 
-    /// A form, made by `make` unless it is kept.
+    /// A document, built by `make` unless it is cached.
     pub async fn form(&self, generation: u64, form: Form<'_>, make: impl FnOnce() -> Vec<u8>) -> Bytes {
         if let Some(found) = self.at(generation).find(form) {
             return found;
         }
         let _building = self.building.lock().await;
-        // Whoever had the turn before may have made it.
+        // Another request may have built it meanwhile.
         if let Some(found) = self.at(generation).find(form) {
             return found;
         }
@@ -83,7 +83,7 @@ impl OpenApiCache {
         bytes
     }
 
-    /// The hashes of v3. To know them, `make` makes every document once: others get their turn on this thread in between.
+    /// The hashes of v3. `make` builds every document once; other tasks run in between.
     pub async fn v3_hashes(
         &self,
         generation: u64,
@@ -105,7 +105,7 @@ impl OpenApiCache {
         v3.get_or_init(first).await.clone()
     }
 
-    /// The hash of another document, once somebody made it.
+    /// The hash of another document, once it was built.
     pub fn hash(&self, generation: u64, name: &str, media: &'static str) -> Option<String> {
         self.at(generation).hashes.get(&(name.to_owned(), media)).cloned()
     }

@@ -1,4 +1,4 @@
-//! /openapi/v3 and /openapi/v2: made from the catalogue when somebody asks.
+//! /openapi/v3 and /openapi/v2: built from the catalogue on request.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use crate::respond::{self, Answer};
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
-/// What upstream answers to either spelling: the one with an @ is no media type to Go, and its clients refuse it.
+/// Upstream's answer to either spelling: the one with an @ is no valid media type to Go clients.
 const PROTOBUF_V2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const PROTOBUF_V3: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
-/// How what is packed begins; no document does.
+/// The magic number of gzip; no document starts with it.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// What the index calls itself among the documents; no group version has this name.
+/// The name of the index in the cache; no group version has it.
 const INDEX: &str = "";
-/// The same of the document of everything.
+/// The name of the v2 document.
 const V2: &str = "v2";
 
-/// What is asked for, and how the client takes it.
+/// A request for a document.
 struct Asked<'a> {
     api: &'a Api,
-    /// What the documents are about, for all of the request.
+    /// One snapshot for the whole request.
     catalog: &'a Catalog,
     headers: &'a HeaderMap,
     gzipped: bool,
@@ -43,7 +43,7 @@ pub async fn serve(api: &Api, path: &str, headers: &HeaderMap, query: &Query<'_>
     match path {
         "/openapi/v3" => {
             let hashes = hashes(api, catalog).await;
-            // Upstream says nothing of what it is, and Go's server takes it for text.
+            // Upstream sets no content type, and Go's server detects text.
             Some(asked.hashed(INDEX, TEXT, || openapi::v3_index(&hashes)).await)
         }
         "/openapi/v2" => Some(match accepted(headers, PROTOBUF_V2) {
@@ -65,7 +65,7 @@ async fn hashes(api: &Api, catalog: &Catalog) -> Arc<Hashes> {
     api.openapi_cache.v3_hashes(catalog.generation(), names, |name| openapi::v3_hash(catalog, name)).await
 }
 
-/// Upstream says nothing at all of a document that it does not have.
+/// Upstream answers with an empty body.
 fn no_document() -> Answer {
     let mut answer = respond::answer(404, TEXT, Body::empty());
     answer.headers_mut().remove(CONTENT_TYPE);
@@ -73,7 +73,7 @@ fn no_document() -> Answer {
 }
 
 impl Asked<'_> {
-    /// A document whose hash is known once it was made.
+    /// A document whose hash is known once it is built.
     async fn hashed(&self, name: &str, media: &'static str, make: impl Fn() -> Vec<u8>) -> Answer {
         let openapi_cache = &self.api.openapi_cache;
         let generation = self.catalog.generation();
@@ -91,7 +91,7 @@ impl Asked<'_> {
         self.answer(name, media, &hash, make).await
     }
 
-    /// A document of v3. Asked for by its hash it may be kept for ever; by another one the client is sent to the right one.
+    /// A document of v3. With its hash in the query it is immutable; with another one the client is redirected.
     async fn group(&self, name: &str, hash: &str, query: &Query<'_>) -> Answer {
         let Some(media) = accepted(self.headers, PROTOBUF_V3) else { return not_acceptable() };
         let asked = query.find("hash").filter(|asked| !asked.is_empty());
@@ -103,7 +103,7 @@ impl Asked<'_> {
             return answer;
         }
         let catalog = self.catalog;
-        // The hash is there, so the document is: both come from the catalogue.
+        // There is a hash, so there is a document.
         let make = || match media {
             PROTOBUF_V3 => openapi::v3_group_protobuf(catalog, name).unwrap_or_default(),
             _ => openapi::v3_group(catalog, name).unwrap_or_default(),
@@ -143,7 +143,7 @@ impl Asked<'_> {
         answer
     }
 
-    /// The document as the client takes it; `seen` looks at it as it is.
+    /// The document, compressed if the client accepts it; `seen` gets it uncompressed.
     fn encoded(&self, make: impl Fn() -> Vec<u8>, seen: impl FnOnce(&[u8])) -> Vec<u8> {
         let document = make();
         seen(&document);
@@ -151,7 +151,7 @@ impl Asked<'_> {
     }
 }
 
-/// What the client wants most of JSON and this protobuf; `None` when it wants neither.
+/// The preferred one of JSON and this protobuf; `None` if neither is accepted.
 fn accepted(headers: &HeaderMap, protobuf: &'static str) -> Option<&'static str> {
     let ranges = ranges(headers);
     if ranges.is_empty() {

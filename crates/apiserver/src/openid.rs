@@ -1,4 +1,4 @@
-//! The issuer of service accounts' tokens as others see it: its OpenID configuration and its keys.
+//! OpenID discovery of the service account issuer: its configuration and its keys.
 
 use codec::json;
 use http::header::{CACHE_CONTROL, HeaderValue};
@@ -10,7 +10,7 @@ use crate::respond::{self, Answer};
 pub const CONFIGURATION: &str = "/.well-known/openid-configuration";
 pub const KEYS: &str = "/openid/v1/jwks";
 
-/// `None` when the path is neither document, or the issuer is none that can be looked up.
+/// `None` if the path is neither document, or the issuer is no https URL.
 pub fn serve(api: &Api, path: &str, method: &http::Method) -> Option<Result<Answer, Status>> {
     let accounts = api.token_authenticator.service_accounts();
     let (content_type, document) = match path {
@@ -18,7 +18,7 @@ pub fn serve(api: &Api, path: &str, method: &http::Method) -> Option<Result<Answ
         KEYS => ("application/jwk-set+json", accounts.keys().to_jwks()),
         _ => return None,
     };
-    // The specification asks for https without a query or a fragment; upstream leaves the paths out otherwise.
+    // The specification requires https without query or fragment; otherwise upstream does not serve the paths.
     let issuer = accounts.issuer();
     if !issuer.starts_with("https://") || issuer.contains(['?', '#']) {
         return None;
@@ -27,7 +27,7 @@ pub fn serve(api: &Api, path: &str, method: &http::Method) -> Option<Result<Answ
         return Some(Err(Status::method_not_allowed()));
     }
     let mut answer = respond::answer(200, content_type, json::to_vec(&document).into());
-    // Keys are no secret, and everybody who checks tokens asks for them.
+    // Keys are public, and everybody who verifies tokens fetches them.
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
     Some(Ok(answer))
 }
@@ -37,7 +37,7 @@ fn configuration(api: &Api) -> Value {
     let list = |items: &[&str]| Value::List(items.iter().map(|i| Value::from(*i)).collect());
     let keys = match api.token_authenticator.external_address() {
         Some(address) => format!("https://{address}{KEYS}"),
-        // Without a socket of its own the server is known by its issuer's name only.
+        // Without a socket only the name of the issuer is known.
         None => format!("{}{KEYS}", accounts.issuer().trim_end_matches('/')),
     };
     let mut out = Map::default();

@@ -1,12 +1,12 @@
-//! Two pools of threads: connections whose requests keep the cluster alive (health, administrators, leader election, nodes) are
-//! run apart from all others, so that the operating system, and no queue of ours, decides when they get a core.
+//! Two thread pools: connections with critical requests (health, administrators, leader election, nodes) run apart from all others,
+//! so that the kernel's scheduler, and no queue of ours, decides when they get a core.
 //!
 //! ```text
-//!  accepted ──> ordinary pool ──a request of a vital level──> priority pool ──a request of another level──> ordinary pool
-//!               (a connection moves at most once a second, between two polls: its task ends in one runtime and goes on in the other)
+//!  accepted ──> ordinary pool ──a critical request──> priority pool ──any other request──> ordinary pool
+//!               (at most once a second, between two polls: the task ends in one runtime and continues in the other)
 //! ```
-//! Handshakes and first requests are run by the ordinary pool: whose they are is not known before. Watches over HTTP/2 are tasks of
-//! their own and belong to the pool of their level from the start.
+//! Handshakes and first requests run in the ordinary pool, because their user is not known yet. Watches over HTTP/2 are tasks of
+//! their own and start in the right pool.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -22,7 +22,7 @@ use tokio::runtime::Handle;
 
 use crate::connection::Connection;
 
-/// A connection that mixes requests of both kinds does not move for each of them.
+/// A connection that mixes both kinds of requests must not move for each of them.
 const MIN_STAY: Duration = Duration::from_secs(1);
 const NEVER: u64 = u64::MAX;
 
@@ -50,11 +50,11 @@ impl Pools {
     }
 }
 
-/// Where a connection is run, and where its last request wants it to be.
+/// The pool a connection runs in, and the one its last request prefers.
 pub struct PoolAssignment {
     is: AtomicU8,
     wanted: AtomicU8,
-    /// When that was said, and when it moved last; milliseconds since the connection was opened.
+    /// When the move was requested, and when the last one happened; milliseconds since the connection was opened.
     wanted_at: AtomicU64,
     moved_at: AtomicU64,
 }
@@ -74,9 +74,9 @@ impl PoolAssignment {
         if self.is.load(Ordering::Acquire) == Pool::Priority as u8 { Pool::Priority } else { Pool::Ordinary }
     }
 
-    /// A request belongs there; `since_opened` is the time.
+    /// A request prefers that pool; `since_opened` is the current time.
     pub fn request_move(&self, pool: Pool, since_opened: impl FnOnce() -> Duration) {
-        // Who wants it to stay does not keep it from others.
+        // A request that prefers the current pool does not cancel a move.
         if self.is.load(Ordering::Relaxed) == pool as u8 {
             return;
         }
@@ -88,7 +88,7 @@ impl PoolAssignment {
         self.wanted.store(pool as u8, Ordering::Relaxed);
     }
 
-    /// To where it must go, if it must.
+    /// The pool to move to, if a move was requested.
     fn take_move(&self) -> Option<Pool> {
         let wanted = self.wanted.load(Ordering::Relaxed);
         if wanted == self.is.load(Ordering::Relaxed) {
@@ -100,7 +100,7 @@ impl PoolAssignment {
     }
 }
 
-/// A connection's task, which goes on in the other pool when the connection is to be run there.
+/// A connection's task, which respawns itself in the other pool when a move was requested.
 pub struct MigratingTask {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     connection: Arc<Connection>,
@@ -137,7 +137,7 @@ impl Future for MigratingTask {
     }
 }
 
-/// A socket that is watched by the runtime that runs its connection.
+/// A socket registered with the runtime its connection runs in.
 pub struct Socket {
     stream: Option<TcpStream>,
     connection: Arc<Connection>,
@@ -150,7 +150,7 @@ impl Socket {
         Socket { stream: Some(stream), connection, registered }
     }
 
-    /// Registers it anew after a move. Only the connection's task calls this, so it is in the runtime it was moved to.
+    /// Registers it anew after a move. Only the connection's task calls this, and that runs in the new runtime by then.
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
         let pool = self.connection.pool_assignment().pool();
         if pool != self.registered

@@ -1,4 +1,4 @@
-//! What a request is about, from its method, path and query.
+//! The request info: what a request is about, from its method, path and query.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct RequestInfo<'a> {
     pub name: Cow<'a, str>,
     /// `/api/v1/watch/...`: the deprecated form of a watch.
     pub legacy_watch: bool,
-    /// The path leads into a namespace; a Namespace itself is authorised in one without lying in it.
+    /// The path leads into a namespace. A Namespace object is authorized in itself, but not in a namespace.
     pub in_namespace: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Query<'a> {
 impl<'a> Query<'a> {
     pub fn parse(text: Option<&'a str>) -> Query<'a> {
         let mut pairs = Vec::new();
-        // As Go reads a query: a pair that is none (`;`, half an escape) is left out, the others count.
+        // As Go parses a query: an invalid pair (`;`, an incomplete escape) is dropped, the others count.
         for pair in text.unwrap_or("").split('&').filter(|p| !p.is_empty() && !p.contains(';')) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             if is_escaped(name) && is_escaped(value) {
@@ -56,7 +56,7 @@ impl<'a> Query<'a> {
     pub fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
         self.pairs.iter().filter(move |(n, _)| n == name).map(|(_, v)| v.as_ref())
     }
-    /// Upstream's reading of a boolean parameter: present and not "0" or "false".
+    /// A boolean parameter, as upstream parses it: present and not "0" or "false".
     pub fn flag(&self, name: &str) -> bool {
         self.find(name).is_some_and(|v| !matches!(v.to_ascii_lowercase().as_str(), "0" | "false"))
     }
@@ -99,8 +99,8 @@ fn split<'p, 'a>(
     query: &Query<'_>,
     keep: impl Fn(&'p str) -> Cow<'a, str>,
 ) -> RequestTarget<'a> {
-    // No path of the API has more parts; what a proxy passes on behind that is its own business. Empty ones count, as
-    // upstream counts them: they shift what follows.
+    // No path of the API has more parts; the rest belongs to the target of a proxy. Empty parts count, as upstream: they shift what
+    // follows.
     let mut parts = [""; 12];
     let mut count = 0;
     let inner = path.trim_matches('/');
@@ -130,8 +130,8 @@ fn split<'p, 'a>(
     }
     let part = |at: usize| parts.get(at).copied().unwrap_or("");
     let (resource, name, subresource) = (part(0), part(1), part(2));
-    // What no route leads to is still asked for by the right to what it names: in no version, so nobody finds it.
-    // Anything deeper belongs to proxies, which keep their own path.
+    // A path without a route is still authorized by what it names, but in no version, so that it is not found.
+    // Deeper paths belong to proxies.
     let routed = !path.starts_with("//")
         && (parts.len() <= 3 || subresource == "proxy")
         && (parts.len() == 1 || !name.is_empty())
@@ -140,7 +140,7 @@ fn split<'p, 'a>(
         version = "";
     }
     let verb = match (method.as_str(), name.is_empty()) {
-        // Whatever the method: that is the right asked for, and only GET is served there.
+        // Whatever the method: this is the verb to authorize, and only GET is served there.
         _ if legacy_watch => "watch",
         ("GET" | "HEAD", true) if query.flag("watch") => "watch",
         ("GET" | "HEAD", true) => "list",
@@ -152,7 +152,7 @@ fn split<'p, 'a>(
         ("DELETE", false) => "delete",
         _ => "",
     };
-    // A resource in its own namespace: upstream authorises access to a Namespace object there.
+    // Upstream authorizes access to a Namespace object in that namespace.
     let namespace = if resource == "namespaces" && !in_namespace { name } else { namespace };
     RequestTarget::Resource(RequestInfo {
         verb,
@@ -168,13 +168,13 @@ fn split<'p, 'a>(
 }
 
 impl RequestInfo<'_> {
-    /// The catalogue's row, when path and scope fit it.
+    /// The resource in the catalogue, if path and scope fit it.
     pub fn find<'c>(&self, catalog: &'c Catalog) -> Option<&'c Arc<Resource>> {
         let resource = catalog.find(&self.group, &self.version, &self.resource)?;
         let exists = match (resource.namespaced, self.in_namespace) {
-            // What lies in no namespace is not found in one: rights there must not reach it.
+            // A cluster-scoped resource is not found in a namespace: permissions there must not reach it.
             (scoped, in_namespace) if scoped == in_namespace => true,
-            // Of what lies in namespaces only lists go across all of them.
+            // Across all namespaces only lists exist.
             (true, false) => self.name.is_empty() && resource.verbs.contains(Verbs::LIST),
             _ => false,
         };
@@ -186,7 +186,7 @@ impl RequestInfo<'_> {
         matches!(&*self.subresource, "log" | "exec" | "attach" | "portforward" | "proxy")
     }
 
-    /// The verb as the catalogue counts it.
+    /// The verb as a flag of the catalogue.
     pub fn verb_bit(&self) -> Option<Verbs> {
         Verbs::parse(self.verb)
     }

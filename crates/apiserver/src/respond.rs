@@ -1,4 +1,4 @@
-//! The one place where results become HTTP answers.
+//! The one place where results become HTTP responses.
 
 use bytes::{Bytes, BytesMut};
 use catalog::Catalog;
@@ -14,7 +14,7 @@ use crate::{views, warnings};
 
 pub type Answer = Response<Body>;
 
-/// A refusal, in the form the client can read.
+/// An error, in the encoding of the client.
 pub fn status(catalog: &Catalog, status: &Status, wanted: Wanted) -> Answer {
     let mut answer = value(catalog, status.code, &status.to_value(), wanted);
     warn(&mut answer, &status.warnings);
@@ -36,17 +36,17 @@ pub fn json_bytes(code: u16, bytes: Bytes) -> Answer {
 
 pub fn text(code: u16, text: impl Into<String>) -> Answer {
     let mut answer = answer(code, "text/plain; charset=utf-8", text.into().into_bytes().into());
-    // Browsers must not take what was asked for, and comes back in a message, for a page.
+    // A message may echo the request: browsers must not take it for a page.
     answer.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     answer
 }
 
-/// The 404 of paths that are no API at all.
+/// The 404 of paths outside the API.
 pub fn page_not_found() -> Answer {
     text(404, "404 page not found\n")
 }
 
-/// A tree in the encoding the client wants.
+/// A tree in the negotiated encoding.
 pub fn value(catalog: &Catalog, code: u16, value: &Value, wanted: Wanted) -> Answer {
     let mut bytes = views::encode_value(catalog, value, wanted.encoding);
     if wanted.encoding == Encoding::Json {
@@ -55,7 +55,7 @@ pub fn value(catalog: &Catalog, code: u16, value: &Value, wanted: Wanted) -> Ans
     answer(code, wanted.content_type(), bytes.into())
 }
 
-/// Encoded JSON in the encoding the client wants; JSON itself is passed on without a copy.
+/// JSON in the negotiated encoding; without a copy if that is JSON.
 pub fn encoded(catalog: &Catalog, code: u16, bytes: Bytes, wanted: Wanted) -> Answer {
     let body = match wanted.encoding {
         Encoding::Json => line(bytes).into(),
@@ -83,7 +83,7 @@ pub fn answer(code: u16, content_type: &'static str, body: Body) -> Answer {
     answer
 }
 
-/// Warnings as `299 - "text"` headers: each text once, and cut short where all of them would be too much.
+/// Warnings as `299 - "text"` headers: each text once, and truncated if they are too long together.
 pub fn warn(answer: &mut Answer, warnings: &[String]) {
     for text in warnings::fitting(warnings) {
         answer.headers_mut().append(WARNING, text);

@@ -1,13 +1,12 @@
-//! An answer on its way out: taken as fast as its client fetches it, and what becomes of one that nobody fetches.
+//! A response body: encoded as fast as its client fetches it, and dropped if it is not fetched.
 //!
 //! ```text
-//!  poll_ready ──> something to send?  ──> room on the connection, a window (HTTP/2)  ──> take(as much as that)
-//!                                         none: a watch goes back to its cursor, a list to its items
+//!  poll_ready ──> anything to send? ──> room on the connection, and in the window (HTTP/2)? ──> take(that many bytes)
+//!                                       no: rewind, so that nothing is held meanwhile
 //! ```
 //!
-//! Nothing is made before it can be sent, but for answers that are made as a whole; what is made counts for the connection, the
-//! user and all of them ([`crate::ledger`]). A client that takes nothing for a minute has lost interest: what is left is let
-//! go, though over HTTP/2 its connection goes on.
+//! Lists and watches are encoded only when they can be sent. What is encoded is charged to the connection, the user and the server
+//! ([`crate::accounting`]). If the client fetches nothing for a minute, the rest is dropped; over HTTP/2 the connection stays open.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,22 +24,22 @@ use crate::body::Body;
 use crate::list_body::ListBody;
 use crate::watch_body::WatchBody;
 
-/// How long the next piece of an answer may lie ready, and how long when there are too many of them.
+/// How long a chunk may wait to be fetched, and how long when the server holds too many.
 pub(crate) const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const FETCH_TIMEOUT_UNDER_PRESSURE: Duration = Duration::from_secs(5);
-/// As much is handed over at a time.
+/// The most that is queued for the socket at a time.
 pub(crate) const CHUNK_BYTES: usize = 128 * 1024;
-/// How long one waits where too much is held, before it looks again.
+/// How often a body over the limit looks again.
 pub(crate) const RECHECK_DELAY: Duration = Duration::from_millis(50);
-/// Nothing lies ready: the connection waits for us.
+/// No chunk waits to be fetched.
 const NOTHING: u64 = u64::MAX;
 
-/// An answer's body, taken a piece at a time.
+/// A response body, taken chunk by chunk.
 pub struct ResponseBody {
     source: Source,
-    /// What is made of it and not taken.
+    /// What is encoded and not taken.
     charge: Charge,
-    /// Runs while too much is held for more to be made.
+    /// Runs while the limit allows no more to be encoded.
     recheck: Option<Pin<Box<Sleep>>>,
 }
 
@@ -50,10 +49,10 @@ enum Source {
     Watch(Box<WatchBody>),
 }
 
-/// Bytes on their way to the socket; the connection knows of them until they are sent.
+/// Bytes queued for the socket, counted by the connection until they are sent.
 pub struct Chunk {
     bytes: Bytes,
-    /// With whose connection, and how many there were; `None` for the last piece, which is empty.
+    /// The exchange and the number of bytes; `None` for the last chunk, which is empty.
     queued_with: Option<(Arc<Exchange>, usize)>,
 }
 
@@ -104,7 +103,6 @@ impl ResponseBody {
         self.charge.exchange()
     }
 
-    /// A watch: it may live long.
     pub fn is_watch(&self) -> bool {
         matches!(self.source, Source::Watch(_))
     }
@@ -145,11 +143,11 @@ impl ResponseBody {
         Poll::Ready(more)
     }
 
-    /// Ready unless too much is held for more to be made.
+    /// Ready when the limit allows more to be encoded.
     fn poll_budget(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             let exchange = self.charge.exchange();
-            // Lists are large; an event is not kept from its watchers by what others do not fetch.
+            // Lists are large. Events are small, and must not be delayed by what others do not fetch.
             if !exchange.is_over_limit() && (self.is_watch() || !exchange.is_server_full()) {
                 self.recheck = None;
                 return Poll::Ready(());
@@ -163,7 +161,7 @@ impl ResponseBody {
         }
     }
 
-    /// What is ready cannot be sent: nothing is held for it.
+    /// What is ready cannot be sent now: gives back what is held for it.
     pub fn rewind(&mut self) {
         match &mut self.source {
             Source::Watch(watch) => watch.rewind(),
@@ -172,7 +170,7 @@ impl ResponseBody {
         }
     }
 
-    /// So much might be taken at once.
+    /// The most that could be taken now.
     pub fn wanted(&self) -> usize {
         match &self.source {
             Source::Whole(rest) => rest.len().min(CHUNK_BYTES),
@@ -180,7 +178,7 @@ impl ResponseBody {
         }
     }
 
-    /// At most so many bytes of what is ready.
+    /// Takes at most that many bytes of what is ready.
     pub fn take(&mut self, most: usize) -> Chunk {
         let most = most.min(CHUNK_BYTES);
         let bytes = match &mut self.source {
@@ -198,7 +196,7 @@ impl ResponseBody {
         Chunk::new(bytes, self.charge.exchange())
     }
 
-    /// What was taken was the last of it, as far as that is known.
+    /// Whether the last chunk was taken, as far as that is known.
     pub fn is_end(&self) -> bool {
         match &self.source {
             Source::Whole(rest) => rest.is_empty(),
@@ -215,7 +213,7 @@ impl ResponseBody {
     }
 }
 
-/// An answer over HTTP/1, which hyper takes by itself.
+/// A response body over HTTP/1, polled by hyper.
 pub struct Http1Body {
     body: Http1Source,
     exchange: Arc<Exchange>,
@@ -224,21 +222,21 @@ pub struct Http1Body {
 }
 
 enum Http1Source {
-    /// Taken at once.
+    /// Sent in one chunk.
     Small(Bytes),
-    /// Taken a piece at a time; with its number among those of the connection.
-    ChunkedBody(Arc<ChunkedBody>, u64),
+    /// Sent chunk by chunk; with its number on the connection.
+    Chunked(Arc<ChunkedBody>, u64),
 }
 
-/// The body of an answer, until it is sent or let go.
+/// A body sent in chunks, until it is sent or dropped.
 pub struct ChunkedBody {
-    /// Guards it between the connection that sends it and the one look that lets it go.
+    /// Guards the body between the connection that sends it and the timeout that drops it.
     body: Mutex<Option<ResponseBody>>,
-    /// Since when the next piece lies ready, in milliseconds of the connection's time.
+    /// Since when the next chunk is ready, in milliseconds since the connection was opened.
     ready_since: AtomicU64,
 }
 
-/// The rest of an answer is gone.
+/// The rest of the body was dropped.
 #[derive(Debug, thiserror::Error)]
 #[error("the client fetched nothing of the answer for a minute")]
 pub struct NotFetched;
@@ -258,20 +256,20 @@ impl Http1Body {
         let ready_since = AtomicU64::new(exchange.connection().age());
         let chunked = Arc::new(ChunkedBody { body: Mutex::new(Some(body)), ready_since });
         let number = exchange.connection().register_chunked(&chunked);
-        Http1Body { body: Http1Source::ChunkedBody(chunked, number), exchange, size, ended: false }
+        Http1Body { body: Http1Source::Chunked(chunked, number), exchange, size, ended: false }
     }
 }
 
 impl Drop for Http1Body {
     fn drop(&mut self) {
-        if let Http1Source::ChunkedBody(_, number) = self.body {
+        if let Http1Source::Chunked(_, number) = self.body {
             self.exchange.connection().answered(number);
         }
     }
 }
 
 impl ChunkedBody {
-    /// Lets go of what nobody fetched in time. True if there was anything.
+    /// Drops the body if it was not fetched in time. True if it was dropped.
     pub fn drop_if_unfetched(&self, now: u64) -> bool {
         let since = self.ready_since.load(Ordering::Acquire);
         if since == NOTHING {
@@ -281,7 +279,7 @@ impl ChunkedBody {
         let Some(held) = &*body else { return false };
         let limit =
             if held.exchange().is_under_pressure() { FETCH_TIMEOUT_UNDER_PRESSURE } else { FETCH_TIMEOUT };
-        // hyper asks for more when all it has is sent: until then something must be.
+        // hyper polls again when everything is sent: until then bytes must go out.
         let since = since.max(held.exchange().connection().sent_at());
         let late = now.saturating_sub(since) >= limit.as_millis() as u64;
         late && body.take().is_some()
@@ -304,7 +302,7 @@ impl http_body::Body for Http1Body {
                 let chunk = Chunk::new(std::mem::take(bytes), exchange);
                 return Poll::Ready(Some(Ok(Frame::data(chunk))));
             }
-            Http1Source::ChunkedBody(chunked, _) => chunked,
+            Http1Source::Chunked(chunked, _) => chunked,
         };
         let mut body = chunked.body.lock();
         let Some(body) = &mut *body else { return Poll::Ready(Some(Err(NotFetched))) };

@@ -1,9 +1,9 @@
-//! Two lanes: what keeps the cluster alive passes by, everything else waits for its turn to use a thread.
+//! A queue in front of tokio's: only a few ordinary requests are runnable at a time, critical ones bypass it.
 //!
-//! The runtime's threads run what is ready in the order in which it became ready. Four hundred requests in that row, or a
-//! hundred pieces of lists, would be what a probe of `/readyz` or a node's lease waits for. So few of them are in the row at a
-//! time: the others wait here, first come, first served. A turn is the right to be run, not to be under way: a request that
-//! waits for the disk, for a client or for anything else has none ([`Queued`]).
+//! tokio runs tasks in the order in which they became ready. Four hundred requests in its queue, or a hundred chunks of lists,
+//! would delay a probe of `/readyz` or a node's lease. So ordinary work waits here, first come, first served, for a permit to be
+//! polled. A permit is held while polling, not while waiting: a request that waits for the disk or for its client has none
+//! ([`Queued`]).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,34 +12,33 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// A body above this is bulk.
+/// A larger body needs a permit to be decoded, even of a critical request.
 pub const LARGE_BYTES: usize = 64 << 10;
 
-/// PermitPoller of one server.
+/// The permits of one server.
 #[derive(Clone)]
 pub struct RunQueue(Arc<Semaphore>);
 
-/// A turn, until it is dropped. Not to be kept while waiting for anything: who is waited for may need one.
+/// A permit, until it is dropped. Not to be held across an `.await`: what is awaited may need one itself.
 pub struct RunPermit(#[allow(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
 
 type Acquire = Pin<Box<dyn Future<Output = Result<OwnedSemaphorePermit, AcquireError>> + Send + Sync>>;
 
-/// Somebody who needs turns again and again.
+/// Acquires a permit again and again, from `poll` functions.
 pub struct PermitPoller {
     run_queue: RunQueue,
     waiting: Option<Acquire>,
     held: Option<RunPermit>,
 }
 
-/// Work that has a turn whenever it is run, and none while it waits. It must not ask for another: those who have one would wait
-/// for each other.
+/// Work that holds a permit whenever it is polled, and none while it waits. It must not acquire another: that is a deadlock.
 pub struct Queued<F> {
     permit: PermitPoller,
     work: Pin<Box<F>>,
 }
 
 impl RunQueue {
-    /// As many at once as there are threads to run them, and one each to come next.
+    /// One permit for each thread, and one more each so that no thread waits for the next task.
     pub fn new() -> RunQueue {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         RunQueue(Arc::new(Semaphore::new(2 * threads)))
@@ -60,7 +59,7 @@ impl RunQueue {
 }
 
 impl PermitPoller {
-    /// Ready with a turn, which lasts until [`PermitPoller::over`].
+    /// Ready with a permit, which is held until [`PermitPoller::release`].
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.held.is_some() {
             return Poll::Ready(());
@@ -80,7 +79,7 @@ impl PermitPoller {
         Poll::Ready(())
     }
 
-    /// Gives back a turn, or its place in the row.
+    /// Gives back the permit, or the place in the queue.
     pub fn release(&mut self) {
         self.held = None;
         self.waiting = None;
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn there_are_as_many_turns_as_threads_and_they_come_in_order() {
+    async fn permits_are_given_in_order() {
         let run_queue = RunQueue(Arc::new(Semaphore::new(1)));
         let (mut first, mut second, mut third) = (run_queue.poller(), run_queue.poller(), run_queue.poller());
         let poll = |permit: &mut PermitPoller| {
@@ -113,7 +112,7 @@ mod tests {
         assert!(poll(&mut first) && poll(&mut first));
         assert!(!poll(&mut second) && !poll(&mut third));
         first.release();
-        // Who comes again goes to the end of the row.
+        // Whoever comes again goes to the end of the queue.
         assert!(!poll(&mut first) && !poll(&mut third) && poll(&mut second));
         drop(second);
         assert!(poll(&mut third) && !poll(&mut first));
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_waits_leaves_its_turn_to_others() {
+    async fn work_that_waits_holds_no_permit() {
         let run_queue = RunQueue(Arc::new(Semaphore::new(1)));
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let first = run_queue.queued(async { receiver.await.expect("it is sent") });

@@ -1,4 +1,4 @@
-//! "We are going down": one flag that watches, connections and readiness look at.
+//! The shutdown signal, for watches, connections and readiness.
 
 use std::sync::Arc;
 use std::task::Context;
@@ -15,7 +15,7 @@ pub struct Shutdown {
     mine: Option<Arc<AtomicWaker>>,
 }
 
-/// The one who says it.
+/// Begins the shutdown.
 pub struct Trigger {
     begun: watch::Sender<bool>,
     wakers: Arc<Mutex<Vec<Arc<AtomicWaker>>>>,

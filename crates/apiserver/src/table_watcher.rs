@@ -1,4 +1,4 @@
-//! Following resources of the table: what a loop of the server's own is woken by.
+//! Watches resources of the table: what wakes this server's own controllers.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,10 +11,10 @@ use table::{Cursor, EventKind, Scope, Selection, Table, WatchEvent};
 use crate::api::Api;
 use crate::shutdown::Shutdown;
 
-/// What could not be read is tried again after this.
+/// A list that failed is retried after this.
 const UNREAD: Duration = Duration::from_millis(100);
 
-/// Sees every object of some resources once, then their changes, until the server goes down.
+/// Every object of some resources once, then their changes, until the server shuts down: a reflector without a cache.
 pub struct TableWatcher {
     table: Arc<Table>,
     env: env::Env,
@@ -22,7 +22,7 @@ pub struct TableWatcher {
     resources: Vec<WatchedResource>,
 }
 
-/// One resource, and how far it was seen.
+/// One resource, and the position in its log.
 struct WatchedResource {
     storage: StorageId,
     /// Only objects of this name.
@@ -31,7 +31,7 @@ struct WatchedResource {
 }
 
 impl TableWatcher {
-    /// Resources by group and plural.
+    /// Resources by group and plural name.
     pub fn new(api: &Api, resources: &[(&str, &str)]) -> TableWatcher {
         let table = api.registry().table().clone();
         let catalog = table.catalog();
@@ -43,7 +43,7 @@ impl TableWatcher {
         TableWatcher { table, env: api.registry().env().clone(), shutdown: api.shutdown(), resources }
     }
 
-    /// Only objects of this name of the last resource: the others do not wake anyone.
+    /// Restricts the last resource to objects of this name.
     pub fn named(mut self, name: &'static str) -> TableWatcher {
         if let Some(resource) = self.resources.last_mut() {
             resource.name = Some(name);
@@ -51,8 +51,8 @@ impl TableWatcher {
         self
     }
 
-    /// What changed, at least one event; everything there is, as added, first and after history was lost.
-    /// With `at_most`, an empty answer after that time: to look at what only time changes. `None`: going down.
+    /// The next events, at least one; at first, and after a gap in the history, every object as added. With `at_most` an empty answer
+    /// after that time, for resyncs. `None`: the server is shutting down.
     pub async fn next_events(&mut self, at_most: Option<Duration>) -> Option<Vec<WatchEvent>> {
         let mut events = Vec::new();
         loop {
@@ -69,7 +69,7 @@ impl TableWatcher {
                     let Ok(page) = newest(&self.table, *storage, &everything) else { continue };
                     let added = |obj| WatchEvent { kind: EventKind::Added, obj };
                     events.extend(page.items.into_iter().map(added));
-                    // Right after what was read: changes made meanwhile wake us at once.
+                    // From the revision of the list: changes made meanwhile wake us at once.
                     *cursor = self.table.watch_from(*storage, everything, page.revision).ok();
                 }
             }
@@ -82,7 +82,7 @@ impl TableWatcher {
                     resources.iter().flat_map(|p| &p.cursor).any(|cursor| cursor.poll_changed(cx).is_ready());
                 if any { Poll::Ready(()) } else { Poll::Pending }
             });
-            // What could not be read has no cursor to wake us.
+            // A failed list has no cursor to wake us.
             let unread = self.resources.iter().any(|resource| resource.cursor.is_none());
             let wait = at_most.unwrap_or(Duration::from_secs(3600));
             let wait = if unread { wait.min(UNREAD) } else { wait };

@@ -1,4 +1,4 @@
-//! Who are you, for bearers of tokens: each kind of token is asked in turn, on the table as it stands now.
+//! Authenticates bearer tokens: static, bootstrap and service account tokens in turn, against the current table.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use parking_lot::RwLock;
 use registry::Registry;
 use table::Table;
 
-/// What a TokenReview says about a token nobody knows.
+/// What a TokenReview says about an unknown token.
 const UNKNOWN: &str = "invalid bearer token";
-/// How long a token waits for a store that does not answer: nobody has been let in yet.
+/// How long a request waits for a store that does not answer; it has no deadline yet.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Everything that proves an identity but certificates.
+/// All authenticators but client certificates.
 pub struct TokenAuthenticator {
     tokens: Option<Tokens>,
     service_accounts: ServiceAccounts,
     bootstrap_tokens: bool,
     objects: TableObjects,
-    /// Guards the address others reach this server by; written once, when its socket is bound.
+    /// Guards the external address of this server; written once, when its socket is bound.
     external_address: RwLock<Option<String>>,
 }
 
@@ -57,7 +57,7 @@ impl TokenAuthenticator {
         *self.external_address.write() = Some(address);
     }
 
-    /// The bearer of a token that is for one of these audiences; or why not, for a TokenReview to show.
+    /// The user of a token for one of these audiences; or why not, for a TokenReview to show.
     pub async fn authenticate(
         &self,
         registry: &Registry,
@@ -65,7 +65,7 @@ impl TokenAuthenticator {
         wanted_audiences: &[String],
     ) -> Result<Authenticated, String> {
         let now = registry.env().now_nanos();
-        // The kinds without audiences of their own are for this API.
+        // Tokens without audiences of their own are for this API.
         let ours = self.service_accounts.audiences().iter().filter(|a| wanted_audiences.contains(a));
         let audiences: Vec<String> = ours.cloned().collect();
         if !audiences.is_empty()
@@ -75,8 +75,8 @@ impl TokenAuthenticator {
         }
         let check = || self.service_accounts.authenticate(token, wanted_audiences, now, &self.objects);
         let mut checked = check();
-        // Another server may have made the account or the pod a moment ago: look again at a table that is as
-        // new as any. Only bearers of good signatures can make us ask the store.
+        // Another server may have created the account or the pod a moment ago: check again after a linearizable read. Only tokens
+        // with a valid signature can make us ask the store.
         if checked.as_ref().is_err_and(|refusal| refusal.may_be_stale)
             && let Ok(Ok(())) = registry.env().timeout(READ_TIMEOUT, registry.linearizable_read()).await
         {
@@ -85,7 +85,7 @@ impl TokenAuthenticator {
         match checked {
             Ok(Some(authenticated)) => Ok(authenticated),
             Ok(None) => Err(UNKNOWN.to_owned()),
-            // Upstream asks for its own token first, and tells that this is not it.
+            // Upstream tries its loopback token first, and reports that failure too.
             Err(refusal) => Err(format!("[{UNKNOWN}, {}]", refusal.message)),
         }
     }
@@ -99,13 +99,13 @@ impl TokenAuthenticator {
         let secret = self.objects.read(Kind::Secret, bootstrap_token::NAMESPACE, &name)?;
         let user = bootstrap_token::authenticate(token, &secret, now_nanos);
         if user.is_none() {
-            tracing::debug!(secret = name, "a bootstrap token was refused");
+            tracing::debug!(secret = name, "bootstrap token refused");
         }
         user
     }
 }
 
-/// Tokens' view of the table.
+/// The objects tokens refer to, from the table.
 struct TableObjects {
     table: Arc<Table>,
     /// By [`Kind`], in its order.

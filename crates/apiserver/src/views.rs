@@ -1,4 +1,4 @@
-//! Other shapes of an object: Table rows, metadata only, another encoding.
+//! Views of an object: Table rows, PartialObjectMetadata, other encodings.
 
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
-//! A watch's body: a cursor the connection pulls, as much at a time as it can send. Nothing is queued for a slow reader.
+//! The body of a watch: a cursor that the connection pulls, as much at a time as it can send. Nothing is queued for a slow reader.
 //!
 //! ```text
-//!  poll_ready ──> is there an event?  ──nothing can be sent──> go_back: the cursor stands where it stood
-//!       └── take(most): this one and those behind it, up to `most` bytes; the end of a large one is kept for the next time
+//!  poll_ready ──> is there an event?  ──nothing can be sent──> rewind: the cursor returns to where it was
+//!       └── take(most): this one and those after it, up to `most` bytes; the rest of a large one is kept for the next call
 //! ```
 
 use std::collections::VecDeque;
@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use catalog::Catalog;
-use codec::protobuf;
 use env::Env;
 use object::{Obj, Status};
 use registry::{Watch, WatchStart};
@@ -22,83 +21,28 @@ use tokio::time::Sleep;
 
 use crate::flow_control::SeatGuard;
 use crate::metrics::LongRunning;
-use crate::negotiate::Encoding;
 use crate::run_queue::PermitPoller;
 use crate::shutdown::Shutdown;
-use crate::views;
+use crate::watch_framing::{Framing, error_event};
 
-/// How much is taken from the cursor at a time where nobody says how much can be sent.
+/// Bytes pulled at a time where the reader sets no limit.
 const PULL: usize = 64 * 1024;
-/// An object from this size on is not copied but shared by all who watch it.
+/// Objects of this size are not copied but shared by all watchers.
 const SHARED_FROM: usize = 16 * 1024;
-/// No clock counts much further.
+/// Longer timeouts overflow the clock.
 const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 /// A bookmark about once a minute, and shortly before the watch ends.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// How long a watch whose time is over may take to send the events that lay there.
+/// How long a watch may send pending events after its timeout.
 const LAST_EVENTS: Duration = Duration::from_secs(10);
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 
 /// How one event's object is written (as itself, as a Table, as metadata).
 pub type WriteObject = Box<dyn FnMut(&Obj, &mut Vec<u8>) + Send + Sync>;
-/// The same object without a copy, where its form is one that is kept with it.
+/// The same without a copy, for an encoding that is cached with the object.
 pub type ShareObject = Box<dyn Fn(&Arc<Obj>) -> Bytes + Send + Sync>;
 /// How a bookmark at a revision is written; true: the one that ends the initial events.
 pub type WriteBookmark = Box<dyn FnMut(u64, bool, &mut Vec<u8>) + Send + Sync>;
-
-/// How events are told apart on the wire.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// A line of JSON each.
-    Lines,
-    /// A length and a protobuf message each; what is written into it are protobuf bodies too.
-    Protobuf,
-}
-
-impl Framing {
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Framing::Lines => "application/json",
-            Framing::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
-        }
-    }
-
-    /// Appends what stands before an object of that length.
-    fn head(self, kind: &str, object_length: usize, out: &mut Vec<u8>) {
-        match self {
-            Framing::Lines => {
-                out.extend_from_slice(b"{\"type\":\"");
-                out.extend_from_slice(kind.as_bytes());
-                out.extend_from_slice(b"\",\"object\":");
-            }
-            Framing::Protobuf => protobuf::event_head(kind, object_length, out),
-        }
-    }
-
-    /// What stands behind it.
-    fn tail(self) -> &'static [u8] {
-        match self {
-            Framing::Lines => b"}\n",
-            Framing::Protobuf => b"",
-        }
-    }
-
-    /// Appends one event around what `write` appends.
-    fn event(self, kind: &str, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-        match self {
-            Framing::Lines => {
-                self.head(kind, 0, out);
-                write(out);
-                out.extend_from_slice(self.tail());
-            }
-            Framing::Protobuf => {
-                let mut object = Vec::new();
-                write(&mut object);
-                protobuf::encode_event(kind, &object, out);
-            }
-        }
-    }
-}
 
 pub struct WatchBody {
     initial: VecDeque<Arc<Obj>>,
@@ -107,13 +51,13 @@ pub struct WatchBody {
     cursor: Cursor,
     catalog: Arc<Catalog>,
     framing: Framing,
-    /// The event that is next, and where the cursor stood before it.
+    /// The next event, and the position of the cursor before it.
     next: Option<(WatchEvent, Place)>,
-    /// There is nothing behind it yet.
+    /// The log has no event after it.
     at_end: bool,
-    /// What is written and not taken.
+    /// Encoded and not taken.
     rest: VecDeque<Bytes>,
-    /// Room for what is pulled.
+    /// Buffer for pulled events.
     pulled: Vec<WatchEvent>,
     write_object: WriteObject,
     share: Option<ShareObject>,
@@ -124,17 +68,17 @@ pub struct WatchBody {
     env: Env,
     shutdown: Shutdown,
     ended: bool,
-    /// Since when its time is known to be over.
+    /// When its timeout was noticed.
     over_since: Option<tokio::time::Instant>,
-    /// Its objects cannot be shown in the form that was asked for: the first one is the end, and nothing is said of it.
+    /// The objects cannot be shown in the requested form: the first one ends the watch without a message, as upstream.
     mismatched: bool,
     /// Counts this watch while it lives, and its events.
     gauge: LongRunning,
-    /// Until the state it begins with is sent, or nobody fetches it.
+    /// Held until the initial events are sent, or dropped unfetched.
     seats: Option<SeatGuard>,
-    /// Of one in the slow lane, and of any while it sends that state.
+    /// For ordinary watches, and for any while it sends initial events.
     permit: Option<PermitPoller>,
-    /// In the slow lane for good.
+    /// Ordinary: needs a permit for every event.
     queued: bool,
 }
 
@@ -195,7 +139,7 @@ impl WatchBody {
         }
     }
 
-    /// Its seats, kept if it begins with more than changes; and whether it is in the slow lane.
+    /// Its seats, held while it sends initial events; and whether it uses the run queue after that.
     pub fn hold_seats(&mut self, mut seats: SeatGuard, queued: bool) {
         self.queued = queued;
         if queued || !self.initial.is_empty() {
@@ -218,7 +162,7 @@ impl WatchBody {
         self.deadline
     }
 
-    /// The next stretch of whole events; `None` ends the response.
+    /// The next whole events; `None` ends the response.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if !ready!(self.poll_ready(cx)) {
             return Poll::Ready(None);
@@ -263,7 +207,7 @@ impl WatchBody {
         match self.cursor.pull(&mut self.pulled, 1) {
             Ok(at_end) => self.at_end = at_end,
             Err(_) => {
-                // It ends the watch and tells why, and every form has words for that.
+                // Ends the watch with an ERROR event, which every form has.
                 self.ended = true;
                 let status = Status::expired("the watch fell behind the history kept; list again");
                 let mut out = Vec::new();
@@ -281,7 +225,7 @@ impl WatchBody {
             return Poll::Ready(false);
         }
         if !self.at_end {
-            // A long log in which nothing is selected: others get a turn in between.
+            // A long log without a match: other tasks run in between.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -293,7 +237,7 @@ impl WatchBody {
                 return Poll::Ready(false);
             }
             let mut out = Vec::new();
-            // The cursor is at the end of the log: all up to here was sent.
+            // The cursor is at the end of the log: everything up to here was sent.
             self.bookmark_event(self.cursor.caught_up().0, false, &mut out);
             self.rest.push_back(out.into());
             return Poll::Ready(true);
@@ -304,7 +248,7 @@ impl WatchBody {
         Poll::Pending
     }
 
-    /// Whether its time is over although there is always something more to send: what lay there at the end is still sent.
+    /// Whether its timeout passed so long ago that even pending events are dropped.
     fn is_long_over(&mut self) -> bool {
         let now = self.env.monotonic();
         if now < self.deadline && !self.shutdown.has_begun() {
@@ -313,7 +257,7 @@ impl WatchBody {
         now >= *self.over_since.get_or_insert(now) + LAST_EVENTS
     }
 
-    /// Nothing can be sent now: what is not written yet is left to the log, which is bounded, and pulled again later.
+    /// Nothing can be sent now: what is not encoded yet stays in the log, which is bounded, and is pulled again later.
     pub fn rewind(&mut self) {
         self.release_permit();
         if let Some((_, place)) = self.next.take() {
@@ -321,7 +265,7 @@ impl WatchBody {
         }
     }
 
-    /// At most so many bytes, after [`WatchBody::poll_ready`] said that there are some.
+    /// At most that many bytes, after [`WatchBody::poll_ready`] returned true.
     pub fn take(&mut self, most: usize) -> Bytes {
         if self.rest.is_empty() {
             self.write(most, true);
@@ -333,12 +277,12 @@ impl WatchBody {
         self.rest.pop_front().unwrap_or_default()
     }
 
-    /// Bytes that are written and not taken, and what the objects to begin with take.
+    /// The encoded bytes, and the size of the initial objects.
     pub fn weight(&self) -> (usize, usize) {
         (self.rest.iter().map(Bytes::len).sum(), self.initial.len() * size_of::<Arc<Obj>>())
     }
 
-    /// Whether anything is left of an event that was begun.
+    /// Whether an event is partly taken.
     pub fn is_inside_event(&self) -> bool {
         !self.rest.is_empty()
     }
@@ -348,7 +292,7 @@ impl WatchBody {
         !self.ended
     }
 
-    /// Writes events until there are so many bytes, or no more events.
+    /// Encodes events up to that many bytes.
     fn write(&mut self, most: usize, share: bool) {
         if let Some(seats) = &mut self.seats {
             seats.sending();
@@ -378,23 +322,23 @@ impl WatchBody {
         }
     }
 
-    /// What stands behind the event that was next.
+    /// Pulls and encodes what follows the next event.
     fn write_pulled(&mut self, most: usize, share: bool, out: &mut Vec<u8>) {
         if self.at_end || out.len() >= most {
             return;
         }
         let mut pulled = std::mem::take(&mut self.pulled);
-        // Whatever is wrong is found again by the next poll, and told then.
+        // An error is found again, and reported, by the next poll.
         let _ = self.cursor.pull(&mut pulled, most - out.len());
         out.reserve(pulled.iter().map(|event| event.obj.body().len() + 48).sum::<usize>().min(most));
         for event in pulled.drain(..) {
-            // What is shared ends a piece; those behind it begin the next one.
+            // A shared object ends a chunk; the next events start another.
             self.event(name(event.kind), &event.obj, share, out);
         }
         self.pulled = pulled;
     }
 
-    /// Appends one event. A large object is put behind `out` without a copy: true, and `out` is empty again.
+    /// Appends one event. A large object is queued after `out` without a copy: then true, and `out` is empty.
     fn event(&mut self, kind: &str, obj: &Arc<Obj>, share: bool, out: &mut Vec<u8>) -> bool {
         let before = out.len();
         let shared = self.share.as_ref().filter(|_| share && obj.body().len() >= SHARED_FROM);
@@ -424,16 +368,6 @@ fn name(kind: EventKind) -> &'static str {
         EventKind::Modified => "MODIFIED",
         EventKind::Deleted => "DELETED",
     }
-}
-
-/// An ERROR event: how a running watch is told that it failed.
-pub fn error_event(catalog: &Catalog, framing: Framing, status: &Status, out: &mut Vec<u8>) {
-    let encoding = match framing {
-        Framing::Lines => Encoding::Json,
-        Framing::Protobuf => Encoding::Protobuf,
-    };
-    let object = views::encode_value(catalog, &status.to_value(), encoding);
-    framing.event("ERROR", out, |out| out.extend_from_slice(&object));
 }
 
 fn next_bookmark(env: &Env, deadline: tokio::time::Instant) -> tokio::time::Instant {

@@ -1,9 +1,9 @@
-//! A watch over a WebSocket (RFC 6455), for browsers: the handshake, a frame for each event, and what little comes back.
+//! A watch over a WebSocket (RFC 6455), for browsers: the handshake, and a frame for each event.
 //!
 //! ```text
 //!  GET …?watch=1  Upgrade: websocket ──> chain ──> verbs: 101, the events wait in the PendingUpgrade
-//!  hyper lets go of the connection ──> Session::run, in the connection's own task
-//!      out: one frame an event, a pong a ping        in: pings, a close; anything else is read and forgotten
+//!  hyper releases the connection ──> Session::run, in the connection's own task
+//!      out: one frame per event, pongs        in: pings, a close; anything else is discarded
 //! ```
 
 use std::pin::Pin;
@@ -34,30 +34,30 @@ use crate::body::Body;
 use crate::respond::{self, Answer};
 use crate::response_body::{FETCH_TIMEOUT, RECHECK_DELAY};
 use crate::shutdown::Shutdown;
-use crate::watch_body::Framing;
+use crate::watch_framing::Framing;
 
 /// A token among the subprotocols: browsers cannot set a header for it.
 const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
-/// Every server adds it to the client's key, so that the answer can come from nobody who does not speak this protocol.
+/// RFC 6455, section 1.3.
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Upstream's bound on what a client may send at once, though nobody wants it.
+/// Upstream's limit of a frame from the client.
 const MAX_FRAME: u64 = 32 << 20;
-/// What a ping may carry.
+/// The limit of a control frame.
 const MAX_CONTROL: usize = 125;
-/// How long a client that takes no more may hold a session that is over.
+/// How long closing a session may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the few events of a watch that never began may take.
+/// The timeout of a session that only sends an error.
 const WHOLE: Duration = Duration::from_secs(30);
 
 const NORMAL: u16 = 1000;
 const PROTOCOL_ERROR: u16 = 1002;
 
-/// Goes with a request that may become a session, and holds it once it has.
+/// Travels with a request that may be upgraded, and holds the session once it is.
 #[derive(Default)]
 pub struct PendingUpgrade {
-    /// Guards the session from the verb that opens it to the connection that runs it.
+    /// Guards the session between the verb that opens it and the connection that runs it.
     session: Mutex<Option<Session>>,
-    /// A token among the subprotocols proved who asks, and is not one of them any more.
+    /// A token among the subprotocols authenticated the user, and no longer counts as one.
     token_used: AtomicBool,
 }
 
@@ -70,7 +70,7 @@ impl PendingUpgrade {
     }
 }
 
-/// Events on their way into frames.
+/// Sends events as frames.
 pub struct Session {
     events: Body,
     framing: Framing,
@@ -82,7 +82,7 @@ pub fn is_requested(headers: &HeaderMap) -> bool {
     upgrade && connection.any(|value| value.to_ascii_lowercase().contains("upgrade"))
 }
 
-/// The token among the subprotocols, if there is one; why not, if that is no token.
+/// The token among the subprotocols, if there is one; or why it is invalid.
 pub fn token(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
     let (mut token, mut others) = (None, 0);
     for protocol in protocols(headers) {
@@ -99,7 +99,7 @@ pub fn token(headers: &HeaderMap) -> Result<Option<String>, &'static str> {
         token = Some(String::from_utf8(decoded).map_err(|_| "invalid base64.bearer.authorization token")?);
     }
     let token = token.filter(|token| !token.is_empty());
-    // One must be left to be named in the answer.
+    // One must be left for the answer.
     if token.is_some() && others == 0 { Err("missing additional subprotocol") } else { Ok(token) }
 }
 
@@ -109,7 +109,7 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     all.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',').map(str::trim))
 }
 
-/// The answer to a request for events over a WebSocket; they come back where that was not asked for.
+/// The answer to an upgrade request; `Err` returns the events if the request is none.
 pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Body> {
     let headers = &parts.headers;
     let upgrade = parts.extensions.get::<Arc<PendingUpgrade>>().filter(|_| is_requested(headers));
@@ -130,12 +130,12 @@ pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Bod
         answer.headers_mut().insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         return Ok(answer);
     }
-    // Any page may ask, but it must say which it is.
+    // Any origin is allowed, but it must be a URI.
     if !is_uri(text(ORIGIN)) {
         return Ok(refuse(403, ""));
     }
     let used = upgrade.token_used.load(Ordering::Acquire);
-    // A list in a single header, unless the token was taken out of all of them.
+    // Upstream reads one header, unless it removed a token from all of them.
     let asked: Vec<&str> = if used {
         protocols(headers).filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect()
     } else {
@@ -144,7 +144,7 @@ pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Bod
     let protocol = match asked.as_slice() {
         [] | [""] => None,
         [one] => HeaderValue::from_str(one).ok(),
-        // None of them means anything here, and so there is none to choose.
+        // None of them is supported, so there is none to choose.
         _ => return Ok(refuse(400, "")),
     };
     let mut answer = Response::new(Body::empty());
@@ -195,12 +195,12 @@ impl Session {
             biased;
             status = listen(reader, &pongs) => status,
             () = send(exchange, &mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
-            // Both of these end the events too, if only their client takes what is on its way.
+            // Both end the events too, unless the client does not read.
             () = async { env.sleep_until(deadline + CLOSE_TIMEOUT).await } => None,
             () = async { shutdown.begun().await; env.sleep(CLOSE_TIMEOUT).await } => None,
         };
         let closing = async {
-            // Half a frame cannot be followed by another.
+            // No frame can follow a partial one.
             if let Some(status) = status.filter(|_| whole_frames.load(Ordering::Acquire)) {
                 let mut frame = Vec::new();
                 push_frame(CLOSE, &status.to_be_bytes(), &mut frame);
@@ -218,7 +218,7 @@ const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
 
-/// What the last ping carried, until it was sent back. Who pings faster than that gets one answer for several, as the RFC allows.
+/// The payload of the last ping, until its pong is sent. One pong may answer several pings, as the RFC allows.
 #[derive(Default)]
 struct Pongs {
     /// Guards it between the two halves of a session.
@@ -232,7 +232,7 @@ enum Outgoing {
     End,
 }
 
-/// Writes events and pongs until there are no more events, or nobody takes them for a while.
+/// Writes events and pongs until the events end, or the client stops reading.
 async fn send(
     exchange: &Arc<Exchange>,
     events: &mut Body,
@@ -243,7 +243,7 @@ async fn send(
 ) {
     let env = exchange.connection().env();
     loop {
-        // What is not taken is held here, and counts for who asked.
+        // Unsent frames are charged to the user.
         while exchange.is_over_limit() {
             env.sleep(RECHECK_DELAY).await;
         }
@@ -277,7 +277,7 @@ async fn send(
     }
 }
 
-/// One frame an event: a line of JSON as text; a protobuf message, without the length before it, as bytes.
+/// One frame per event: a line of JSON as text; a protobuf message, without its length prefix, as binary.
 fn push_events(framing: Framing, mut chunk: &[u8], out: &mut Vec<u8>) {
     match framing {
         Framing::Lines => chunk.split_inclusive(|b| *b == b'\n').for_each(|line| push_frame(TEXT, line, out)),
@@ -291,7 +291,7 @@ fn push_events(framing: Framing, mut chunk: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A whole message; what a server sends is not masked.
+/// A complete message; servers do not mask.
 fn push_frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
     out.push(0x80 | opcode);
     match payload.len() {
@@ -308,7 +308,7 @@ fn push_frame(opcode: u8, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// Reads until the client closes, and with which status to answer; `None` where nobody is left to be answered.
+/// Reads until the client closes; returns the status to answer with, or `None` if the client is gone.
 async fn listen(reader: impl AsyncRead + Unpin, pongs: &Pongs) -> Option<u16> {
     let mut reader = BufReader::with_capacity(1024, reader);
     loop {
@@ -318,7 +318,7 @@ async fn listen(reader: impl AsyncRead + Unpin, pongs: &Pongs) -> Option<u16> {
             127 => reader.read_u64().await.ok()?,
             short => u64::from(short),
         };
-        // Every client masks what it sends.
+        // Clients must mask.
         if second & 0x80 == 0 {
             return Some(PROTOCOL_ERROR);
         }

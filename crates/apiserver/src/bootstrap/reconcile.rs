@@ -1,8 +1,7 @@
-//! What an object of the cluster's own should become, given what people made of it. Pure.
+//! How a bootstrap object is reconciled with the one that exists. Pure.
 //!
-//! Roles and bindings get back what they lack and keep what they have beyond that, unless their annotation says to
-//! leave them alone. Mandatory flow control objects are put back as they were; suggested ones while their
-//! annotation says so.
+//! Roles and bindings get what they lack, and keep what they have beyond that, unless their annotation disables it. Mandatory flow
+//! control objects are restored; suggested ones as long as their annotation says so.
 
 use auth::rbac::{Rule, covers};
 use object::{Map, Value};
@@ -14,7 +13,7 @@ const MANDATORY: [&str; 2] = ["exempt", "catch-all"];
 pub(super) enum Reconciled {
     Unchanged,
     Update(Value),
-    /// What differs can only be set when an object is made.
+    /// What differs is immutable.
     Recreate(Value),
 }
 
@@ -28,14 +27,14 @@ pub(super) fn reconcile(existing: &Value, expected: Value) -> Reconciled {
 }
 
 fn role(existing: &Value, expected: &Value) -> Reconciled {
-    if is_left_alone(existing) {
+    if is_auto_update_disabled(existing) {
         return Reconciled::Unchanged;
     }
     let mut new = existing.clone();
     let mut changed = merge_metadata(&mut new, expected);
     let selectors = |role: &Value| list(role, &["aggregationRule", "clusterRoleSelectors"]);
     let aggregated = expected.get("aggregationRule").is_some();
-    // The rules of an aggregated role are the aggregation's business.
+    // The rules of an aggregated role are set by its controller.
     if !aggregated && let Err(missing) = covers(&Rule::list_of(existing), &Rule::list_of(expected)) {
         let mut rules = list(existing, &["rules"]);
         rules.extend(missing.iter().map(Rule::to_value));
@@ -57,7 +56,7 @@ fn role(existing: &Value, expected: &Value) -> Reconciled {
 }
 
 fn binding(existing: &Value, expected: Value) -> Reconciled {
-    if is_left_alone(existing) {
+    if is_auto_update_disabled(existing) {
         return Reconciled::Unchanged;
     }
     if !kinds::same(existing.get("roleRef"), expected.get("roleRef")) {
@@ -83,7 +82,7 @@ fn flow(existing: &Value, expected: &Value) -> Reconciled {
     let untouched = existing.at(&["metadata", "generation"]).and_then(Value::as_int) == Some(1);
     let update_spec = MANDATORY.contains(&name) || says.unwrap_or(untouched);
     let mut spec = expected.get("spec").cloned().unwrap_or_else(Value::map);
-    // How much the exempt level may borrow is for the administrator to say.
+    // How much the exempt level may borrow is up to the administrator.
     if name == "exempt"
         && let Some(exempt) = existing.at(&["spec", "exempt"])
     {
@@ -103,16 +102,16 @@ fn flow(existing: &Value, expected: &Value) -> Reconciled {
     Reconciled::Update(new)
 }
 
-/// A flow control object whose annotation says that the server may change it.
-pub(super) fn is_left_to_the_server(existing: &Value) -> bool {
+/// A flow control object whose annotation lets the server update it.
+pub(super) fn is_auto_updated(existing: &Value) -> bool {
     existing.str_at(&["metadata", "annotations", FLOW_AUTO]).and_then(parse_bool) == Some(true)
 }
 
-fn is_left_alone(existing: &Value) -> bool {
+fn is_auto_update_disabled(existing: &Value) -> bool {
     existing.str_at(&["metadata", "annotations", RBAC_AUTO]) == Some("false")
 }
 
-/// Adds the labels and annotations that are missing; those that are there keep their values.
+/// Adds missing labels and annotations; existing ones keep their values.
 fn merge_metadata(new: &mut Value, expected: &Value) -> bool {
     let mut changed = false;
     for member in ["annotations", "labels"] {
@@ -137,7 +136,7 @@ fn contains(list: &[Value], wanted: &Value) -> bool {
     list.iter().any(|one| kinds::same(Some(one), Some(wanted)))
 }
 
-/// As Go reads booleans.
+/// As Go parses booleans.
 fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),

@@ -1,8 +1,8 @@
-//! Certificate signing requests: kubelets' own are approved, what is approved is signed, old ones are removed.
+//! CertificateSigningRequests: approves those of kubelets, signs approved ones, deletes old ones.
 //!
 //! ```text
-//! request ─ a kubelet's, and it may? ─ Approved ─ as the signer's rules want it? ─ certificate
-//!                                                   └ no: Failed, with the reason
+//! request ─ of a kubelet that is allowed to? ─ Approved ─ valid for its signer? ─ certificate
+//!                                                          └ no: Failed, with the reason
 //! ```
 
 use std::sync::Arc;
@@ -25,16 +25,16 @@ const GROUP: &str = "certificates.k8s.io";
 const PLURAL: &str = "certificatesigningrequests";
 const REQUESTS: GroupResource = (GROUP, PLURAL);
 const KUBELET_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
-/// How often old requests are looked for, and how old they may get.
+/// The interval of the cleanup, and the age at which requests are deleted.
 const CLEAN_EVERY: Duration = Duration::from_secs(3600);
 const DECIDED_SECONDS: i64 = 3600;
 const PENDING_SECONDS: i64 = 24 * 3600;
-/// A write that failed, or a kubelet that may not ask yet, is looked at again after this.
+/// A failed write, or a kubelet without permission yet, is retried after this.
 const RETRY: Duration = Duration::from_secs(5);
-/// The shortest life a certificate gets, twice what it is backdated by.
+/// The minimum lifetime of a certificate, twice what it is backdated by.
 const SHORTEST_SECONDS: u64 = 600;
 
-/// Runs until shutdown. Without an authority nothing is signed here; somebody else may.
+/// Runs until shutdown. Without an issuer nothing is signed here; an external signer may.
 pub async fn run(api: Arc<Api>, issuer: Option<Issuer>) {
     let controller = CsrController { client: LoopbackClient::for_controller(&api, IDENTITY), issuer };
     let mut watcher = TableWatcher::new(&api, &[REQUESTS]);
@@ -53,7 +53,7 @@ pub async fn run(api: Arc<Api>, issuer: Option<Issuer>) {
                 }
                 Err(status) => {
                     clean_at = env.monotonic() + RETRY;
-                    tracing::warn!(error = status.message, "could not remove old certificate requests");
+                    tracing::warn!(error = status.message, "could not delete old CertificateSigningRequests");
                 }
             }
         }
@@ -69,7 +69,7 @@ pub async fn run(api: Arc<Api>, issuer: Option<Issuer>) {
                     tracing::warn!(
                         name,
                         error = status.message,
-                        "could not decide about a certificate request"
+                        "could not reconcile a CertificateSigningRequest"
                     );
                     retry.push(name);
                 }
@@ -80,7 +80,7 @@ pub async fn run(api: Arc<Api>, issuer: Option<Issuer>) {
 
 enum Reconciled {
     Done,
-    /// A kubelet's, which may not ask: rights may come after the request.
+    /// A kubelet without permission: it may be granted after the request.
     NotYetAllowed,
 }
 
@@ -95,7 +95,7 @@ impl CsrController<'_> {
         if issued(&csr) || has(&csr, "Failed") || has(&csr, "Denied") {
             return Ok(Reconciled::Done);
         }
-        // Requests that cannot be read are never accepted; what is stored nevertheless stays as it is.
+        // Validation accepts no such request; one that is stored nevertheless stays as it is.
         let Ok(request) = request_of(&csr) else { return Ok(Reconciled::Done) };
         if !has(&csr, "Approved") {
             return match self.approval(&csr, &request) {
@@ -110,7 +110,7 @@ impl CsrController<'_> {
         let signer = csr.str_at(&["spec", "signerName"]).unwrap_or("");
         let usages: Vec<&str> = usages(&csr);
         let refused = match check(signer, &request, &usages) {
-            // Somebody else's signer.
+            // The signer of another controller.
             None => return Ok(Reconciled::Done),
             Some(Err(why)) => why,
             Some(Ok(())) => {
@@ -133,7 +133,7 @@ impl CsrController<'_> {
             && kubelet_client(request, &usages(csr)).is_ok()
     }
 
-    /// Why this request is approved without asking anybody.
+    /// The message of the automatic approval; `None` if there is none.
     fn approval(&self, csr: &Value, request: &SigningRequest) -> Option<&'static str> {
         if !self.is_kubelets(csr, request) {
             return None;
@@ -155,17 +155,17 @@ impl CsrController<'_> {
         may("nodeclient").then_some("Auto approving kubelet client certificate after SubjectAccessReview.")
     }
 
-    /// The tree names the version it was read at: who comes second looks again.
+    /// Guarded by the resourceVersion in the tree.
     async fn write(&self, subresource: &str, csr: Value) -> Result<Reconciled, Status> {
         match self.client.put(REQUESTS, subresource, csr).await {
             Ok(()) => Ok(Reconciled::Done),
-            // The change that came in between has its own event.
+            // The other change has its own event.
             Err(status) if matches!(status.code, 404 | 409) => Ok(Reconciled::Done),
             Err(status) => Err(status),
         }
     }
 
-    /// Removes requests that are past their time, and tells which are left: those are looked at once more.
+    /// Deletes old requests, and returns the others, to be reconciled once more.
     async fn clean(&self) -> Result<Vec<String>, Status> {
         let now = self.client.api().registry().env().now_seconds() as i64;
         let mut left = Ok(Vec::new());
@@ -178,7 +178,7 @@ impl CsrController<'_> {
                 continue;
             }
             match self.client.delete(REQUESTS, &csr).await {
-                // One that cannot be removed keeps the others no longer than it must.
+                // One failure does not keep the others.
                 Err(status) if !lost_race(&status) => left = Err(status),
                 _ => {}
             }
@@ -187,13 +187,13 @@ impl CsrController<'_> {
     }
 }
 
-/// `None`: no signer of ours. Otherwise whether its rules allow the request.
+/// Whether the rules of the signer allow the request; `None` for other controllers' signers.
 fn check(signer: &str, request: &SigningRequest, usages: &[&str]) -> Option<Result<(), String>> {
     match signer {
         "kubernetes.io/kube-apiserver-client" => Some(api_server_client(usages)),
         KUBELET_CLIENT => Some(kubelet_client(request, usages)),
         "kubernetes.io/kubelet-serving" => Some(kubelet_serving(request, usages)),
-        // As it always was: no rules.
+        // No rules, for compatibility.
         "kubernetes.io/legacy-unknown" => Some(Ok(())),
         _ => None,
     }
@@ -255,7 +255,7 @@ fn a_node(request: &SigningRequest) -> Result<(), String> {
     Err("subject common name does not begin with system:node:".into())
 }
 
-/// These and no others; keys that cannot encipher need not say so.
+/// Exactly these usages; key encipherment is optional, as not all keys can.
 fn exactly(usages: &[&str], wanted: [&str; 3]) -> Result<(), String> {
     let optional = "key encipherment";
     let complete = wanted.iter().all(|usage| *usage == optional || usages.contains(usage));
@@ -270,7 +270,7 @@ fn lifetime(csr: &Value) -> u64 {
     wanted.map_or(YEAR_SECONDS, |seconds| (seconds.max(0) as u64).clamp(SHORTEST_SECONDS, YEAR_SECONDS))
 }
 
-/// Whoever asked, as the server noted it.
+/// The user that created the request, as the server recorded it.
 fn requester(csr: &Value) -> UserInfo {
     let list = |value: Option<&Value>| -> Vec<String> {
         let list = value.and_then(Value::as_list).unwrap_or_default();
@@ -286,7 +286,7 @@ fn requester(csr: &Value) -> UserInfo {
     user
 }
 
-/// Past the time upstream keeps a request of its state.
+/// Older than upstream keeps a request in its state.
 fn is_old(csr: &Value, now: i64) -> bool {
     let older = |text: Option<&str>, seconds: i64| {
         text.and_then(time::parse).is_some_and(|(at, _)| now.saturating_sub(at) > seconds)

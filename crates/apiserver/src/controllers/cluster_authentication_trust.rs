@@ -1,4 +1,4 @@
-//! `extension-apiserver-authentication`: how other API servers learn whose client certificates to believe.
+//! The ConfigMap `extension-apiserver-authentication`: which CA extension API servers use to verify client certificates.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ const NAMESPACE: &str = "kube-system";
 const NAME: &str = "extension-apiserver-authentication";
 const CLIENT_CA: &str = "client-ca-file";
 const END: &str = "-----END CERTIFICATE-----";
-/// Upstream looks this often at what it keeps.
+/// Upstream's resync.
 const EVERY: Duration = Duration::from_secs(60);
 
-/// Runs until shutdown: keeps this ConfigMap and the system namespaces as they should be.
+/// Runs until shutdown: reconciles this ConfigMap and the system namespaces.
 pub async fn run(api: Arc<Api>) {
     let client = LoopbackClient::new(&api);
     let mut watcher = TableWatcher::new(&api, &[("", "namespaces"), CONFIG_MAPS]).named(NAME);
-    // What went before we began to look is not among the events.
+    // What was deleted before the first list is not among the events.
     let mut first = true;
     while let Some(events) = watcher.next_events(Some(EVERY)).await {
         let all = std::mem::take(&mut first) || events.is_empty();
@@ -38,12 +38,15 @@ pub async fn run(api: Arc<Api>) {
             done = done.and(sync(&client).await);
         }
         if let Err(status) = done {
-            tracing::warn!(error = status.message, "could not keep the cluster's own objects in step");
+            tracing::warn!(
+                error = status.message,
+                "could not reconcile the system namespaces and extension-apiserver-authentication"
+            );
         }
     }
 }
 
-/// Adds our authority to what the ConfigMap says; other servers may have others.
+/// Adds our CA to the bundle; other servers may have others.
 pub(crate) async fn sync(client: &LoopbackClient<'_>) -> Result<(), Status> {
     let Some(ca) = client.api().cluster().client_ca.as_deref() else { return Ok(()) };
     let existing = client.get(CONFIG_MAPS, NAMESPACE, NAME);

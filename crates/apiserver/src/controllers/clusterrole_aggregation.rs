@@ -1,4 +1,4 @@
-//! Keeps aggregated ClusterRoles in step: their rules are those of the roles their selectors choose.
+//! Aggregated ClusterRoles: their rules are the union of the roles their selectors match.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::table_watcher::TableWatcher;
 
 const IDENTITY: &str = "clusterrole-aggregation-controller";
 const CLUSTER_ROLES: GroupResource = ("rbac.authorization.k8s.io", "clusterroles");
-/// A write or a read that failed is made again after this.
+/// A failed read or write is retried after this.
 const RETRY: Duration = Duration::from_secs(5);
-/// Nothing but changes should be needed; as every loop, this one does not stand on it.
+/// Events should be enough; like every controller, this one does not rely on it.
 const RESYNC: Duration = Duration::from_secs(600);
 
-/// Runs until shutdown: looks at all ClusterRoles whenever one of them changed, and now and then.
+/// Runs until shutdown: syncs all ClusterRoles whenever one of them changes.
 pub async fn run(api: Arc<Api>) {
     let client = LoopbackClient::for_controller(&api, IDENTITY);
     let mut watcher = TableWatcher::new(&api, &[CLUSTER_ROLES]);
     let mut wait = RESYNC;
     while watcher.next_events(Some(wait)).await.is_some() {
-        // Every round looks at all of them, also at those that failed in the last one.
+        // Every round syncs all of them, those that failed in the last one included.
         wait = match sync_all(&client).await {
             Ok(()) => RESYNC,
             Err(Failed) => RETRY,
@@ -32,7 +32,7 @@ pub async fn run(api: Arc<Api>) {
     }
 }
 
-/// Something is left to do; it was logged.
+/// Logged already.
 struct Failed;
 
 async fn sync_all(client: &LoopbackClient<'_>) -> Result<(), Failed> {
@@ -64,8 +64,8 @@ async fn sync(
         Ok(Some(selectors)) => selectors,
         Ok(None) => return Ok(()),
         Err(why) => {
-            // Only a change of the role mends that, and wakes us.
-            tracing::warn!(role = name, error = why, "a cluster role selects nothing: its selector is wrong");
+            // Only a change of the role fixes that, and wakes us.
+            tracing::warn!(role = name, error = why, "invalid selector of an aggregated cluster role");
             return Ok(());
         }
     };
@@ -79,7 +79,7 @@ async fn sync(
     let mut patch = Map::default();
     patch.set("rules", rules);
     match client.merge(CLUSTER_ROLES, name, Value::Map(patch)).await {
-        // It went meanwhile.
+        // Deleted meanwhile.
         Err(status) if status.code == 404 => Ok(()),
         other => other,
     }

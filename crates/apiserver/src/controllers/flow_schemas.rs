@@ -1,5 +1,4 @@
-//! FlowSchemas and PriorityLevelConfigurations: the cluster's own are kept as they should be, and every FlowSchema says whether the
-//! level it names exists.
+//! FlowSchemas and PriorityLevelConfigurations: reconciles the default ones, and sets the `Dangling` condition of every FlowSchema.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,9 +17,9 @@ const GROUP: &str = "flowcontrol.apiserver.k8s.io";
 const FLOW_SCHEMAS: GroupResource = (GROUP, "flowschemas");
 const LEVELS: GroupResource = (GROUP, "prioritylevelconfigurations");
 const DANGLING: &str = "Dangling";
-/// Upstream looks this often at what it keeps.
+/// Upstream's resync.
 const EVERY: Duration = Duration::from_secs(60);
-/// A write that failed is made again after this.
+/// A failed write is retried after this.
 const RETRY: Duration = Duration::from_secs(5);
 /// A FlowSchema is written so often within a minute and then left alone for a while: two servers that disagree must not write
 /// against each other without end.

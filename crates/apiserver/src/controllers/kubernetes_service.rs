@@ -1,4 +1,4 @@
-//! The `kubernetes` service: how pods find the API servers, those that live.
+//! The `kubernetes` service: its endpoints are the live API servers.
 //!
 //! ```text
 //! each server ── renews its Lease every 10 s ──┐
@@ -27,24 +27,24 @@ const NAMESPACE: &str = "default";
 const LEASE_NAMESPACE: &str = "kube-system";
 const IDENTITY_LABEL: &str = "apiserver.kubernetes.io/identity";
 const HOST_LABEL: &str = "kubernetes.io/hostname";
-/// Where a server's lease says how to reach it.
+/// The annotation of a server's lease with its address.
 const ADDRESS: &str = "setpoint.dev/advertise-address";
 const SERVICE_PORT: i64 = 443;
 const DEFAULT_PORT: u16 = 6443;
 const EVERY: Duration = Duration::from_secs(10);
-/// A server whose lease did not move for so long is gone.
+/// A server whose lease is not renewed for this long is gone.
 const DEAD_AFTER: Duration = Duration::from_secs(15);
 const LEASE_SECONDS: i64 = 3600;
 
-/// How this server is reached from elsewhere.
+/// The advertised address of this server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advertised {
     pub address: SocketAddr,
-    /// The machine's name, for people who look at leases.
+    /// The host name, shown in the lease.
     pub host: String,
 }
 
-/// Creates the service if it is missing, at the first address of the first range.
+/// Creates the service if it is missing, with the first address of the first range.
 pub(crate) async fn ensure_service(client: &LoopbackClient<'_>) -> Result<(), Status> {
     if client.get(SERVICES, NAMESPACE, NAME).is_some() {
         return Ok(());
@@ -71,7 +71,7 @@ pub(crate) async fn ensure_service(client: &LoopbackClient<'_>) -> Result<(), St
     }
 }
 
-/// Runs until shutdown; then this server's address leaves.
+/// Runs until shutdown; then removes this server's address.
 pub async fn run(api: Arc<Api>) {
     let Some(me) = api.advertised() else { return };
     let env = api.registry().env().clone();
@@ -90,7 +90,7 @@ pub async fn run(api: Arc<Api>) {
             biased;
             () = shutdown.begun() => break,
             done = sync => if let Err(status) = done && !lost_race(&status) {
-                tracing::warn!(error = status.message, "could not keep the kubernetes service in step");
+                tracing::warn!(error = status.message, "could not reconcile the kubernetes service");
             },
         }
         tokio::select! {
@@ -105,7 +105,7 @@ pub async fn run(api: Arc<Api>) {
         reconcile(&client, &alive).await
     };
     if let Err(status) = leave.await {
-        tracing::warn!(error = status.message, "could not take this server's address back");
+        tracing::warn!(error = status.message, "could not remove this server's endpoint");
     }
 }
 
@@ -116,7 +116,7 @@ struct ServerLease {
 }
 
 impl ServerLease {
-    /// The same for the same address, so that a server that comes back finds its own lease.
+    /// Derived from the address, so that a restarted server finds its own lease.
     fn new(me: &Advertised, run: &str) -> ServerLease {
         let text = format!("{} {}", me.host, me.address);
         let digest = ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
@@ -155,14 +155,14 @@ impl ServerLease {
     }
 }
 
-/// Which servers' leases move. Clocks of different machines differ, so what counts is when *we* saw one change.
+/// Which leases are renewed. Clocks of machines differ, so what counts is when *we* saw a lease change.
 #[derive(Default)]
 struct LeaseWatch {
     seen: BTreeMap<String, (String, Instant)>,
 }
 
 impl LeaseWatch {
-    /// The addresses of servers that live; leases that ended long ago are removed.
+    /// The addresses of live servers; expired leases are deleted.
     async fn alive(
         &mut self,
         client: &LoopbackClient<'_>,
@@ -185,7 +185,7 @@ impl LeaseWatch {
             let ended = time::parse(&renewed).is_some_and(|(renewed, _)| renewed + LEASE_SECONDS < unix);
             if ended {
                 if let Err(status) = client.delete(LEASES, &lease).await {
-                    tracing::warn!(name, error = status.message, "could not remove an old lease");
+                    tracing::warn!(name, error = status.message, "could not delete an expired lease");
                 }
                 continue;
             }
@@ -200,13 +200,13 @@ impl LeaseWatch {
             }
         }
         self.seen.retain(|name, _| present.contains(name));
-        // Nobody can use another machine's loopback, and validation would refuse it.
+        // Another machine's loopback address is of no use, and validation would refuse it.
         alive.retain(|address| !address.ip().is_loopback() && !address.ip().is_unspecified());
         Ok(alive)
     }
 }
 
-/// Writes endpoints that differ from what they should be.
+/// Writes Endpoints and EndpointSlice if they differ.
 async fn reconcile(client: &LoopbackClient<'_>, alive: &BTreeSet<SocketAddr>) -> Result<(), Status> {
     let existing = client.get(ENDPOINTS, NAMESPACE, NAME);
     if alive.is_empty() && existing.is_none() {
@@ -239,7 +239,7 @@ async fn reconcile(client: &LoopbackClient<'_>, alive: &BTreeSet<SocketAddr>) ->
     reconcile_slice(client, by_port.first_key_value()).await
 }
 
-/// As upstream's: of the first subset, of one family.
+/// As upstream: of the first subset, and of one address family.
 async fn reconcile_slice(
     client: &LoopbackClient<'_>,
     first: Option<(&u16, &BTreeSet<IpAddr>)>,
@@ -266,7 +266,7 @@ async fn reconcile_slice(
             old.make_map().set("ports", ports);
             return client.update(SLICES, old).await;
         }
-        // The family cannot be changed.
+        // The address family is immutable.
         client.delete(SLICES, &old).await?;
     }
     let mut new = Value::map();

@@ -1,9 +1,9 @@
-//! Keeps the status of ResourceQuotas right: the limits the spec names, and what is used once objects go or shrink.
+//! The status of ResourceQuotas: the limits of the spec, and the usage once objects are deleted or shrink.
 //!
-//! What is created is charged in its own commit (`admission::resource_quota`). Here everything is counted again when
-//! that is not enough: a new or changed quota, an object that vanished or uses less, and now and then.
-//! A count is written only over the very quota it started from. A charge made meanwhile changed the quota, so the
-//! write fails and the count starts again: it never undoes a charge.
+//! A create is charged in its own commit (`admission::resource_quota`). This controller recalculates the usage when that is not
+//! enough: for a new or changed quota, an object that is deleted or uses less, and at every resync.
+//! The usage is written only if the quota is unchanged. A charge made meanwhile changes the quota, so the write fails and the
+//! calculation starts again: it never undoes a charge.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use crate::table_watcher::TableWatcher;
 
 const IDENTITY: &str = "resourcequota-controller";
 const QUOTAS: GroupResource = ("", "resourcequotas");
-/// Upstream's resync: what only time changes (pods past their deletion) is seen then.
+/// Upstream's resync, for what only time changes (pods past their grace period).
 const RESYNC: Duration = Duration::from_secs(300);
-/// A write that did not see a new quota yet may be committed right after it was first counted.
+/// A write that did not see a new quota yet may be committed right after its first calculation.
 const SETTLE: Duration = Duration::from_secs(1);
-/// Between rounds, so that many deletions are counted together.
+/// Between rounds, so that many deletions are handled together.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How often a count starts again in one round when charges come in between.
+/// Attempts per round when charges come in between.
 const TRIES: usize = 16;
 
 /// Runs until shutdown.
@@ -71,7 +71,7 @@ pub async fn run(api: Arc<Api>) {
                     tracing::warn!(
                         key = &*key,
                         error = status.message,
-                        "could not count what a quota covers"
+                        "could not calculate the usage of a quota"
                     );
                     retry.insert(key);
                 }
@@ -79,7 +79,7 @@ pub async fn run(api: Arc<Api>) {
         }
         let needed = controller.needed();
         if needed != watched {
-            // What changed between the two is not seen as a change: count everything once more.
+            // Changes between the two watchers are not seen: recalculate everything once more.
             watcher = controller.watcher(&needed);
             watched = needed;
             due.extend(controller.tracked.keys().cloned());
@@ -91,9 +91,9 @@ pub async fn run(api: Arc<Api>) {
 struct QuotaController<'a> {
     client: LoopbackClient<'a>,
     storage: StorageId,
-    /// The quotas, by key: what decides what they count.
+    /// The quotas by key: which objects they cover.
     tracked: BTreeMap<Key, TrackedQuota>,
-    /// What objects used when they were last counted; only in namespaces with quotas.
+    /// The usage of objects at their last calculation; only in namespaces with quotas.
     measured: BTreeMap<Key, (Revision, Arc<Measured>)>,
 }
 
@@ -104,7 +104,7 @@ struct TrackedQuota {
 }
 
 impl QuotaController<'_> {
-    /// Quotas, and the resources some quota counts.
+    /// Watches quotas, and the resources they cover.
     fn watcher(&self, watched: &BTreeSet<StorageId>) -> TableWatcher {
         let catalog = self.client.api().registry().catalog();
         let rows: Vec<_> = catalog.storages().iter().filter(|s| watched.contains(&s.id)).collect();
@@ -117,7 +117,7 @@ impl QuotaController<'_> {
         self.tracked.values().flat_map(|tracked| tracked.counted.iter().map(|(id, _)| *id)).collect()
     }
 
-    /// Which quotas must be counted again after this change.
+    /// Adds the quotas that must be recalculated after this event.
     fn observe(&mut self, event: &WatchEvent, due: &mut BTreeSet<Key>) {
         let (obj, gone) = (&event.obj, event.kind == EventKind::Deleted);
         let catalog = self.client.api().registry().catalog();
@@ -140,11 +140,11 @@ impl QuotaController<'_> {
             if !evaluator.shrinks() {
                 return;
             }
-            // Most changes of a pod's status change nothing here.
+            // Most changes of a pod's status do not change its usage.
             let before = self.measured.get(obj.key()).cloned();
             let now = self.client.api().registry().env().now_seconds() as i64;
             let measured = measure(&mut self.measured, now, evaluator, obj);
-            // And what is new was charged when it was created.
+            // A new object was charged when it was created.
             let new = before.is_none() && event.kind == EventKind::Added;
             if new || before.is_some_and(|(_, before)| *before == *measured) {
                 return;
@@ -173,7 +173,7 @@ impl QuotaController<'_> {
         let catalog = &*self.client.api().registry().catalog();
         let counted = evaluators(catalog, &quota.wanted);
         let same = self.tracked.get(obj.key()).is_some_and(|tracked| tracked.selectors == quota.selectors);
-        // Our own writes, and charges, change nothing that was counted.
+        // Our own writes, and charges, do not change what is covered.
         if !same || quota.is_unsettled(catalog) {
             due.insert(obj.key().into());
         }
@@ -182,7 +182,7 @@ impl QuotaController<'_> {
         self.tracked.insert(obj.key().into(), tracked);
     }
 
-    /// Counts for one quota; true when it should be looked at again soon.
+    /// Recalculates one quota; true if it should be checked again soon.
     async fn count(&mut self, key: &Key) -> Result<bool, Status> {
         let (registry, storage) = (self.client.api().registry(), self.storage);
         let mut turn = None;
@@ -197,12 +197,12 @@ impl QuotaController<'_> {
             if quota.hard == before.hard && quota.used == before.used {
                 return Ok(false);
             }
-            // The tree names the version it was read at: that is the guard.
+            // Guarded by the resourceVersion in the tree.
             match self.client.update_status(QUOTAS, quota.into_tree()).await {
                 Ok(()) => return Ok(first),
                 Err(status) if status.code == 404 => return Ok(false),
                 Err(status) if status.code == 409 => {
-                    // Charges came in between. In line with them it is our turn sooner or later.
+                    // Charges came in between. Queueing for the key with them guarantees progress.
                     if turn.is_none() {
                         turn = Some(registry.lock_contended(key).await);
                     }
@@ -214,7 +214,7 @@ impl QuotaController<'_> {
     }
 }
 
-/// What an object uses, measured at most once for each of its versions.
+/// The usage of an object, measured once for each of its versions.
 fn measure(
     kept: &mut BTreeMap<Key, (Revision, Arc<Measured>)>,
     now: i64,
@@ -227,7 +227,7 @@ fn measure(
     {
         return measured.clone();
     }
-    // Plain counts look at nothing inside.
+    // A plain count does not depend on the content.
     if !evaluator.shrinks() {
         return Arc::new(evaluator.measure(&Value::Null, now));
     }

@@ -1,4 +1,4 @@
-//! ServiceCIDRs: ready once they have their finalizer, and gone only when no address would be left without one.
+//! ServiceCIDRs: ready once they have their finalizer, and released only when no IPAddress would be orphaned.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,22 +11,22 @@ use crate::controllers::cluster_authentication_trust::typed;
 use crate::loopback::{GroupResource, LoopbackClient, lost_race};
 use crate::table_watcher::TableWatcher;
 
-/// Upstream runs this loop in kube-controller-manager; only the default range is the server's own ([`ensure_default`]).
+/// Upstream runs this controller in kube-controller-manager; only the default range is the server's own ([`ensure_default`]).
 const IDENTITY: &str = "service-cidrs-controller";
 const SERVICE_CIDRS: GroupResource = ("networking.k8s.io", "servicecidrs");
 const ADDRESSES: GroupResource = ("networking.k8s.io", "ipaddresses");
-/// The one that the flags describe.
+/// The one of `--service-cluster-ip-range`.
 const DEFAULT: &str = "kubernetes";
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 const READY: &str = "Kubernetes Service CIDR is ready";
-/// What the server itself says of its own, as long as the loop has not looked at it.
+/// The message of the default range until the controller has synced it.
 const DEFAULT_READY: &str = "Kubernetes default Service CIDR is ready";
 const BLOCKED: &str =
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
-/// Other servers may not have seen the deletion yet and still take addresses from the range.
+/// Other servers may not have seen the deletion yet, and still allocate from the range.
 const GRACE_SECONDS: i64 = 10;
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Nothing but changes should be needed; as every loop, this one does not stand on it.
+const RETRY: Duration = Duration::from_secs(1);
+/// Events should be enough; like every controller, this one does not rely on it.
 const RESYNC: Duration = Duration::from_secs(600);
 
 /// Runs until shutdown.
@@ -39,18 +39,18 @@ pub async fn run(api: Arc<Api>) {
         let all = match client.list(SERVICE_CIDRS) {
             Ok(all) => all,
             Err(status) => {
-                tracing::warn!(error = status.message, "could not look at the ServiceCIDRs");
-                wait = LOOK_AGAIN;
+                tracing::warn!(error = status.message, "could not list the ServiceCIDRs");
+                wait = RETRY;
                 continue;
             }
         };
         for cidr in &all {
             match sync(&client, cidr, &all).await {
                 Ok(done) if done => {}
-                Ok(_) => wait = LOOK_AGAIN,
-                Err(status) if lost_race(&status) => wait = LOOK_AGAIN,
+                Ok(_) => wait = RETRY,
+                Err(status) if lost_race(&status) => wait = RETRY,
                 Err(status) => {
-                    wait = LOOK_AGAIN;
+                    wait = RETRY;
                     let name = cidr.str_at(&["metadata", "name"]).unwrap_or("");
                     tracing::warn!(name, error = status.message, "could not reconcile a ServiceCIDR");
                 }
@@ -59,7 +59,7 @@ pub async fn run(api: Arc<Api>) {
     }
 }
 
-/// The default range, ready, as the flags say.
+/// Creates the default range of the flags, and marks it ready.
 pub(crate) async fn ensure_default(client: &LoopbackClient<'_>) -> Result<(), Status> {
     let wanted: Vec<String> = client.api().cluster().services.cluster().iter().map(Cidr::to_string).collect();
     let as_value = || Value::List(wanted.iter().map(|c| Value::from(c.as_str())).collect());
@@ -76,7 +76,7 @@ pub(crate) async fn ensure_default(client: &LoopbackClient<'_>) -> Result<(), St
     let Some(mut existing) = client.get(SERVICE_CIDRS, "", DEFAULT) else { return Ok(()) };
     let has: Vec<&str> = texts(&existing, &["spec", "cidrs"]);
     let written = if has == wanted {
-        say_ready(client, existing).await
+        mark_ready(client, existing).await
     } else if wanted.len() == 2 && has == wanted[..1] {
         existing.map_at(&["spec"]).set("cidrs", as_value());
         client.update(SERVICE_CIDRS, existing).await
@@ -94,8 +94,8 @@ pub(crate) async fn ensure_default(client: &LoopbackClient<'_>) -> Result<(), St
     }
 }
 
-/// Judges the default range if nobody did before. The finalizer is the loop's to set.
-async fn say_ready(client: &LoopbackClient<'_>, cidr: Value) -> Result<(), Status> {
+/// Marks the default range ready if it has no condition yet. The finalizer is set by the controller.
+async fn mark_ready(client: &LoopbackClient<'_>, cidr: Value) -> Result<(), Status> {
     let judged = list(&cidr, &["status", "conditions"])
         .iter()
         .any(|c| c.str_at(&["type"]) == Some("Ready") && c.str_at(&["status"]) != Some("Unknown"));
@@ -106,7 +106,7 @@ async fn say_ready(client: &LoopbackClient<'_>, cidr: Value) -> Result<(), Statu
     set_ready(client, cidr, "True", "", DEFAULT_READY, now).await
 }
 
-/// Brings one ServiceCIDR in step; false when only time is missing.
+/// Reconciles one ServiceCIDR; false while it waits for its grace period.
 async fn sync(client: &LoopbackClient<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status> {
     let finalizers = texts(cidr, &["metadata", "finalizers"]);
     let protected = finalizers.contains(&FINALIZER);
@@ -139,11 +139,11 @@ async fn sync(client: &LoopbackClient<'_>, cidr: &Value, all: &[Value]) -> Resul
     client.update(SERVICE_CIDRS, cidr).await.map(|()| true)
 }
 
-/// Would an address that services hold belong to no range any more?
+/// Whether an allocated address would belong to no range any more.
 fn would_orphan(client: &LoopbackClient<'_>, cidr: &Value, all: &[Value]) -> Result<bool, Status> {
     let name = |c: &Value| c.str_at(&["metadata", "name"]).unwrap_or("").to_owned();
     let own_name = name(cidr);
-    // A range that goes away itself covers for nobody: two of them could let each other go.
+    // A range that is being deleted does not count: two of them could release each other.
     let stays = |c: &&Value| name(c) != own_name && c.at(&["metadata", "deletionTimestamp"]).is_none();
     let others: Vec<Cidr> = all.iter().filter(stays).flat_map(ranges_of).collect();
     let mine = ranges_of(cidr);

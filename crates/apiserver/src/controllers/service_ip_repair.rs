@@ -1,4 +1,4 @@
-//! Addresses and node ports belong to those services that have them: what people or crashes made of it is mended.
+//! Repairs the allocation of cluster IPs and node ports: each belongs to the service that has it.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -21,31 +21,31 @@ use crate::table_watcher::TableWatcher;
 const SERVICES: GroupResource = ("", "services");
 const ADDRESSES: GroupResource = ("networking.k8s.io", "ipaddresses");
 const SERVICE_CIDRS: GroupResource = ("networking.k8s.io", "servicecidrs");
-/// kube-apiservers on the same store create an address first and its service up to a minute later.
+/// Other kube-apiservers on the same store create an IPAddress first, and its service up to a minute later.
 const GRACE_SECONDS: i64 = 60;
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Nothing but changes should be needed; as every loop, this one does not stand on it.
+const RETRY: Duration = Duration::from_secs(5);
+/// Events should be enough; like every controller, this one does not rely on it.
 const RESYNC: Duration = Duration::from_secs(600);
-/// Upstream's interval for ports.
+/// Upstream's interval for node ports.
 const PORTS_EVERY: Duration = Duration::from_secs(180);
 
-/// Runs until shutdown: everything once, then what changes.
+/// Runs until shutdown.
 pub async fn run(api: Arc<Api>) {
     let client = LoopbackClient::new(&api);
     let env = api.registry().env().clone();
     let mut watcher = TableWatcher::new(&api, &[SERVICES, ADDRESSES]);
     let mut retry = Retry::default();
-    // The start has just done it.
+    // Bootstrap has just done it.
     let mut ports_at = env.monotonic() + PORTS_EVERY;
     let mut all_at = env.monotonic() + RESYNC;
     loop {
         let due = ports_at.min(all_at).saturating_duration_since(env.monotonic());
-        let wait = if retry.is_empty() { due } else { due.min(LOOK_AGAIN) };
+        let wait = if retry.is_empty() { due } else { due.min(RETRY) };
         let Some(events) = watcher.next_events(Some(wait)).await else { return };
         if env.monotonic() >= ports_at {
             ports_at = env.monotonic() + PORTS_EVERY;
             if let Err(status) = repair_ports(&api).await {
-                ports_at = env.monotonic() + LOOK_AGAIN;
+                ports_at = env.monotonic() + RETRY;
                 tracing::warn!(error = status.message, "could not repair the node ports");
             }
         }
@@ -53,8 +53,8 @@ pub async fn run(api: Arc<Api>) {
         if env.monotonic() >= all_at {
             all_at = env.monotonic() + RESYNC;
             if let Err(status) = list_all(&client, &mut services, &mut addresses) {
-                all_at = env.monotonic() + LOOK_AGAIN;
-                tracing::warn!(error = status.message, "could not look at all addresses");
+                all_at = env.monotonic() + RETRY;
+                tracing::warn!(error = status.message, "could not list services and IPAddresses");
             }
         }
         for event in events {
@@ -64,7 +64,7 @@ pub async fn run(api: Arc<Api>) {
                 continue;
             }
             addresses.insert(obj.name().to_owned());
-            // The service may still need it.
+            // The service may still use it.
             if matches!(event.kind, EventKind::Deleted)
                 && let Ok(tree) = json::parse(obj.body(), None)
                 && let Some((namespace, name)) = parent_of(&tree)
@@ -95,7 +95,7 @@ pub async fn run(api: Arc<Api>) {
     }
 }
 
-/// What the next round looks at whether it changes or not: what failed, and addresses that only want for time.
+/// What the next round syncs without an event: failures, and addresses within their grace period.
 #[derive(Default)]
 struct Retry {
     services: BTreeSet<(String, String)>,
@@ -119,7 +119,7 @@ fn list_all(
     Ok(())
 }
 
-/// Looking at all of them waits for nothing by itself.
+/// A resync awaits nothing by itself, and would block its thread.
 async fn yield_sometimes(done: usize) {
     if done % 64 == 63 {
         tokio::task::yield_now().await;
@@ -132,7 +132,7 @@ fn report(name: &str, status: &Status) {
     }
 }
 
-/// Every address of a service has its IPAddress.
+/// Ensures the IPAddress of every cluster IP of a service.
 async fn sync_service(client: &LoopbackClient<'_>, namespace: &str, name: &str) -> Result<(), Status> {
     let Some(service) = client.get(SERVICES, namespace, name) else { return Ok(()) };
     for address in cluster_addresses(&service) {
@@ -157,7 +157,7 @@ async fn sync_service(client: &LoopbackClient<'_>, namespace: &str, name: &str) 
             && label(IP_FAMILY_LABEL) == Some(Family::of(&address).name());
         let right = match parent_of(&existing) {
             Some(parent) if parent == (namespace, name) => labelled,
-            // Two services with one address: whoever has it keeps it.
+            // Two services with one address: the owner keeps it.
             Some((other, parent)) => {
                 let other = client.get(SERVICES, other, parent);
                 other.is_some_and(|other| cluster_addresses(&other).contains(&address))
@@ -173,7 +173,7 @@ async fn sync_service(client: &LoopbackClient<'_>, namespace: &str, name: &str) 
     Ok(())
 }
 
-/// Every IPAddress of ours has its service; true when only time is missing.
+/// Deletes an IPAddress without a service; true if it is still within its grace period.
 async fn sync_address(client: &LoopbackClient<'_>, name: &str) -> Result<bool, Status> {
     let Some(existing) = client.get(ADDRESSES, "", name) else { return Ok(false) };
     if existing.str_at(&["metadata", "labels", MANAGED_BY_LABEL]) != Some(MANAGED_BY) {
@@ -203,8 +203,8 @@ fn cluster_addresses(service: &Value) -> Vec<IpAddr> {
     list.iter().filter_map(|ip| ip.as_str()?.parse().ok()).collect()
 }
 
-/// The bitmap says what the services say. Whoever takes or frees a port writes the bitmap with the service, so
-/// services that are read after it and a guard on it make this exact.
+/// Rebuilds the bitmap from the services. Whoever takes or frees a port writes the bitmap together with the service, so reading the
+/// services after it, with a guard on it, makes this exact.
 pub(crate) async fn repair_ports(api: &Api) -> Result<(), Status> {
     let registry = api.registry();
     let (catalog, table) = (registry.catalog(), registry.table());

@@ -1,4 +1,4 @@
-//! What must happen now and then, without anybody asking: history forgotten, events expired, etcd compacted.
+//! Periodic maintenance: trims the history of the table, expires events, compacts etcd.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub async fn run(api: Arc<Api>) {
     let mut shutdown = api.shutdown();
     let env = api.registry().env().clone();
     let mut compacted_at = env.now_seconds();
-    // What was current at the last compaction is older than the history by the next one.
+    // The revision of the last round: by now it is older than the history.
     let mut upto = Revision(0);
     loop {
         tokio::select! {
@@ -26,7 +26,7 @@ pub async fn run(api: Arc<Api>) {
         api.registry().table().forget_old();
         let now = env.now_seconds();
         if let Err(error) = api.registry().engine().expire(now).await {
-            tracing::warn!(%error, "could not delete what has expired");
+            tracing::warn!(%error, "could not delete expired objects");
         }
         if now >= compacted_at + COMPACT_EVERY_SECONDS {
             compacted_at = now;

@@ -1,4 +1,4 @@
-//! How long admission took: each plugin, and each of the two steps.
+//! Durations of admission: each plugin, and each of the two phases.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn observe(series: &Series, phase: Phase, operation: Operation, took: Duration, 
 
 impl Observer for AdmissionMetrics {
     fn plugin(&self, at: usize, phase: Phase, operation: Operation, took: Duration, refused: bool) {
-        // Rules that nobody can switch off stand behind the plugins; they are no plugins upstream.
+        // Rules that cannot be disabled follow the plugins; they are no plugins upstream.
         if let Some((_, series)) = self.inner.plugins.get(at) {
             let series = series.get_or_init(|| Box::new(self::series()));
             observe(series, phase, operation, took, refused);

@@ -1,4 +1,4 @@
-//! Who came, and whether they were let in.
+//! Authentication and authorization.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +8,11 @@ use metrics::{Histogram, header};
 
 use super::bounds::{AUTH, EXPIRATION, FILTER};
 
-/// Nobody in particular is a success, too; what is brought and proves nothing is an error.
+/// Anonymous is a success, too; only invalid credentials are an error.
 const RESULTS: [&str; 2] = ["success", "error"];
-/// RBAC and the nodes' rules never deny: they have no opinion.
+/// RBAC and the node authorizer never deny: they have no opinion.
 const DECISIONS: [&str; 2] = ["allowed", "no-opinion"];
-/// The steps a request goes through that are timed here.
+/// The timed layers of the chain.
 const FILTERS: [&str; 2] = ["authentication", "authorization"];
 /// Upstream's few names, so that users do not become series.
 const USERS: [&str; 7] = [
@@ -27,7 +27,7 @@ const USERS: [&str; 7] = [
 
 #[derive(Default)]
 pub struct AuthMetrics {
-    results_of_authentication: [Histogram<15>; RESULTS.len()],
+    authentications: [Histogram<15>; RESULTS.len()],
     decisions: [Histogram<15>; DECISIONS.len()],
     users: [AtomicU64; USERS.len()],
     certificates: Histogram<14>,
@@ -35,10 +35,10 @@ pub struct AuthMetrics {
 }
 
 impl AuthMetrics {
-    /// `user`: who it is, if that was proven.
+    /// `user` is `None` if authentication failed.
     pub fn authenticated(&self, user: Option<&str>, took: Duration) {
         self.filters[0].took(&FILTER, took);
-        self.results_of_authentication[usize::from(user.is_none())].took(&AUTH, took);
+        self.authentications[usize::from(user.is_none())].took(&AUTH, took);
         if let Some(name) = user {
             let known = USERS[..5].iter().position(|u| *u == name);
             let at = known.unwrap_or_else(|| if name.contains('@') { 5 } else { 6 });
@@ -51,7 +51,7 @@ impl AuthMetrics {
         self.decisions[usize::from(!allowed)].took(&AUTH, took);
     }
 
-    /// A request came with a client certificate that is good for so long.
+    /// A request came with a client certificate that expires in that many seconds.
     pub fn certificate(&self, seconds: u64) {
         self.certificates.observe(&EXPIRATION, seconds);
     }
@@ -70,7 +70,7 @@ impl AuthMetrics {
             "authentication_attempts",
             "authentication_duration_seconds",
             &RESULTS,
-            &self.results_of_authentication,
+            &self.authentications,
         );
         results(
             out,

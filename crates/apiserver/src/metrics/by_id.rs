@@ -1,11 +1,11 @@
-//! What is counted of each resource, found by its number.
+//! The series of each resource, found by its id.
 
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-/// One entry a number that was used. A resource that gets another definition gets another number, and goes on with the same
-/// entry: to those who read the counters it is the same resource.
+/// An entry for each id in use. A resource whose definition changes gets another id and keeps its entry: to those who read the
+/// metrics it is the same resource.
 pub struct ById<T> {
     /// Guards the entries, which are added when they are first used.
     entries: RwLock<Vec<Option<Arc<T>>>>,
@@ -18,7 +18,7 @@ impl<T> Default for ById<T> {
 }
 
 impl<T> ById<T> {
-    /// The entry of a number; when it has none yet, the one that is `same`, or else a new one.
+    /// The entry of an id; if it has none yet, the one that is `same`, else a new one.
     pub fn get(&self, id: u32, same: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> Arc<T> {
         if let Some(Some(entry)) = self.entries.read().get(id as usize) {
             return entry.clone();
@@ -33,12 +33,12 @@ impl<T> ById<T> {
         entry
     }
 
-    /// The entry of a number, if it was used.
+    /// The entry of an id, if there is one.
     pub fn find(&self, id: u32) -> Option<Arc<T>> {
         self.entries.read().get(id as usize)?.clone()
     }
 
-    /// Forgets all entries but those of `ids`, in ascending order.
+    /// Drops all entries but those of `ids`, which are in ascending order.
     pub fn keep(&self, mut ids: impl Iterator<Item = u32>) {
         let mut next = ids.next();
         for (at, entry) in self.entries.write().iter_mut().enumerate() {

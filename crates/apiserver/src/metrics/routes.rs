@@ -1,9 +1,10 @@
-//! One slot a route: what a request is counted under is looked up by number and position, never by name.
+//! One slot per route: the series of a request is found by id and position, never by name.
 //!
-//! Only what the catalogue serves has a slot, so the number of series is bounded; a slot is made when its route is used first.
+//! Only what the catalogue serves has a slot, so the number of series is bounded; a slot is created on first use.
+
+mod exposition;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,9 +12,9 @@ use std::time::Duration;
 use catalog::{Catalog, Name, Resource};
 use parking_lot::Mutex;
 
-use metrics::{Histogram, header};
+use metrics::Histogram;
 
-use super::bounds::{EVENT, LATENCY, RESPONSE, SLI_FROM};
+use super::bounds::{EVENT, LATENCY, RESPONSE};
 use super::by_id::ById;
 
 /// Upstream's words for verbs: `APPLY` is a patch, `DELETE` a collection's too, `CONNECT` reaches into a pod or node.
@@ -42,7 +43,7 @@ const VERBS: [(Verb, &str); 9] = [
     (Verb::Connect, "CONNECT"),
 ];
 
-/// How much of the cluster a request is about.
+/// The label `scope`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     Cluster,
@@ -60,14 +61,14 @@ pub enum DryRun {
     Invalid,
 }
 
-/// Paths that are counted though they are no resource; the last stands for all others, where only refusals count.
+/// Non-resource paths that are counted; the last stands for all others, of which only dropped requests count.
 pub const PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", ""];
 
 /// Where a request is counted.
 #[derive(Clone)]
 pub struct Route {
     of: Arc<OfResource>,
-    /// The place of the subresource, or of the path, among the slots.
+    /// The index of the subresource, or of the path, among the slots.
     at: usize,
     verb: Verb,
     extent: Extent,
@@ -89,7 +90,7 @@ impl Route {
         answered.latency.took(&LATENCY, took);
     }
 
-    /// Refused before its verb: counted, but its time says nothing about the verb.
+    /// Dropped before its verb: counted without a duration.
     pub fn dropped(&self, dry_run: DryRun, code: u16) {
         self.series().answered(dry_run).count(code);
     }
@@ -100,25 +101,25 @@ impl Route {
         }
     }
 
-    /// How much a read was answered with.
+    /// The size of the answer to a read.
     pub fn sent(&self, bytes: u64) {
         self.series().sizes.get_or_init(Box::default).observe(&RESPONSE, bytes);
     }
 
-    /// A request that stays: +1 when it comes, -1 when it goes.
+    /// A long-running request: +1 when it starts, -1 when it ends.
     pub fn running(&self, change: i64) {
         let series = self.series();
         series.ran.get_or_init(|| ());
         series.running.fetch_add(change, Ordering::Relaxed);
     }
 
-    /// An event that was sent to a watcher.
+    /// An event was sent to a watcher.
     pub fn event(&self, bytes: u64) {
         self.of.events.get_or_init(Box::default).sizes.observe(&EVENT, bytes);
     }
 }
 
-/// Codes that have a place of their own, the frequent ones first.
+/// Codes with a counter of their own, the frequent ones first.
 const CODES: [u16; 24] = [
     200, 201, 404, 409, 422, 202, 204, 101, 304, 400, 401, 403, 405, 406, 410, 413, 415, 429, 500, 501, 502,
     503, 504, 507,
@@ -128,7 +129,7 @@ const CODES: [u16; 24] = [
 #[derive(Default)]
 struct Answered {
     codes: [AtomicU64; CODES.len()],
-    /// Guards the codes that have no place of their own: what a pod answered through a proxy.
+    /// Guards the other codes: what a pod answered through a proxy.
     others: Mutex<BTreeMap<u16, u64>>,
     latency: Histogram<23>,
 }
@@ -151,7 +152,7 @@ impl Answered {
     }
 }
 
-/// Everything counted of one route.
+/// The series of one route.
 #[derive(Default)]
 struct Series {
     answered: Answered,
@@ -159,12 +160,12 @@ struct Series {
     invalid: OnceLock<Box<Answered>>,
     sizes: OnceLock<Box<Histogram<7>>>,
     running: AtomicI64,
-    /// Whether `running` was ever used: a gauge that is 0 now is shown, one that never moved is not.
+    /// Whether `running` was ever used: a gauge that went back to 0 is shown, one that never moved is not.
     ran: OnceLock<()>,
     terminated: [AtomicU64; TERMINATIONS.len()],
 }
 
-/// What a server in need answers: too many requests, and not in time.
+/// Codes of self-defence: too many requests, and timeouts.
 const TERMINATIONS: [u16; 2] = [429, 504];
 
 impl Series {
@@ -185,19 +186,19 @@ struct Events {
     sizes: Histogram<8>,
 }
 
-/// Lists of one resource. All come from memory, which is what upstream calls its watch cache.
+/// Lists of one resource. All come from the table, which takes the place of upstream's watch cache.
 #[derive(Default)]
 struct Lists {
     count: AtomicU64,
     returned: AtomicU64,
 }
 
-/// Everything counted of one resource in one version.
+/// The series of one resource in one version.
 struct OfResource {
     group: Name,
     version: Name,
     plural: Name,
-    /// What the slots are for: the resource itself (""), then its subresources. Of paths: the paths.
+    /// The names of the slots: "" for the resource itself, then its subresources. Of paths: the paths.
     names: Vec<Name>,
     slots: Box<[OnceLock<Box<Slots>>]>,
     events: OnceLock<Box<Events>>,
@@ -256,193 +257,24 @@ impl Routes {
         Route { of: self.paths.clone(), at, verb: Verb::Get, extent: Extent::Cluster }
     }
 
-    /// One of the paths that nobody counts.
+    /// One of the paths that are not counted.
     pub fn is_other(&self, route: &Route) -> bool {
         Arc::ptr_eq(&route.of, &self.paths) && route.at + 1 == PATHS.len()
     }
 
-    /// A list, and how many objects it had.
+    /// A list with that many objects.
     pub fn listed(&self, resource: &Resource, objects: usize) {
         let of = self.resource(resource);
         of.lists.count.fetch_add(1, Ordering::Relaxed);
         of.lists.returned.fetch_add(objects as u64, Ordering::Relaxed);
     }
 
-    /// Everything that was used, in the catalogue's order; what is served no longer is forgotten.
+    /// The series in use, in the catalogue's order; those of resources no longer served are dropped.
     fn used(&self, catalog: &Catalog) -> Vec<Arc<OfResource>> {
         let mut ids: Vec<u32> = catalog.resources().iter().map(|resource| resource.id.0).collect();
         let used = ids.iter().filter_map(|id| self.resources.find(*id)).collect();
         ids.sort_unstable();
         self.resources.keep(ids.into_iter());
         used
-    }
-
-    fn write_lists(out: &mut String, used: &[Arc<OfResource>]) {
-        // Versions of one resource are one to these families.
-        let mut all: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
-        for of in used {
-            let count = of.lists.count.load(Ordering::Relaxed);
-            if count > 0 {
-                let sum = all.entry((&of.group, &of.plural)).or_default();
-                *sum = (sum.0 + count, sum.1 + of.lists.returned.load(Ordering::Relaxed));
-            }
-        }
-        let name = "apiserver_cache_list_total";
-        header(out, name, "counter", "Lists answered from memory.");
-        for ((group, plural), (count, _)) in &all {
-            let _ = writeln!(out, "{name}{{group=\"{group}\",index=\"\",resource=\"{plural}\"}} {count}");
-        }
-        let name = "apiserver_cache_list_returned_objects_total";
-        header(out, name, "counter", "Objects in lists that were answered from memory.");
-        for ((group, plural), (_, returned)) in &all {
-            let _ = writeln!(out, "{name}{{group=\"{group}\",resource=\"{plural}\"}} {returned}");
-        }
-    }
-
-    /// Which of the APIs that are on their way out somebody used.
-    fn write_deprecated(out: &mut String, catalog: &Catalog, used: &[Arc<OfResource>]) {
-        let name = "apiserver_requested_deprecated_apis";
-        header(out, name, "gauge", "Deprecated APIs that have been asked for.");
-        for of in used {
-            let resource = catalog.find(&of.group, &of.version, &of.plural);
-            if resource.is_none_or(|resource| resource.deprecation.is_none()) {
-                continue;
-            }
-            for (sub, _) in of.names.iter().zip(&of.slots).filter(|(_, slots)| slots.get().is_some()) {
-                let (group, plural, version) = (&of.group, &of.plural, &of.version);
-                let _ = writeln!(
-                    out,
-                    "{name}{{group=\"{group}\",removed_release=\"\",resource=\"{plural}\",subresource=\"{sub}\",version=\"{version}\"}} 1"
-                );
-            }
-        }
-    }
-
-    pub fn write(&self, out: &mut String, catalog: &Catalog) {
-        let used = self.used(catalog);
-        Routes::write_deprecated(out, catalog, &used);
-        Routes::write_lists(out, &used);
-        let all: Vec<_> = used.iter().chain([&self.paths]).flat_map(|of| of.all()).collect();
-        let dry_runs = |series: &'_ Series, each: &mut dyn FnMut(&str, &Answered)| {
-            each("", &series.answered);
-            series.dry.get().into_iter().for_each(|answered| each("All", answered));
-            series.invalid.get().into_iter().for_each(|answered| each("invalid", answered));
-        };
-        let name = "apiserver_request_total";
-        header(out, name, "counter", "Requests answered, by verb, resource, scope, dry run and HTTP code.");
-        for (labels, series) in &all {
-            dry_runs(series, &mut |dry_run, answered| {
-                for (code, count) in answered.codes() {
-                    let labels = labels.with(&[("code", &code.to_string()), ("dry_run", dry_run)]);
-                    let _ = writeln!(out, "{name}{{{labels}}} {count}");
-                }
-            });
-        }
-        let name = "apiserver_request_duration_seconds";
-        header(out, name, "histogram", "How long requests took.");
-        for (labels, series) in &all {
-            dry_runs(series, &mut |dry_run, answered| {
-                if answered.latency.count() > 0 {
-                    answered.latency.write(out, name, &labels.with(&[("dry_run", dry_run)]), &LATENCY, 0);
-                }
-            });
-        }
-        let name = "apiserver_request_sli_duration_seconds";
-        header(out, name, "histogram", "How long requests took, without what the server waited for others.");
-        for (labels, series) in &all {
-            let latency = &series.answered.latency;
-            if latency.count() > 0 && labels.is_resource() {
-                latency.write(out, name, &labels.with(&[]), &LATENCY, SLI_FROM);
-            }
-        }
-        let name = "apiserver_response_sizes";
-        header(out, name, "histogram", "How many bytes reads were answered with.");
-        for (labels, series) in &all {
-            if let Some(sizes) = series.sizes.get() {
-                sizes.write(out, name, &labels.with(&[]), &RESPONSE, 0);
-            }
-        }
-        let name = "apiserver_longrunning_requests";
-        header(out, name, "gauge", "Watches open now.");
-        for (labels, series) in all.iter().filter(|(_, series)| series.ran.get().is_some()) {
-            let running = series.running.load(Ordering::Relaxed);
-            let _ = writeln!(out, "{name}{{{}}} {running}", labels.with(&[]));
-        }
-        let name = "apiserver_request_terminations_total";
-        header(out, name, "counter", "Requests this server refused or gave up in self-defence.");
-        for (labels, series) in &all {
-            for (code, count) in TERMINATIONS.iter().zip(&series.terminated) {
-                let count = count.load(Ordering::Relaxed);
-                if count > 0 {
-                    let labels = labels.with(&[("code", &code.to_string())]);
-                    let _ = writeln!(out, "{name}{{{labels}}} {count}");
-                }
-            }
-        }
-        let watched: Vec<(String, &Events)> = (used.iter())
-            .filter_map(|of| {
-                let (group, plural, version) = (&of.group, &of.plural, &of.version);
-                let labels = format!("group=\"{group}\",resource=\"{plural}\",version=\"{version}\"");
-                Some((labels, &**of.events.get()?))
-            })
-            .collect();
-        let name = "apiserver_watch_events_total";
-        header(out, name, "counter", "Events sent to watchers.");
-        for (labels, events) in &watched {
-            let _ = writeln!(out, "{name}{{{labels}}} {}", events.sizes.count());
-        }
-        let name = "apiserver_watch_events_sizes";
-        header(out, name, "histogram", "How many bytes the events sent to watchers had.");
-        for (labels, events) in &watched {
-            events.sizes.write(out, name, labels, &EVENT, 0);
-        }
-    }
-}
-
-impl OfResource {
-    /// Every route that was used.
-    fn all(&self) -> impl Iterator<Item = (Labels<'_>, &Series)> {
-        let (group, version, resource) = (&*self.group, &*self.version, &*self.plural);
-        self.names.iter().zip(&self.slots).flat_map(move |(sub, slots)| {
-            let slots = slots.get().into_iter().flat_map(|slots| slots.iter().enumerate());
-            slots.filter_map(move |(place, slot)| {
-                let (verb, scope) = (VERBS[place / EXTENTS.len()].1, EXTENTS[place % EXTENTS.len()]);
-                let scope = if resource.is_empty() { "" } else { scope };
-                Some((Labels { group, version, resource, sub, verb, scope }, &**slot.get()?))
-            })
-        })
-    }
-}
-
-struct Labels<'a> {
-    group: &'a str,
-    version: &'a str,
-    resource: &'a str,
-    sub: &'a str,
-    verb: &'static str,
-    scope: &'static str,
-}
-
-impl Labels<'_> {
-    fn is_resource(&self) -> bool {
-        !self.resource.is_empty()
-    }
-
-    /// All labels in alphabetical order, as Prometheus' own libraries write them.
-    fn with(&self, more: &[(&str, &str)]) -> String {
-        let component = if self.is_resource() { "apiserver" } else { "" };
-        let mut all = vec![
-            ("component", component),
-            ("group", self.group),
-            ("resource", self.resource),
-            ("scope", self.scope),
-            ("subresource", self.sub),
-            ("verb", self.verb),
-            ("version", self.version),
-        ];
-        all.extend(more);
-        all.sort_unstable();
-        let all: Vec<String> = all.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
-        all.join(",")
     }
 }

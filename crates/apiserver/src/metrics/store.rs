@@ -1,4 +1,4 @@
-//! The store with a stopwatch: what it is asked to commit, by resource, and how long that takes.
+//! The store with metrics: its commits by resource, and how long they take.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,10 +23,10 @@ struct Series {
     errors: AtomicU64,
 }
 
-/// Counts what passes through to the engine behind it.
+/// Measures the commits of the engine it wraps.
 pub struct MeteredEngine {
     engine: Arc<dyn Engine>,
-    /// For what a key is about.
+    /// For the resource of a key.
     table: Arc<Table>,
     env: Env,
     series: ById<OfStorage>,
@@ -53,7 +53,7 @@ impl MeteredEngine {
         )
     }
 
-    /// What the commit does to its first key: the object it is about stands before its side effects.
+    /// What the commit does to its first key, which is the object; side effects follow.
     fn of(&self, commit: &Commit) -> Option<(Arc<OfStorage>, usize)> {
         let (key, op) = commit.ops.first()?;
         let of = self.storage(self.table.catalog().storage_of_key(key)?);
@@ -116,7 +116,7 @@ impl Engine for MeteredEngine {
             let answer = committing.await;
             let series = of.operations[operation].get_or_init(Box::default);
             series.latency.took(&LATENCY, self.env.monotonic() - begun);
-            // A guard that did not hold is an answer, no failure.
+            // A guard that does not hold is no failure.
             if matches!(&answer, Err(error) if !matches!(error, CommitError::Conflict { .. })) {
                 series.errors.fetch_add(1, Ordering::Relaxed);
             }

@@ -1,4 +1,4 @@
-//! Deletions as HTTP: options from the body or the query, and what a deleted object answers with.
+//! Deletes: options from the body or the query, and the answer.
 
 use object::{
     DeleteOptions,
@@ -9,7 +9,8 @@ use object::{Details, Map, Status, Value};
 use super::Call;
 use super::options::{list_options, parse_int};
 use super::output::status_document;
-use crate::body::{RequestBody, decode};
+use crate::body::RequestBody;
+use crate::decode::decode;
 use crate::negotiate::Offer;
 use crate::request_info::Query;
 use crate::respond::{self, Answer};
@@ -38,19 +39,19 @@ impl Call<'_> {
         Ok(self.deleting(answer, &options))
     }
 
-    /// The answer to a DELETE, with what its kind says about such a one.
+    /// The answer to a DELETE, with the warnings of its kind.
     fn deleting(&self, mut answer: Answer, options: &DeleteOptions) -> Answer {
         respond::warn(&mut answer, &self.delete_warnings(options));
         answer
     }
 
-    /// Said before anything is looked at, and so with refusals too.
+    /// They come first, and so with errors too.
     fn delete_warnings(&self, options: &DeleteOptions) -> Vec<String> {
         let warning = kinds::kind_of_resource(self.request.resource).warn_delete(options);
         warning.map(str::to_owned).into_iter().collect()
     }
 
-    /// Some kinds answer a DELETE with the object that went away instead of a Status.
+    /// Some kinds answer a DELETE with the deleted object instead of a Status.
     fn returns_deleted(&self) -> bool {
         self.request.resource.storage.as_ref().is_some_and(|storage| storage.returns_deleted)
     }
@@ -74,7 +75,7 @@ impl Call<'_> {
         } else {
             let value =
                 decode(catalog, &self.parts.headers, &bytes, "DeleteOptions", form).map_err(|mut status| {
-                    // Options are told without what stands around the same words for an object.
+                    // Upstream reports options without the prefix it has for objects.
                     let prefix = "the object provided is unrecognized (must be of type DeleteOptions): ";
                     let named = "cannot be handled as a DeleteOptions: ";
                     if let Some(why) = status.message.strip_prefix(prefix) {
@@ -96,7 +97,7 @@ impl Call<'_> {
     }
 }
 
-/// Options may come without a type, or in the version of any group.
+/// Options may have no type, or the version of any group.
 fn check_options_type(value: &Value) -> Result<(), Status> {
     let kind = value.str_at(&["kind"]).filter(|kind| !kind.is_empty()).unwrap_or("DeleteOptions");
     if kind == "DeleteOptions" {
@@ -108,7 +109,7 @@ fn check_options_type(value: &Value) -> Result<(), Status> {
     )))
 }
 
-/// DeleteOptions from a query, as a body would say it.
+/// DeleteOptions from the query, in the form of a body.
 fn delete_query(query: &Query<'_>) -> Result<Value, Status> {
     let mut map = Map::default();
     if let Some(seconds) = query.find("gracePeriodSeconds") {

@@ -6,17 +6,18 @@ use object::{FieldValidation, PatchType, Status, Value};
 use registry::{BodyType, RequestContext};
 
 use super::Call;
-use crate::body::{RequestBody, decode};
+use crate::body::RequestBody;
+use crate::decode::decode;
 use crate::flow_control::is_critical_level;
 use crate::negotiate::{Offer, Wanted, negotiate};
 use crate::run_queue::{LARGE_BYTES, RunPermit};
 
 impl Call<'_> {
-    /// The body, and the request's seats once it is there; with a turn to decode it, if it is large.
+    /// Reads the body, then takes the seats; with a permit to decode it, if it is large.
     pub(super) async fn read(&self, body: RequestBody) -> Result<(Bytes, Option<RunPermit>), Status> {
         let bytes = body.read().await?;
         self.gate.take_seats(bytes.len()).await?;
-        // Who is in the slow lane has one already.
+        // Ordinary requests have a permit already.
         let alone = bytes.len() > LARGE_BYTES && is_critical_level(self.gate.level());
         let permit = if alone { self.api.run_queue.acquire().await } else { None };
         Ok((bytes, permit))
@@ -78,7 +79,7 @@ impl Call<'_> {
                 let mut strict = Strict::on();
                 let mut tree = decoded.value.clone();
                 if normalise(of.schema, of.ty, &mut tree, &mut strict).is_err() {
-                    // What does not fit its type at all is told before anything of this.
+                    // A type mismatch is reported first, by the registry.
                     return Ok((decoded.value, Vec::new()));
                 }
                 let mut all = vec![duplicates];
@@ -91,7 +92,7 @@ impl Call<'_> {
                 )))
             }
             (Some(duplicates), FieldValidation::Warn) => {
-                // A warning each, without the line they stand under.
+                // A warning each, without the line above them.
                 let lines = duplicates.lines().filter(|line| *line != "yaml: unmarshal errors:");
                 Ok((decoded.value, lines.map(|line| line.trim().to_owned()).collect()))
             }
@@ -99,7 +100,7 @@ impl Call<'_> {
         }
     }
 
-    /// The body of what is answered and never stored, and what its sender is warned of.
+    /// The body of a request that is answered and not stored, and its warnings.
     pub(super) async fn asked(
         &self,
         body: RequestBody,

@@ -1,4 +1,4 @@
-//! Lists as HTTP: streamed as they are where nobody wants another form, and made as a whole where somebody does.
+//! Lists: streamed, unless the client wants an encoding that needs the whole list.
 
 use bytes::Bytes;
 use codec::protobuf;
@@ -13,7 +13,7 @@ use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip};
 use crate::respond::{self, Answer};
 use crate::views;
 
-/// So many bytes of a protobuf list are encoded before others get their turn.
+/// Bytes of a protobuf list that are encoded before other tasks run.
 const YIELD_AFTER: usize = 256 * 1024;
 
 impl Call<'_> {
@@ -44,11 +44,11 @@ impl Call<'_> {
                     Err(status) => return self.refusal(&status),
                 };
                 view.sort(&mut list.items);
-                // One moment for the whole list, however long it takes to write.
+                // One time for the whole list, however long it takes to send.
                 let now = self.api.registry.env().now_seconds();
                 let head = view.head(&metadata);
                 if list.items.is_empty() && view.empty_is_null() {
-                    // Upstream's plain printer never makes the list it has no row for.
+                    // Upstream's default printer leaves the rows nil.
                     return self.null_list(head, wanted);
                 }
                 (head, Box::new(move |obj, out| view.row(obj, now, out)))
@@ -60,7 +60,7 @@ impl Call<'_> {
                 if wanted.view != View::Metadata {
                     (head.into_bytes(), self.item_writer())
                 } else if list.items.is_empty() {
-                    // Nor does it make one of metadata.
+                    // Upstream leaves the items nil.
                     return self.null_list(head.into_bytes(), wanted);
                 } else {
                     let meta = wanted.meta;
@@ -74,7 +74,7 @@ impl Call<'_> {
         let compressed = size >= gzip::OBJECT_FROM && streams && accepts_gzip(&self.parts.headers);
         let mut body = ListBody::new(head, list.items, write_item, format, compressed);
         if !streams {
-            // Rare, and for people: made as a whole.
+            // Rare, and for people: encoded as a whole.
             let mut whole = Vec::new();
             while let Some(chunk) = body.next_chunk() {
                 whole.extend_from_slice(&chunk);
@@ -83,7 +83,7 @@ impl Call<'_> {
             return gzip::compress_object(answer, &self.parts.headers);
         }
         let mut answer = if size < 64 * 1024 {
-            // Small lists go out with a length, in one piece.
+            // Small lists have a content length, and are sent at once.
             let mut whole = body.next_chunk().map(Vec::from).unwrap_or_default();
             while let Some(chunk) = body.next_chunk() {
                 whole.extend_from_slice(&chunk);
@@ -98,14 +98,14 @@ impl Call<'_> {
         answer
     }
 
-    /// A list that says `null` for its items, from its head with the bracket open.
+    /// A list with `null` for its items, from its head up to the open bracket.
     fn null_list(&self, mut head: Vec<u8>, wanted: Wanted) -> Answer {
         head.truncate(head.len() - 1);
         head.extend_from_slice(b"null}");
         respond::encoded(self.request.catalog, 200, head.into(), wanted)
     }
 
-    /// The envelope names the length of the whole, so every item's length is looked at before the first byte goes out.
+    /// The envelope starts with the total length, so every item is measured before the first byte is sent.
     async fn protobuf_list(
         &self,
         list: &List,
@@ -122,7 +122,7 @@ impl Call<'_> {
             let length = message(obj).len();
             lengths.push(length);
             encoded += length;
-            // Others get their turn while a long list is encoded for the first time.
+            // Other tasks run while a long list is encoded for the first time.
             if encoded > YIELD_AFTER {
                 encoded = 0;
                 tokio::task::yield_now().await;
@@ -134,7 +134,7 @@ impl Call<'_> {
         (head, Box::new(move |obj, out| protobuf::list_item(&message(obj), out)))
     }
 
-    /// An item's protobuf without its envelope; the same bytes however often it is asked for.
+    /// An item's protobuf without its envelope; the same bytes on each call.
     fn item_message(&self, view: View) -> Box<dyn Fn(&Obj) -> Bytes + Send + Sync> {
         let (catalog, resource) = (self.request.catalog.clone(), self.request.resource.clone());
         if view == View::Metadata {

@@ -14,13 +14,13 @@ pub(crate) fn list_options(query: &Query<'_>, info: &RequestInfo<'_>) -> Result<
         resource_version_match: query.get("resourceVersionMatch").to_owned(),
         limit: number("limit")?.unwrap_or(0),
         continue_token: query.get("continue").to_owned(),
-        // The old path makes a watch of what else is taken for a list.
+        // On the deprecated path upstream parses the options of a list.
         watch: info.verb == "watch" && query.flag("watch"),
         allow_bookmarks: query.flag("allowWatchBookmarks"),
         send_initial_events: query.find("sendInitialEvents").map(|_| query.flag("sendInitialEvents")),
         timeout_seconds: number("timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
     };
-    // A watch that begins with the state and says nothing of how is one with initial events, their end told.
+    // A watch without a version gets initial events and the bookmark that ends them, unless it says otherwise.
     let from_the_state = matches!(options.resource_version.as_str(), "" | "0");
     if options.watch
         && from_the_state

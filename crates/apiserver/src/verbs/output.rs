@@ -15,7 +15,7 @@ use crate::respond::{self, Answer};
 use crate::views::{self, TableView};
 
 impl Call<'_> {
-    /// An object in the shape the client wants.
+    /// An object in the negotiated form.
     pub(super) fn object(&self, code: u16, obj: &Arc<Obj>, wanted: Wanted, may_compress: bool) -> Answer {
         let (catalog, resource) = (self.request.catalog, self.request.resource);
         let mut out = Vec::new();
@@ -54,7 +54,7 @@ impl Call<'_> {
         answer
     }
 
-    /// A scale in the shape the client wants.
+    /// A Scale in the negotiated form.
     pub(super) fn scale(&self, scale: &Value, wanted: Wanted) -> Answer {
         let catalog = self.request.catalog;
         match wanted.view {
@@ -76,7 +76,7 @@ impl Call<'_> {
         }
     }
 
-    /// The answer to a question, in the shape the client wants. It was made for this one client: there is no Table of it.
+    /// The answer to a review, in the negotiated form; there is no Table of it.
     pub(super) fn answered(
         &self,
         of: BodyType<'_>,
@@ -85,7 +85,7 @@ impl Call<'_> {
         warnings: &[String],
     ) -> Answer {
         let catalog = self.request.catalog;
-        // In canonical order; ours always fits its type.
+        // For the canonical order; our own answers fit their type.
         let _ = normalise(of.schema, of.ty, &mut answer, &mut Strict::off());
         let mut out = match wanted.view {
             View::Object | View::Table => respond::value(catalog, 201, &answer, wanted),
@@ -98,7 +98,7 @@ impl Call<'_> {
         out
     }
 
-    /// The answer to a create that leaves no object behind.
+    /// The answer to a create that stores no object.
     pub(super) fn carried_out(&self, wanted: Wanted, warnings: &[String]) -> Answer {
         let mut success = status_document("Success");
         success.set("code", 201i64);
@@ -107,8 +107,7 @@ impl Call<'_> {
         answer
     }
 
-    /// The metadata of a list was asked for as if it were one object's, or of an object as if it were a list's. Upstream sees that
-    /// last of all, and names the type it holds.
+    /// A list was requested as PartialObjectMetadata, or an object as its List. Upstream notices last, and names its own type.
     pub(super) fn mismatch(&self, list: bool) -> Answer {
         let resource = self.request.resource;
         let group = resource.storage.as_ref().map_or(&resource.group, |storage| &storage.group);
@@ -121,7 +120,7 @@ impl Call<'_> {
         )))
     }
 
-    /// What was asked for is done, and cannot be shown.
+    /// The request succeeded, but its result cannot be shown in the requested form.
     pub(super) fn refusal(&self, status: &Status) -> Answer {
         let wanted = negotiate_error(&self.parts.headers, self.query);
         respond::status(self.request.catalog, status, wanted)
@@ -133,7 +132,7 @@ impl Call<'_> {
     }
 }
 
-/// A Status that is no refusal, as far as all of them are the same.
+/// The common part of a Status that is no error.
 pub(super) fn status_document(status: &str) -> Map {
     let mut document = Map::default();
     document.set("kind", "Status");
@@ -150,7 +149,7 @@ fn mismatch_of_object(group: &str, kind: &str) -> Status {
     ))
 }
 
-/// Upstream's own types of a group stand in a package of this name.
+/// The Go package of a group's internal types.
 fn package(group: &str) -> &str {
     match group.split('.').next().unwrap_or("") {
         "" => "core",

@@ -1,4 +1,4 @@
-//! Patches as HTTP: which of the four forms a body has, and the refusals of what is none of them.
+//! Patches: the four patch types, and the errors of invalid ones.
 
 use codec::{json, yaml};
 use http::header::CONTENT_TYPE;
@@ -19,15 +19,15 @@ impl Call<'_> {
         Ok(self.written(written, wanted))
     }
 
-    /// The patch of a request, and the request with its options. What is no patch is told only where there is something to be patched: upstream reads
-    /// it when it has the object at hand.
+    /// The patch of a request, and the request with its options. An invalid patch of a missing object is a 404: upstream parses it
+    /// after it has read the object.
     pub(super) async fn read_patch(&self, body: RequestBody) -> Result<(Patch, RequestContext<'_>), Status> {
         let kind = self.patch_kind()?;
         let (bytes, _permit) = self.read(body).await?;
         let request = self.writing(Some(kind))?;
         match read_as(kind, &bytes, request.options.field_validation) {
             Ok(patch) => Ok((patch, request)),
-            // An apply would create what is not there.
+            // An apply would create the object.
             Err(status) if kind == PatchType::Apply => Err(status),
             Err(status) => {
                 self.api.registry.get(&self.request, "").await?;
@@ -54,7 +54,7 @@ fn read_as(form: PatchType, bytes: &[u8], validation: FieldValidation) -> Result
              application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
         ));
     }
-    // Who wants no word about wrong fields gets the words of whoever applies the patch.
+    // With `fieldValidation=Ignore` upstream parses the patch only when it applies it, which changes the errors.
     let unchecked = validation == FieldValidation::Ignore;
     let value = json::parse(bytes, None).map_err(|e| match form {
         PatchType::Merge if unchecked => Status::bad_request(NO_MERGE_PATCH),
@@ -74,7 +74,7 @@ fn read_as(form: PatchType, bytes: &[u8], validation: FieldValidation) -> Result
 
 const NO_MERGE_PATCH: &str = "Invalid JSON Patch";
 
-/// A merge patch nobody looked at: a list takes the place of the object, which it cannot be.
+/// A merge patch that is not validated: a list would replace the object.
 fn merge_patch(patch: Value) -> Result<Value, Status> {
     match patch {
         Value::Map(_) | Value::Null => Ok(patch),

@@ -1,4 +1,4 @@
-//! Resources that are answered and never stored: access reviews and the like.
+//! Resources that are answered and not stored: access reviews and the like.
 
 use auth::{Attributes, UserInfo, reviews};
 use object::{Map, Status, Value};
@@ -11,7 +11,7 @@ use crate::negotiate::{Offer, negotiate};
 use crate::respond::Answer;
 use crate::views;
 
-/// What a client cannot say of a question.
+/// Metadata that clients cannot set.
 const OURS: [&str; 5] =
     ["creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"];
 
@@ -56,7 +56,7 @@ impl Call<'_> {
     }
 }
 
-/// Who would the bearer of this token be? The question is repeated in the answer, the token too.
+/// The user of a token. The answer repeats the spec, the token included.
 async fn token_review(api: &Api, mut review: Value) -> Result<Value, Status> {
     let token = review.str_at(&["spec", "token"]).unwrap_or_default().to_owned();
     if token.is_empty() {
@@ -68,11 +68,11 @@ async fn token_review(api: &Api, mut review: Value) -> Result<Value, Status> {
         audiences = api.token_authenticator.service_accounts().audiences().to_vec();
     }
     let mut status = Map::default();
-    // As in a header: what follows the first word is no part of it, and a blank at the start leaves no word at all.
+    // As in a header: the token ends at the first space, and a leading space leaves none.
     let header = format!("Bearer {token}");
     let word = header.trim().split(' ').nth(1).filter(|word| !word.is_empty());
     let Some(token) = word else {
-        // Who shows nothing is nobody, and that is an answer.
+        // Without a token the user is anonymous, which is no error.
         status.set("authenticated", true);
         status.set("user", reviews::user_to_value(&UserInfo::anonymous()));
         status.set("audiences", audiences.into_iter().map(Value::from).collect::<Vec<_>>());

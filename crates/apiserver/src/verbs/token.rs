@@ -30,9 +30,9 @@ impl Call<'_> {
 
     async fn issue(&self, mut asked: Value) -> Result<Issued, Status> {
         let (api, request) = (self.api, &self.request);
-        // The account and what the token is bound to are read as they stand, not as they stood.
+        // A linearizable read of the account and of what the token is bound to.
         api.registry.linearizable_read().await?;
-        // Before anything is filled in: plugins judge what was asked for.
+        // Before defaults are set: plugins see the request as it was sent.
         api.registry.mutate_answered(request, &mut asked, false)?;
         let env = api.registry.env();
         let admit = |complete: &Value| api.registry.validate_answered(request, complete, false);

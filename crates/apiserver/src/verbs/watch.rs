@@ -1,4 +1,4 @@
-//! Watches as HTTP: what every event is written as, and over what it leaves.
+//! Watches: how events are encoded, and over which transport they are sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,7 +13,8 @@ use crate::body::Body;
 use crate::negotiate::{Encoding, Offer, View, check_stream};
 use crate::request_metrics::route;
 use crate::respond::{self, Answer};
-use crate::watch_body::{Framing, ShareObject, WatchBody, WatchSettings, WriteObject, error_event};
+use crate::watch_body::{ShareObject, WatchBody, WatchSettings, WriteObject};
+use crate::watch_framing::{Framing, error_event};
 use crate::{flow_control, views, websocket};
 
 /// A watch without a timeout lives this long at least, and up to twice as long, so that clients don't all come
@@ -29,7 +30,7 @@ impl Call<'_> {
         let mut options = list_options(self.query, self.info)?;
         let mut request = self.request;
         if !request.name.is_empty() {
-            // The old path of a watch on one object.
+            // The deprecated path of a watch on one object.
             options.field_selector = format!("metadata.name={}", request.name);
             request.name = "";
         }
@@ -39,8 +40,7 @@ impl Call<'_> {
             _ => WATCH_SECONDS + env.random_below(WATCH_SECONDS),
         };
         let watch = match self.api.registry.watch(&request, &options).await {
-            // A version below the history is told in the stream, where reflectors look for it; so is one that does not
-            // come.
+            // "Too old" and "too large" versions are reported in the stream, where reflectors expect them.
             Err(status) if !matches!(status.code, 410 | 504) => return Err(status),
             watch => watch,
         };
@@ -83,7 +83,7 @@ impl Call<'_> {
             gauge: self.api.metrics.long_running(route, begun).counted(watched),
         };
         let resource = request.resource;
-        // A Table's columns come with the first event, whichever that is.
+        // The columns of a Table come with the first event, whichever that is.
         let first = Arc::new(AtomicBool::new(true));
         let write_object: WriteObject = match wanted.view {
             View::Metadata if protobuf => {
@@ -94,7 +94,7 @@ impl Call<'_> {
                 let resource = resource.clone();
                 Box::new(move |obj, out| out.extend_from_slice(&protobuf_body(&resource, obj)))
             }
-            // What does not fit its form is not shown in any.
+            // A mismatch ends the watch before anything is shown.
             View::Object | View::Mismatch => {
                 let resource = resource.clone();
                 Box::new(move |obj, out| out.extend_from_slice(&served_body(&resource, obj)))
@@ -120,7 +120,7 @@ impl Call<'_> {
         let write_bookmark = Box::new(move |revision: u64, end: bool, out: &mut Vec<u8>| {
             let bookmark = views::bookmark(&blank, revision, end);
             if let Some(table) = &table {
-                // Nothing in it has an age.
+                // It has no age to show.
                 table.bookmark(&bookmark, 0, first.swap(false, Relaxed), out);
                 return;
             }
@@ -133,7 +133,7 @@ impl Call<'_> {
         self.watching(framing, Body::Watch(Box::new(body)))
     }
 
-    /// Events in the way the client takes them: as the body of the answer, or over a WebSocket.
+    /// As the body of the answer, or over a WebSocket.
     fn watching(&self, framing: Framing, events: Body) -> Result<Answer, Status> {
         match websocket::open(self.parts, framing, events) {
             Ok(opened) => Ok(opened),
