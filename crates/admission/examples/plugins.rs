@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use admission::{Attempt, Chain, Choice, Effects, Operation};
+use admission::{Attempt, Chain, Choice, Effects, Operation, RequestContext};
 use auth::{Decision, UserInfo};
 use catalog::{Catalog, Storage};
 use codec::json;
@@ -45,19 +45,19 @@ async fn main() {
     let allow: admission::Authorize = Arc::new(|_, _| Decision { allowed: true, reason: String::new() });
     let chain = Chain::new(&Choice::default(), &allow, Vec::new()).expect("the default plugins exist");
     let user = UserInfo::new("u", &[]);
-    let attempt = Attempt {
-        user: &user,
-        operation: Operation::Create,
-        resource: catalog.find("", "v1", "pods").expect("pods"),
-        storage: stored("", "pods"),
-        subresource: None,
+    let pods = catalog.find("", "v1", "pods").expect("pods");
+    let request = RequestContext {
         namespace: "n",
+        ..RequestContext::new(&user, &catalog, pods, catalog::Verbs::CREATE, env.monotonic())
+    };
+    let attempt = Attempt {
+        request: &request,
+        operation: Operation::Create,
+        storage: stored("", "pods"),
         name: "p",
         generate_name: "",
-        requested_name: "",
         old: None,
         dry_run: false,
-        catalog: &catalog,
         table: &table,
         env: &env,
     };

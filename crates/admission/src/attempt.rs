@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use auth::{Attributes, UserInfo};
-use catalog::{Catalog, Resource, Storage};
+use catalog::Storage;
 use codec::json;
 use env::Env;
-use object::{About, Obj, Status, Value};
+use object::{Obj, Status, Value};
 use table::{Scope, Selection, Table};
 
-use crate::newest;
+use crate::{RequestContext, newest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -29,49 +28,31 @@ impl Operation {
     }
 }
 
-/// One write, about to be committed.
+/// One write, about to be committed. What it has of its request is read through it: user, resource, namespace.
 pub struct Attempt<'a> {
-    pub user: &'a UserInfo,
+    pub request: &'a RequestContext<'a>,
     pub operation: Operation,
-    pub resource: &'a Resource,
     pub storage: &'a Storage,
-    pub subresource: Option<&'a str>,
-    pub namespace: &'a str,
     /// Empty while a new object is being completed whose name is yet to be generated: nobody may be let through by a name
     /// it will not have.
     pub name: &'a str,
     /// What the name will begin with. For messages only.
     pub generate_name: &'a str,
-    /// The name in the request's path: empty for a POST, also of a named object.
-    pub requested_name: &'a str,
     /// In the storage version; absent for creations.
     pub old: Option<&'a Value>,
     pub dry_run: bool,
-    /// What is defined, for all of the request.
-    pub catalog: &'a Catalog,
     pub table: &'a Table,
     pub env: &'a Env,
 }
 
+impl<'a> std::ops::Deref for Attempt<'a> {
+    type Target = RequestContext<'a>;
+    fn deref(&self) -> &RequestContext<'a> {
+        self.request
+    }
+}
+
 impl<'a> Attempt<'a> {
-    /// What the authorizer is asked about another verb on what this is about.
-    pub fn attributes(&self, verb: &'a str, name: &'a str) -> Attributes<'a> {
-        Attributes {
-            verb,
-            group: &self.resource.group,
-            resource: &self.resource.plural,
-            subresource: self.subresource.unwrap_or_default(),
-            name,
-            namespace: self.namespace,
-            path: None,
-            field_selector: "",
-        }
-    }
-
-    pub fn about(&self) -> About<'a> {
-        About { group: &self.resource.group, resource: &self.resource.plural }
-    }
-
     /// Is it about this stored resource, and about the object itself?
     pub fn is(&self, group: &str, plural: &str) -> bool {
         self.subresource.is_none() && self.is_or_below(group, plural)

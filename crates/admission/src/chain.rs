@@ -27,7 +27,7 @@ use crate::runtime_class::RuntimeClass;
 use crate::service_account::ServiceAccount;
 use crate::storage_object_in_use_protection::StorageObjectInUseProtection;
 use crate::taint_nodes_by_condition::TaintNodesByCondition;
-use crate::{Allotter, Attempt, Effects, Observer, Phase, Plugin, Refusal};
+use crate::{Allocator, Attempt, Effects, Observer, Phase, Plugin, Refusal};
 
 /// May they? For plugins that ask on someone's behalf.
 pub type Authorize = Arc<dyn Fn(&UserInfo, &Attributes<'_>) -> Decision + Send + Sync>;
@@ -104,7 +104,7 @@ const NOT_BUILT: [&str; 8] = [
 pub struct Chain {
     plugins: Vec<Box<dyn Plugin>>,
     /// By group and plural of the stored resource.
-    allotters: Vec<(&'static str, &'static str, Box<dyn Allotter>)>,
+    allocators: Vec<(&'static str, &'static str, Box<dyn Allocator>)>,
     observer: Option<Box<dyn Observer>>,
     /// How many of `plugins` are upstream's; rules nobody can switch off follow.
     named: usize,
@@ -189,7 +189,7 @@ impl Chain {
         let mut plugins: Vec<Box<dyn Plugin>> = chosen.map(|row| row.plugin).collect();
         let named = plugins.len();
         plugins.extend(always);
-        Ok(Chain { plugins, allotters: Vec::new(), observer: None, named, authorize: authorize.clone() })
+        Ok(Chain { plugins, allocators: Vec::new(), observer: None, named, authorize: authorize.clone() })
     }
 
     /// The plugins in the order they run, without the rules nobody can switch off.
@@ -203,9 +203,14 @@ impl Chain {
         self
     }
 
-    /// Gives one stored resource its allotter.
-    pub fn allot(mut self, group: &'static str, plural: &'static str, by: impl Allotter + 'static) -> Chain {
-        self.allotters.push((group, plural, Box::new(by)));
+    /// Gives one stored resource its allocator.
+    pub fn allocate_with(
+        mut self,
+        group: &'static str,
+        plural: &'static str,
+        by: impl Allocator + 'static,
+    ) -> Chain {
+        self.allocators.push((group, plural, Box::new(by)));
         self
     }
 
@@ -221,10 +226,10 @@ impl Chain {
     /// A PUT that creates its object was let in as an update. Whether its user may create is asked where upstream asks: once the
     /// object is complete and valid, before the plugins that judge it.
     pub fn authorize_create(&self, attempt: &Attempt<'_>) -> Result<(), Status> {
-        if attempt.requested_name.is_empty() {
+        if attempt.request.name.is_empty() {
             return Ok(());
         }
-        let wanted = attempt.attributes("create", attempt.requested_name);
+        let wanted = attempt.attributes("create", attempt.request.name);
         let decision = (self.authorize)(attempt.user, &wanted);
         if decision.allowed { Ok(()) } else { Err(auth::forbidden(attempt.user, &wanted, &decision.reason)) }
     }
@@ -268,13 +273,13 @@ impl Chain {
         answer
     }
 
-    /// Who allots something to objects of this resource.
-    pub fn allotter(&self, storage: &Storage) -> Option<&dyn Allotter> {
+    /// Who allocates something to objects of this resource.
+    pub fn allocator(&self, storage: &Storage) -> Option<&dyn Allocator> {
         let found = self
-            .allotters
+            .allocators
             .iter()
             .find(|(group, plural, _)| storage.plural == *plural && storage.group == *group);
-        found.map(|(_, _, allotter)| &**allotter)
+        found.map(|(_, _, allocator)| &**allocator)
     }
 }
 

@@ -30,6 +30,7 @@ mod pod_resize;
 mod pod_security;
 mod pod_topology_labels;
 mod priority;
+mod request;
 pub mod resource_quota;
 mod runtime_class;
 mod service_account;
@@ -43,6 +44,7 @@ pub use attempt::{Attempt, Operation};
 pub use chain::{Authorize, BadChoice, Chain, Choice};
 pub use memo::Memo;
 pub use observe::{Observer, Phase};
+pub use request::{LeaderFence, RequestContext};
 pub use whole::{newest, whole};
 
 use object::{Status, Value};
@@ -73,7 +75,7 @@ pub trait Plugin: Send + Sync {
 }
 
 /// Gives objects of one kind something that only one object may have, such as an address.
-pub trait Allotter: Send + Sync {
+pub trait Allocator: Send + Sync {
     /// After mutation, before the strategy: sets what is missing in `new` and reserves it in `effects`.
     fn reserve(&self, attempt: &Attempt<'_>, new: &mut Value, effects: &mut Effects) -> Result<(), Refusal>;
 

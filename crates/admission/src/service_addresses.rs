@@ -25,7 +25,7 @@ pub use cluster_ips::{
 };
 pub use node_ports::{BadPorts, NODE_PORTS, NodePorts, PortRange, in_use};
 
-use crate::{Allotter, Attempt, Effects, Refusal};
+use crate::{Allocator, Attempt, Effects, Refusal};
 use cluster_ips::Addresses;
 use node_ports::Ports;
 use spec::Spec;
@@ -78,7 +78,7 @@ impl ServiceRanges {
     }
 }
 
-/// The allotter of services.
+/// The allocator of services.
 pub struct ServiceAddresses {
     ranges: ServiceRanges,
 }
@@ -89,7 +89,7 @@ impl ServiceAddresses {
     }
 }
 
-impl Allotter for ServiceAddresses {
+impl Allocator for ServiceAddresses {
     fn reserve(&self, attempt: &Attempt<'_>, new: &mut Value, effects: &mut Effects) -> Result<(), Refusal> {
         if attempt.subresource.is_some() {
             return Ok(());
@@ -102,7 +102,7 @@ impl Allotter for ServiceAddresses {
         });
         let old = old.as_ref();
         if let Some(old) = old {
-            spec.keep_allotted(old);
+            spec.keep_allocated(old);
         }
         spec.pair_cluster_ips(old);
         let check = |spec: &Spec| {

@@ -146,7 +146,7 @@ impl Plugin for NoEscalation {
         }
         // A POST is authorised without a name: its path had none.
         let (resource, name, namespace) =
-            (attempt.storage.plural.as_str(), attempt.requested_name, attempt.namespace);
+            (attempt.storage.plural.as_str(), attempt.request.name, attempt.namespace);
         let checked = self.authorizer.with_policy(|policy| match resource {
             "roles" | "clusterroles" => {
                 rbac::check_role_write(policy, attempt.user, resource, namespace, name, new, attempt.old)

@@ -18,7 +18,7 @@ use object::{Map, Status, Value};
 use parking_lot::Mutex;
 use tokio::time::{Instant, Sleep};
 
-use crate::ledger::Exchange;
+use crate::accounting::Exchange;
 use crate::list_body::ListBody;
 use crate::pools::Pool;
 use crate::watch_body::WatchBody;
@@ -27,7 +27,7 @@ use crate::watch_body::WatchBody;
 pub const MAX_BODY: usize = 3 * 1024 * 1024;
 
 /// How long a body may stand still, and how many bytes a second it must bring on average once that time is over.
-const STANDSTILL: Duration = Duration::from_secs(10);
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 const BYTES_PER_SECOND: u64 = 1024;
 
 /// A request's body: from a socket, or handed over in process.
@@ -56,10 +56,10 @@ pub enum Incoming {
 }
 
 /// Where what is left of a lent body comes back.
-pub struct Lender(Arc<Mutex<Option<Incoming>>>);
+pub struct UnreadSlot(Arc<Mutex<Option<Incoming>>>);
 
 /// What nobody read of a request.
-pub struct Rest(Incoming);
+pub struct UnreadBody(Incoming);
 
 impl Incoming {
     pub fn is_end_stream(&self) -> bool {
@@ -105,20 +105,20 @@ impl Incoming {
     }
 }
 
-impl Lender {
-    pub fn lend(body: Incoming, exchange: Arc<Exchange>) -> (Lender, RequestBody) {
+impl UnreadSlot {
+    pub fn attach(body: Incoming, exchange: Arc<Exchange>) -> (UnreadSlot, RequestBody) {
         let left = Arc::new(Mutex::new(None));
         let received = Received { body: Some(body), exchange, left: Some(left.clone()) };
-        (Lender(left), RequestBody::Socket(received))
+        (UnreadSlot(left), RequestBody::Socket(received))
     }
 
     /// `None` when all of it was read.
-    pub fn left(self) -> Option<Rest> {
-        self.0.lock().take().map(Rest)
+    pub fn take(self) -> Option<UnreadBody> {
+        self.0.lock().take().map(UnreadBody)
     }
 }
 
-impl Rest {
+impl UnreadBody {
     /// Reads and forgets it; whether that was all of it, or more than `most` is left.
     pub async fn drain(mut self, most: usize) -> bool {
         let mut read = 0;
@@ -155,17 +155,17 @@ impl RequestBody {
 
     /// It is known who sends it: what it holds is theirs, and so is what its answer will hold. 429 where it would change
     /// something and too many answers lie there unfetched.
-    pub fn belongs_to(&self, user: &UserInfo, writes: bool) -> Result<(), Status> {
+    pub fn charge_to(&self, user: &UserInfo, writes: bool) -> Result<(), Status> {
         match self {
-            RequestBody::Socket(received) => received.exchange.belongs_to(user, writes),
+            RequestBody::Socket(received) => received.exchange.charge_to(user, writes),
             RequestBody::Whole(_) => Ok(()),
         }
     }
 
     /// In which pool of threads its connection is to be run.
-    pub fn belongs_in(&self, pool: Pool) {
+    pub fn prefer_pool(&self, pool: Pool) {
         if let RequestBody::Socket(received) = self {
-            received.exchange.belongs_in(pool);
+            received.exchange.prefer_pool(pool);
         }
     }
 
@@ -235,14 +235,14 @@ impl<'e> Progress<'e> {
         if let Some(timer) = &mut self.timer {
             let now = self.exchange.connection().env().monotonic();
             // At the average asked for, what has come is enough until then.
-            let enough = self.begun + STANDSTILL + Duration::from_secs(self.bytes / BYTES_PER_SECOND);
-            timer.as_mut().reset(enough.min(now + STANDSTILL));
+            let enough = self.begun + STALL_TIMEOUT + Duration::from_secs(self.bytes / BYTES_PER_SECOND);
+            timer.as_mut().reset(enough.min(now + STALL_TIMEOUT));
         }
     }
 
     fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<Status> {
         let timer = self.timer.get_or_insert_with(|| {
-            Box::pin(self.exchange.connection().env().sleep_until(self.begun + STANDSTILL))
+            Box::pin(self.exchange.connection().env().sleep_until(self.begun + STALL_TIMEOUT))
         });
         timer.as_mut().poll(cx).map(|()| Status::request_timeout("the body of the request does not come"))
     }

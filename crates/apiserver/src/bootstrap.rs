@@ -1,7 +1,7 @@
 //! What a cluster has of itself: namespaces, default roles and bindings, priority levels, its range of addresses
 //! and the `kubernetes` service. Created when missing, kept in step where upstream keeps it in step.
 
-mod revise;
+mod reconcile;
 
 use std::sync::Arc;
 
@@ -9,10 +9,12 @@ use codec::json;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use object::{Status, Value};
 
-use crate::chain::Api;
-use crate::own::{Own, Plural, lost_a_race};
-use crate::{address_repair, flow_schemas, kubernetes_service, service_cidrs, trust};
-use revise::{Revised, revise};
+use crate::api::Api;
+use crate::controllers::{
+    cluster_authentication_trust, flow_schemas, kubernetes_service, service_cidrs, service_ip_repair,
+};
+use crate::loopback::{GroupResource, LoopbackClient, lost_race};
+use reconcile::{Reconciled, reconcile};
 
 /// One object a line, namespaces first.
 const OBJECTS: &str = include_str!("../data/bootstrap.jsonl");
@@ -23,33 +25,33 @@ impl Api {
     /// Creates what is missing and mends what is kept in step, as the API server's own identity, through the same
     /// chain as everyone.
     pub async fn bootstrap(self: &Arc<Api>) -> Result<(), Status> {
-        let own = Own::new(self);
-        ensure_all(&own, objects(|_| true)?).await?;
-        if let Err(status) = flow_schemas::sync(&own, &mut Default::default()).await {
+        let client = LoopbackClient::new(self);
+        ensure_all(&client, objects(|_| true)?).await?;
+        if let Err(status) = flow_schemas::sync(&client, &mut Default::default()).await {
             // The loop goes on with it.
             tracing::warn!(error = status.message, "could not write the status of the first FlowSchemas");
         }
-        trust::sync(&own).await?;
-        service_cidrs::ensure_default(&own).await?;
-        if let Err(status) = kubernetes_service::ensure_service(&own).await {
+        cluster_authentication_trust::sync(&client).await?;
+        service_cidrs::ensure_default(&client).await?;
+        if let Err(status) = kubernetes_service::ensure_service(&client).await {
             // A range whose first address is taken must not keep the API from being served.
             tracing::warn!(error = status.message, "could not create the service of the API server");
         }
         // Data of other servers, or of another range, may say otherwise than the services do.
-        address_repair::repair_ports(self).await?;
+        service_ip_repair::repair_ports(self).await?;
         self.health.set_bootstrapped();
         Ok(())
     }
 }
 
 /// The namespaces that must be there at any time.
-pub(crate) async fn ensure_namespaces(own: &Own<'_>) -> Result<(), Status> {
-    ensure_all(own, objects(|kind| kind == "Namespace")?).await
+pub(crate) async fn ensure_namespaces(client: &LoopbackClient<'_>) -> Result<(), Status> {
+    ensure_all(client, objects(|kind| kind == "Namespace")?).await
 }
 
 /// The FlowSchemas and priority levels that must be there, as far as people left them to the server.
-pub(crate) async fn ensure_flow_control(own: &Own<'_>) -> Result<(), Status> {
-    ensure_all(own, objects(|kind| FLOW_CONTROL.contains(&kind))?).await
+pub(crate) async fn ensure_flow_control(client: &LoopbackClient<'_>) -> Result<(), Status> {
+    ensure_all(client, objects(|kind| FLOW_CONTROL.contains(&kind))?).await
 }
 
 /// Those of these objects that were the cluster's own in another version of it, and are still left to the server.
@@ -59,7 +61,7 @@ pub(crate) fn outdated(objects_there: Vec<Value>) -> Result<Vec<Value>, Status> 
     }
     let ours = objects(|kind| FLOW_CONTROL.contains(&kind))?;
     let wanted = |object: &Value| ours.iter().any(|one| identity(one) == identity(object));
-    let gone = |object: &Value| revise::is_left_to_the_server(object) && !wanted(object);
+    let gone = |object: &Value| reconcile::is_left_to_the_server(object) && !wanted(object);
     Ok(objects_there.into_iter().filter(gone).collect())
 }
 
@@ -72,12 +74,12 @@ fn objects(wanted: impl Fn(&str) -> bool) -> Result<Vec<Value>, Status> {
     OBJECTS.lines().filter(|line| wanted(&kind(line))).map(parse).collect()
 }
 
-async fn ensure_all(own: &Own<'_>, objects: Vec<Value>) -> Result<(), Status> {
+async fn ensure_all(client: &LoopbackClient<'_>, objects: Vec<Value>) -> Result<(), Status> {
     let (namespaces, rest): (Vec<_>, Vec<_>) =
         objects.into_iter().partition(|o| o.str_at(&["kind"]) == Some("Namespace"));
     // Concurrently, so that a disk sees a few large batches; namespaces first, the others live in them.
     for batch in [namespaces, rest] {
-        let mut writes: FuturesUnordered<_> = batch.into_iter().map(|o| ensure(own, o)).collect();
+        let mut writes: FuturesUnordered<_> = batch.into_iter().map(|o| ensure(client, o)).collect();
         while let Some(done) = writes.next().await {
             done?;
         }
@@ -85,32 +87,32 @@ async fn ensure_all(own: &Own<'_>, objects: Vec<Value>) -> Result<(), Status> {
     Ok(())
 }
 
-async fn ensure(own: &Own<'_>, object: Value) -> Result<(), Status> {
+async fn ensure(client: &LoopbackClient<'_>, object: Value) -> Result<(), Status> {
     let text = |path: &[&str]| object.str_at(path).unwrap_or("").to_owned();
     let (kind, name, namespace) =
         (text(&["kind"]), text(&["metadata", "name"]), text(&["metadata", "namespace"]));
-    let plural = plural_of(&kind).ok_or_else(|| {
+    let plural = resource_of_kind(&kind).ok_or_else(|| {
         Status::internal(format!("bootstrap data: {kind} is not among the kinds written here"))
     })?;
-    let written = match own.get(plural, &namespace, &name) {
-        None => own.create(plural, &namespace, object).await,
-        Some(existing) => match revise(&existing, object) {
-            Revised::AsItShould => Ok(()),
-            Revised::Update(new) => own.update(plural, new).await,
-            Revised::Recreate(new) => {
-                own.delete(plural, &existing).await?;
-                own.create(plural, &namespace, new).await
+    let written = match client.get(plural, &namespace, &name) {
+        None => client.create(plural, &namespace, object).await,
+        Some(existing) => match reconcile(&existing, object) {
+            Reconciled::Unchanged => Ok(()),
+            Reconciled::Update(new) => client.update(plural, new).await,
+            Reconciled::Recreate(new) => {
+                client.delete(plural, &existing).await?;
+                client.create(plural, &namespace, new).await
             }
         },
     };
     match written {
         // Another server on the same store was faster.
-        Err(status) if lost_a_race(&status) => Ok(()),
+        Err(status) if lost_race(&status) => Ok(()),
         other => other,
     }
 }
 
-fn plural_of(kind: &str) -> Option<Plural> {
+fn resource_of_kind(kind: &str) -> Option<GroupResource> {
     const RBAC: &str = "rbac.authorization.k8s.io";
     const FLOW: &str = "flowcontrol.apiserver.k8s.io";
     Some(match kind {

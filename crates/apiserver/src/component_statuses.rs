@@ -13,12 +13,12 @@ use std::time::Duration;
 use http::request::Parts;
 use object::selector::{FieldSelector, LabelSelector};
 use object::{About, Map, Status, Value, quote, time};
-use registry::Request;
+use registry::RequestContext;
 
-use crate::chain::Api;
-use crate::info::{Query, RequestInfo};
+use crate::api::Api;
+use crate::loopback::{GroupResource, get_stored};
 use crate::negotiate::{Offer, View, negotiate};
-use crate::own::{Plural, stored};
+use crate::request_info::{Query, RequestInfo};
 use crate::respond::{self, Answer};
 use crate::verbs::{include, list_options};
 use crate::views;
@@ -32,7 +32,7 @@ const COMPONENTS: [Component; 3] = [
 
 /// Upstream waits as long for a component.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
-const LEASES: Plural = ("coordination.k8s.io", "leases");
+const LEASES: GroupResource = ("coordination.k8s.io", "leases");
 const LEASE_NAMESPACE: &str = "kube-system";
 
 struct Component {
@@ -51,7 +51,7 @@ pub async fn serve(
     parts: &Parts,
     query: &Query<'_>,
     info: &RequestInfo<'_>,
-    request: &Request<'_>,
+    request: &RequestContext<'_>,
 ) -> Result<Answer, Status> {
     let catalog = request.catalog;
     let printer = kinds::kind_of_resource(request.resource).printer(&request.resource.version);
@@ -74,8 +74,8 @@ pub async fn serve(
             View::Metadata => {
                 respond::value(catalog, 200, &views::metadata_of_value(&status, wanted.meta), wanted)
             }
-            View::Misfit => {
-                return Err(misfit("PartialObjectMetadataList", "not a list (*core.ComponentStatus)"));
+            View::Mismatch => {
+                return Err(mismatch("PartialObjectMetadataList", "not a list (*core.ComponentStatus)"));
             }
             View::Table => {
                 let table = views::table_of_values(printer, &[status], include(query)?, wanted.meta);
@@ -102,7 +102,9 @@ pub async fn serve(
     }
     let (kind, api_version) = match wanted.view {
         View::Object => (request.resource.list_kind.as_str(), request.resource.api_version()),
-        View::Misfit => return Err(misfit("PartialObjectMetadata", "a list (*core.ComponentStatusList)")),
+        View::Mismatch => {
+            return Err(mismatch("PartialObjectMetadata", "a list (*core.ComponentStatusList)"));
+        }
         View::Metadata => {
             items.iter_mut().for_each(|item| *item = views::metadata_of_value(item, wanted.meta));
             ("PartialObjectMetadataList", wanted.meta.api_version().to_owned())
@@ -132,7 +134,7 @@ pub async fn serve(
     Ok(respond::value(catalog, 200, &Value::Map(list), wanted))
 }
 
-fn misfit(asked: &str, is: &str) -> Status {
+fn mismatch(asked: &str, is: &str) -> Status {
     Status::not_acceptable(format!("you requested {asked}, but the requested object is {is}"))
 }
 
@@ -188,10 +190,10 @@ async fn store(api: &Api) -> Result<(), String> {
 }
 
 fn leader(api: &Api, name: &str) -> Result<(), String> {
-    if let Some(here) = api.inspected().and_then(|loops| loops.leads(name)) {
+    if let Some(here) = api.inspected().and_then(|controllers| controllers.leads(name)) {
         return here;
     }
-    let lease = stored(api, LEASES, LEASE_NAMESPACE, name);
+    let lease = get_stored(api, LEASES, LEASE_NAMESPACE, name);
     let lease = lease.ok_or_else(|| {
         format!("it is not run by this server, and there is no lease {LEASE_NAMESPACE}/{name} of another")
     })?;

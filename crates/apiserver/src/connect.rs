@@ -9,10 +9,10 @@ use auth::{Attributes, UserInfo};
 use codec::json;
 use http::StatusCode;
 use object::{FieldError, Status, Value, quote};
-use registry::Request;
+use registry::RequestContext;
 
-use crate::chain::Api;
-use crate::info::Query;
+use crate::api::Api;
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
 /// The port of a kubelet that does not name one.
@@ -32,7 +32,7 @@ pub async fn serve(
     api: &Arc<Api>,
     user: &UserInfo,
     query: &Query<'_>,
-    request: &Request<'_>,
+    request: &RequestContext<'_>,
 ) -> Result<Answer, Status> {
     let subresource = request.subresource.unwrap_or_default();
     let connect = Connect { api, query, request };
@@ -70,7 +70,7 @@ pub async fn serve(
 struct Connect<'a> {
     api: &'a Arc<Api>,
     query: &'a Query<'a>,
-    request: &'a Request<'a>,
+    request: &'a RequestContext<'a>,
 }
 
 impl Connect<'_> {
@@ -277,7 +277,7 @@ impl Connect<'_> {
         let registry = &self.api.registry;
         let resource = self.request.catalog.find("", "v1", plural).ok_or_else(Status::no_such_resource)?;
         let namespace = if resource.namespaced { self.request.namespace } else { "" };
-        let request = Request { resource, subresource: None, namespace, name, ..*self.request };
+        let request = RequestContext { resource, subresource: None, namespace, name, ..*self.request };
         // Whatever is missing is told as if it were of the kind the path names.
         let obj = registry.get(&request, "").await.map_err(|status| match status.code {
             404 => Status::not_found(self.request.about(), name),

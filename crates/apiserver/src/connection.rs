@@ -16,29 +16,29 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::accounting::{Exchange, HeldBytes, UserAccount};
 use crate::connections::Connections;
-use crate::ledger::{Account, Exchange, Held};
-use crate::pools::{Pool, Whereabouts};
-use crate::sending::{Pieces, UNFETCHED};
+use crate::pools::{Pool, PoolAssignment};
+use crate::response_body::{ChunkedBody, FETCH_TIMEOUT};
 use crate::websocket::Session;
 
 /// Upstream's limits: how long a request's header may take, and how long a connection may be kept between requests.
 const HEADER: Duration = Duration::from_secs(32);
 const IDLE: Duration = Duration::from_secs(90);
 /// How long a connection may leave a head it has begun without its end.
-const HALF_A_HEAD: Duration = Duration::from_secs(10);
+const PARTIAL_HEAD: Duration = Duration::from_secs(10);
 /// What may be on its way to one client at once; less when there is much for all of them.
-const IN_HAND: usize = 1 << 20;
-const IN_HAND_PRESSED: usize = 32 << 10;
-const IN_HAND_OF_ALL: usize = 64 << 20;
+const MAX_UNSENT: usize = 1 << 20;
+const MAX_UNSENT_UNDER_PRESSURE: usize = 32 << 10;
+const UNSENT_PRESSURE: usize = 64 << 20;
 
 /// Requests at once on a connection of which nothing is known; and when there are too many of those in all.
-const STRANGERS_MOST: usize = 100;
-const STRANGERS_FEW: usize = 4;
+const UNAUTHENTICATED_MOST: usize = 100;
+const UNAUTHENTICATED_FEW: usize = 4;
 
 #[derive(Default)]
 struct Owner {
-    account: Option<Arc<Account>>,
+    account: Option<Arc<UserAccount>>,
     /// Nobody's any more: its requests may still end.
     closed: bool,
 }
@@ -49,7 +49,7 @@ pub struct Connection {
     id: u64,
     connections: Arc<Connections>,
     http2: AtomicBool,
-    whereabouts: Whereabouts,
+    pool_assignment: PoolAssignment,
     opened: Instant,
     under_way: AtomicUsize,
     /// Part of a header has come, or the first one is awaited.
@@ -58,13 +58,13 @@ pub struct Connection {
     waiting_since: AtomicU64,
     /// Bytes of a head that has not come to its end.
     head: AtomicUsize,
-    known: AtomicBool,
+    authenticated: AtomicBool,
     /// Told to end at once.
-    cut: Notify,
+    abort: Notify,
     /// Bytes held because of it.
-    held: Held,
+    held: HeldBytes,
     /// Bytes given to the socket's side and not sent.
-    in_hand: AtomicUsize,
+    unsent: AtomicUsize,
     /// When some were sent last, or began to be; milliseconds since it was opened.
     sent_at: AtomicU64,
     /// Guards those who wait for some of them to be sent; and whether there is anyone.
@@ -73,7 +73,7 @@ pub struct Connection {
     /// Guards whose request was the last. No other lock is taken under it but that of the accounts.
     owner: Mutex<Owner>,
     /// Guards the answers that leave in pieces over HTTP/1, by number: never more than there are requests under way.
-    in_pieces: Mutex<BTreeMap<u64, Arc<Pieces>>>,
+    chunked: Mutex<BTreeMap<u64, Arc<ChunkedBody>>>,
     /// So many there were.
     answers: AtomicU64,
     /// An answer left before its request was read.
@@ -90,20 +90,20 @@ impl Connection {
             id,
             connections,
             http2: AtomicBool::new(false),
-            whereabouts: Whereabouts::new(),
+            pool_assignment: PoolAssignment::new(),
             under_way: AtomicUsize::new(0),
             heading: AtomicBool::new(true),
             waiting_since: AtomicU64::new(0),
             head: AtomicUsize::new(0),
-            known: AtomicBool::new(false),
-            cut: Notify::new(),
-            held: Held::default(),
-            in_hand: AtomicUsize::new(0),
+            authenticated: AtomicBool::new(false),
+            abort: Notify::new(),
+            held: HeldBytes::default(),
+            unsent: AtomicUsize::new(0),
             sent_at: AtomicU64::new(0),
             waiting: Mutex::default(),
             anyone_waits: AtomicBool::new(false),
             owner: Mutex::default(),
-            in_pieces: Mutex::default(),
+            chunked: Mutex::default(),
             answers: AtomicU64::new(0),
             unread: AtomicBool::new(false),
             upgrade: Mutex::new(None),
@@ -119,21 +119,21 @@ impl Connection {
     pub fn connections(&self) -> &Arc<Connections> {
         &self.connections
     }
-    pub fn held(&self) -> &Held {
+    pub fn held(&self) -> &HeldBytes {
         &self.held
     }
 
-    pub fn whereabouts(&self) -> &Whereabouts {
-        &self.whereabouts
+    pub fn pool_assignment(&self) -> &PoolAssignment {
+        &self.pool_assignment
     }
 
     /// A request on it is to be run there.
-    pub fn belongs_in(&self, pool: Pool) {
-        self.whereabouts.want(pool, || self.env.monotonic() - self.opened);
+    pub fn prefer_pool(&self, pool: Pool) {
+        self.pool_assignment.request_move(pool, || self.env.monotonic() - self.opened);
     }
 
     /// Which protocol it turned out to speak; its first head is awaited from now on.
-    pub fn speaks(&self, http2: bool) {
+    pub fn set_protocol(&self, http2: bool) {
         self.http2.store(http2, Ordering::Release);
         self.wait_from_now();
     }
@@ -143,11 +143,11 @@ impl Connection {
     }
 
     /// Ends it at once, whatever is under way.
-    pub fn cut(&self) {
-        self.cut.notify_one();
+    pub fn abort(&self) {
+        self.abort.notify_one();
     }
-    pub async fn was_cut(&self) {
-        self.cut.notified().await;
+    pub async fn aborted(&self) {
+        self.abort.notified().await;
     }
 
     pub fn closed(&self) {
@@ -160,7 +160,7 @@ impl Connection {
     }
 
     /// The account of who asks; looked up when that is another one than before.
-    pub fn account(&self, user: &str) -> Arc<Account> {
+    pub fn account(&self, user: &str) -> Arc<UserAccount> {
         let mut owner = self.owner.lock();
         if let Some(account) = &owner.account
             && account.name() == user
@@ -178,8 +178,8 @@ impl Connection {
         match before {
             Some(before) => _ = before.connections().fetch_sub(1, Ordering::Relaxed),
             None => {
-                self.known.store(true, Ordering::Relaxed);
-                self.connections.becomes_known(self.id);
+                self.authenticated.store(true, Ordering::Relaxed);
+                self.connections.move_to_authenticated(self.id);
             }
         }
         account
@@ -187,14 +187,18 @@ impl Connection {
 
     /// Nothing is known of who asks, and they ask for more at once than a stranger needs; or, where there is much of that
     /// already, for more than a few things.
-    pub fn asks_too_much_for_a_stranger(&self) -> bool {
-        let most = if self.connections.is_full_of_strangers() { STRANGERS_FEW } else { STRANGERS_MOST };
-        !self.is_known() && self.under_way() >= most
+    pub fn exceeds_unauthenticated_limit(&self) -> bool {
+        let most = if self.connections.has_too_many_unauthenticated() {
+            UNAUTHENTICATED_FEW
+        } else {
+            UNAUTHENTICATED_MOST
+        };
+        !self.is_authenticated() && self.under_way() >= most
     }
 
     /// A request on it was somebody's.
-    pub fn is_known(&self) -> bool {
-        self.known.load(Ordering::Relaxed)
+    pub fn is_authenticated(&self) -> bool {
+        self.authenticated.load(Ordering::Relaxed)
     }
 
     /// How many connections its user has.
@@ -203,7 +207,7 @@ impl Connection {
     }
 
     /// The answer under way is the last one: after it the connection speaks another protocol.
-    pub fn becomes(&self, session: Session, upgrade: OnUpgrade) {
+    pub fn upgrade_to(&self, session: Session, upgrade: OnUpgrade) {
         *self.upgrade.lock() = Some((session, upgrade));
     }
 
@@ -225,7 +229,7 @@ impl Connection {
     pub fn begin_session(self: &Arc<Connection>) -> Arc<Exchange> {
         let exchange = self.begin();
         if let Some(account) = &self.owner.lock().account {
-            exchange.of(account.clone());
+            exchange.set_account(account.clone());
         }
         exchange
     }
@@ -258,16 +262,16 @@ impl Connection {
     pub async fn overdue(&self) {
         loop {
             let now = self.env.monotonic();
-            let mut look = now + HALF_A_HEAD;
+            let mut look = now + PARTIAL_HEAD;
             // Nothing can follow half an answer; and who takes nothing of what was sent is gone, or wants it to lie here.
-            let stuck = self.in_hand.load(Ordering::Acquire) > 0 && !self.sends(UNFETCHED);
-            if self.let_go_of_unfetched() || stuck {
+            let stuck = self.unsent.load(Ordering::Acquire) > 0 && !self.has_sent(FETCH_TIMEOUT);
+            if self.drop_unfetched() || stuck {
                 return;
             }
-            let half_a_head = self.head_bytes() > 0;
-            if self.under_way() == 0 || half_a_head {
+            let partial_head = self.head_bytes() > 0;
+            if self.under_way() == 0 || partial_head {
                 let limit = match self.heading.load(Ordering::Acquire) {
-                    _ if half_a_head => HALF_A_HEAD,
+                    _ if partial_head => PARTIAL_HEAD,
                     true => HEADER,
                     false => IDLE,
                 };
@@ -282,16 +286,16 @@ impl Connection {
     }
 
     /// Bytes have come over HTTP/1. Whether they are a request's head, and whether they begin it.
-    pub(crate) fn heard(&self, bytes: usize) -> Heard {
+    pub(crate) fn receive(&self, bytes: usize) -> ReceivedBytes {
         if self.under_way() > 0 {
-            return Heard::Other;
+            return ReceivedBytes::Other;
         }
         let begun = self.head.load(Ordering::Relaxed);
         if begun == 0 {
             self.wait_from_now();
         }
         self.head_is(begun + bytes);
-        if self.heading.swap(true, Ordering::AcqRel) { Heard::Head } else { Heard::NewHead }
+        if self.heading.swap(true, Ordering::AcqRel) { ReceivedBytes::Head } else { ReceivedBytes::NewHead }
     }
 
     pub fn head_bytes(&self) -> usize {
@@ -318,19 +322,19 @@ impl Connection {
     }
 
     /// An answer that leaves in pieces; with its number.
-    pub fn answers_in_pieces(&self, pieces: &Arc<Pieces>) -> u64 {
+    pub fn register_chunked(&self, chunked: &Arc<ChunkedBody>) -> u64 {
         let number = self.answers.fetch_add(1, Ordering::Relaxed);
-        self.in_pieces.lock().insert(number, pieces.clone());
+        self.chunked.lock().insert(number, chunked.clone());
         number
     }
     pub fn answered(&self, number: u64) {
-        self.in_pieces.lock().remove(&number);
+        self.chunked.lock().remove(&number);
     }
 
-    fn let_go_of_unfetched(&self) -> bool {
+    fn drop_unfetched(&self) -> bool {
         let now = self.age();
-        let in_pieces: Vec<Arc<Pieces>> = self.in_pieces.lock().values().cloned().collect();
-        in_pieces.iter().filter(|pieces| pieces.let_go(now)).count() > 0
+        let chunked: Vec<Arc<ChunkedBody>> = self.chunked.lock().values().cloned().collect();
+        chunked.iter().filter(|chunked| chunked.drop_if_unfetched(now)).count() > 0
     }
 
     /// Whether more may be given to the socket's side; if not, the task is woken when it may.
@@ -350,19 +354,19 @@ impl Connection {
     }
 
     fn has_room(&self) -> bool {
-        let pressed = self.connections.in_hand.load(Ordering::Relaxed) > IN_HAND_OF_ALL;
-        self.in_hand.load(Ordering::SeqCst) < if pressed { IN_HAND_PRESSED } else { IN_HAND }
+        let pressed = self.connections.unsent.load(Ordering::Relaxed) > UNSENT_PRESSURE;
+        self.unsent.load(Ordering::SeqCst) < if pressed { MAX_UNSENT_UNDER_PRESSURE } else { MAX_UNSENT }
     }
 
-    pub fn handed_over(&self, bytes: usize) {
-        if self.in_hand.fetch_add(bytes, Ordering::AcqRel) == 0 {
+    pub fn queue_for_send(&self, bytes: usize) {
+        if self.unsent.fetch_add(bytes, Ordering::AcqRel) == 0 {
             self.sent_at.store(self.age(), Ordering::Release);
         }
-        self.connections.in_hand.fetch_add(bytes, Ordering::Relaxed);
+        self.connections.unsent.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Whether some of what was given to it was sent within that time.
-    pub fn sends(&self, within: Duration) -> bool {
+    pub fn has_sent(&self, within: Duration) -> bool {
         self.age().saturating_sub(self.sent_at.load(Ordering::Acquire)) < within.as_millis() as u64
     }
 
@@ -373,10 +377,10 @@ impl Connection {
 
     pub fn sent(&self, bytes: usize) {
         self.sent_at.store(self.age(), Ordering::Release);
-        self.connections.in_hand.fetch_sub(bytes, Ordering::Relaxed);
-        let left = self.in_hand.fetch_sub(bytes, Ordering::SeqCst) - bytes;
+        self.connections.unsent.fetch_sub(bytes, Ordering::Relaxed);
+        let left = self.unsent.fetch_sub(bytes, Ordering::SeqCst) - bytes;
         // Either this sees who waits, or they see what was sent.
-        if left < IN_HAND / 2 && self.anyone_waits.swap(false, Ordering::SeqCst) {
+        if left < MAX_UNSENT / 2 && self.anyone_waits.swap(false, Ordering::SeqCst) {
             let waiting = std::mem::take(&mut *self.waiting.lock());
             waiting.into_iter().for_each(Waker::wake);
         }
@@ -384,7 +388,7 @@ impl Connection {
 }
 
 /// What bytes over HTTP/1 belong to.
-pub(crate) enum Heard {
+pub(crate) enum ReceivedBytes {
     NewHead,
     Head,
     Other,

@@ -13,8 +13,8 @@ use env::Env;
 use http::HeaderValue;
 use parking_lot::Mutex;
 
+use crate::accounting::{HeldBytes, UserAccount};
 use crate::connection::Connection;
-use crate::ledger::{Account, Held};
 use crate::pools::Pools;
 
 /// Connections at once, where the limit of descriptors allows as many.
@@ -22,7 +22,7 @@ pub const MAX_CONNECTIONS: usize = 20_000;
 /// Bytes of requests' heads that have not come to their end, of all connections: more than that is held by nobody honest.
 const HEADS: usize = 16 << 20;
 /// Requests of strangers under way at once: one that is never fetched costs a few kilobytes.
-const STRANGERS_ASKING: usize = 10_000;
+const MAX_UNAUTHENTICATED_REQUESTS: usize = 10_000;
 /// So many strangers are looked at for one without a request under way.
 const LOOKED_AT: usize = 32;
 
@@ -31,16 +31,16 @@ pub struct Connections {
     /// Guards who is connected; taken when a connection opens, becomes known or closes, and when there is no room.
     register: Mutex<Register>,
     /// Guards the accounts by user; each removes itself with its last holder.
-    accounts: Mutex<HashMap<Arc<str>, Weak<Account>>>,
+    accounts: Mutex<HashMap<Arc<str>, Weak<UserAccount>>>,
     /// Whose requests come from nobody that is known.
-    nobody: Arc<Account>,
+    anonymous: Arc<UserAccount>,
     /// What all answers and bodies hold.
-    pub(crate) held: Arc<Held>,
+    pub(crate) held: Arc<HeldBytes>,
     /// Bytes given to connections for sending, and not sent yet.
-    pub(crate) in_hand: AtomicUsize,
+    pub(crate) unsent: AtomicUsize,
     heads: AtomicUsize,
     /// Requests under way on connections of whom nothing is known yet.
-    pub(crate) strangers_asking: AtomicUsize,
+    pub(crate) unauthenticated_requests: AtomicUsize,
     /// Set where there are two pools of threads.
     pools: OnceLock<Pools>,
     /// Guards the date every answer carries, made once a second.
@@ -50,25 +50,25 @@ pub struct Connections {
 #[derive(Default)]
 struct Register {
     opened: u64,
-    strangers: BTreeMap<u64, Arc<Connection>>,
-    known: BTreeMap<u64, Arc<Connection>>,
+    unauthenticated: BTreeMap<u64, Arc<Connection>>,
+    authenticated: BTreeMap<u64, Arc<Connection>>,
 }
 
 /// A connection that counts until this is dropped.
-pub struct Open(Arc<Connection>);
+pub struct OpenConnection(Arc<Connection>);
 
 impl Connections {
     pub fn new() -> Arc<Connections> {
-        let held = Arc::new(Held::default());
+        let held = Arc::new(HeldBytes::default());
         Arc::new_cyclic(|all| Connections {
             limit: AtomicUsize::new(MAX_CONNECTIONS),
             register: Mutex::default(),
             accounts: Mutex::default(),
-            nobody: Account::new("".into(), all.clone()),
+            anonymous: UserAccount::new("".into(), all.clone()),
             held,
-            in_hand: AtomicUsize::new(0),
+            unsent: AtomicUsize::new(0),
             heads: AtomicUsize::new(0),
-            strangers_asking: AtomicUsize::new(0),
+            unauthenticated_requests: AtomicUsize::new(0),
             pools: OnceLock::new(),
             date: Mutex::new((0, http_date(0))),
         })
@@ -89,25 +89,26 @@ impl Connections {
 
     pub fn count(&self) -> usize {
         let register = self.register.lock();
-        register.strangers.len() + register.known.len()
+        register.unauthenticated.len() + register.authenticated.len()
     }
 
     /// How many there were and are not any more.
     pub fn closed(&self) -> u64 {
         let register = self.register.lock();
-        register.opened - (register.strangers.len() + register.known.len()) as u64
+        register.opened - (register.unauthenticated.len() + register.authenticated.len()) as u64
     }
 
     /// One more; if there is no room, another one goes.
-    pub fn open(self: &Arc<Connections>, env: &Env) -> Open {
+    pub fn open(self: &Arc<Connections>, env: &Env) -> OpenConnection {
         let mut register = self.register.lock();
         register.opened += 1;
         let connection = Connection::new(env.clone(), register.opened, self.clone());
-        if register.strangers.len() + register.known.len() >= self.limit.load(Ordering::Acquire) {
+        if register.unauthenticated.len() + register.authenticated.len() >= self.limit.load(Ordering::Acquire)
+        {
             register.make_room();
         }
-        register.strangers.insert(connection.id(), connection.clone());
-        Open(connection)
+        register.unauthenticated.insert(connection.id(), connection.clone());
+        OpenConnection(connection)
     }
 
     /// Descriptors have run out: one connection less.
@@ -116,8 +117,8 @@ impl Connections {
     }
 
     /// Ends whatever is left.
-    pub fn cut_all(&self) {
-        self.register.lock().all().for_each(|connection| connection.cut());
+    pub fn abort_all(&self) {
+        self.register.lock().all().for_each(|connection| connection.abort());
     }
 
     /// Now, for the `Date` of an answer.
@@ -130,24 +131,24 @@ impl Connections {
         date.1.clone()
     }
 
-    pub(crate) fn becomes_known(&self, id: u64) {
+    pub(crate) fn move_to_authenticated(&self, id: u64) {
         let mut register = self.register.lock();
-        if let Some(connection) = register.strangers.remove(&id) {
-            register.known.insert(id, connection);
+        if let Some(connection) = register.unauthenticated.remove(&id) {
+            register.authenticated.insert(id, connection);
         }
     }
 
-    pub(crate) fn nobody(&self) -> &Arc<Account> {
-        &self.nobody
+    pub(crate) fn anonymous(&self) -> &Arc<UserAccount> {
+        &self.anonymous
     }
 
-    pub(crate) fn account(self: &Arc<Connections>, user: &str) -> Arc<Account> {
+    pub(crate) fn account(self: &Arc<Connections>, user: &str) -> Arc<UserAccount> {
         let mut accounts = self.accounts.lock();
         if let Some(account) = accounts.get(user).and_then(Weak::upgrade) {
             return account;
         }
         let name: Arc<str> = user.into();
-        let account = Account::new(name.clone(), Arc::downgrade(self));
+        let account = UserAccount::new(name.clone(), Arc::downgrade(self));
         accounts.insert(name, Arc::downgrade(&account));
         account
     }
@@ -161,8 +162,8 @@ impl Connections {
     }
 
     /// No more requests from who is not known.
-    pub(crate) fn is_full_of_strangers(&self) -> bool {
-        self.strangers_asking.load(Ordering::Relaxed) > STRANGERS_ASKING
+    pub(crate) fn has_too_many_unauthenticated(&self) -> bool {
+        self.unauthenticated_requests.load(Ordering::Relaxed) > MAX_UNAUTHENTICATED_REQUESTS
     }
 
     /// Unfinished heads of requests have grown by so much.
@@ -192,7 +193,7 @@ impl Connections {
                 break;
             }
             left -= bytes;
-            connection.cut();
+            connection.abort();
             dropped += 1;
         }
         tracing::warn!(dropped, "connections with unfinished requests held too much");
@@ -201,38 +202,39 @@ impl Connections {
 
 impl Register {
     fn all(&self) -> impl Iterator<Item = &Arc<Connection>> {
-        self.strangers.values().chain(self.known.values())
+        self.unauthenticated.values().chain(self.authenticated.values())
     }
 
     fn make_room(&mut self) {
         let idle = |connection: &&Arc<Connection>| connection.under_way() == 0;
-        let stranger = self.strangers.values().take(LOOKED_AT).find(idle);
-        let stranger = stranger.or_else(|| self.strangers.values().next());
-        let victim = stranger.or_else(|| {
-            let longest = self.known.values().filter(idle).min_by_key(|connection| connection.idle_since());
-            longest.or_else(|| self.known.values().max_by_key(|connection| connection.of_same_user()))
+        let unauthenticated = self.unauthenticated.values().take(LOOKED_AT).find(idle);
+        let unauthenticated = unauthenticated.or_else(|| self.unauthenticated.values().next());
+        let victim = unauthenticated.or_else(|| {
+            let longest =
+                self.authenticated.values().filter(idle).min_by_key(|connection| connection.idle_since());
+            longest.or_else(|| self.authenticated.values().max_by_key(|connection| connection.of_same_user()))
         });
         if let Some(victim) = victim.cloned() {
-            victim.cut();
+            victim.abort();
             // It counts no more, though its task may take a moment to end.
             self.remove(victim.id());
         }
     }
 
     fn remove(&mut self, id: u64) {
-        if self.strangers.remove(&id).is_none() {
-            self.known.remove(&id);
+        if self.unauthenticated.remove(&id).is_none() {
+            self.authenticated.remove(&id);
         }
     }
 }
 
-impl Open {
+impl OpenConnection {
     pub fn connection(&self) -> &Arc<Connection> {
         &self.0
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         // First, so that nobody looks for its owner who holds the register.
         self.0.connections().register.lock().remove(self.0.id());
@@ -257,7 +259,7 @@ fn http_date(seconds: u64) -> HeaderValue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::Charge;
+    use crate::accounting::Charge;
 
     #[test]
     fn the_date_is_the_rfcs() {
@@ -265,13 +267,13 @@ mod tests {
         assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
     }
 
-    fn open(all: &Arc<Connections>, env: &Env) -> Open {
+    fn open(all: &Arc<Connections>, env: &Env) -> OpenConnection {
         all.open(env)
     }
 
-    async fn is_cut(open: &Open) -> bool {
+    async fn is_cut(open: &OpenConnection) -> bool {
         std::future::poll_fn(|cx| {
-            let cut = std::pin::pin!(open.connection().was_cut()).poll(cx).is_ready();
+            let cut = std::pin::pin!(open.connection().aborted()).poll(cx).is_ready();
             std::task::Poll::Ready(cut)
         })
         .await
@@ -287,25 +289,25 @@ mod tests {
         // Joe's has a request under way; of Jane's two, the second is idle longer.
         let (a, b, c) = (open(&all, &env), open(&all, &env), open(&all, &env));
         let busy = a.connection().begin();
-        busy.belongs_to(&joe, false).unwrap();
+        busy.charge_to(&joe, false).unwrap();
         for known in [&c, &b] {
             env.sleep(std::time::Duration::from_secs(1)).await;
-            known.connection().begin().belongs_to(&jane, false).unwrap();
+            known.connection().begin().charge_to(&jane, false).unwrap();
         }
-        let stranger = open(&all, &env);
+        let unauthenticated = open(&all, &env);
         let newer = open(&all, &env);
-        assert!(is_cut(&stranger).await, "who never proved anything goes first");
-        newer.connection().begin().belongs_to(&joe, false).unwrap();
+        assert!(is_cut(&unauthenticated).await, "who never proved anything goes first");
+        newer.connection().begin().charge_to(&joe, false).unwrap();
         let newest = open(&all, &env);
         assert!(is_cut(&c).await, "then who is idle longest");
         let under_way: Vec<_> = [&b, &newer, &newest].iter().map(|open| open.connection().begin()).collect();
-        under_way.iter().for_each(|exchange| exchange.belongs_to(&joe, true).unwrap());
+        under_way.iter().for_each(|exchange| exchange.charge_to(&joe, true).unwrap());
         assert_eq!(all.count(), 4);
         let last = open(&all, &env);
         let cut = [is_cut(&a).await, is_cut(&b).await, is_cut(&newer).await, is_cut(&newest).await];
         assert_eq!(cut.iter().filter(|cut| **cut).count(), 1, "somebody goes even if all are busy");
         assert!(!is_cut(&last).await);
-        drop((a, b, c, stranger, newer, newest, last));
+        drop((a, b, c, unauthenticated, newer, newest, last));
         assert_eq!(all.count(), 0);
     }
 
@@ -315,14 +317,14 @@ mod tests {
         let all = Connections::new();
         let connection = all.open(&env);
         let exchange = connection.connection().begin();
-        exchange.belongs_to(&auth::UserInfo::new("jane", &[]), false).unwrap();
+        exchange.charge_to(&auth::UserInfo::new("jane", &[]), false).unwrap();
         let mut charge = Charge::new(exchange.clone());
         charge.set(0, 200 << 20);
-        assert!(!exchange.is_over() && !exchange.is_full() && exchange.is_pressed());
+        assert!(!exchange.is_over_limit() && !exchange.is_server_full() && exchange.is_under_pressure());
         charge.set(9 << 20, 0);
-        assert!(exchange.is_over() && !exchange.is_pressed());
+        assert!(exchange.is_over_limit() && !exchange.is_under_pressure());
         drop(charge);
-        assert!(!exchange.is_over());
+        assert!(!exchange.is_over_limit());
     }
 
     #[tokio::test(start_paused = true)]
@@ -331,14 +333,14 @@ mod tests {
         let all = Connections::new();
         let (rude, polite) = (all.open(&env), all.open(&env));
         let mut asked: Vec<_> = (0..100).map(|_| rude.connection().begin()).collect();
-        assert!(rude.connection().asks_too_much_for_a_stranger());
-        assert!(!polite.connection().asks_too_much_for_a_stranger());
-        while !all.is_full_of_strangers() {
+        assert!(rude.connection().exceeds_unauthenticated_limit());
+        assert!(!polite.connection().exceeds_unauthenticated_limit());
+        while !all.has_too_many_unauthenticated() {
             asked.push(rude.connection().begin());
         }
-        assert!(!polite.connection().asks_too_much_for_a_stranger(), "its first request is answered");
-        asked[0].belongs_to(&auth::UserInfo::new("jane", &[]), false).unwrap();
-        assert!(!rude.connection().asks_too_much_for_a_stranger(), "now it is known");
+        assert!(!polite.connection().exceeds_unauthenticated_limit(), "its first request is answered");
+        asked[0].charge_to(&auth::UserInfo::new("jane", &[]), false).unwrap();
+        assert!(!rude.connection().exceeds_unauthenticated_limit(), "now it is known");
     }
 
     #[tokio::test(start_paused = true)]
@@ -347,10 +349,10 @@ mod tests {
         let all = Connections::new();
         let jane = auth::UserInfo::new("jane", &[]);
         let (gone, stays) = (all.open(&env), all.open(&env));
-        stays.connection().begin().belongs_to(&jane, false).unwrap();
+        stays.connection().begin().charge_to(&jane, false).unwrap();
         let late = gone.connection().begin();
         drop(gone);
-        late.belongs_to(&jane, false).unwrap();
+        late.charge_to(&jane, false).unwrap();
         assert_eq!(stays.connection().of_same_user(), 1);
         assert_eq!(all.count(), 1);
     }
@@ -359,7 +361,7 @@ mod tests {
     async fn unfinished_heads_are_bounded_in_all_and_the_largest_goes() {
         let env = Env::simulated(1);
         let all = Connections::new();
-        let open: Vec<Open> = (0..20).map(|_| all.open(&env)).collect();
+        let open: Vec<OpenConnection> = (0..20).map(|_| all.open(&env)).collect();
         open.iter().take(16).for_each(|open| open.connection().head_is(1 << 20));
         open[16].connection().head_is(1000);
         open[17].connection().head_is(1000);

@@ -9,11 +9,11 @@ use http::request::Parts;
 use object::{Map, Status, Value};
 
 use crate::KUBERNETES_VERSION;
+use crate::api::Api;
 use crate::body::Body;
-use crate::chain::Api;
-use crate::info::Query;
 use crate::negotiate::{Encoding, Offer, negotiate, ranges};
 use crate::openid;
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
 use crate::views;
 

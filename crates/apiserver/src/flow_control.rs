@@ -21,14 +21,15 @@ use http::request::Parts;
 use http::{HeaderName, Uri};
 use object::Status;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
-use crate::bulk::Turns;
-use crate::chain::{Api, is_writing};
-use crate::follow::Follow;
-use crate::info::Query;
+use crate::api::Api;
+use crate::loopback::LoopbackClient;
 use crate::metrics::InFlightSlot;
-use crate::own::Own;
+use crate::request_info::{Query, is_mutating};
 use crate::respond::{self, Answer};
+use crate::run_queue::PermitPoller;
+use crate::table_watcher::TableWatcher;
 
 pub(crate) use dump::serve;
 
@@ -40,22 +41,23 @@ const TOO_MANY: &str = "Too many requests, please try again later.";
 
 /// Keeps flow control to what its objects say, and looks after it, until the server goes down.
 pub async fn run(api: Arc<Api>) {
-    let mut follow = Follow::new(&api, &[(GROUP, "flowschemas"), (GROUP, "prioritylevelconfigurations")]);
-    let follow = async {
-        while follow.changes(None).await.is_some() {
+    let mut watcher =
+        TableWatcher::new(&api, &[(GROUP, "flowschemas"), (GROUP, "prioritylevelconfigurations")]);
+    let reconfigure = async {
+        while watcher.next_events(None).await.is_some() {
             configure(&api);
         }
     };
     tokio::select! {
         biased;
-        () = follow => {}
+        () = reconfigure => {}
         () = api.flow.run() => {}
     }
 }
 
 fn configure(api: &Arc<Api>) {
-    let own = Own::new(api);
-    let read = |plural| own.list((GROUP, plural));
+    let client = LoopbackClient::new(api);
+    let read = |plural| client.list((GROUP, plural));
     match (read("flowschemas"), read("prioritylevelconfigurations")) {
         (Ok(schemas), Ok(levels)) => {
             let schemas = schemas.iter().map(FlowSchema::read).collect();
@@ -73,21 +75,21 @@ fn configure(api: &Arc<Api>) {
 }
 
 /// Seats of a request, and its place among those under way.
-pub struct Held {
+pub struct SeatGuard {
     seat: Seat,
     api: Arc<Api>,
     _slot: InFlightSlot,
 }
 
-impl Held {
+impl SeatGuard {
     /// The next piece of its answer leaves.
     pub fn sending(&mut self) {
         self.seat.sending(&self.api.flow);
     }
 
     /// For the pieces of its answer.
-    pub fn turns(&self) -> Turns {
-        self.api.bulk.turns()
+    pub fn poller(&self) -> PermitPoller {
+        self.api.run_queue.poller()
     }
 }
 
@@ -101,13 +103,14 @@ pub struct Gate<'a> {
     classified: &'a Classified,
     /// How long it may wait.
     wait: Duration,
+    deadline: Instant,
     /// Guards what the verb takes and the chain gives back.
     outcome: Mutex<Outcome>,
 }
 
 #[derive(Default)]
 struct Outcome {
-    held: Option<Held>,
+    guard: Option<SeatGuard>,
     rejected: Option<flowcontrol::Rejected>,
 }
 
@@ -123,12 +126,13 @@ impl<'a> Gate<'a> {
     ) -> Gate<'a> {
         let outcome = Mutex::default();
         // Upstream's: a quarter of the time there is.
-        Gate { api, user, wanted, query, parts, classified, wait: deadline / 4, outcome }
+        let (wait, deadline) = (deadline / 4, api.registry().env().monotonic() + deadline);
+        Gate { api, user, wanted, query, parts, classified, wait, deadline, outcome }
     }
 
     /// Takes its seats, for a body of that many bytes.
-    pub async fn pass(&self, bytes: usize) -> Result<(), Status> {
-        if self.outcome.lock().held.is_some() {
+    pub async fn take_seats(&self, bytes: usize) -> Result<(), Status> {
+        if self.outcome.lock().guard.is_some() {
             return Ok(());
         }
         let digest = digest(self.user, self.wanted);
@@ -137,8 +141,8 @@ impl<'a> Gate<'a> {
         let control = &self.api.flow;
         match control.seat(self.classified, &digest, about, estimate, Some(self.wait)).await {
             Ok(seat) => {
-                let slot = self.api.metrics.enter(is_writing(self.parts));
-                self.outcome.lock().held = Some(Held { seat, api: self.api.clone(), _slot: slot });
+                let slot = self.api.metrics.enter(is_mutating(&self.parts.method));
+                self.outcome.lock().guard = Some(SeatGuard { seat, api: self.api.clone(), _slot: slot });
                 Ok(())
             }
             Err(rejected) => {
@@ -148,9 +152,14 @@ impl<'a> Gate<'a> {
         }
     }
 
+    /// When the request is given up.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// For an answer that is yet to be sent.
-    pub fn take(&self) -> Option<Held> {
-        self.outcome.lock().held.take()
+    pub fn take_guard(&self) -> Option<SeatGuard> {
+        self.outcome.lock().guard.take()
     }
 
     /// Its priority level.
@@ -183,6 +192,11 @@ impl<'a> Gate<'a> {
         let limit = query("limit").parse().unwrap_or(0);
         estimate_of(self.api, self.classified, self.wanted, begins.then_some(limit), bytes)
     }
+}
+
+/// Levels of health checks and administrators, of leader election, and of nodes: what the cluster cannot do without.
+pub fn is_critical_level(level: &str) -> bool {
+    matches!(level, "exempt" | "leader-election" | "node-high" | "system")
 }
 
 /// Whether a watch sends what there is before what changes.

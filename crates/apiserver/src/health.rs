@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::chain::Api;
-use crate::info::Query;
+use crate::api::Api;
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
 use metrics::header;
 

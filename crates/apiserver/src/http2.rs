@@ -23,7 +23,7 @@ use tokio::time::Sleep;
 
 use crate::body::Incoming;
 use crate::connection::Connection;
-use crate::sending::{Piece, Sending, UNFETCHED, UNFETCHED_PRESSED};
+use crate::response_body::{Chunk, FETCH_TIMEOUT, FETCH_TIMEOUT_UNDER_PRESSURE, ResponseBody};
 use crate::shutdown::Shutdown;
 
 /// Requests at once on a connection.
@@ -41,7 +41,7 @@ const SEND_BUFFER: usize = 256 * 1024;
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
 /// How long a connection may take to end once it was told to.
-const PARTING: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a connection to its end; `answer` makes an answer's head and what sends its body.
 pub async fn serve<S, A, F>(
@@ -53,7 +53,7 @@ pub async fn serve<S, A, F>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
     A: Fn(Request<Incoming>) -> F,
-    F: Future<Output = Response<Sending>> + Send + 'static,
+    F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let env = connection.env();
     let mut builder = h2::server::Builder::new();
@@ -64,16 +64,16 @@ where
         .max_header_list_size(MAX_HEADER_BYTES)
         .max_send_buffer_size(SEND_BUFFER);
     let mut overdue = std::pin::pin!(connection.overdue());
-    let greeted = tokio::select! {
+    let handshake = tokio::select! {
         biased;
-        greeted = builder.handshake::<S, Piece>(io) => greeted,
+        handshake = builder.handshake::<S, Chunk>(io) => handshake,
         () = shutdown.begun() => return Ok(()),
         () = &mut overdue => return Err("the client did not begin".to_owned()),
     };
-    let mut served = greeted.map_err(|error| error.to_string())?;
+    let mut served = handshake.map_err(|error| error.to_string())?;
     let mut alive = served.ping_pong().map(|pings| KeepAlive::new(env, pings));
     // Once it was told to end: when it must have.
-    let mut parting: Option<Pin<Box<Sleep>>> = None;
+    let mut closing: Option<Pin<Box<Sleep>>> = None;
     let mut ending = false;
     loop {
         let step = std::future::poll_fn(|cx| {
@@ -83,9 +83,9 @@ where
             if !ending && shutdown.poll_begun(cx) {
                 return Poll::Ready(Err(Interruption::Shutdown));
             }
-            let late = match &mut parting {
+            let late = match &mut closing {
                 None => overdue.as_mut().poll(cx).map(|()| Interruption::Overdue),
-                Some(parting) => parting.as_mut().poll(cx).map(|()| Interruption::Dead),
+                Some(closing) => closing.as_mut().poll(cx).map(|()| Interruption::Dead),
             };
             if late.is_ready() {
                 return late.map(Err);
@@ -95,7 +95,7 @@ where
         match step.await {
             Ok(None) => return Ok(()),
             Ok(Some(Err(error))) => return Err(error.to_string()),
-            Ok(Some(Ok((_, mut reply)))) if connection.asks_too_much_for_a_stranger() => {
+            Ok(Some(Ok((_, mut reply)))) if connection.exceeds_unauthenticated_limit() => {
                 reply.send_reset(Reason::REFUSED_STREAM);
             }
             Ok(Some(Ok((request, reply)))) => {
@@ -110,7 +110,7 @@ where
             }
             Err(Interruption::Overdue) => {
                 ending = true;
-                parting = Some(Box::pin(env.sleep_until(env.monotonic() + PARTING)));
+                closing = Some(Box::pin(env.sleep_until(env.monotonic() + CLOSE_TIMEOUT)));
                 served.graceful_shutdown();
             }
             Err(Interruption::Dead) => return Err("the client said nothing for too long".to_owned()),
@@ -158,9 +158,9 @@ impl KeepAlive {
 }
 
 /// One request, to the last byte of its answer.
-async fn run<F>(env: Env, answer: F, mut reply: SendResponse<Piece>)
+async fn run<F>(env: Env, answer: F, mut reply: SendResponse<Chunk>)
 where
-    F: Future<Output = Response<Sending>>,
+    F: Future<Output = Response<ResponseBody>>,
 {
     let answer = {
         let mut answer = std::pin::pin!(answer);
@@ -185,83 +185,83 @@ where
     if ended {
         return;
     }
-    let out = Out { stream, body, unfetched: None };
-    if out.body.is_watch() {
+    let writer = StreamWriter { stream, body, fetch_timer: None };
+    if writer.body.is_watch() {
         // A task of its own: this one's room is that of a whole request, and a watch lives long.
-        let exchange = out.body.exchange();
+        let exchange = writer.body.exchange();
         let (pool, connections) = (exchange.pool(), exchange.connection().connections().clone());
         match connections.pools() {
-            Some(pools) => pools.spawn(pool, out),
-            None => drop(env.spawn("watch", out)),
+            Some(pools) => pools.spawn(pool, writer),
+            None => drop(env.spawn("watch", writer)),
         }
     } else {
-        out.await;
+        writer.await;
     }
 }
 
 /// An answer's body as it goes out.
-struct Out {
-    stream: SendStream<Piece>,
-    body: Sending,
+struct StreamWriter {
+    stream: SendStream<Chunk>,
+    body: ResponseBody,
     /// Runs while something lies ready and the window is shut, with how often it did.
-    unfetched: Option<(Pin<Box<Sleep>>, u32)>,
+    fetch_timer: Option<(Pin<Box<Sleep>>, u32)>,
 }
 
-impl Future for Out {
+impl Future for StreamWriter {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let out = self.get_mut();
+        let writer = self.get_mut();
         loop {
-            if out.stream.poll_reset(cx).is_ready() {
+            if writer.stream.poll_reset(cx).is_ready() {
                 return Poll::Ready(());
             }
-            match out.body.poll_ready(cx) {
+            match writer.body.poll_ready(cx) {
                 Poll::Pending => {
                     // Others may use what was set aside of the connection's window.
-                    out.stream.reserve_capacity(0);
+                    writer.stream.reserve_capacity(0);
                     // A list waits for us now; whether its client reads is another question.
-                    if out.body.is_watch() {
-                        out.unfetched = None;
+                    if writer.body.is_watch() {
+                        writer.fetch_timer = None;
                     }
                     return Poll::Pending;
                 }
                 Poll::Ready(false) => {
                     // Fails only if the stream is closed already.
-                    let _ = out.stream.send_data(Piece::empty(), true);
+                    let _ = writer.stream.send_data(Chunk::empty(), true);
                     return Poll::Ready(());
                 }
                 Poll::Ready(true) => {}
             }
             // Before the window: what is reserved of it and given back at once would wake this task again and again.
-            if out.body.exchange().connection().poll_room(cx).is_pending() {
-                out.stream.reserve_capacity(0);
-                out.body.go_back();
-                ready!(out.poll_unfetched(cx, true));
-                out.stream.send_reset(Reason::CANCEL);
+            if writer.body.exchange().connection().poll_room(cx).is_pending() {
+                writer.stream.reserve_capacity(0);
+                writer.body.rewind();
+                ready!(writer.poll_fetch_timeout(cx, true));
+                writer.stream.send_reset(Reason::CANCEL);
                 return Poll::Ready(());
             }
-            let window = match out.poll_window(cx) {
+            let window = match writer.poll_window(cx) {
                 Poll::Ready(Some(window)) => window,
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => {
-                    out.body.go_back();
-                    ready!(out.poll_unfetched(cx, false));
-                    out.stream.send_reset(Reason::CANCEL);
+                    writer.body.rewind();
+                    ready!(writer.poll_fetch_timeout(cx, false));
+                    writer.stream.send_reset(Reason::CANCEL);
                     return Poll::Ready(());
                 }
             };
-            out.unfetched = None;
-            let piece = out.body.take(window);
-            let end = out.body.is_end();
-            if out.stream.send_data(piece, end).is_err() || end {
+            writer.fetch_timer = None;
+            let chunk = writer.body.take(window);
+            let end = writer.body.is_end();
+            if writer.stream.send_data(chunk, end).is_err() || end {
                 return Poll::Ready(());
             }
         }
     }
 }
 
-impl Out {
+impl StreamWriter {
     /// How many bytes the client's windows take; `None` when the stream is gone.
     fn poll_window(&mut self, cx: &mut Context<'_>) -> Poll<Option<usize>> {
         self.stream.reserve_capacity(self.body.wanted());
@@ -278,17 +278,19 @@ impl Out {
     }
 
     /// Ready when what lies there was not fetched in time. Who waits for `room` has time while anything of the connection is.
-    fn poll_unfetched(&mut self, cx: &mut Context<'_>, room: bool) -> Poll<()> {
+    fn poll_fetch_timeout(&mut self, cx: &mut Context<'_>, room: bool) -> Poll<()> {
         let connection = self.body.exchange().connection();
         let env = connection.env();
-        let soon = || env.monotonic() + UNFETCHED_PRESSED;
-        let (timer, times) = self.unfetched.get_or_insert_with(|| (Box::pin(env.sleep_until(soon())), 0));
+        let soon = || env.monotonic() + FETCH_TIMEOUT_UNDER_PRESSURE;
+        let (timer, times) = self.fetch_timer.get_or_insert_with(|| (Box::pin(env.sleep_until(soon())), 0));
         loop {
             ready!(timer.as_mut().poll(cx));
-            if !(room && connection.sends(UNFETCHED_PRESSED)) {
+            if !(room && connection.has_sent(FETCH_TIMEOUT_UNDER_PRESSURE)) {
                 *times += 1;
             }
-            if UNFETCHED_PRESSED * *times >= UNFETCHED || self.body.exchange().is_pressed() {
+            if FETCH_TIMEOUT_UNDER_PRESSURE * *times >= FETCH_TIMEOUT
+                || self.body.exchange().is_under_pressure()
+            {
                 return Poll::Ready(());
             }
             timer.as_mut().reset(soon());

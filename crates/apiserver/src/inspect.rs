@@ -13,7 +13,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use object::{Status, Value};
 
-use crate::info::Query;
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
 const HEADING: &str = "What each control loop did last, newest first, and why.
@@ -61,9 +61,9 @@ impl<'a> Filter<'a> {
         self.controller.is_none_or(|only| only == controller)
     }
 
-    fn takes_turn(&self, turn: &Value) -> bool {
-        let is_idle = turn.get("idle").and_then(Value::as_bool) == Some(true);
-        text(turn, "key").starts_with(self.key) && (self.idle || !is_idle)
+    fn takes_reconcile(&self, reconcile: &Value) -> bool {
+        let is_idle = reconcile.get("idle").and_then(Value::as_bool) == Some(true);
+        text(reconcile, "key").starts_with(self.key) && (self.idle || !is_idle)
     }
 }
 
@@ -75,14 +75,14 @@ fn page(shown: &Value, filter: &Filter<'_>) -> String {
         if !filter.takes(name) {
             continue;
         }
-        let turns: Vec<&Value> =
-            list(controller, "recent").iter().filter(|turn| filter.takes_turn(turn)).collect();
-        if turns.is_empty() {
+        let reconciles: Vec<&Value> =
+            list(controller, "recent").iter().filter(|reconcile| filter.takes_reconcile(reconcile)).collect();
+        if reconciles.is_empty() {
             quiet.push(name);
             continue;
         }
         heading(controller, &mut out);
-        turns.iter().for_each(|turn| reconcile(turn, &mut out));
+        reconciles.iter().for_each(|reconcile| write_reconcile(reconcile, &mut out));
     }
     if let Some(scheduler) = shown.get("scheduler")
         && filter.takes("scheduler")
@@ -114,17 +114,17 @@ fn heading(controller: &Value, out: &mut String) {
     }
 }
 
-fn reconcile(turn: &Value, out: &mut String) {
-    let plan = match text(turn, "plan") {
+fn write_reconcile(reconcile: &Value, out: &mut String) {
+    let plan = match text(reconcile, "plan") {
         "" => "nothing to do",
         plan => plan,
     };
-    let result = match text(turn, "result") {
+    let result = match text(reconcile, "result") {
         "done" => String::new(),
         result => format!(" ({})", result.trim_start_matches("done, ")),
     };
-    let _ = writeln!(out, "  {}  {plan}{result}", text(turn, "key"));
-    for cause in list(turn, "causes") {
+    let _ = writeln!(out, "  {}  {plan}{result}", text(reconcile, "key"));
+    for cause in list(reconcile, "causes") {
         let by = match text(cause, "writer") {
             "" => String::new(),
             writer => format!(" by {writer}"),
@@ -138,7 +138,7 @@ fn reconcile(turn: &Value, out: &mut String) {
             number(cause, "revision"),
         );
     }
-    match number(turn, "moreCauses") {
+    match number(reconcile, "moreCauses") {
         0 => {}
         more => {
             let _ = writeln!(out, "    and {more} changes between them");

@@ -1,71 +1,83 @@
 //! The API over HTTP: the chain every request takes, discovery, health, and the sockets.
 //!
-//! Read `chain.rs` first: it is the path of a request, top down. `server.rs` is what stands before it (TLS,
-//! connections), `verbs.rs` what comes after it (the registry's verbs as HTTP answers).
+//! Read `chain.rs` first: it is the path of a request, top down. The modules below are in the order of that path.
 
-mod address_repair;
-mod aggregation;
-mod authorize;
+// The API without its sockets, and its configuration.
+mod api;
+mod config;
+
+// Sockets: TLS, HTTP/1.1 and HTTP/2, connections and what they hold.
+mod accounting;
 mod body;
-mod bootstrap;
-mod bulk;
-mod certificates;
+mod connection;
+mod connection_io;
+mod connections;
+mod frame_monitor;
+mod http2;
+mod malformed;
+mod pools;
+mod response_body;
+mod run_queue;
+mod server;
+mod shutdown;
+mod websocket;
+
+// The chain, and its layers.
+mod attributes;
+mod authenticate;
+mod authorize;
 mod chain;
+mod deadline;
+mod flow_control;
+mod impersonate;
+mod node_relations;
+mod request_info;
+mod request_metrics;
+mod token_authenticator;
+
+// Resources: the verbs, and the forms of their answers.
 mod component_statuses;
 mod connect;
-mod connection;
-mod connections;
-mod discovery;
-mod documents;
-mod flow_control;
-mod flow_schemas;
-mod follow;
-mod frames;
 mod gzip;
-mod health;
-mod http2;
-mod identity;
-mod info;
-mod inspect;
-mod kubernetes_service;
-mod ledger;
 mod list_body;
-mod local;
-mod malformed;
-mod metrics;
 mod negotiate;
-mod node_relations;
-mod open_api;
-mod openid;
-mod own;
-mod pools;
-mod quotas;
-mod renewal;
 mod respond;
-mod sending;
-mod server;
-mod service_cidrs;
-mod shutdown;
-mod trust;
-mod upkeep;
 mod verbs;
 mod views;
 mod warnings;
 mod watch_body;
-mod websocket;
-mod wire;
+
+// Everything that is no resource.
+mod discovery;
+mod health;
+mod inspect;
+mod metrics;
+mod non_resource;
+mod openapi_cache;
+mod openapi_endpoints;
+mod openid;
+
+// Clients of this process, and what the server does by itself.
+mod bootstrap;
+mod certificate_rotation;
+mod controllers;
+mod local;
+mod loopback;
+mod table_watcher;
 
 pub use admission::Choice as AdmissionChoice;
 pub use admission::service_addresses::{PortRange, ServiceRanges};
+pub use api::{Api, Inspect};
+pub use authenticate::Caller;
 pub use body::{Body, RequestBody};
-pub use chain::{Api, ApiConfig, CONTROLLERS, Caller, ClusterSettings, Inspect};
+pub use certificate_rotation::{CertificateRotation, WriteKubeconfig};
+pub use config::{ApiConfig, ClusterSettings};
 pub use connections::MAX_CONNECTIONS;
+pub use controllers::{Advertised, CONTROLLERS};
 pub use flowcontrol::Limits;
-pub use kubernetes_service::Advertised;
 pub use local::{LocalClient, LocalClients};
 pub use pools::Pools;
-pub use renewal::{Renewal, WriteKubeconfig};
-pub use server::{Door, Server, ServerError, Tls, serve_stream};
+pub use server::{Acceptor, Server, ServerError, Tls, serve_stream};
 
 /// What `/version` and `--version` say beside our own version: the API spoken here.
 pub const KUBERNETES_VERSION: &str = "v1.36.4";

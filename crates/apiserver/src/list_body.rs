@@ -9,10 +9,10 @@ use codec::protobuf;
 use flate2::write::GzEncoder;
 use object::Obj;
 
-use crate::bulk::Turns;
-use crate::flow_control::Held;
+use crate::flow_control::SeatGuard;
 use crate::gzip;
-use crate::metrics::Sending;
+use crate::metrics::ResponseSize;
+use crate::run_queue::PermitPoller;
 
 /// How much is handed to the connection at a time.
 const CHUNK: usize = 128 * 1024;
@@ -44,10 +44,10 @@ pub struct ListBody {
     encoder: Option<GzEncoder<Vec<u8>>>,
     done: bool,
     /// Counts what goes out.
-    sending: Option<Sending>,
+    size: Option<ResponseSize>,
     /// Until all is sent, or nobody fetches it.
-    seats: Option<Held>,
-    turns: Option<Turns>,
+    seats: Option<SeatGuard>,
+    permit: Option<PermitPoller>,
 }
 
 impl ListBody {
@@ -68,31 +68,31 @@ impl ListBody {
             gzip,
             encoder: None,
             done: false,
-            sending: None,
+            size: None,
             seats: None,
-            turns: None,
+            permit: None,
         }
     }
 
-    pub fn counted(&mut self, sending: Sending) {
-        self.sending = Some(sending);
+    pub fn count_size(&mut self, size: ResponseSize) {
+        self.size = Some(size);
     }
 
-    pub fn holds(&mut self, mut seats: Held) {
+    pub fn hold_seats(&mut self, mut seats: SeatGuard) {
         // From now on it is its client who may keep it waiting.
         seats.sending();
-        self.turns = Some(seats.turns());
+        self.permit = Some(seats.poller());
         self.seats = Some(seats);
     }
 
-    /// Ready when it is its turn to make a piece, which [`ListBody::turn_over`] ends.
-    pub fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.turns.as_mut().map_or(Poll::Ready(()), |turns| turns.poll(cx))
+    /// Ready when it is its turn to make a piece, which [`ListBody::release_permit`] ends.
+    pub fn poll_permit(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.permit.as_mut().map_or(Poll::Ready(()), |permit| permit.poll(cx))
     }
 
-    pub fn turn_over(&mut self) {
-        if let Some(turns) = &mut self.turns {
-            turns.over();
+    pub fn release_permit(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            permit.release();
         }
     }
 
@@ -113,8 +113,8 @@ impl ListBody {
     /// The next items, until there are so many bytes (before they are compressed).
     pub fn chunk_of(&mut self, bytes: usize) -> Option<Bytes> {
         let chunk = self.make_chunk(bytes.min(CHUNK))?;
-        if let Some(sending) = &mut self.sending {
-            sending.sent(chunk.len());
+        if let Some(size) = &mut self.size {
+            size.sent(chunk.len());
         }
         if let Some(seats) = &mut self.seats {
             seats.sending();

@@ -7,21 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use auth::{Attributes, UserInfo};
-use catalog::{Catalog, Name, Resource};
+use catalog::{Catalog, Name, Resource, Verbs};
 use client::{
     Answer, Client, Clients, DeleteOptions, Event, List, ListOptions, Patch, Target, Watch, WatchOptions,
+    WriteOptions, field_manager_of,
 };
+use codec::json;
 use flowcontrol::{Seat, WatchGuard};
 use futures_util::future::BoxFuture;
-use object::patch::json::JsonPatch;
 use object::{Obj, Status, Value};
-use registry::{Request, Term, WatchStart, WriteOptions};
+use registry::{LeaderFence, RequestContext, WatchStart};
 use store::Revision;
 use table::{Cursor, EventKind, WatchEvent};
+use tokio::time::Instant;
 
-use crate::chain::Api;
-use crate::flow_control;
+use crate::api::Api;
 use crate::shutdown::Shutdown;
+use crate::{deadline, flow_control};
 
 /// So many bytes of events are handed over at once.
 const PULL_BYTES: usize = 4 << 20;
@@ -31,43 +33,50 @@ const PULL_BYTES: usize = 4 << 20;
 pub struct LocalClient {
     api: Arc<Api>,
     user: Arc<UserInfo>,
-    term: Option<Arc<Term>>,
+    /// Of writes that name none.
+    field_manager: Arc<str>,
+    fence: Option<Arc<LeaderFence>>,
 }
 
 /// Clients of one server, one for each loop.
 #[derive(Clone)]
 pub struct LocalClients {
     api: Arc<Api>,
-    term: Option<Arc<Term>>,
+    fence: Option<Arc<LeaderFence>>,
 }
 
 impl LocalClients {
     pub fn new(api: Arc<Api>) -> LocalClients {
-        LocalClients { api, term: None }
+        LocalClients { api, fence: None }
     }
 
-    fn client(&self, user: UserInfo) -> Arc<dyn Client> {
-        Arc::new(LocalClient { api: self.api.clone(), user: Arc::new(user), term: self.term.clone() })
+    fn client(&self, user: UserInfo, field_manager: &str) -> Arc<dyn Client> {
+        let client = LocalClient::new(self.api.clone(), user, field_manager);
+        Arc::new(LocalClient { fence: self.fence.clone(), ..client })
     }
 }
 
 impl Clients for LocalClients {
     fn controller(&self, name: &str) -> Arc<dyn Client> {
-        self.client(UserInfo::service_account("kube-system", name, ""))
+        self.client(UserInfo::service_account("kube-system", name, ""), name)
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        self.client(UserInfo::new(name, groups).authenticated())
+        self.client(UserInfo::new(name, groups).authenticated(), field_manager_of(name))
     }
-    fn in_term(&self, namespace: &str, lease: &str, holder: &str) -> Option<Arc<dyn Clients>> {
-        let term =
-            Term { namespace: namespace.to_owned(), lease: lease.to_owned(), holder: holder.to_owned() };
-        Some(Arc::new(LocalClients { api: self.api.clone(), term: Some(Arc::new(term)) }))
+    fn fenced(&self, namespace: &str, lease: &str, holder: &str) -> Option<Arc<dyn Clients>> {
+        let fence = LeaderFence {
+            namespace: namespace.to_owned(),
+            lease: lease.to_owned(),
+            holder: holder.to_owned(),
+        };
+        Some(Arc::new(LocalClients { api: self.api.clone(), fence: Some(Arc::new(fence)) }))
     }
 }
 
 impl LocalClient {
-    pub fn new(api: Arc<Api>, user: UserInfo) -> LocalClient {
-        LocalClient { api, user: Arc::new(user), term: None }
+    /// `field_manager`: of writes that name none.
+    pub fn new(api: Arc<Api>, user: UserInfo, field_manager: &str) -> LocalClient {
+        LocalClient { api, user: Arc::new(user), field_manager: field_manager.into(), fence: None }
     }
 
     /// The request, once it is known to be allowed and has its seats. It waits for them as long as it takes: a client would
@@ -100,30 +109,41 @@ impl LocalClient {
         let about = flow_control::about(&self.user, &wanted, None);
         let seat = self.api.flow.seat(&classified, &digest, about, estimate, None).await;
         let seat = seat.map_err(|r| Status::too_many_requests("no seat", r.retry_after_seconds))?;
-        Ok(Admitted { client: self, target: *target, catalog, resource, _seat: seat })
+        let (options, deadline) =
+            (WriteOptions::default(), self.api.registry().env().monotonic() + deadline::MAX);
+        let target = *target;
+        Ok(Admitted { client: self, verb, target, options, deadline, catalog, resource, _seat: seat })
     }
 }
 
 /// A request that may go on, and what it borrows from.
 struct Admitted<'a> {
     client: &'a LocalClient,
+    verb: &'static str,
     target: Target<'a>,
+    options: WriteOptions<'a>,
+    /// As long as a client over HTTP would wait.
+    deadline: Instant,
     catalog: Arc<Catalog>,
     resource: Arc<Resource>,
     _seat: Seat,
 }
 
 impl Admitted<'_> {
-    fn request(&self) -> Request<'_> {
+    fn request(&self) -> RequestContext<'_> {
         let Target { namespace, name, subresource, .. } = self.target;
-        Request {
+        RequestContext {
             user: &self.client.user,
+            user_agent: "",
+            verb: Verbs::parse(self.verb).unwrap_or_default(),
+            catalog: &self.catalog,
             resource: &self.resource,
             subresource: Some(subresource).filter(|sub| !sub.is_empty()),
             namespace: if self.resource.namespaced { namespace } else { "" },
             name,
-            catalog: &self.catalog,
-            term: self.client.term.as_deref(),
+            options: self.options.managed_by(&self.client.field_manager),
+            deadline: self.deadline,
+            fence: self.client.fence.as_deref(),
         }
     }
 }
@@ -143,10 +163,10 @@ impl Client for LocalClient {
 
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List> {
         Box::pin(async move {
-            let limit = Some(options.limit);
-            let admitted = self.admitted("list", &target, &options.fields, limit).await?;
+            let limit = Some(u64::try_from(options.limit).unwrap_or(0));
+            let admitted = self.admitted("list", &target, &options.field_selector, limit).await?;
             let request = admitted.request();
-            let list = self.api.registry().list(&request, &list_options(options)).await?;
+            let list = self.api.registry().list(&request, &options).await?;
             Ok(List {
                 items: list.items,
                 revision: list.revision,
@@ -161,20 +181,20 @@ impl Client for LocalClient {
             let begins = flow_control::begins_with_state(version, options.initial_events);
             let lists = begins.then_some(0);
             // Only while it begins.
-            let admitted = self.admitted("watch", &target, &options.fields, lists).await?;
+            let admitted = self.admitted("watch", &target, &options.field_selector, lists).await?;
             let request = admitted.request();
-            let (within, fields) = (request.namespace, &options.fields);
+            let (within, fields) = (request.namespace, &options.field_selector);
             let watched = flow_control::watched(&self.api, request.resource, within, request.name, fields);
             let timeout = options.timeout_seconds;
-            let wanted = registry::ListOptions {
-                label_selector: options.labels,
-                field_selector: options.fields,
+            let wanted = ListOptions {
+                label_selector: options.label_selector,
+                field_selector: options.field_selector,
                 resource_version: options.resource_version,
                 resource_version_match: if options.initial_events { "NotOlderThan" } else { "" }.to_owned(),
                 watch: true,
                 allow_bookmarks: true,
                 send_initial_events: options.initial_events.then_some(true),
-                ..registry::ListOptions::default()
+                ..ListOptions::default()
             };
             let registry::Watch { start, cursor } = self.api.registry().watch(&request, &wanted).await?;
             let env = self.api.registry().env();
@@ -207,34 +227,47 @@ impl Client for LocalClient {
         })
     }
 
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+    fn create<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let admitted = self.admitted("create", &target, "", None).await?;
+            let admitted = Admitted { options, ..admitted };
             let request = admitted.request();
-            let written = self.api.registry().create(&request, body, OPTIONS).await?;
+            let copy = json::to_vec(&body);
+            let again = || registry::parse_again(&request, &copy);
+            let written = self.api.registry().create(&request, body, &again).await?;
             Ok(written.obj)
         })
     }
 
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+    fn update<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let admitted = self.admitted("update", &target, "", None).await?;
-            let request = admitted.request();
-            let written = self.api.registry().update(&request, body, OPTIONS).await?;
+            let admitted = Admitted { options, ..admitted };
+            let written = self.api.registry().update(&admitted.request(), body).await?;
             Ok(written.obj)
         })
     }
 
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let admitted = self.admitted("patch", &target, "", None).await?;
-            let request = admitted.request();
-            let patch = match patch {
-                Patch::Json(operations) => registry::Patch::Json(JsonPatch::parse(operations)?),
-                Patch::Merge(patch) => registry::Patch::Merge(patch),
-                Patch::Strategic(patch) => registry::Patch::Strategic(patch),
-            };
-            let written = self.api.registry().patch(&request, patch, OPTIONS).await?;
+            let admitted = Admitted { options, ..admitted };
+            let written = self.api.registry().patch(&admitted.request(), patch).await?;
             Ok(written.obj)
         })
     }
@@ -243,7 +276,7 @@ impl Client for LocalClient {
         Box::pin(async move {
             let admitted = self.admitted("delete", &target, "", None).await?;
             let request = admitted.request();
-            self.api.registry().delete(&request, &delete_options(options)).await.map(|_| ())
+            self.api.registry().delete(&request, &options).await.map(|_| ())
         })
     }
 
@@ -254,20 +287,19 @@ impl Client for LocalClient {
         which: ListOptions,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let admitted = self.admitted("deletecollection", &target, &which.fields, None).await?;
+            let admitted = self.admitted("deletecollection", &target, &which.field_selector, None).await?;
             let request = admitted.request();
-            let (options, which) = (delete_options(options), list_options(which));
             self.api.registry().delete_collection(&request, &options, &which).await.map(|_| ())
         })
     }
 
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
+    fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()> {
         Box::pin(async move {
             let admitted = self.admitted("create", &target, "", None).await?;
-            let request = admitted.request();
+            let admitted = Admitted { options, ..admitted };
             match target.subresource {
-                "binding" => self.api.registry().bind(&request, body, OPTIONS).await.map(|_| ()),
-                "eviction" => self.api.registry().evict(&request, body, OPTIONS).await.map(|_| ()),
+                "binding" => self.api.registry().bind(&admitted.request(), body).await.map(|_| ()),
+                "eviction" => self.api.registry().evict(&admitted.request(), body).await.map(|_| ()),
                 _ => Err(Status::method_not_allowed()),
             }
         })
@@ -275,30 +307,6 @@ impl Client for LocalClient {
 
     fn writer(&self, revision: Revision) -> Option<Name> {
         self.api.registry().writer(revision)
-    }
-}
-
-/// Loops are part of this program: what they send has no unknown fields to warn of.
-const OPTIONS: WriteOptions =
-    WriteOptions { dry_run: false, field_validation: registry::FieldValidation::Ignore };
-
-fn list_options(options: ListOptions) -> registry::ListOptions {
-    registry::ListOptions {
-        label_selector: options.labels,
-        field_selector: options.fields,
-        resource_version: options.resource_version,
-        limit: i64::try_from(options.limit).unwrap_or(0),
-        continue_token: options.continue_token,
-        ..registry::ListOptions::default()
-    }
-}
-
-fn delete_options(options: DeleteOptions) -> kinds::DeleteOptions {
-    kinds::DeleteOptions {
-        grace_period_seconds: options.grace_seconds,
-        preconditions: kinds::Preconditions { uid: options.uid, resource_version: options.resource_version },
-        propagation_policy: options.propagation.map(|p| p.as_str().to_owned()),
-        ..kinds::DeleteOptions::default()
     }
 }
 

@@ -5,13 +5,13 @@
 //! aggregation and no request that is aborted half answered, so these families are not there.
 //! What this process' own loops ask in process is no HTTP request and is not counted as one; flow control counts it.
 
-mod admitted;
+mod admission;
+mod auth;
 mod bounds;
 mod by_id;
-mod identity;
-mod metered;
 mod process;
 mod routes;
+mod store;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use metrics::{header, single};
 use table::Table;
 use tokio::time::Instant;
 
-pub use admitted::Admissions;
-pub use identity::Identities;
-pub use metered::Metered;
+pub use admission::AdmissionMetrics;
+pub use auth::AuthMetrics;
 pub use process::process;
 pub use routes::{DryRun, Extent, Route, Routes, Verb};
+pub use store::MeteredEngine;
 
 /// All metrics of one server.
 #[derive(Clone)]
@@ -37,8 +37,8 @@ pub struct Metrics {
 
 struct Inner {
     routes: Routes,
-    identities: Identities,
-    admissions: Admissions,
+    auth: AuthMetrics,
+    admissions: AdmissionMetrics,
     reading: InFlight,
     writing: InFlight,
     handshake_errors: AtomicU64,
@@ -47,10 +47,10 @@ struct Inner {
 }
 
 impl Metrics {
-    pub fn new(env: &Env, admissions: Admissions) -> Metrics {
+    pub fn new(env: &Env, admissions: AdmissionMetrics) -> Metrics {
         let inner = Inner {
             routes: Routes::default(),
-            identities: Identities::default(),
+            auth: AuthMetrics::default(),
             admissions,
             reading: InFlight::default(),
             writing: InFlight::default(),
@@ -64,8 +64,8 @@ impl Metrics {
     pub fn routes(&self) -> &Routes {
         &self.inner.routes
     }
-    pub fn identities(&self) -> &Identities {
-        &self.inner.identities
+    pub fn auth(&self) -> &AuthMetrics {
+        &self.inner.auth
     }
 
     /// A connection that came to nothing.
@@ -80,8 +80,8 @@ impl Metrics {
     }
 
     /// Counts the bytes of an answer that is made while it is sent.
-    pub fn sending(&self, route: Route) -> Sending {
-        Sending { route, bytes: 0 }
+    pub fn response_size(&self, route: Route) -> ResponseSize {
+        ResponseSize { route, bytes: 0 }
     }
 
     /// One more request of that sort, until it is dropped.
@@ -100,7 +100,7 @@ impl Metrics {
         (now - self.inner.born).as_secs() as u32
     }
 
-    pub fn write(&self, out: &mut String, table: &Table, store: &Metered, started: f64) {
+    pub fn write(&self, out: &mut String, table: &Table, store: &MeteredEngine, started: f64) {
         let catalog = table.catalog();
         self.inner.routes.write(out, &catalog);
         let name = "apiserver_current_inflight_requests";
@@ -109,7 +109,7 @@ impl Metrics {
         for (kind, gauge) in [("mutating", &self.inner.writing), ("readOnly", &self.inner.reading)] {
             let _ = writeln!(out, "{name}{{request_kind=\"{kind}\"}} {}", gauge.last_second(now));
         }
-        self.inner.identities.write(out);
+        self.inner.auth.write(out);
         self.inner.admissions.write(out);
         store.write(out);
         let name = "apiserver_resource_objects";
@@ -221,18 +221,18 @@ impl Drop for LongRunning {
 }
 
 /// An answer on its way; its size is known when it ends.
-pub struct Sending {
+pub struct ResponseSize {
     route: Route,
     bytes: u64,
 }
 
-impl Sending {
+impl ResponseSize {
     pub fn sent(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 }
 
-impl Drop for Sending {
+impl Drop for ResponseSize {
     fn drop(&mut self) {
         self.route.sent(self.bytes);
     }

@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 use object::Status;
 
-use crate::info::Query;
+use crate::request_info::Query;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
@@ -22,7 +22,7 @@ pub enum View {
     /// PartialObjectMetadata, or its List.
     Metadata,
     /// One of these where the other is due: refused, but by whoever has the object, the list or the event at hand.
-    Misfit,
+    Mismatch,
 }
 
 /// The version of `meta.k8s.io` a view is of: both are the same but for the name.
@@ -220,7 +220,7 @@ fn view(range: &MediaRange<'_>, offer: Offer, encoding: Encoding) -> Option<View
         }
         ("PartialObjectMetadataList", Offer::List) => Some(View::Metadata),
         ("PartialObjectMetadataList", Offer::Object | Offer::Part | Offer::Log | Offer::Events)
-        | ("PartialObjectMetadata", Offer::List) => Some(View::Misfit),
+        | ("PartialObjectMetadata", Offer::List) => Some(View::Mismatch),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@ use codec::json;
 use http::header::{CACHE_CONTROL, HeaderValue};
 use object::{Map, Status, Value};
 
-use crate::chain::Api;
+use crate::api::Api;
 use crate::respond::{self, Answer};
 
 pub const CONFIGURATION: &str = "/.well-known/openid-configuration";
@@ -12,7 +12,7 @@ pub const KEYS: &str = "/openid/v1/jwks";
 
 /// `None` when the path is neither document, or the issuer is none that can be looked up.
 pub fn serve(api: &Api, path: &str, method: &http::Method) -> Option<Result<Answer, Status>> {
-    let accounts = api.identity.service_accounts();
+    let accounts = api.token_authenticator.service_accounts();
     let (content_type, document) = match path {
         CONFIGURATION => ("application/json", configuration(api)),
         KEYS => ("application/jwk-set+json", accounts.keys().to_jwks()),
@@ -33,9 +33,9 @@ pub fn serve(api: &Api, path: &str, method: &http::Method) -> Option<Result<Answ
 }
 
 fn configuration(api: &Api) -> Value {
-    let accounts = api.identity.service_accounts();
+    let accounts = api.token_authenticator.service_accounts();
     let list = |items: &[&str]| Value::List(items.iter().map(|i| Value::from(*i)).collect());
-    let keys = match api.identity.external_address() {
+    let keys = match api.token_authenticator.external_address() {
         Some(address) => format!("https://{address}{KEYS}"),
         // Without a socket of its own the server is known by its issuer's name only.
         None => format!("{}{KEYS}", accounts.issuer().trim_end_matches('/')),

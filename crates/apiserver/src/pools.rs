@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use crate::connection::Connection;
 
 /// A connection that mixes requests of both kinds does not move for each of them.
-const STAYS: Duration = Duration::from_secs(1);
+const MIN_STAY: Duration = Duration::from_secs(1);
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Pools {
 }
 
 /// Where a connection is run, and where its last request wants it to be.
-pub struct Whereabouts {
+pub struct PoolAssignment {
     is: AtomicU8,
     wanted: AtomicU8,
     /// When that was said, and when it moved last; milliseconds since the connection was opened.
@@ -59,10 +59,10 @@ pub struct Whereabouts {
     moved_at: AtomicU64,
 }
 
-impl Whereabouts {
-    pub fn new() -> Whereabouts {
+impl PoolAssignment {
+    pub fn new() -> PoolAssignment {
         let ordinary = Pool::Ordinary as u8;
-        Whereabouts {
+        PoolAssignment {
             is: AtomicU8::new(ordinary),
             wanted: AtomicU8::new(ordinary),
             wanted_at: AtomicU64::new(0),
@@ -75,13 +75,13 @@ impl Whereabouts {
     }
 
     /// A request belongs there; `since_opened` is the time.
-    pub fn want(&self, pool: Pool, since_opened: impl FnOnce() -> Duration) {
+    pub fn request_move(&self, pool: Pool, since_opened: impl FnOnce() -> Duration) {
         // Who wants it to stay does not keep it from others.
         if self.is.load(Ordering::Relaxed) == pool as u8 {
             return;
         }
         let (now, moved_at) = (since_opened().as_millis() as u64, self.moved_at.load(Ordering::Relaxed));
-        if moved_at != NEVER && now < moved_at + STAYS.as_millis() as u64 {
+        if moved_at != NEVER && now < moved_at + MIN_STAY.as_millis() as u64 {
             return;
         }
         self.wanted_at.store(now, Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Whereabouts {
     }
 
     /// To where it must go, if it must.
-    fn leave(&self) -> Option<Pool> {
+    fn take_move(&self) -> Option<Pool> {
         let wanted = self.wanted.load(Ordering::Relaxed);
         if wanted == self.is.load(Ordering::Relaxed) {
             return None;
@@ -101,38 +101,38 @@ impl Whereabouts {
 }
 
 /// A connection's task, which goes on in the other pool when the connection is to be run there.
-pub struct Moving {
+pub struct MigratingTask {
     work: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     connection: Arc<Connection>,
     pools: Pools,
 }
 
-impl Moving {
+impl MigratingTask {
     pub fn new(
         work: impl Future<Output = ()> + Send + 'static,
         connection: Arc<Connection>,
         pools: Pools,
-    ) -> Moving {
-        Moving { work: Some(Box::pin(work)), connection, pools }
+    ) -> MigratingTask {
+        MigratingTask { work: Some(Box::pin(work)), connection, pools }
     }
 }
 
-impl Future for Moving {
+impl Future for MigratingTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let moving = &mut *self;
-        let Some(work) = &mut moving.work else { return Poll::Ready(()) };
+        let task = &mut *self;
+        let Some(work) = &mut task.work else { return Poll::Ready(()) };
         if work.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        let Some(pool) = moving.connection.whereabouts().leave() else { return Poll::Pending };
-        let rest = Moving {
-            work: moving.work.take(),
-            connection: moving.connection.clone(),
-            pools: moving.pools.clone(),
+        let Some(pool) = task.connection.pool_assignment().take_move() else { return Poll::Pending };
+        let rest = MigratingTask {
+            work: task.work.take(),
+            connection: task.connection.clone(),
+            pools: task.pools.clone(),
         };
-        moving.pools.spawn(pool, rest);
+        task.pools.spawn(pool, rest);
         Poll::Ready(())
     }
 }
@@ -146,13 +146,13 @@ pub struct Socket {
 
 impl Socket {
     pub fn new(stream: TcpStream, connection: Arc<Connection>) -> Socket {
-        let registered = connection.whereabouts().pool();
+        let registered = connection.pool_assignment().pool();
         Socket { stream: Some(stream), connection, registered }
     }
 
     /// Registers it anew after a move. Only the connection's task calls this, so it is in the runtime it was moved to.
     fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
-        let pool = self.connection.whereabouts().pool();
+        let pool = self.connection.pool_assignment().pool();
         if pool != self.registered
             && let Some(stream) = self.stream.take()
         {
@@ -213,16 +213,20 @@ mod tests {
 
     #[test]
     fn a_connection_follows_its_requests_but_not_each_of_them() {
-        let whereabouts = Whereabouts::new();
-        whereabouts.want(Pool::Ordinary, at(0));
-        assert_eq!(whereabouts.leave(), None);
-        whereabouts.want(Pool::Priority, at(10));
-        assert_eq!(whereabouts.leave(), Some(Pool::Priority));
-        whereabouts.want(Pool::Ordinary, at(1000));
-        assert_eq!(whereabouts.leave(), None, "it came less than a second ago");
-        whereabouts.want(Pool::Ordinary, at(1010));
-        whereabouts.want(Pool::Priority, at(1010));
-        assert_eq!(whereabouts.leave(), Some(Pool::Ordinary), "a probe behind a list does not keep it");
+        let pool_assignment = PoolAssignment::new();
+        pool_assignment.request_move(Pool::Ordinary, at(0));
+        assert_eq!(pool_assignment.take_move(), None);
+        pool_assignment.request_move(Pool::Priority, at(10));
+        assert_eq!(pool_assignment.take_move(), Some(Pool::Priority));
+        pool_assignment.request_move(Pool::Ordinary, at(1000));
+        assert_eq!(pool_assignment.take_move(), None, "it came less than a second ago");
+        pool_assignment.request_move(Pool::Ordinary, at(1010));
+        pool_assignment.request_move(Pool::Priority, at(1010));
+        assert_eq!(
+            pool_assignment.take_move(),
+            Some(Pool::Ordinary),
+            "a probe behind a list does not keep it"
+        );
     }
 
     fn threads(name: &str) -> tokio::runtime::Runtime {
@@ -240,8 +244,8 @@ mod tests {
             let Ok(byte) = socket.read_u8().await else { return };
             let pool = if byte == b'p' { Pool::Priority } else { Pool::Ordinary };
             // Long after the last time.
-            let opened = connection.whereabouts().moved_at.load(Ordering::Relaxed).wrapping_add(1);
-            connection.whereabouts().want(pool, at(opened.saturating_add(10_000)));
+            let opened = connection.pool_assignment().moved_at.load(Ordering::Relaxed).wrapping_add(1);
+            connection.pool_assignment().request_move(pool, at(opened.saturating_add(10_000)));
             tokio::task::yield_now().await;
             let name = std::thread::current().name().unwrap_or("").to_owned();
             socket.write_all(format!("{name}\n").as_bytes()).await.unwrap();
@@ -265,7 +269,7 @@ mod tests {
                     let _open = open;
                     work.await;
                 };
-                Moving::new(work, connection, pools).await;
+                MigratingTask::new(work, connection, pools).await;
             };
             drop(Env::machine().spawn("accept", accept));
             address

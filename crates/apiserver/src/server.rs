@@ -17,37 +17,38 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::body::{Body, Incoming, Lender, RequestBody};
-use crate::chain::{Api, Caller};
+use crate::accounting::Exchange;
+use crate::api::Api;
+use crate::authenticate::Caller;
+use crate::body::{Body, Incoming, RequestBody, UnreadSlot};
 use crate::connection::Connection;
-use crate::connections::Open;
-use crate::ledger::Exchange;
+use crate::connection_io::{ConnectionIo, UNREAD_BYTES, UNREAD_TIME};
+use crate::connections::OpenConnection;
 use crate::negotiate::Wanted;
-use crate::pools::{Moving, Pools, Socket};
+use crate::pools::{MigratingTask, Pools, Socket};
 use crate::respond::{self, Answer};
-use crate::sending::{Http1, Sending};
+use crate::response_body::{Http1Body, ResponseBody};
 use crate::shutdown::Shutdown;
-use crate::websocket::{self, Handover};
-use crate::wire::{UNREAD_BYTES, UNREAD_TIME, Wire};
+use crate::websocket::{self, PendingUpgrade};
 use crate::{http2, malformed};
 
 /// A client that does not finish its handshake in time is let go.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Upstream's bound on the headers of a request.
 const MAX_HEADER_BYTES: usize = 1 << 20;
 /// Over HTTP/1.1 their number counts too; people of many groups come with a header for each.
 const MAX_HEADERS: usize = 1024;
 /// How much of a request it does not need an answer over HTTP/1.1 waits for, and how long, to keep the connection.
-const SPARE_BYTES: usize = 256 << 10;
-const SPARE_TIME: Duration = Duration::from_secs(1);
+const DISCARD_BYTES: usize = 256 << 10;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a connection may take to end once it was told to.
-const PARTING: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Goes back as it came, so that a client finds its request in a log; made up where none came.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 /// How long requests under way may take once a shutdown has begun.
-const DRAIN: Duration = Duration::from_millis(3700);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(3700);
 /// How long their tasks may take to end when they are cut off then.
-const PARTED: Duration = Duration::from_millis(200);
+const ABORT_TIMEOUT: Duration = Duration::from_millis(200);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
@@ -65,13 +66,13 @@ pub struct Tls {
 
 /// Where connections come in: TLS, and who is on the other end.
 #[derive(Clone)]
-pub struct Door {
+pub struct Acceptor {
     acceptor: TlsAcceptor,
     client_ca: Arc<ClientCa>,
 }
 
-impl Door {
-    pub fn new(tls: Tls) -> Result<Door, ServerError> {
+impl Acceptor {
+    pub fn new(tls: Tls) -> Result<Acceptor, ServerError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = AcceptAnyClientCert::new(tls.client_ca.hints());
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -81,7 +82,7 @@ impl Door {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         // Fewer, larger writes when a list or a watch has much to say.
         config.send_tls13_tickets = 1;
-        Ok(Door { acceptor: TlsAcceptor::from(Arc::new(config)), client_ca: Arc::new(tls.client_ca) })
+        Ok(Acceptor { acceptor: TlsAcceptor::from(Arc::new(config)), client_ca: Arc::new(tls.client_ca) })
     }
 
     /// Serves one connection to its end: a socket's, or a pipe inside a test.
@@ -93,14 +94,14 @@ impl Door {
         self.serve_open(api, stream, open).await
     }
 
-    async fn serve_open<S>(&self, api: Arc<Api>, stream: S, open: Open) -> Result<(), String>
+    async fn serve_open<S>(&self, api: Arc<Api>, stream: S, open: OpenConnection) -> Result<(), String>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let connection = open.connection();
         tokio::select! {
             biased;
-            () = connection.was_cut() => Err("its place or its memory was needed".to_owned()),
+            () = connection.aborted() => Err("its place or its memory was needed".to_owned()),
             ended = serve(api, &self.acceptor, &self.client_ca, stream, connection) => ended,
         }
     }
@@ -117,7 +118,7 @@ impl Api {
 pub struct Server {
     api: Arc<Api>,
     listener: TcpListener,
-    door: Door,
+    acceptor: Acceptor,
 }
 
 impl Server {
@@ -125,7 +126,7 @@ impl Server {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|source| ServerError::Listen { address: address.to_owned(), source })?;
-        Ok(Server { api, listener, door: Door::new(tls)? })
+        Ok(Server { api, listener, acceptor: Acceptor::new(tls)? })
     }
 
     /// At most so many connections at once, of those a server may have: each takes a file descriptor. For one more, another
@@ -146,7 +147,7 @@ impl Server {
     /// Accepts until a shutdown begins, then waits for what is under way, four seconds at most.
     pub async fn run(self) {
         let env = self.api.registry().env().clone();
-        let loops = self.api.start_loops();
+        let controllers = self.api.start_controllers();
         let mut shutdown = self.api.shutdown();
         loop {
             let accepted = tokio::select! {
@@ -164,16 +165,16 @@ impl Server {
                 }
             }
         }
-        let deadline = env.monotonic() + DRAIN;
+        let deadline = env.monotonic() + DRAIN_TIMEOUT;
         while self.api.connections.count() > 0 && env.monotonic() < deadline {
             env.sleep(Duration::from_millis(10)).await;
         }
-        self.api.connections.cut_all();
-        let deadline = env.monotonic() + PARTED;
+        self.api.connections.abort_all();
+        let deadline = env.monotonic() + ABORT_TIMEOUT;
         while self.api.connections.count() > 0 && env.monotonic() < deadline {
             env.sleep(Duration::from_millis(1)).await;
         }
-        for task in loops {
+        for task in controllers {
             // They stop by themselves on shutdown; a panic in one of them was already reported.
             let _ = task.await;
         }
@@ -182,18 +183,18 @@ impl Server {
     fn connection(&self, stream: TcpStream) {
         // Small answers must not wait for more to come.
         let _ = stream.set_nodelay(true);
-        let (api, door) = (self.api.clone(), self.door.clone());
+        let (api, acceptor) = (self.api.clone(), self.acceptor.clone());
         let open = api.connections.open(api.registry().env());
         let env = self.api.registry().env();
         let connection = open.connection().clone();
         let stream = Socket::new(stream, connection.clone());
         let work = async move {
-            if let Err(error) = door.serve_open(api, stream, open).await {
+            if let Err(error) = acceptor.serve_open(api, stream, open).await {
                 tracing::debug!(error, "a connection ended");
             }
         };
         match self.api.connections.pools() {
-            Some(pools) => env.spawn("connection", Moving::new(work, connection, pools.clone())),
+            Some(pools) => env.spawn("connection", MigratingTask::new(work, connection, pools.clone())),
             None => env.spawn("connection", work),
         };
     }
@@ -209,36 +210,37 @@ async fn serve<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let greeted = match api.registry().env().timeout(HANDSHAKE, acceptor.accept(stream)).await {
+    let handshake = match api.registry().env().timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Err(_) => Err("the TLS handshake took too long".to_owned()),
         Ok(Err(error)) => Err(format!("TLS handshake: {error}")),
         Ok(Ok(stream)) => Ok(stream),
     };
-    let stream = greeted.inspect_err(|_| api.metrics.handshake_failed())?;
+    let stream = handshake.inspect_err(|_| api.metrics.handshake_failed())?;
     let (_, session) = stream.get_ref();
     let http2 = session.alpn_protocol() == Some(b"h2");
     // Checked once per connection; the certificate's end is looked at with every request.
     let now = api.registry().env().now_seconds();
-    let identity = match session.peer_certificates() {
-        None | Some([]) => Identity::None,
+    let certificate = match session.peer_certificates() {
+        None | Some([]) => ClientCertificate::None,
         Some(chain) => match x509::authenticate(chain, client_ca, now) {
-            Ok(who) => {
-                Identity::Certificate { user: Arc::new(who.user.authenticated()), not_after: who.not_after }
-            }
+            Ok(who) => ClientCertificate::Valid {
+                user: Arc::new(who.user.authenticated()),
+                not_after: who.not_after,
+            },
             // A good certificate that names nobody says no more than none, as upstream has it.
-            Err(X509Error::NoCommonName) => Identity::None,
+            Err(X509Error::NoCommonName) => ClientCertificate::None,
             Err(error) => {
                 tracing::info!(%error, "a client certificate was refused");
-                Identity::Refused
+                ClientCertificate::Invalid
             }
         },
     };
     let metrics = api.metrics.clone();
     let caller = move |now| {
-        if let Identity::Certificate { not_after, .. } = &identity {
-            metrics.identities().certificate(not_after.saturating_sub(now));
+        if let ClientCertificate::Valid { not_after, .. } = &certificate {
+            metrics.auth().certificate(not_after.saturating_sub(now));
         }
-        identity.caller(now)
+        certificate.caller(now)
     };
     serve_on(api, stream, http2, caller, connection).await
 }
@@ -257,7 +259,7 @@ where
     let open = api.connections.open(api.registry().env());
     tokio::select! {
         biased;
-        () = open.connection().was_cut() => Err("its place or its memory was needed".to_owned()),
+        () = open.connection().aborted() => Err("its place or its memory was needed".to_owned()),
         ended = serve_on(api, stream, http2, caller, open.connection()) => ended,
     }
 }
@@ -273,8 +275,8 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let env = api.registry().env().clone();
-    connection.speaks(http2);
-    let wire = Wire::new(stream, connection.clone());
+    connection.set_protocol(http2);
+    let io = ConnectionIo::new(stream, connection.clone());
     let mut shutdown = api.shutdown();
     let (requests_of, api_of) = (connection.clone(), api.clone());
     let begin = move || {
@@ -282,11 +284,11 @@ where
         (api_of.clone(), caller, requests_of.begin())
     };
     if http2 {
-        http2::serve(wire, connection, &mut shutdown, move |request: Request<Incoming>| {
+        http2::serve(io, connection, &mut shutdown, move |request: Request<Incoming>| {
             let (api, caller, exchange) = begin();
             async move {
                 let answer = answer(&api, &exchange, &caller, request).await;
-                answer.map(|body| Sending::new(body, exchange))
+                answer.map(|body| ResponseBody::new(body, exchange))
             }
         })
         .await
@@ -295,7 +297,7 @@ where
             let (api, caller, exchange) = begin();
             async move {
                 let answer = answer(&api, &exchange, &caller, request.map(Incoming::Http1)).await;
-                Ok::<_, std::convert::Infallible>(answer.map(|body| Http1::new(body, exchange)))
+                Ok::<_, std::convert::Infallible>(answer.map(|body| Http1Body::new(body, exchange)))
             }
         });
         let served = hyper::server::conn::http1::Builder::new()
@@ -304,7 +306,7 @@ where
             .header_read_timeout(None)
             .max_buf_size(MAX_HEADER_BYTES)
             .max_headers(MAX_HEADERS)
-            .serve_connection(TokioIo::new(wire), service)
+            .serve_connection(TokioIo::new(io), service)
             .with_upgrades();
         let served = std::pin::pin!(served);
         let ended = drive(&env, connection, served, &mut shutdown, |c| c.graceful_shutdown()).await;
@@ -330,10 +332,10 @@ async fn answer(
         return refusal;
     }
     let env = api.registry().env();
-    let handover = (request.version() == Version::HTTP_11 && websocket::is_asked_for(request.headers()))
-        .then(|| (Arc::new(Handover::default()), hyper::upgrade::on(&mut request)));
-    if let Some((handover, _)) = &handover {
-        request.extensions_mut().insert(handover.clone());
+    let pending = (request.version() == Version::HTTP_11 && websocket::is_requested(request.headers()))
+        .then(|| (Arc::new(PendingUpgrade::default()), hyper::upgrade::on(&mut request)));
+    if let Some((pending, _)) = &pending {
+        request.extensions_mut().insert(pending.clone());
     }
     let id = request.headers().get(&AUDIT_ID).filter(|id| !id.is_empty()).cloned();
     let head = request.method() == Method::HEAD;
@@ -344,10 +346,10 @@ async fn answer(
         let http2 = request.version() == Version::HTTP_2;
         let asks = request.headers().contains_key(EXPECT);
         let (parts, body) = request.into_parts();
-        let (lender, body) = Lender::lend(body, exchange.clone());
+        let (unread, body) = UnreadSlot::attach(body, exchange.clone());
         let mut answer = api.handle(caller, Request::from_parts(parts, body)).await;
         // An answer before the end of its request: some clients lose it when they cannot send the rest.
-        match lender.left() {
+        match unread.take() {
             None => {}
             // To drop the rest would reset the stream; the answer need not wait for it.
             Some(rest) if http2 => {
@@ -358,7 +360,7 @@ async fn answer(
             }
             Some(rest) => {
                 // To read would invite a client that waits to be asked.
-                let all = !asks && env.timeout(SPARE_TIME, rest.drain(SPARE_BYTES)).await == Ok(true);
+                let all = !asks && env.timeout(DISCARD_TIMEOUT, rest.drain(DISCARD_BYTES)).await == Ok(true);
                 if !all {
                     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                     connection.leave_unread();
@@ -367,16 +369,16 @@ async fn answer(
         }
         answer
     };
-    if let Some((handover, upgrade)) = handover
-        && let Some(session) = handover.take()
+    if let Some((pending, upgrade)) = pending
+        && let Some(session) = pending.take()
     {
-        connection.becomes(session, upgrade);
+        connection.upgrade_to(session, upgrade);
         return answer;
     }
     exchange.release_body();
     if reads && let Body::Whole(Some(bytes)) = answer.body() {
         // What changed something is always told; what was only read can be read again.
-        if let Err(status) = exchange.may_hold(bytes.len()) {
+        if let Err(status) = exchange.check_hold(bytes.len()) {
             answer = respond::status(&api.registry().catalog(), &status, Wanted::JSON);
         }
     }
@@ -414,25 +416,25 @@ where
         () = connection.overdue() => {}
     }
     finish(served.as_mut());
-    match env.timeout(PARTING, served).await {
+    match env.timeout(CLOSE_TIMEOUT, served).await {
         Ok(ended) => ended.map_err(|e| e.to_string()),
         Err(_) => Err("the client said nothing for too long".to_owned()),
     }
 }
 
 #[derive(Clone)]
-enum Identity {
+enum ClientCertificate {
     None,
-    Certificate { user: Arc<auth::UserInfo>, not_after: u64 },
-    Refused,
+    Valid { user: Arc<auth::UserInfo>, not_after: u64 },
+    Invalid,
 }
 
-impl Identity {
+impl ClientCertificate {
     fn caller(&self, now: u64) -> Caller {
         match self {
-            Identity::None => Caller::Unknown,
-            Identity::Certificate { user, not_after } if now <= *not_after => Caller::Known(user.clone()),
-            Identity::Certificate { .. } | Identity::Refused => Caller::Refused,
+            ClientCertificate::None => Caller::Unknown,
+            ClientCertificate::Valid { user, not_after } if now <= *not_after => Caller::Known(user.clone()),
+            ClientCertificate::Valid { .. } | ClientCertificate::Invalid => Caller::Refused,
         }
     }
 }
@@ -444,8 +446,8 @@ mod tests {
     #[test]
     fn a_certificate_that_ends_while_its_connection_is_open_proves_nothing_any_more() {
         let user = Arc::new(auth::UserInfo::new("jane", &[]));
-        let identity = Identity::Certificate { user, not_after: 100 };
-        assert!(matches!(identity.caller(100), Caller::Known(_)));
-        assert!(matches!(identity.caller(101), Caller::Refused));
+        let certificate = ClientCertificate::Valid { user, not_after: 100 };
+        assert!(matches!(certificate.caller(100), Caller::Known(_)));
+        assert!(matches!(certificate.caller(101), Caller::Refused));
     }
 }

@@ -20,10 +20,10 @@ use registry::{Watch, WatchStart};
 use table::{Cursor, EventKind, Place, WatchEvent};
 use tokio::time::Sleep;
 
-use crate::bulk::Turns;
-use crate::flow_control::Held;
+use crate::flow_control::SeatGuard;
 use crate::metrics::LongRunning;
 use crate::negotiate::Encoding;
+use crate::run_queue::PermitPoller;
 use crate::shutdown::Shutdown;
 use crate::views;
 
@@ -127,22 +127,22 @@ pub struct WatchBody {
     /// Since when its time is known to be over.
     over_since: Option<tokio::time::Instant>,
     /// Its objects cannot be shown in the form that was asked for: the first one is the end, and nothing is said of it.
-    unshowable: bool,
+    mismatched: bool,
     /// Counts this watch while it lives, and its events.
     gauge: LongRunning,
     /// Until the state it begins with is sent, or nobody fetches it.
-    seats: Option<Held>,
+    seats: Option<SeatGuard>,
     /// Of one in the slow lane, and of any while it sends that state.
-    turns: Option<Turns>,
+    permit: Option<PermitPoller>,
     /// In the slow lane for good.
-    slow: bool,
+    queued: bool,
 }
 
 pub struct WatchSettings {
     pub catalog: Arc<Catalog>,
     pub framing: Framing,
     pub bookmarks: bool,
-    pub unshowable: bool,
+    pub mismatched: bool,
     pub timeout: Duration,
     pub env: Env,
     pub shutdown: Shutdown,
@@ -187,19 +187,19 @@ impl WatchBody {
             shutdown: settings.shutdown,
             ended: false,
             over_since: None,
-            unshowable: settings.unshowable,
+            mismatched: settings.mismatched,
             gauge: settings.gauge,
             seats: None,
-            turns: None,
-            slow: false,
+            permit: None,
+            queued: false,
         }
     }
 
     /// Its seats, kept if it begins with more than changes; and whether it is in the slow lane.
-    pub fn holds(&mut self, mut seats: Held, slow: bool) {
-        self.slow = slow;
-        if slow || !self.initial.is_empty() {
-            self.turns = Some(seats.turns());
+    pub fn hold_seats(&mut self, mut seats: SeatGuard, queued: bool) {
+        self.queued = queued;
+        if queued || !self.initial.is_empty() {
+            self.permit = Some(seats.poller());
         }
         if !self.initial.is_empty() {
             seats.sending();
@@ -207,9 +207,9 @@ impl WatchBody {
         }
     }
 
-    fn turn_over(&mut self) {
-        if let Some(turns) = &mut self.turns {
-            turns.over();
+    fn release_permit(&mut self) {
+        if let Some(permit) = &mut self.permit {
+            permit.release();
         }
     }
 
@@ -234,16 +234,16 @@ impl WatchBody {
         }
         if self.initial.is_empty() {
             self.seats = None;
-            if !self.slow {
-                self.turns = None;
+            if !self.queued {
+                self.permit = None;
             }
         }
-        if let Some(turns) = &mut self.turns {
-            ready!(turns.poll(cx));
+        if let Some(permit) = &mut self.permit {
+            ready!(permit.poll(cx));
         }
         let polled = self.poll_next(cx);
         if polled != Poll::Ready(true) {
-            self.turn_over();
+            self.release_permit();
         }
         polled
     }
@@ -314,8 +314,8 @@ impl WatchBody {
     }
 
     /// Nothing can be sent now: what is not written yet is left to the log, which is bounded, and pulled again later.
-    pub fn go_back(&mut self) {
-        self.turn_over();
+    pub fn rewind(&mut self) {
+        self.release_permit();
         if let Some((_, place)) = self.next.take() {
             self.cursor.go_back(place);
         }
@@ -344,7 +344,7 @@ impl WatchBody {
     }
 
     fn may_show(&mut self) -> bool {
-        self.ended |= self.unshowable;
+        self.ended |= self.mismatched;
         !self.ended
     }
 
@@ -353,7 +353,7 @@ impl WatchBody {
         if let Some(seats) = &mut self.seats {
             seats.sending();
         }
-        self.turn_over();
+        self.release_permit();
         let mut out = Vec::new();
         while out.len() < most
             && let Some(obj) = self.initial.pop_front()

@@ -1,7 +1,7 @@
 //! A watch over a WebSocket (RFC 6455), for browsers: the handshake, a frame for each event, and what little comes back.
 //!
 //! ```text
-//!  GET …?watch=1  Upgrade: websocket ──> chain ──> verbs: 101, the events wait in the Handover
+//!  GET …?watch=1  Upgrade: websocket ──> chain ──> verbs: 101, the events wait in the PendingUpgrade
 //!  hyper lets go of the connection ──> Session::run, in the connection's own task
 //!      out: one frame an event, a pong a ping        in: pings, a close; anything else is read and forgotten
 //! ```
@@ -29,10 +29,10 @@ use parking_lot::Mutex;
 use ring::digest;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 
+use crate::accounting::{Charge, Exchange};
 use crate::body::Body;
-use crate::ledger::{Charge, Exchange};
 use crate::respond::{self, Answer};
-use crate::sending::{AGAIN, UNFETCHED};
+use crate::response_body::{FETCH_TIMEOUT, RECHECK_DELAY};
 use crate::shutdown::Shutdown;
 use crate::watch_body::Framing;
 
@@ -45,7 +45,7 @@ const MAX_FRAME: u64 = 32 << 20;
 /// What a ping may carry.
 const MAX_CONTROL: usize = 125;
 /// How long a client that takes no more may hold a session that is over.
-const PARTING: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the few events of a watch that never began may take.
 const WHOLE: Duration = Duration::from_secs(30);
 
@@ -54,14 +54,14 @@ const PROTOCOL_ERROR: u16 = 1002;
 
 /// Goes with a request that may become a session, and holds it once it has.
 #[derive(Default)]
-pub struct Handover {
+pub struct PendingUpgrade {
     /// Guards the session from the verb that opens it to the connection that runs it.
     session: Mutex<Option<Session>>,
     /// A token among the subprotocols proved who asks, and is not one of them any more.
     token_used: AtomicBool,
 }
 
-impl Handover {
+impl PendingUpgrade {
     pub fn take(&self) -> Option<Session> {
         self.session.lock().take()
     }
@@ -76,7 +76,7 @@ pub struct Session {
     framing: Framing,
 }
 
-pub fn is_asked_for(headers: &HeaderMap) -> bool {
+pub fn is_requested(headers: &HeaderMap) -> bool {
     let upgrade = headers.get(UPGRADE).is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"));
     let mut connection = headers.get_all(CONNECTION).iter().filter_map(|v| v.to_str().ok());
     upgrade && connection.any(|value| value.to_ascii_lowercase().contains("upgrade"))
@@ -112,8 +112,8 @@ fn protocols(headers: &HeaderMap) -> impl Iterator<Item = &str> {
 /// The answer to a request for events over a WebSocket; they come back where that was not asked for.
 pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Body> {
     let headers = &parts.headers;
-    let handover = parts.extensions.get::<Arc<Handover>>().filter(|_| is_asked_for(headers));
-    let Some(handover) = handover else { return Err(events) };
+    let upgrade = parts.extensions.get::<Arc<PendingUpgrade>>().filter(|_| is_requested(headers));
+    let Some(upgrade) = upgrade else { return Err(events) };
     let refuse = |code: u16, why: &'static str| {
         let mut answer =
             respond::answer(code, "text/plain; charset=utf-8", Bytes::from_static(why.as_bytes()).into());
@@ -134,7 +134,7 @@ pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Bod
     if !is_uri(text(ORIGIN)) {
         return Ok(refuse(403, ""));
     }
-    let used = handover.token_used.load(Ordering::Acquire);
+    let used = upgrade.token_used.load(Ordering::Acquire);
     // A list in a single header, unless the token was taken out of all of them.
     let asked: Vec<&str> = if used {
         protocols(headers).filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect()
@@ -154,7 +154,7 @@ pub fn open(parts: &Parts, framing: Framing, events: Body) -> Result<Answer, Bod
     out.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     out.extend(HeaderValue::try_from(accept(key)).ok().map(|value| (SEC_WEBSOCKET_ACCEPT, value)));
     out.extend(protocol.map(|value| (SEC_WEBSOCKET_PROTOCOL, value)));
-    *handover.session.lock() = Some(Session { events, framing });
+    *upgrade.session.lock() = Some(Session { events, framing });
     Ok(answer)
 }
 
@@ -196,10 +196,10 @@ impl Session {
             status = listen(reader, &pongs) => status,
             () = send(exchange, &mut events, framing, &mut writer, &pongs, &whole_frames) => Some(NORMAL),
             // Both of these end the events too, if only their client takes what is on its way.
-            () = async { env.sleep_until(deadline + PARTING).await } => None,
-            () = async { shutdown.begun().await; env.sleep(PARTING).await } => None,
+            () = async { env.sleep_until(deadline + CLOSE_TIMEOUT).await } => None,
+            () = async { shutdown.begun().await; env.sleep(CLOSE_TIMEOUT).await } => None,
         };
-        let parting = async {
+        let closing = async {
             // Half a frame cannot be followed by another.
             if let Some(status) = status.filter(|_| whole_frames.load(Ordering::Acquire)) {
                 let mut frame = Vec::new();
@@ -208,7 +208,7 @@ impl Session {
             }
             writer.shutdown().await
         };
-        let _ = env.timeout(PARTING, parting).await;
+        let _ = env.timeout(CLOSE_TIMEOUT, closing).await;
     }
 }
 
@@ -226,7 +226,7 @@ struct Pongs {
     waker: AtomicWaker,
 }
 
-enum Step {
+enum Outgoing {
     Pong(Vec<u8>),
     Events(Bytes),
     End,
@@ -244,24 +244,24 @@ async fn send(
     let env = exchange.connection().env();
     loop {
         // What is not taken is held here, and counts for who asked.
-        while exchange.is_over() {
-            env.sleep(AGAIN).await;
+        while exchange.is_over_limit() {
+            env.sleep(RECHECK_DELAY).await;
         }
         let step = std::future::poll_fn(|cx| {
             pongs.waker.register(cx.waker());
             if let Some(pong) = pongs.latest.lock().take() {
-                return Poll::Ready(Step::Pong(pong));
+                return Poll::Ready(Outgoing::Pong(pong));
             }
             Pin::new(&mut *events).poll_frame(cx).map(|frame| match frame {
-                Some(Ok(frame)) => frame.into_data().map_or(Step::End, Step::Events),
-                None => Step::End,
+                Some(Ok(frame)) => frame.into_data().map_or(Outgoing::End, Outgoing::Events),
+                None => Outgoing::End,
             })
         });
         let mut frames = Vec::new();
         match step.await {
-            Step::Pong(payload) => push_frame(PONG, &payload, &mut frames),
-            Step::Events(chunk) => push_events(framing, &chunk, &mut frames),
-            Step::End => return,
+            Outgoing::Pong(payload) => push_frame(PONG, &payload, &mut frames),
+            Outgoing::Events(chunk) => push_events(framing, &chunk, &mut frames),
+            Outgoing::End => return,
         }
         let mut held = Charge::new(exchange.clone());
         held.set(frames.len(), 0);
@@ -270,7 +270,7 @@ async fn send(
             writer.write_all(&frames).await?;
             writer.flush().await
         };
-        if !matches!(env.timeout(UNFETCHED, written).await, Ok(Ok(()))) {
+        if !matches!(env.timeout(FETCH_TIMEOUT, written).await, Ok(Ok(()))) {
             return;
         }
         whole_frames.store(true, Ordering::Release);

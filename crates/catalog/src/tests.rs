@@ -254,7 +254,7 @@ fn types_of_a_definition_stand_behind_the_built_in_ones() {
     let builtin = Catalog::builtin();
     let def = builtin.parse_definitions(&[("example.cat", TINY)]).unwrap().remove(0);
     let (schema, ty) = (def.served[0].schema(), def.served[0].ty);
-    assert!(schema.is_own(ty) && !builtin.schema().find("example.v1.Widget").is_some());
+    assert!(schema.is_own(ty) && builtin.schema().find("example.v1.Widget").is_none());
     let (_, metadata) = schema.get(ty).field("metadata").unwrap();
     let Shape::Struct(meta) = metadata.shape else { panic!("{metadata:?}") };
     assert!(!schema.is_own(meta));

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use catalog::Catalog;
-use client::{Answer, Client, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
+use client::{
+    Answer, Client, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions, WriteOptions,
+};
 use codec::json;
 use env::Env;
 use http::{HeaderMap, Method};
@@ -29,6 +31,8 @@ pub struct HttpClient {
     catalog: Arc<Catalog>,
     /// What stands before `/api` in every path.
     prefix: Arc<str>,
+    /// Of writes that name none; empty: the server makes one of the user agent.
+    field_manager: Arc<str>,
     /// The headers that say whom to act as; a wrong name is told with each call.
     identity: Result<Arc<HeaderMap>, Status>,
 }
@@ -64,7 +68,8 @@ impl HttpClient {
         let prefix = Arc::from(url.prefix.as_str());
         let pool = Pool::new(env.clone(), dial, url);
         let caller = Arc::new(Caller { env, pool, authorization });
-        let client = HttpClient { caller, catalog, prefix, identity: Ok(Arc::default()) };
+        let client =
+            HttpClient { caller, catalog, prefix, field_manager: "".into(), identity: Ok(Arc::default()) };
         Ok(match &config.impersonate {
             Some(who) => client.acting_as(who),
             None => client,
@@ -74,6 +79,11 @@ impl HttpClient {
     /// A client on the same connections that acts as somebody else. Our own user must be allowed to.
     pub fn acting_as(&self, who: &Impersonate) -> HttpClient {
         HttpClient { identity: who.headers().map(Arc::new), ..self.clone() }
+    }
+
+    /// A client on the same connections whose writes have this field manager unless they name another.
+    pub fn with_field_manager(&self, name: &str) -> HttpClient {
+        HttpClient { field_manager: name.into(), ..self.clone() }
     }
 
     fn path(&self, rows: &Rows<'_>, target: &Target<'_>) -> String {
@@ -97,19 +107,19 @@ impl HttpClient {
         self.caller.call(self.identity()?, Said { method, path, content_type, body }).await
     }
 
-    /// A call whose answer is one object.
+    /// A read or, with a body, a write whose answer is one object.
     async fn object(
         &self,
         method: Method,
         target: Target<'_>,
-        content: Option<(&'static str, Value)>,
+        write: Option<(&'static str, Value, WriteOptions<'_>)>,
     ) -> Result<Arc<Obj>, Status> {
         let rows = Rows::find(&self.catalog, &target)?;
         let mut path = self.path(&rows, &target);
-        if content.is_some() {
-            // A loop cannot do anything about warnings.
-            request::query(&mut path, &[("fieldValidation", "Ignore")]);
-        }
+        let content = write.map(|(content_type, body, options)| {
+            request::write_query(&mut path, options.managed_by(&self.field_manager));
+            (content_type, body)
+        });
         let answer = self.call(method, path, content).await?;
         rows.object(tree(&answer)?).map(Arc::new)
     }
@@ -161,27 +171,38 @@ impl Client for HttpClient {
         })
     }
 
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.object(Method::POST, target, Some((JSON, body))))
+    fn create<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        Box::pin(self.object(Method::POST, target, Some((JSON, body, options))))
     }
 
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        Box::pin(self.object(Method::PUT, target, Some((JSON, body))))
+    fn update<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        Box::pin(self.object(Method::PUT, target, Some((JSON, body, options))))
     }
 
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        let content = match patch {
-            Patch::Json(operations) => ("application/json-patch+json", operations),
-            Patch::Merge(patch) => ("application/merge-patch+json", patch),
-            Patch::Strategic(patch) => ("application/strategic-merge-patch+json", patch),
-        };
-        Box::pin(self.object(Method::PATCH, target, Some(content)))
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        let write = (patch.form().content_type(), patch.into_value(), options);
+        Box::pin(self.object(Method::PATCH, target, Some(write)))
     }
 
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
         Box::pin(async move {
             let path = self.path(&Rows::find(&self.catalog, &target)?, &target);
-            self.call(Method::DELETE, path, Some((JSON, request::delete_body(&options)))).await.map(|_| ())
+            self.call(Method::DELETE, path, Some((JSON, options.to_value()))).await.map(|_| ())
         })
     }
 
@@ -194,13 +215,14 @@ impl Client for HttpClient {
         Box::pin(async move {
             let mut path = self.path(&Rows::find(&self.catalog, &target)?, &target);
             request::list_query(&mut path, &which);
-            self.call(Method::DELETE, path, Some((JSON, request::delete_body(&options)))).await.map(|_| ())
+            self.call(Method::DELETE, path, Some((JSON, options.to_value()))).await.map(|_| ())
         })
     }
 
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
+    fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()> {
         Box::pin(async move {
-            let path = self.path(&Rows::find(&self.catalog, &target)?, &target);
+            let mut path = self.path(&Rows::find(&self.catalog, &target)?, &target);
+            request::write_query(&mut path, options.managed_by(&self.field_manager));
             self.call(Method::POST, path, Some((JSON, body))).await.map(|_| ())
         })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use client::{Client, Clients};
+use client::{Client, Clients, field_manager_of};
 
 use crate::client::HttpClient;
 use crate::credentials::Impersonate;
@@ -28,19 +28,20 @@ impl HttpClients {
         HttpClients { client, identities }
     }
 
-    fn client(&self, who: impl FnOnce() -> Impersonate) -> Arc<dyn Client> {
-        match self.identities {
-            Identities::Own => Arc::new(self.client.clone()),
-            Identities::Impersonated => Arc::new(self.client.acting_as(&who())),
-        }
+    fn client(&self, field_manager: &str, who: impl FnOnce() -> Impersonate) -> Arc<dyn Client> {
+        let client = self.client.with_field_manager(field_manager);
+        Arc::new(match self.identities {
+            Identities::Own => client,
+            Identities::Impersonated => client.acting_as(&who()),
+        })
     }
 }
 
 impl Clients for HttpClients {
     fn controller(&self, name: &str) -> Arc<dyn Client> {
-        self.client(|| Impersonate::service_account("kube-system", name))
+        self.client(name, || Impersonate::service_account("kube-system", name))
     }
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client> {
-        self.client(|| Impersonate::user(name, groups))
+        self.client(field_manager_of(name), || Impersonate::user(name, groups))
     }
 }

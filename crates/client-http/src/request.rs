@@ -1,8 +1,7 @@
 //! The path, the query and the body of each verb.
 
 use catalog::Resource;
-use client::{DeleteOptions, ListOptions, Target, WatchOptions};
-use object::{Map, Value};
+use client::{ListOptions, Target, WatchOptions, WriteOptions};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What needs no escape in a path's segment or in a query's value.
@@ -50,8 +49,8 @@ pub(crate) fn list_query(path: &mut String, options: &ListOptions) {
     query(
         path,
         &[
-            ("labelSelector", &options.labels),
-            ("fieldSelector", &options.fields),
+            ("labelSelector", &options.label_selector),
+            ("fieldSelector", &options.field_selector),
             ("limit", &limit),
             ("continue", &options.continue_token),
             ("resourceVersion", &options.resource_version),
@@ -68,8 +67,8 @@ pub(crate) fn watch_query(path: &mut String, options: &WatchOptions) {
         &[
             ("watch", "true"),
             ("allowWatchBookmarks", "true"),
-            ("labelSelector", &options.labels),
-            ("fieldSelector", &options.fields),
+            ("labelSelector", &options.label_selector),
+            ("fieldSelector", &options.field_selector),
             ("resourceVersion", &options.resource_version),
             ("sendInitialEvents", initial),
             ("resourceVersionMatch", rule),
@@ -78,35 +77,26 @@ pub(crate) fn watch_query(path: &mut String, options: &WatchOptions) {
     );
 }
 
-pub(crate) fn delete_body(options: &DeleteOptions) -> Value {
-    let mut out = Map::default();
-    out.set("kind", "DeleteOptions");
-    out.set("apiVersion", "v1");
-    if let Some(seconds) = options.grace_seconds {
-        out.set("gracePeriodSeconds", seconds);
-    }
-    let mut preconditions = Map::default();
-    if let Some(uid) = &options.uid {
-        preconditions.set("uid", uid.as_str());
-    }
-    if let Some(version) = &options.resource_version {
-        preconditions.set("resourceVersion", version.as_str());
-    }
-    if !preconditions.is_empty() {
-        out.set("preconditions", preconditions);
-    }
-    if let Some(propagation) = options.propagation {
-        out.set("propagationPolicy", propagation.as_str());
-    }
-    Value::Map(out)
+pub(crate) fn write_query(path: &mut String, options: WriteOptions<'_>) {
+    let WriteOptions { field_manager, force, dry_run, field_validation } = options;
+    query(
+        path,
+        &[
+            ("fieldManager", field_manager),
+            ("force", if force { "true" } else { "" }),
+            ("dryRun", if dry_run { "All" } else { "" }),
+            // Always: the server would warn, and a program cannot do anything about warnings.
+            ("fieldValidation", field_validation.as_str()),
+        ],
+    );
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use catalog::Catalog;
-    use client::Propagation;
     use client::resources::{DEPLOYMENTS, NODES, PODS};
+    use client::{DeleteOptions, FieldValidation, Preconditions, Propagation};
 
     #[test]
     fn paths_follow_group_scope_and_subresource() {
@@ -124,7 +114,8 @@ mod tests {
         let mut path = "/x".to_owned();
         list_query(&mut path, &ListOptions::default());
         assert_eq!(path, "/x");
-        let options = ListOptions { labels: "a=b,c in (d)".to_owned(), limit: 5, ..ListOptions::default() };
+        let options =
+            ListOptions { label_selector: "a=b,c in (d)".to_owned(), limit: 5, ..ListOptions::default() };
         list_query(&mut path, &options);
         assert_eq!(path, "/x?labelSelector=a%3Db%2Cc%20in%20%28d%29&limit=5");
         let mut path = "/x".to_owned();
@@ -136,14 +127,32 @@ mod tests {
     }
 
     #[test]
+    fn writes_say_who_manages_the_fields_and_how() {
+        let asked = |options: WriteOptions<'_>| {
+            let mut path = "/x".to_owned();
+            write_query(&mut path, options.managed_by("deployment-controller"));
+            path
+        };
+        let own = "/x?fieldManager=deployment-controller&fieldValidation=Ignore";
+        assert_eq!(asked(WriteOptions::default()), own);
+        let all = WriteOptions {
+            field_manager: "a b",
+            force: true,
+            dry_run: true,
+            field_validation: FieldValidation::Strict,
+        };
+        assert_eq!(asked(all), "/x?fieldManager=a%20b&force=true&dryRun=All&fieldValidation=Strict");
+    }
+
+    #[test]
     fn deletes_say_what_must_still_hold() {
         let options = DeleteOptions {
-            grace_seconds: Some(0),
-            propagation: Some(Propagation::Foreground),
-            uid: Some("u".to_owned()),
-            resource_version: None,
+            grace_period_seconds: Some(0),
+            propagation_policy: Some(Propagation::Foreground),
+            preconditions: Preconditions::uid("u"),
+            ..DeleteOptions::default()
         };
-        let body = String::from_utf8(codec::json::to_vec(&delete_body(&options))).unwrap();
+        let body = String::from_utf8(codec::json::to_vec(&options.to_value())).unwrap();
         assert_eq!(
             body,
             r#"{"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"u"},"propagationPolicy":"Foreground"}"#

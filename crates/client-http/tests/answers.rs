@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use catalog::Catalog;
 use client::resources::CONFIG_MAPS;
-use client::{Client, Event, ListOptions, Patch, WatchOptions};
+use client::{Client, Event, FieldValidation, ListOptions, Patch, WatchOptions, WriteOptions};
 use client_http::{Config, Credentials, Dial, Dialled, HttpClient, Impersonate};
 use env::Env;
 use futures_util::future::BoxFuture;
@@ -129,10 +129,32 @@ async fn requests_say_who_asks() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn writes_say_their_options_and_the_clients_field_manager() {
+    let script = Script::new(vec![good(), good(), good()]);
+    let client = script.client().with_field_manager("mine");
+    client.create(CONFIG_MAPS.within("d"), Value::map(), WriteOptions::default()).await.unwrap();
+    let dry = WriteOptions { dry_run: true, field_manager: "other", ..WriteOptions::default() };
+    client.update(CONFIG_MAPS.at("d", "a"), Value::map(), dry).await.unwrap();
+    let forced =
+        WriteOptions { force: true, field_validation: FieldValidation::Strict, ..WriteOptions::default() };
+    client.patch(CONFIG_MAPS.at("d", "a"), Patch::Merge(Value::map()), forced).await.unwrap();
+    let wanted = [
+        "POST /base/api/v1/namespaces/d/configmaps?fieldManager=mine&fieldValidation=Ignore ",
+        "PUT /base/api/v1/namespaces/d/configmaps/a?fieldManager=other&dryRun=All&fieldValidation=Ignore ",
+        "PATCH /base/api/v1/namespaces/d/configmaps/a?fieldManager=mine&force=true&fieldValidation=Strict ",
+    ];
+    for (asked, wanted) in script.asked().iter().zip(wanted) {
+        assert!(asked.starts_with(wanted), "{asked}");
+    }
+    assert_eq!(script.asked().len(), wanted.len());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_says_later_is_asked_again_after_that_time() {
     let script = Script::new(vec![later("3"), later("4"), good()]);
     let begun = script.env.monotonic();
-    let obj = script.client().create(CONFIG_MAPS.within("d"), Value::map()).await.unwrap();
+    let obj =
+        script.client().create(CONFIG_MAPS.within("d"), Value::map(), WriteOptions::default()).await.unwrap();
     assert_eq!(obj.name(), "a");
     assert_eq!(script.asked().len(), 3);
     assert_eq!((script.env.monotonic() - begun).as_secs(), 7);
@@ -148,7 +170,10 @@ async fn a_server_that_always_says_later_is_believed_in_the_end() {
     // A budget that forbids an eviction sends no time: nothing to wait for.
     let budget = codec::json::to_vec(&Status::too_many_requests("budget", 0).to_value());
     let script = Script::new(vec![(429, vec![], budget)]);
-    let refused = script.client().act(CONFIG_MAPS.at("d", "a").sub("eviction"), Value::map()).await;
+    let refused = script
+        .client()
+        .act(CONFIG_MAPS.at("d", "a").sub("eviction"), Value::map(), WriteOptions::default())
+        .await;
     assert_eq!(refused.err().unwrap().code, 429);
 }
 
@@ -158,7 +183,12 @@ async fn a_write_whose_outcome_nobody_knows_is_not_sent_again() {
         [((504, vec![("retry-after", "1")], b"busy".to_vec()), 504, 1), ((0, vec![], vec![]), 504, 0)]
     {
         let script = Script::new(vec![answer, good()]);
-        let refused = script.client().create(CONFIG_MAPS.within("d"), Value::map()).await.err().unwrap();
+        let refused = script
+            .client()
+            .create(CONFIG_MAPS.within("d"), Value::map(), WriteOptions::default())
+            .await
+            .err()
+            .unwrap();
         assert_eq!(refused.code, code, "{}", refused.message);
         assert_eq!(script.asked().len(), times);
     }
@@ -183,8 +213,12 @@ async fn answers_that_cannot_be_read_are_errors() {
     }
     let proxy =
         Script::new(vec![(502, vec![("content-type", "text/html")], b"<h1>Bad Gateway</h1>".to_vec())]);
-    let refused =
-        proxy.client().patch(CONFIG_MAPS.at("d", "a"), Patch::Merge(Value::map())).await.err().unwrap();
+    let refused = proxy
+        .client()
+        .patch(CONFIG_MAPS.at("d", "a"), Patch::Merge(Value::map()), WriteOptions::default())
+        .await
+        .err()
+        .unwrap();
     assert_eq!(refused.message, "the server answered 502 (Bad Gateway): <h1>Bad Gateway</h1>");
 }
 

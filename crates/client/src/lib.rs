@@ -1,9 +1,9 @@
-//! One trait for everyone who uses the API: a control loop, the scheduler, a node, a user's operator.
+//! One trait for everyone who uses the API: a controller, the scheduler, a node, a user's operator.
 //!
 //! ```text
-//!                        ┌─ in process: apiserver's LocalClient, no serialization, its own identity
-//! loop ── dyn Client ────┤
-//!                        └─ over HTTP: client-http's HttpClient, any cluster
+//!                              ┌─ in process: apiserver's LocalClient, no serialization, its own identity
+//! controller ── dyn Client ────┤
+//!                              └─ over HTTP: client-http's HttpClient, any cluster
 //! ```
 //! Bodies are trees ([`object::Value`]), answers are objects ([`Obj`]: bytes and a header, shared), refusals are
 //! [`Status`]es. Ask for the version a resource is stored in ([`resources`] names it): in process nothing is converted.
@@ -16,7 +16,10 @@ use catalog::{Catalog, Name, Resource};
 use futures_util::future::BoxFuture;
 
 // What calls are made of, for those who need no more than a client.
-pub use object::{Map, Obj, Revision, Status, Value};
+pub use object::{
+    DeleteOptions, FieldValidation, ListOptions, Map, Obj, Patch, Preconditions, Propagation, Revision,
+    Status, Value, WriteOptions,
+};
 
 /// What a call comes to, later.
 pub type Answer<'a, T> = BoxFuture<'a, Result<T, Status>>;
@@ -88,23 +91,11 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Which objects, and how new.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ListOptions {
-    pub labels: String,
-    pub fields: String,
-    /// 0: all.
-    pub limit: u64,
-    pub continue_token: String,
-    /// "" for the newest, "0" for whatever is there, else not older than this.
-    pub resource_version: String,
-}
-
 /// How a watch begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchOptions {
-    pub labels: String,
-    pub fields: String,
+    pub label_selector: String,
+    pub field_selector: String,
     /// Changes after this; with `initial_events`, a state not older than this first.
     pub resource_version: String,
     /// The state as `Added`, then a bookmark with `initial_events_end`, then changes.
@@ -140,48 +131,7 @@ pub trait Watch: Send {
     fn pull<'a>(&'a mut self, into: &'a mut Vec<Event>) -> Answer<'a, bool>;
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub enum Patch {
-    Json(Value),
-    Merge(Value),
-    Strategic(Value),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Propagation {
-    Background,
-    Foreground,
-    Orphan,
-}
-
-impl Propagation {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Propagation::Background => "Background",
-            Propagation::Foreground => "Foreground",
-            Propagation::Orphan => "Orphan",
-        }
-    }
-}
-
-/// How to delete, and what must still hold then.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeleteOptions {
-    pub grace_seconds: Option<i64>,
-    pub propagation: Option<Propagation>,
-    /// The very object: a loop never deletes by name alone.
-    pub uid: Option<String>,
-    pub resource_version: Option<String>,
-}
-
-impl DeleteOptions {
-    /// Only the object that was seen, not another of the same name.
-    pub fn exactly(obj: &Obj) -> DeleteOptions {
-        DeleteOptions { uid: Some(obj.uid().to_owned()), ..DeleteOptions::default() }
-    }
-}
-
-/// The API as one identity sees it.
+/// The API as one identity sees it. Writes that name no field manager are made under the client's own ([`Clients`]).
 pub trait Client: Send + Sync {
     /// What is served now. Resources come and go, and each change makes another catalogue: ask again with each use.
     fn catalog(&self) -> Arc<Catalog>;
@@ -190,10 +140,25 @@ pub trait Client: Send + Sync {
     fn list<'a>(&'a self, target: Target<'a>, options: ListOptions) -> Answer<'a, List>;
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>>;
 
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>>;
+    fn create<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>>;
     /// Replaces the object (or its `status`), provided that it is at the resourceVersion the body names.
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>>;
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>>;
+    fn update<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>>;
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>>;
     /// Begins a deletion; the object may live on until its finalizers are gone.
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()>;
     fn delete_collection<'a>(
@@ -203,24 +168,47 @@ pub trait Client: Send + Sync {
         which: ListOptions,
     ) -> Answer<'a, ()>;
     /// Carries something out: `binding`, `eviction`.
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()>;
+    fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()>;
 
-    /// Who wrote a revision, where that is still known: for people who ask why a loop did something.
+    /// Who wrote a revision, where that is still known: for people who ask why a controller did something.
     fn writer(&self, revision: Revision) -> Option<Name> {
         let _ = revision;
         None
     }
 }
 
-/// Gives each loop a client with its own identity.
+/// Gives each controller a client with its own identity and field manager.
 pub trait Clients: Send + Sync {
-    /// The service account of that name in kube-system.
+    /// The service account of that name in kube-system; the field manager has the same name.
     fn controller(&self, name: &str) -> Arc<dyn Client>;
-    /// A user by name and groups: a node, the scheduler.
+    /// A user by name and groups: a node, the scheduler. The field manager is [`field_manager_of`] that user.
     fn user(&self, name: &str, groups: &[&str]) -> Arc<dyn Client>;
-    /// Clients whose writes count only as long as that lease names `holder`: what a leader writes with. `None` where the server cannot
-    /// tell; a leader then has to stop in time, as everywhere.
-    fn in_term(&self, _namespace: &str, _lease: &str, _holder: &str) -> Option<Arc<dyn Clients>> {
+    /// Clients fenced by a Lease: their writes are refused once it names another holder. What a leader writes with. `None` where the
+    /// server cannot fence; a leader then has to stop in time, as everywhere.
+    fn fenced(&self, _namespace: &str, _lease: &str, _holder: &str) -> Option<Arc<dyn Clients>> {
         None
+    }
+}
+
+/// The field manager of a component that is known by its user, as upstream's components call themselves.
+pub fn field_manager_of(user: &str) -> &str {
+    match user.strip_prefix("system:") {
+        Some(node) if node.starts_with("node:") => "kubelet",
+        Some(component) => component,
+        None => user,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_manage_fields_under_upstreams_names() {
+        let managers =
+            [("system:node:sim-7", "kubelet"), ("system:kube-scheduler", "kube-scheduler"), ("jane", "jane")];
+        for (user, manager) in managers {
+            assert_eq!(field_manager_of(user), manager);
+        }
     }
 }

@@ -25,8 +25,8 @@ use futures_util::future::BoxFuture;
 use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::{
-    BY_CONTROLLER, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn,
-    owners,
+    Action, BY_CONTROLLER, Controller, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest,
+    Recorder, Severity, owners,
 };
 use tokio::task::JoinHandle;
 
@@ -57,9 +57,9 @@ pub(crate) fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let controller = Controller::new(&context.env, NAME)
         .workers(5)
         .owns_keys_of(&deployments)
-        .watches(&sets, move |notice| of_set.set_changed(notice))
-        .watches(&pods, move |notice| of_pod.pod_changed(notice));
-    tasks.extend(controller.start(&context.board, sync, context.stop.clone()));
+        .watches(&sets, move |event| of_set.set_changed(event))
+        .watches(&pods, move |event| of_pod.pod_changed(event));
+    tasks.extend(controller.start(&context.controllers, sync, context.stop.clone()));
     tasks
 }
 
@@ -73,7 +73,7 @@ struct Sync {
     deployments: Arc<Informer>,
     sets: Arc<Informer>,
     pods: Arc<Informer>,
-    /// Guards the newest revision each Deployment's last turn wrote, of itself and of its sets: a turn on an older view would
+    /// Guards the newest revision each Deployment's last reconcile wrote, of itself and of its sets: a reconcile on an older view would
     /// write again what is written. An entry goes when it was seen.
     written: Mutex<BTreeMap<Key, Written>>,
 }
@@ -85,15 +85,15 @@ struct Written {
 }
 
 impl Reconcile for Sync {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
-        Box::pin(self.sync(turn))
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(self.sync(request))
     }
 }
 
 impl Sync {
-    async fn sync(&self, turn: Turn<'_>) -> Result<Next, Failure> {
-        self.see_own_writes(turn.key).await?;
-        let Some(obj) = self.deployments.store().get_key(turn.key) else { return Ok(Next::Done) };
+    async fn sync(&self, request: ReconcileRequest<'_>) -> Result<Action, Failure> {
+        self.see_own_writes(request.key).await?;
+        let Some(obj) = self.deployments.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
         let deployment = Deployment::of(&obj);
         if deployment.selects_all() {
             let message = "This deployment is selecting all pods. A non-empty selector is required.";
@@ -101,9 +101,9 @@ impl Sync {
             let mut status = deployment.status.clone();
             status.observed_generation = deployment.generation;
             if status != deployment.status {
-                self.write_status(turn.key, &obj, &status, None).await?;
+                self.write_status(request.key, &obj, &status, None).await?;
             }
-            return Ok(Next::Done);
+            return Ok(Action::AwaitChange);
         }
         let mut sets = self.own_sets(&obj, &deployment).await?;
         sets.sort_by_cached_key(|set| {
@@ -116,8 +116,8 @@ impl Sync {
             pods.iter().any(|pod| !pod_view(pod).is_terminal())
         };
         let plan = plan::plan(&deployment, &views, &has_pods, self.env.now_nanos() as i128);
-        turn.plan(|| apply::describe(&plan, &views));
-        self.apply(turn.key, &obj, &deployment, sets, plan).await
+        request.plan(|| apply::describe(&plan, &views));
+        self.apply(request.key, &obj, &deployment, sets, plan).await
     }
 
     async fn see_own_writes(&self, key: &Key) -> Result<(), Failure> {
@@ -130,7 +130,7 @@ impl Sync {
             biased;
             () = seen => {}
             () = self.env.sleep(PATIENCE) => {
-                return Err(Failure::Other("the informers have not seen this loop's own writes yet".to_owned()));
+                return Err(Failure::Other("the informers have not seen this controller's own writes yet".to_owned()));
             }
         }
         self.written.lock().remove(key);
@@ -159,12 +159,12 @@ impl Sync {
         Ok(owners::claim(&*self.client, &claimant, &REPLICA_SETS, candidates, fits).await?)
     }
 
-    fn set_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
-        let (old, set) = match notice {
-            Notice::Updated { sync: true, .. } => return Vec::new(),
-            Notice::Updated { old, new, .. } => (Some(*old), *new),
-            Notice::Added { obj, .. } => (None, *obj),
-            Notice::Deleted { obj, .. } => return self.owner_of(obj).into_iter().collect(),
+    fn set_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
+        let (old, set) = match event {
+            InformerEvent::Updated { sync: true, .. } => return Vec::new(),
+            InformerEvent::Updated { old, new, .. } => (Some(*old), *new),
+            InformerEvent::Added { obj, .. } => (None, *obj),
+            InformerEvent::Deleted { obj, .. } => return self.owner_of(obj).into_iter().collect(),
         };
         let mut keys = Vec::new();
         if let Some(old) = old
@@ -184,8 +184,8 @@ impl Sync {
     }
 
     /// Of pods only the end of the last matters, and only to those who wait for it before they make new ones.
-    fn pod_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
-        let Notice::Deleted { obj: pod, .. } = notice else { return Vec::new() };
+    fn pod_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
+        let InformerEvent::Deleted { obj: pod, .. } = event else { return Vec::new() };
         let waits = || {
             let owner = owners::controller_of(pod).filter(|owner| owner.kind == "ReplicaSet")?;
             let set = self.sets.store().get(pod.namespace(), &owner.name)?;

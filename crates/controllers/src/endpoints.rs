@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{ENDPOINTS, PODS, SERVICES};
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Map, Obj, Revision, Status, Value};
 use parking_lot::Mutex;
 use runtime::{
-    Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
+    Action, Controller, Failure, Informer, InformerEvent, Key, ObjectRef, Reconcile, ReconcileRequest,
+    Recorder, Severity,
 };
 use tokio::task::JoinHandle;
 
@@ -31,7 +32,7 @@ pub const NAME: &str = "endpoints-controller";
 
 /// Endpoints that leaders were elected by have no service, and are nobody's leftovers.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-/// How long a turn waits for what the loop itself wrote.
+/// How long a reconcile waits for what the controller itself wrote.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
@@ -43,14 +44,14 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let of_pods = services.clone();
     let controller = Controller::new(&context.env, NAME)
         .owns_keys_of(&services)
-        .watches(&pods, move |notice| services_to_update(of_pods.store(), notice))
+        .watches(&pods, move |event| services_to_update(of_pods.store(), event))
         // What was there at the start may have lost its service while nobody looked.
-        .watches(&endpoints, |notice| match notice {
-            Notice::Added { obj, initial: true } if !elected(obj) => vec![Key::of(obj)],
-            Notice::Deleted { obj, .. } => vec![Key::of(obj)],
+        .watches(&endpoints, |event| match event {
+            InformerEvent::Added { obj, initial: true } if !elected(obj) => vec![Key::of(obj)],
+            InformerEvent::Deleted { obj, .. } => vec![Key::of(obj)],
             _ => Vec::new(),
         });
-    let endpoints_loop = EndpointsLoop {
+    let reconciler = EndpointsReconciler {
         env: context.env.clone(),
         client,
         recorder,
@@ -60,7 +61,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
         written: Mutex::default(),
         times: TriggerTimes::default(),
     };
-    tasks.extend(controller.start(&context.board, Arc::new(endpoints_loop), context.stop.clone()));
+    tasks.extend(controller.start(&context.controllers, Arc::new(reconciler), context.stop.clone()));
     tasks
 }
 
@@ -68,7 +69,7 @@ fn elected(endpoints: &Obj) -> bool {
     runtime::tree(endpoints).at(&["metadata", "annotations", LEADER]).is_some()
 }
 
-struct EndpointsLoop {
+struct EndpointsReconciler {
     env: Env,
     client: Arc<dyn Client>,
     recorder: Recorder,
@@ -80,32 +81,32 @@ struct EndpointsLoop {
     times: TriggerTimes,
 }
 
-impl Reconcile for EndpointsLoop {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+impl Reconcile for EndpointsReconciler {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            self.see_own_writes(turn.key).await?;
-            let there = self.endpoints.store().get_key(turn.key);
-            let Some(service) = self.services.store().get_key(turn.key) else {
-                self.times.forget(turn.key);
+            self.see_own_writes(request.key).await?;
+            let there = self.endpoints.store().get_key(request.key);
+            let Some(service) = self.services.store().get_key(request.key) else {
+                self.times.forget(request.key);
                 if let Some(there) = there {
                     match self.client.delete(ENDPOINTS.of(&there), DeleteOptions::exactly(&there)).await {
                         Err(status) if status.code != 404 => return Err(status.into()),
                         _ => {}
                     }
                 }
-                self.written.lock().remove(turn.key);
-                return Ok(Next::Done);
+                self.written.lock().remove(request.key);
+                return Ok(Action::AwaitChange);
             };
             let view = service_view(&service);
             if view.is_ours() {
-                self.hold(&turn, &view, there).await?;
+                self.hold(&request, &view, there).await?;
             }
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         })
     }
 }
 
-impl EndpointsLoop {
+impl EndpointsReconciler {
     async fn see_own_writes(&self, key: &Key) -> Result<(), Failure> {
         let newest = self.written.lock().get(key).copied().unwrap_or(Revision(0));
         if self.endpoints.revision() >= newest {
@@ -122,7 +123,7 @@ impl EndpointsLoop {
 
     async fn hold(
         &self,
-        turn: &Turn<'_>,
+        request: &ReconcileRequest<'_>,
         view: &ServiceView,
         there: Option<Arc<Obj>>,
     ) -> Result<(), Failure> {
@@ -130,7 +131,7 @@ impl EndpointsLoop {
         let pods: Vec<_> =
             pods.into_iter().filter(|pod| view.selects(pod)).map(|pod| (pod_view(&pod), pod)).collect();
         let changed = pods.iter().map(|(pod, obj)| (obj.name(), pod.ready_since));
-        let changed_at = self.times.next(turn.key, view.created, changed);
+        let changed_at = self.times.next(request.key, view.created, changed);
         let members: Vec<Member<'_>> = pods
             .iter()
             .map(|(pod, obj)| Member { namespace: obj.namespace(), name: obj.name(), uid: obj.uid(), pod })
@@ -147,14 +148,16 @@ impl EndpointsLoop {
             body
         });
         fill(&mut body, view, &subsets, over, changed_at);
-        turn.plan(|| format!("{} subsets", subsets.len()));
+        request.plan(|| format!("{} subsets", subsets.len()));
         let result = match &there {
-            None => self.client.create(ENDPOINTS.within(&view.namespace), body).await,
-            Some(there) => self.client.update(ENDPOINTS.of(there), body).await,
+            None => {
+                self.client.create(ENDPOINTS.within(&view.namespace), body, WriteOptions::default()).await
+            }
+            Some(there) => self.client.update(ENDPOINTS.of(there), body, WriteOptions::default()).await,
         };
         match result {
             Ok(endpoints) => {
-                self.written.lock().insert(turn.key.clone(), endpoints.revision());
+                self.written.lock().insert(request.key.clone(), endpoints.revision());
                 Ok(())
             }
             // It will fail until the namespace is gone.

@@ -16,12 +16,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{ENDPOINT_SLICES, NODES, PODS, SERVICES};
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, WriteOptions};
 
 use futures_util::future::BoxFuture;
 use object::{Map, Obj, Status, Value, time};
 use runtime::queue::Limits;
-use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Recorder, Severity, Turn, owners};
+use runtime::{
+    Action, Controller, Failure, Informer, Key, Reconcile, ReconcileRequest, Recorder, Severity, owners,
+};
 use tokio::task::JoinHandle;
 
 pub use self::draft::{Draft, Plan as SlicePlan};
@@ -57,20 +59,28 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let controller = Controller::new(&context.env, NAME)
         .limits(LIMITS)
         .owns_keys_of(&services)
-        .watches(&pods, move |notice| services_to_update(of_pods.store(), notice))
+        .watches(&pods, move |event| services_to_update(of_pods.store(), event))
         .reads(&nodes)
         .reads(&slices);
     let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
     slices.follow(controller.queue(), SETTLE);
     let zones = Zones::new(nodes.clone());
     zones.follow(controller.queue());
-    let slices_loop =
-        SlicesLoop { client, recorder, services, pods, nodes, zones, slices, times: TriggerTimes::default() };
-    tasks.extend(controller.start(&context.board, Arc::new(slices_loop), context.stop.clone()));
+    let reconciler = SliceReconciler {
+        client,
+        recorder,
+        services,
+        pods,
+        nodes,
+        zones,
+        slices,
+        times: TriggerTimes::default(),
+    };
+    tasks.extend(controller.start(&context.controllers, Arc::new(reconciler), context.stop.clone()));
     tasks
 }
 
-struct SlicesLoop {
+struct SliceReconciler {
     client: Arc<dyn Client>,
     recorder: Recorder,
     services: Arc<Informer>,
@@ -81,22 +91,22 @@ struct SlicesLoop {
     times: TriggerTimes,
 }
 
-impl Reconcile for SlicesLoop {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+impl Reconcile for SliceReconciler {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let Some(service) = self.services.store().get_key(turn.key) else {
-                self.times.forget(turn.key);
-                self.slices.forget(turn.key);
-                self.zones.forget(turn.key);
-                return Ok(Next::Done);
+            let Some(service) = self.services.store().get_key(request.key) else {
+                self.times.forget(request.key);
+                self.slices.forget(request.key);
+                self.zones.forget(request.key);
+                return Ok(Action::AwaitChange);
             };
             let view = service_view(&service);
             if !view.is_ours() {
-                self.zones.forget(turn.key);
-                return Ok(Next::Done);
+                self.zones.forget(request.key);
+                return Ok(Action::AwaitChange);
             }
-            self.slices.see_own_writes(turn.key).await?;
-            let result = self.hold(&turn, &service, &view).await;
+            self.slices.see_own_writes(request.key).await?;
+            let result = self.hold(&request, &service, &view).await;
             if let Err(failure) = &result {
                 let message = format!(
                     "Error updating Endpoint Slices for Service {}/{}: {failure}",
@@ -115,11 +125,16 @@ impl Reconcile for SlicesLoop {
     }
 }
 
-impl SlicesLoop {
-    async fn hold(&self, turn: &Turn<'_>, service: &Obj, view: &ServiceView) -> Result<Next, Failure> {
+impl SliceReconciler {
+    async fn hold(
+        &self,
+        request: &ReconcileRequest<'_>,
+        service: &Obj,
+        view: &ServiceView,
+    ) -> Result<Action, Failure> {
         let pods = self.pods.store().list_namespace(&view.namespace);
         let pods: Vec<_> = pods.into_iter().filter(|pod| view.selects(pod)).collect();
-        let there = self.slices.of(turn.key);
+        let there = self.slices.of(request.key);
         let views: Vec<_> = there.iter().map(|slice| slice_view(slice)).collect();
 
         let members: Vec<Member<'_>> = pods
@@ -131,14 +146,14 @@ impl SlicesLoop {
             })
             .collect();
         let changed = members.iter().map(|member| (member.name, member.pod.ready_since));
-        let changed_at = self.times.next(turn.key, view.created, changed);
-        let (ratios, mut hinted) = self.zones.of(turn.key, view.topology_auto);
+        let changed_at = self.times.next(request.key, view.created, changed);
+        let (ratios, mut hinted) = self.zones.of(request.key, view.topology_auto);
         let mut plan = plan::plan(view, &members, &views, MOST, ratios.as_ref(), &mut hinted);
-        let again = self.zones.note(turn.key, hinted, ratios.as_ref());
-        turn.plan(|| plan.describe());
+        let again = self.zones.note(request.key, hinted, ratios.as_ref());
+        request.plan(|| plan.describe());
         let skipped = plan.notes.skipped.join(", ");
         let news = std::mem::take(&mut plan.notes.news);
-        let applied = self.apply(turn.key, service, view, &there, plan, changed_at).await;
+        let applied = self.apply(request.key, service, view, &there, plan, changed_at).await;
         for news in news {
             let severity =
                 if matches!(news, News::Enabled(_)) { Severity::Normal } else { Severity::Warning };
@@ -147,8 +162,8 @@ impl SlicesLoop {
         applied?;
         match skipped.is_empty() {
             false => Err(Failure::Other(skipped)),
-            true if again => Ok(Next::After(Duration::ZERO)),
-            true => Ok(Next::Done),
+            true if again => Ok(Action::Requeue(Duration::ZERO)),
+            true => Ok(Action::AwaitChange),
         }
     }
 
@@ -178,7 +193,11 @@ impl SlicesLoop {
         };
         for draft in plan.create {
             let body = new_slice(service, view, draft, changed_at);
-            match self.client.create(ENDPOINT_SLICES.within(&view.namespace), body).await {
+            match self
+                .client
+                .create(ENDPOINT_SLICES.within(&view.namespace), body, WriteOptions::default())
+                .await
+            {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 // It will fail until the namespace is gone.
                 Err(status) if crate::namespace_is_going(&status) => return Ok(()),
@@ -188,7 +207,7 @@ impl SlicesLoop {
         for (i, draft) in plan.update {
             let mut body = runtime::tree(&there[i]);
             fill(&mut body, draft, changed_at);
-            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body).await {
+            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body, WriteOptions::default()).await {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 Err(status) => return Err(failed("update", there[i].name(), status)),
             }

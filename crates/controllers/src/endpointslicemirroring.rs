@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{ENDPOINT_SLICES, ENDPOINTS, SERVICES};
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, WriteOptions};
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
 use runtime::queue::Limits;
 use runtime::{
-    Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn, owners,
+    Action, Controller, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, Recorder,
+    Severity, owners,
 };
 use tokio::task::JoinHandle;
 
@@ -44,35 +45,35 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let slices = informers.of(&ENDPOINT_SLICES);
     let controller = Controller::new(&context.env, NAME)
         .limits(LIMITS)
-        // The annotation is looked at in the turn only: Endpoints are large, and most are somebody else's.
-        .watches(&endpoints, |notice| keys(notice, |endpoints| endpoints.label(SKIP) != Some("true")))
-        .watches(&services, |notice| match notice {
+        // The annotation is looked at in the reconcile only: Endpoints are large, and most are somebody else's.
+        .watches(&endpoints, |event| keys(event, |endpoints| endpoints.label(SKIP) != Some("true")))
+        .watches(&services, |event| match event {
             // Of a service only this matters: whether it selects its endpoints itself.
-            Notice::Updated { old, new, .. } if has_selector(old) == has_selector(new) => Vec::new(),
-            _ => keys(notice, |service| !has_selector(service)),
+            InformerEvent::Updated { old, new, .. } if has_selector(old) == has_selector(new) => Vec::new(),
+            _ => keys(event, |service| !has_selector(service)),
         })
         .reads(&slices);
     let slices = Arc::new(Slices::new(&context.env, slices, CONTROLLER));
     slices.follow(controller.queue(), Duration::ZERO);
-    let mirror = MirrorLoop { client, recorder, services, endpoints, slices };
-    tasks.extend(controller.start(&context.board, Arc::new(mirror), context.stop.clone()));
+    let mirror = MirrorReconciler { client, recorder, services, endpoints, slices };
+    tasks.extend(controller.start(&context.controllers, Arc::new(mirror), context.stop.clone()));
     tasks
 }
 
-/// The key, if the object concerns this loop now or did before.
-fn keys(notice: &Notice<'_>, concerns: impl Fn(&Obj) -> bool) -> Vec<Key> {
-    let concerned = match notice {
-        Notice::Updated { old, new, .. } => concerns(new) || concerns(old),
-        Notice::Added { obj, .. } | Notice::Deleted { obj, .. } => concerns(obj),
+/// The key, if the object concerns this controller now or did before.
+fn keys(event: &InformerEvent<'_>, concerns: impl Fn(&Obj) -> bool) -> Vec<Key> {
+    let concerned = match event {
+        InformerEvent::Updated { old, new, .. } => concerns(new) || concerns(old),
+        InformerEvent::Added { obj, .. } | InformerEvent::Deleted { obj, .. } => concerns(obj),
     };
-    concerned.then(|| Key::of(notice.obj())).into_iter().collect()
+    concerned.then(|| Key::of(event.obj())).into_iter().collect()
 }
 
 fn has_selector(service: &Obj) -> bool {
     service_view(service).selector.is_some()
 }
 
-struct MirrorLoop {
+struct MirrorReconciler {
     client: Arc<dyn Client>,
     recorder: Recorder,
     services: Arc<Informer>,
@@ -80,32 +81,37 @@ struct MirrorLoop {
     slices: Arc<Slices>,
 }
 
-impl Reconcile for MirrorLoop {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+impl Reconcile for MirrorReconciler {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             let unselective =
-                self.services.store().get_key(turn.key).is_some_and(|service| !has_selector(&service));
-            let endpoints = self.endpoints.store().get_key(turn.key).filter(|_| unselective);
+                self.services.store().get_key(request.key).is_some_and(|service| !has_selector(&service));
+            let endpoints = self.endpoints.store().get_key(request.key).filter(|_| unselective);
             let tree = endpoints.as_deref().map(runtime::tree).filter(plan::is_mirrored);
             match (endpoints, tree) {
-                (Some(endpoints), Some(tree)) => self.hold(&turn, &endpoints, &tree).await?,
-                _ => self.clean_up(turn.key).await?,
+                (Some(endpoints), Some(tree)) => self.hold(&request, &endpoints, &tree).await?,
+                _ => self.clean_up(request.key).await?,
             }
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         })
     }
 }
 
-impl MirrorLoop {
-    async fn hold(&self, turn: &Turn<'_>, endpoints: &Obj, tree: &Value) -> Result<(), Failure> {
-        self.slices.see_own_writes(turn.key).await?;
-        let there = self.slices.of(turn.key);
+impl MirrorReconciler {
+    async fn hold(
+        &self,
+        request: &ReconcileRequest<'_>,
+        endpoints: &Obj,
+        tree: &Value,
+    ) -> Result<(), Failure> {
+        self.slices.see_own_writes(request.key).await?;
+        let there = self.slices.of(request.key);
         let mirrors: Vec<Mirror> = there.iter().map(|slice| Mirror::read(&runtime::tree(slice))).collect();
         let view = EndpointsView::read(tree);
         let plan = plan::plan(&view, &mirrors, MOST);
-        turn.plan(|| plan.describe());
+        request.plan(|| plan.describe());
         self.tell(endpoints, &plan);
-        self.apply(turn.key, endpoints, &there, plan).await
+        self.apply(request.key, endpoints, &there, plan).await
     }
 
     fn tell(&self, endpoints: &Obj, plan: &Plan) {
@@ -139,7 +145,11 @@ impl MirrorLoop {
             metadata.set("generateName", format!("{}-", endpoints.name()));
             metadata.set("namespace", endpoints.namespace().to_owned());
             fill(&mut body, endpoints, draft);
-            match self.client.create(ENDPOINT_SLICES.within(endpoints.namespace()), body).await {
+            match self
+                .client
+                .create(ENDPOINT_SLICES.within(endpoints.namespace()), body, WriteOptions::default())
+                .await
+            {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 // It will fail until the namespace is gone.
                 Err(status) if namespace_is_going(&status) => return Ok(()),
@@ -149,7 +159,7 @@ impl MirrorLoop {
         for (i, draft) in plan.update {
             let mut body = runtime::tree(&there[i]);
             fill(&mut body, endpoints, draft);
-            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body).await {
+            match self.client.update(ENDPOINT_SLICES.of(&there[i]), body, WriteOptions::default()).await {
                 Ok(slice) => self.slices.wrote(key, &slice),
                 Err(status) => return Err(failed(&format!("update {}", there[i].name()), status)),
             }

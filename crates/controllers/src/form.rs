@@ -1,8 +1,8 @@
-//! The form of every loop: a folder with a pure `plan.rs`, looked for in the source itself.
+//! The form of every controller: a folder with a pure `plan.rs`, looked for in the source itself.
 
 use std::path::Path;
 
-use super::ROWS;
+use super::CONTROLLERS;
 
 fn source() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
@@ -25,13 +25,15 @@ fn plan_of(name: &str) -> Option<String> {
 }
 
 #[test]
-fn every_loop_is_a_folder_with_a_plan_and_shows_it() {
+fn every_controller_is_a_folder_with_a_plan_and_shows_it() {
     let starts = |text: &str| text.contains("fn start(context: &Context)");
-    // Another name for a loop that has one.
+    // Another name for a controller that has one.
     let borrows = |text: &str| text.contains("start_kind(context");
-    let loops: Vec<(String, String)> = source().into_iter().filter(|(_, text)| starts(text)).collect();
-    assert_eq!(loops.len(), ROWS.len(), "a row for every loop");
-    for (name, text) in loops.iter().filter(|(_, text)| !borrows(text) || text.contains("fn start_kind")) {
+    let controllers: Vec<(String, String)> = source().into_iter().filter(|(_, text)| starts(text)).collect();
+    assert_eq!(controllers.len(), CONTROLLERS.len(), "a row for every controller");
+    for (name, text) in
+        controllers.iter().filter(|(_, text)| !borrows(text) || text.contains("fn start_kind"))
+    {
         assert!(plan_of(name).is_some(), "{name} has no {name}/plan.rs");
         let shows = |text: &str| text.contains(".plan(||");
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(name);

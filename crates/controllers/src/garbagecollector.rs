@@ -26,8 +26,8 @@ use parking_lot::Mutex;
 use runtime::owners::{Owner, owners_of};
 use runtime::queue::{LOW, NORMAL};
 use runtime::{
-    Cause, Controller, Failure, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn, WorkQueue,
-    batch,
+    Action, Cause, Controller, Failure, InformerEvent, Key, ObjectRef, Reconcile, ReconcileRequest, Recorder,
+    Severity, WorkQueue, batch,
 };
 use tokio::task::JoinHandle;
 
@@ -37,7 +37,7 @@ use graph::{FOREGROUND, Graph, Look, ORPHAN, Stray, Wanted, finalizers};
 use identity::{Identity, Uid};
 use kinds::{KindId, Mapping};
 use monitors::Monitors;
-use plan::{OwnerState, Step};
+use plan::{Decision, OwnerState};
 
 const WORKERS: usize = 20;
 /// Dependents that are orphaned at once, of one owner.
@@ -64,8 +64,8 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let stop = &context.stop;
     let mut tasks = vec![events];
     tasks.push(env.spawn("garbage collector monitors", collector.clone().follow_catalog(stop.clone())));
-    tasks.extend(delete.start(&context.board, Arc::new(Deleter(collector.clone())), stop.clone()));
-    tasks.extend(orphan.start(&context.board, Arc::new(Orphaner(collector)), stop.clone()));
+    tasks.extend(delete.start(&context.controllers, Arc::new(Deleter(collector.clone())), stop.clone()));
+    tasks.extend(orphan.start(&context.controllers, Arc::new(Orphaner(collector)), stop.clone()));
     tasks
 }
 
@@ -84,7 +84,7 @@ struct Deleter(Arc<Collector>);
 /// A worker of the second queue: owners that let go of their dependents.
 struct Orphaner(Arc<Collector>);
 
-/// After a turn that went well.
+/// After a reconcile that went well.
 #[derive(PartialEq, Eq)]
 enum Outcome {
     /// The server has it; whether an informer has seen it is another question.
@@ -94,44 +94,44 @@ enum Outcome {
 }
 
 impl Reconcile for Deleter {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             self.0.monitors_synced().await;
-            let uid = Uid::read(turn.key.as_str());
-            if self.0.attempt_to_delete(&uid, &turn).await? == Outcome::Known {
-                return Ok(Next::Done);
+            let uid = Uid::read(request.key.as_str());
+            if self.0.attempt_to_delete(&uid, &request).await? == Outcome::Known {
+                return Ok(Action::AwaitChange);
             }
             // One added and removed while a watch was down is never seen: it must be asked for again.
             let unseen = self.0.graph.lock().look(&uid).filter(|node| !node.observed);
             match unseen {
                 Some(node) => Err(Failure::Other(format!("{} was not seen yet", node.identity))),
-                None => Ok(Next::Done),
+                None => Ok(Action::AwaitChange),
             }
         })
     }
 }
 
 impl Reconcile for Orphaner {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             self.0.monitors_synced().await;
-            self.0.attempt_to_orphan(&Uid::read(turn.key.as_str()), &turn).await?;
-            Ok(Next::Done)
+            self.0.attempt_to_orphan(&Uid::read(request.key.as_str()), &request).await?;
+            Ok(Action::AwaitChange)
         })
     }
 }
 
 impl Collector {
-    fn changed(&self, kind: KindId, resource: &Gvr, notice: &Notice<'_>) {
+    fn changed(&self, kind: KindId, resource: &Gvr, event: &InformerEvent<'_>) {
         let mut wanted = Wanted::default();
         let (what, priority) = {
             let mut graph = self.graph.lock();
-            match notice {
-                Notice::Added { obj, initial } => {
+            match event {
+                InformerEvent::Added { obj, initial } => {
                     graph.seen(kind, obj, &mut wanted);
                     ("added", if *initial { LOW } else { NORMAL })
                 }
-                Notice::Updated { old, new, sync } => {
+                InformerEvent::Updated { old, new, sync } => {
                     // Another object of the same name: the first one is gone, though nobody saw it go.
                     if old.uid() != new.uid() {
                         graph.gone(kind, old, &mut wanted);
@@ -139,13 +139,13 @@ impl Collector {
                     graph.seen(kind, new, &mut wanted);
                     if *sync { ("resync", LOW) } else { ("updated", NORMAL) }
                 }
-                Notice::Deleted { obj, .. } => {
+                InformerEvent::Deleted { obj, .. } => {
                     graph.gone(kind, obj, &mut wanted);
                     ("deleted", NORMAL)
                 }
             }
         };
-        self.enqueue(wanted, priority, || Some(Cause::new(resource, notice.obj(), what)));
+        self.enqueue(wanted, priority, || Some(Cause::new(resource, event.obj(), what)));
     }
 
     /// The server knows nobody of this identity.
@@ -185,7 +185,7 @@ impl Collector {
         self.recorder.event_on(about, Severity::Warning, "OwnerRefInvalidNamespace", message);
     }
 
-    async fn attempt_to_delete(&self, uid: &Uid, turn: &Turn<'_>) -> Result<Outcome, Failure> {
+    async fn attempt_to_delete(&self, uid: &Uid, request: &ReconcileRequest<'_>) -> Result<Outcome, Failure> {
         let Some(node) = self.graph.lock().look(uid) else { return Ok(Outcome::Known) };
         let identity = &node.identity;
         // It is on its way, and its dependents are looked at when it is gone.
@@ -194,14 +194,14 @@ impl Collector {
         }
         let Located::At(at) = self.calls.locate(identity)? else { return Ok(Outcome::Known) };
         let Some(live) = self.calls.live(&at, identity).await? else {
-            turn.plan(|| format!("{identity} is not there"));
+            request.plan(|| format!("{identity} is not there"));
             self.absent(identity);
             return Ok(Outcome::Known);
         };
         // The graph went on while the server was asked.
         let Some(now) = self.graph.lock().look(uid) else { return Ok(Outcome::Known) };
         if now.deleting_dependents {
-            self.wait_for_dependents(uid, &at, &now, &live, turn).await?;
+            self.wait_for_dependents(uid, &at, &now, &live, request).await?;
             return Ok(Outcome::Exists);
         }
         let owners = owners_of(&live);
@@ -213,11 +213,11 @@ impl Collector {
         let Some(now) = self.graph.lock().look(uid) else { return Ok(Outcome::Known) };
         let circle = || self.graph.lock().has_waiting_dependent(uid);
         let step = plan::decide(&states, now.dependents, circle, &finalizers(&live));
-        turn.plan(|| format!("{identity}: {step:?}"));
+        request.plan(|| format!("{identity}: {step:?}"));
         match step {
-            Step::Keep => {}
-            Step::LetGo(owners) => self.calls.let_go(&at, identity, &owners).await?,
-            Step::Delete { propagation, unblock } => {
+            Decision::Keep => {}
+            Decision::LetGo(owners) => self.calls.let_go(&at, identity, &owners).await?,
+            Decision::Delete { propagation, unblock } => {
                 let live = if unblock { self.calls.unblock(&at, identity, &live).await? } else { live };
                 if !self.calls.delete(&at, identity, &live, propagation).await? {
                     self.absent(identity);
@@ -276,10 +276,10 @@ impl Collector {
         at: &Mapping,
         node: &Look,
         live: &Obj,
-        turn: &Turn<'_>,
+        request: &ReconcileRequest<'_>,
     ) -> Result<(), Failure> {
         let identity = &node.identity;
-        turn.plan(|| format!("{identity}: {} dependents block it", node.blocking));
+        request.plan(|| format!("{identity}: {} dependents block it", node.blocking));
         if node.blocking == 0 {
             // One that comes at the last moment is looked at by itself, and wakes the owner when it is gone.
             let alone = || self.graph.lock().look(uid).is_none_or(|now| now.blocking == 0);
@@ -300,14 +300,14 @@ impl Collector {
         Ok(())
     }
 
-    async fn attempt_to_orphan(&self, uid: &Uid, turn: &Turn<'_>) -> Result<(), Failure> {
+    async fn attempt_to_orphan(&self, uid: &Uid, request: &ReconcileRequest<'_>) -> Result<(), Failure> {
         let (node, dependents) = {
             let graph = self.graph.lock();
             let Some(node) = graph.look(uid) else { return Ok(()) };
             (node, graph.dependents(uid))
         };
         let owner = &node.identity;
-        turn.plan(|| format!("{owner}: {} dependents let go of it", dependents.len()));
+        request.plan(|| format!("{owner}: {} dependents let go of it", dependents.len()));
         let Located::At(at) = self.calls.locate(owner)? else { return Ok(()) };
         let gone = [owner.uid.clone()];
         let one = |n: usize| -> BoxFuture<'_, Result<(), Failure>> {

@@ -33,7 +33,9 @@ use futures_util::future::BoxFuture;
 use object::{Obj, Revision};
 use parking_lot::Mutex;
 use runtime::queue::Limits;
-use runtime::{Controller, Expectations, Failure, Informer, Key, Next, Reconcile, Recorder, Turn};
+use runtime::{
+    Action, Controller, Expectations, Failure, Informer, Key, Reconcile, ReconcileRequest, Recorder,
+};
 use tokio::task::JoinHandle;
 
 use crate::Context;
@@ -46,7 +48,7 @@ pub use view::{Job, job_view};
 /// Changes of pods are answered this much later, all together.
 pub(crate) const BATCH_MS: i64 = 1000;
 const BATCH: Duration = Duration::from_millis(BATCH_MS as u64);
-/// So long a turn waits to see what earlier turns wrote.
+/// So long a reconcile waits to see what earlier reconciles wrote.
 const CATCH_UP: Duration = Duration::from_secs(1);
 const WORKERS: usize = 5;
 /// Failures of the API are waited out in whole seconds.
@@ -64,11 +66,11 @@ struct Jobs {
     memory: Mutex<BTreeMap<Key, Memory>>,
 }
 
-/// Of one Job, from turn to turn; gone when the Job is over.
+/// Of one Job, between reconciles; gone when the Job is over.
 #[derive(Default)]
 struct Memory {
     backoff: Record,
-    /// The newest revisions this loop wrote: a turn on an older view would count wrongly.
+    /// The newest revisions this controller wrote: a reconcile on an older view would count wrongly.
     wrote_job: Revision,
     wrote_pods: Revision,
     released: Released,
@@ -106,15 +108,15 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     };
     let (main, orphans) = (controller("job"), controller("job-orphan-pods"));
     handlers::add(&state, main.queue(), orphans.queue());
-    tasks.extend(main.start(&context.board, state.clone(), context.stop.clone()));
-    let orphans_loop = Arc::new(orphans::OrphanPods { state });
-    tasks.extend(orphans.start(&context.board, orphans_loop, context.stop.clone()));
+    tasks.extend(main.start(&context.controllers, state.clone(), context.stop.clone()));
+    let reconciler = Arc::new(orphans::OrphanPods { state });
+    tasks.extend(orphans.start(&context.controllers, reconciler, context.stop.clone()));
     tasks
 }
 
 impl Reconcile for Jobs {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
-        Box::pin(self.sync(turn))
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(self.sync(request))
     }
 }
 
@@ -128,7 +130,7 @@ impl Jobs {
         self.expectations.forget(key);
     }
 
-    /// Waits until the informers show what this loop wrote for the Job.
+    /// Waits until the informers show what this controller wrote for the Job.
     async fn caught_up(&self, key: &Key) -> Result<(), Failure> {
         let wrote = self.memory.lock().get(key).map(|memory| (memory.wrote_job, memory.wrote_pods));
         let (job, pods) = wrote.unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The control loops of a cluster, one folder each: wiring in `<loop>.rs`, the pure decision in `<loop>/plan.rs`.
+//! The controllers of a cluster, one folder each: wiring in `<controller>.rs`, the pure decision in `<controller>/plan.rs`.
 //!
-//! Every loop acts as its own service account in kube-system, with upstream's role, through a [`client::Client`]: the same
+//! Every controller acts as its own service account in kube-system, with upstream's role, through a [`client::Client`]: the same
 //! code runs inside the server and against any cluster over HTTP.
 
 mod claim;
@@ -32,23 +32,23 @@ use std::sync::Arc;
 use client::{Client, Clients};
 use env::Env;
 use object::{Obj, Status};
-use runtime::{Board, Informers, Recorder, Stop};
+use runtime::{ControllerRegistry, Informers, Recorder, Stop};
 use tokio::task::JoinHandle;
 
 pub use pods::{PodFields, pod_view};
 
-/// What every loop is given.
+/// What every controller is given.
 #[derive(Clone)]
 pub struct Context {
     pub env: Env,
     pub clients: Arc<dyn Clients>,
     pub informers: Arc<Informers>,
-    pub board: Arc<Board>,
+    pub controllers: Arc<ControllerRegistry>,
     pub stop: Stop,
     pub trust: Trust,
 }
 
-/// What no client can read from a server: whom to trust, and the key tokens are signed with. Loops that need what is not
+/// What no client can read from a server: whom to trust, and the key tokens are signed with. Controllers that need what is not
 /// there do not run.
 #[derive(Clone, Default)]
 pub struct Trust {
@@ -61,7 +61,7 @@ pub struct Trust {
 pub type SignToken = Arc<dyn Fn(&Obj, &Obj) -> Result<String, Status> + Send + Sync>;
 
 impl Context {
-    /// A client and an event recorder of the loop's own identity; the recorder's task is added to `tasks`.
+    /// A client and an event recorder of the controller's own identity; the recorder's task is added to `tasks`.
     pub fn identity(&self, controller: &str, tasks: &mut Vec<JoinHandle<()>>) -> (Arc<dyn Client>, Recorder) {
         let client = self.clients.controller(controller);
         let (recorder, task) = Recorder::start(&self.env, client.clone(), controller, self.stop.clone());
@@ -70,40 +70,40 @@ impl Context {
     }
 }
 
-/// One loop: its name for people and flags, and how it is started.
-pub struct Row {
+/// One controller: its name for people and flags, and how it is started.
+pub struct ControllerDescriptor {
     pub name: &'static str,
     pub start: fn(&Context) -> Vec<JoinHandle<()>>,
 }
 
-/// All loops. A new one is a folder and a row.
-pub const ROWS: &[Row] = &[
-    Row { name: "deployment-controller", start: deployment::start },
-    Row { name: endpoints::NAME, start: endpoints::start },
-    Row { name: endpointslice::NAME, start: endpointslice::start },
-    Row { name: endpointslicemirroring::NAME, start: endpointslicemirroring::start },
-    Row { name: "garbage-collector-controller", start: garbagecollector::start },
-    Row { name: "job-controller", start: job::start },
-    Row { name: "namespace-controller", start: namespace::start },
-    Row { name: nodelifecycle::NAME, start: nodelifecycle::start },
-    Row { name: "disruption-controller", start: poddisruptionbudget::start },
-    Row { name: podgc::NAME, start: podgc::start },
-    Row { name: "replicaset-controller", start: replicaset::start },
-    Row { name: "replicationcontroller-controller", start: replicationcontroller::start },
-    Row { name: rootca::NAME, start: rootca::start },
-    Row { name: serviceaccount::NAME, start: serviceaccount::start },
-    Row { name: tokens::NAME, start: tokens::start },
-    Row { name: tainteviction::NAME, start: tainteviction::start },
-    Row { name: ttl::NAME, start: ttl::start },
-    Row { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
+/// All controllers. A new one is a folder and a row.
+pub const CONTROLLERS: &[ControllerDescriptor] = &[
+    ControllerDescriptor { name: "deployment-controller", start: deployment::start },
+    ControllerDescriptor { name: endpoints::NAME, start: endpoints::start },
+    ControllerDescriptor { name: endpointslice::NAME, start: endpointslice::start },
+    ControllerDescriptor { name: endpointslicemirroring::NAME, start: endpointslicemirroring::start },
+    ControllerDescriptor { name: "garbage-collector-controller", start: garbagecollector::start },
+    ControllerDescriptor { name: "job-controller", start: job::start },
+    ControllerDescriptor { name: "namespace-controller", start: namespace::start },
+    ControllerDescriptor { name: nodelifecycle::NAME, start: nodelifecycle::start },
+    ControllerDescriptor { name: "disruption-controller", start: poddisruptionbudget::start },
+    ControllerDescriptor { name: podgc::NAME, start: podgc::start },
+    ControllerDescriptor { name: "replicaset-controller", start: replicaset::start },
+    ControllerDescriptor { name: "replicationcontroller-controller", start: replicationcontroller::start },
+    ControllerDescriptor { name: rootca::NAME, start: rootca::start },
+    ControllerDescriptor { name: serviceaccount::NAME, start: serviceaccount::start },
+    ControllerDescriptor { name: tokens::NAME, start: tokens::start },
+    ControllerDescriptor { name: tainteviction::NAME, start: tainteviction::start },
+    ControllerDescriptor { name: ttl::NAME, start: ttl::start },
+    ControllerDescriptor { name: "ttl-after-finished-controller", start: ttlafterfinished::start },
 ];
 
-/// The loops a server without any others needs: where they do not run, no pod can be made in a new namespace.
+/// The controllers a server without any others needs: where they do not run, no pod can be made in a new namespace.
 pub const ACCOUNTS: [&str; 3] = [rootca::NAME, serviceaccount::NAME, tokens::NAME];
 
-/// Starts all loops that are wanted, by name; the tasks end after `context.stop`.
+/// Starts all controllers that are wanted, by name; the tasks end after `context.stop`.
 pub fn start(context: &Context, wanted: &dyn Fn(&str) -> bool) -> Vec<JoinHandle<()>> {
-    let wanted = ROWS.iter().filter(|row| wanted(row.name));
+    let wanted = CONTROLLERS.iter().filter(|row| wanted(row.name));
     let mut tasks: Vec<JoinHandle<()>> = wanted.flat_map(|row| (row.start)(context)).collect();
     tasks.extend(context.informers.take_tasks());
     tasks

@@ -16,20 +16,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
 use client::resources::{NAMESPACES, PODS};
+use client::{Client, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use runtime::queue::{Limits, NORMAL};
-use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn, WorkQueue, tree};
+use runtime::{
+    Action, Cause, Controller, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, WorkQueue,
+    tree,
+};
 use tokio::task::JoinHandle;
 
 use crate::Context;
 use apply::Emptying;
 use content::contents;
-use plan::{After, Step};
+use plan::{After, Required};
 
 const WORKERS: usize = 10;
 /// Other servers, and writers they already let through, get this long to notice that a namespace is going.
@@ -53,26 +56,26 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let forgets = begun.clone();
     namespaces.add_handler(
         Some(RESYNC),
-        Box::new(move |notice| {
-            if let Notice::Deleted { obj, .. } = notice {
+        Box::new(move |event| {
+            if let InformerEvent::Deleted { obj, .. } = event {
                 forgets.lock().remove(obj.name());
             }
-            if !matches!(notice, Notice::Deleted { .. }) && notice.obj().deleting() {
-                let cause = Cause::new(&NAMESPACES, notice.obj(), "deleting");
-                told.add_after(Key::of(notice.obj()), GRACE, Some(cause));
+            if !matches!(event, InformerEvent::Deleted { .. }) && event.obj().deleting() {
+                let cause = Cause::new(&NAMESPACES, event.obj(), "deleting");
+                told.add_after(Key::of(event.obj()), GRACE, Some(cause));
             }
         }),
     );
     wake_after_last_pod(&pods, namespaces.clone(), begun.clone(), queue);
     let reconcile =
         Arc::new(Namespaces { env: context.env.clone(), namespaces: namespaces.clone(), begun, client });
-    controller.reads(&namespaces).start(&context.board, reconcile, context.stop.clone())
+    controller.reads(&namespaces).start(&context.controllers, reconcile, context.stop.clone())
 }
 
-/// Namespaces whose grace is over, with their uid: they had a first turn. Locked for one look or one change.
+/// Namespaces whose grace is over, with their uid: they had a first reconcile. Locked for one look or one change.
 type Begun = Mutex<BTreeMap<String, String>>;
 
-/// The last pod of a namespace that is going went: the rest may follow now. Not within the grace, which the first turn waits for.
+/// The last pod of a namespace that is going went: the rest may follow now. Not within the grace, which the first reconcile waits for.
 /// Differs from upstream, which comes back after half of the pods' grace period, however fast they ended.
 fn wake_after_last_pod(
     pods: &Informer,
@@ -84,13 +87,13 @@ fn wake_after_last_pod(
     let counts: Mutex<BTreeMap<String, usize>> = Mutex::default();
     pods.add_handler(
         None,
-        Box::new(move |notice| {
-            let namespace = notice.obj().namespace();
-            match notice {
-                Notice::Added { .. } => {
+        Box::new(move |event| {
+            let namespace = event.obj().namespace();
+            match event {
+                InformerEvent::Added { .. } => {
                     *counts.lock().entry(namespace.to_owned()).or_default() += 1;
                 }
-                Notice::Deleted { obj, .. } => {
+                InformerEvent::Deleted { obj, .. } => {
                     let mut counts = counts.lock();
                     let Some(count) = counts.get_mut(namespace) else { return };
                     *count -= 1;
@@ -104,7 +107,7 @@ fn wake_after_last_pod(
                         queue.add(Key::new("", namespace), NORMAL, Some(Cause::new(&PODS, obj, "deleted")));
                     }
                 }
-                Notice::Updated { .. } => {}
+                InformerEvent::Updated { .. } => {}
             }
         }),
     );
@@ -118,18 +121,20 @@ struct Namespaces {
 }
 
 impl Reconcile for Namespaces {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             {
                 // Locked before the store is read: whoever takes the namespace from there comes here next.
                 let mut begun = self.begun.lock();
-                let Some(known) = self.namespaces.store().get_key(turn.key) else { return Ok(Next::Done) };
+                let Some(known) = self.namespaces.store().get_key(request.key) else {
+                    return Ok(Action::AwaitChange);
+                };
                 // Before its pods are listed: one that goes afterwards wakes it.
                 begun.insert(known.name().to_owned(), known.uid().to_owned());
             }
-            match self.delete(&turn).await {
+            match self.delete(&request).await {
                 // Gone meanwhile: that is what was wanted.
-                Err(Failure::Api(status)) if status.code == 404 => Ok(Next::Done),
+                Err(Failure::Api(status)) if status.code == 404 => Ok(Action::AwaitChange),
                 answer => answer,
             }
         })
@@ -137,14 +142,14 @@ impl Reconcile for Namespaces {
 }
 
 impl Namespaces {
-    async fn delete(&self, turn: &Turn<'_>) -> Result<Next, Failure> {
-        let mut namespace = self.client.get(NAMESPACES.at("", turn.key.name())).await?;
-        if plan::next(&tree(&namespace)) == Step::MarkTerminating {
+    async fn delete(&self, request: &ReconcileRequest<'_>) -> Result<Action, Failure> {
+        let mut namespace = self.client.get(NAMESPACES.at("", request.key.name())).await?;
+        if plan::next(&tree(&namespace)) == Required::MarkTerminating {
             namespace = self.change(namespace, "status", plan::terminating).await?;
         }
         let mut body = tree(&namespace);
-        if plan::next(&body) != Step::Empty {
-            return Ok(Next::Done);
+        if plan::next(&body) != Required::Empty {
+            return Ok(Action::AwaitChange);
         }
         let now = self.env.now_seconds() as i64;
         let emptying = Emptying {
@@ -152,29 +157,33 @@ impl Namespaces {
             namespace: namespace.name(),
             since_seconds: plan::age(&body, now),
         };
-        // What is served now: a resource that came since the last turn has objects here too.
+        // What is served now: a resource that came since the last reconcile has objects here too.
         let contents = contents(&self.client.catalog());
         let (found, wait_seconds) = emptying.run(&contents).await;
         let after = plan::after(&found, wait_seconds);
-        turn.plan(|| format!("{after:?}: {found:?}"));
+        request.plan(|| format!("{after:?}: {found:?}"));
         if found.update(&mut body, self.env.now_seconds() as i64) {
-            match self.client.update(NAMESPACES.of(&namespace).sub("status"), body).await {
+            match self
+                .client
+                .update(NAMESPACES.of(&namespace).sub("status"), body, WriteOptions::default())
+                .await
+            {
                 Ok(updated) => namespace = updated,
                 Err(status) => {
                     tracing::debug!(
-                        namespace = turn.key.name(),
+                        namespace = request.key.name(),
                         error = status.message,
-                        "conditions not written"
+                        "failed to update conditions"
                     );
                 }
             }
         }
         match after {
             After::Fail(why) => Err(Failure::Other(why)),
-            After::Wait(wait) => Ok(Next::After(wait)),
+            After::Wait(wait) => Ok(Action::Requeue(wait)),
             After::Finalize => {
                 self.change(namespace, "finalize", plan::finalized).await?;
-                Ok(Next::Done)
+                Ok(Action::AwaitChange)
             }
         }
     }
@@ -191,7 +200,11 @@ impl Namespaces {
             if !change(&mut body) {
                 return Ok(namespace);
             }
-            match self.client.update(NAMESPACES.of(&namespace).sub(subresource), body).await {
+            match self
+                .client
+                .update(NAMESPACES.of(&namespace).sub(subresource), body, WriteOptions::default())
+                .await
+            {
                 Ok(updated) => return Ok(updated),
                 Err(Status { code: 409, .. }) => {}
                 Err(status) => return Err(status.into()),

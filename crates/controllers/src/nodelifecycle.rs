@@ -1,9 +1,9 @@
-//! Watches over nodes: taints that say what their conditions say, and nodes that fell silent.
+//! Watches over nodes: taints that say what their conditions say, and nodes that became unreachable.
 //!
 //! ```text
 //! node changed ──> conditions    NoSchedule taints, labels of old           (8 workers)
 //! pod bound ─────> not_ready     Ready=False on a node that is not          (4 workers)
-//! every 5 s ─────> look          silent 50 s: conditions Unknown; zones     (1 worker)
+//! every 5 s ─────> look          no heartbeat: conditions Unknown; zones    (1 worker)
 //!                  give up       NoExecute taints, 0.1 a second and zone
 //! ```
 //! Who must leave a tainted node is taint eviction's affair.
@@ -23,7 +23,9 @@ use std::sync::Arc;
 use client::resources::{LEASES, NODES, PODS};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Scope, Turn};
+use runtime::{
+    Action, Controller, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, Scope,
+};
 use tokio::task::JoinHandle;
 
 use self::monitor::{Monitor, look};
@@ -50,15 +52,15 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
 
     let conditions = Conditions { writer: writer.clone(), nodes: nodes.clone() };
     let controller = Controller::new(env, NAME).workers(8).max_retries(None).owns_keys_of(&nodes);
-    tasks.extend(controller.start(&context.board, Arc::new(conditions), context.stop.clone()));
+    tasks.extend(controller.start(&context.controllers, Arc::new(conditions), context.stop.clone()));
 
     let fields = PodFields::of(context);
     let not_ready = NotReady { writer: writer.clone(), nodes: nodes.clone(), pods: pods.clone() };
     let controller = Controller::new(env, "node-lifecycle-controller-pods")
         .workers(4)
         .reads(&nodes)
-        .watches(&pods, move |notice| newly_bound(fields, notice));
-    tasks.extend(controller.start(&context.board, Arc::new(not_ready), context.stop.clone()));
+        .watches(&pods, move |event| newly_bound(fields, event));
+    tasks.extend(controller.start(&context.controllers, Arc::new(not_ready), context.stop.clone()));
 
     let controller = Controller::new(env, "node-lifecycle-controller-health")
         .workers(1)
@@ -70,7 +72,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     queue.add(look(), runtime::queue::NORMAL, None);
     let monitor =
         Monitor { writer, nodes, leases, pods, queue, began: env.monotonic(), state: Mutex::default() };
-    tasks.extend(controller.start(&context.board, Arc::new(monitor), context.stop.clone()));
+    tasks.extend(controller.start(&context.controllers, Arc::new(monitor), context.stop.clone()));
     tasks
 }
 
@@ -86,15 +88,15 @@ pub fn pods_by_node(context: &Context) -> Arc<Informer> {
 }
 
 /// Only pods that say anything about readiness: a pod fresh from the scheduler does not.
-fn newly_bound(fields: PodFields, notice: &Notice<'_>) -> Vec<Key> {
-    let node = fields.node(notice.obj());
-    let bound = match notice {
-        Notice::Added { .. } => !node.is_empty(),
-        Notice::Updated { old, .. } => !node.is_empty() && node != fields.node(old),
-        Notice::Deleted { .. } => false,
+fn newly_bound(fields: PodFields, event: &InformerEvent<'_>) -> Vec<Key> {
+    let node = fields.node(event.obj());
+    let bound = match event {
+        InformerEvent::Added { .. } => !node.is_empty(),
+        InformerEvent::Updated { old, .. } => !node.is_empty() && node != fields.node(old),
+        InformerEvent::Deleted { .. } => false,
     };
-    let asked = bound && plan::has_ready_condition(&pod_view(notice.obj()));
-    if asked { vec![Key::of(notice.obj())] } else { Vec::new() }
+    let asked = bound && plan::has_ready_condition(&pod_view(event.obj()));
+    if asked { vec![Key::of(event.obj())] } else { Vec::new() }
 }
 
 /// Taints a node as its conditions say, so that nobody is scheduled to it.
@@ -104,11 +106,11 @@ struct Conditions {
 }
 
 impl Reconcile for Conditions {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let Some(node) = self.nodes.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let Some(node) = self.nodes.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
             let mend = plan::mend(&NodeFacts::of(&node), &|name| node.label(name));
-            turn.plan(|| mend.describe());
+            request.plan(|| mend.describe());
             let Mend { add, remove, labels } = mend;
             if !add.is_empty() || !remove.is_empty() {
                 gone_is_fine(self.writer.swap_taints(&node, &add, &remove).await.map(|_| ()))?;
@@ -120,7 +122,7 @@ impl Reconcile for Conditions {
                     result => gone_is_fine(result)?,
                 }
             }
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         })
     }
 }
@@ -133,17 +135,19 @@ struct NotReady {
 }
 
 impl Reconcile for NotReady {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let Some(pod) = self.pods.store().get_key(turn.key) else { return Ok(Next::Done) };
-            let Some(node) = self.nodes.store().get("", &pod_view(&pod).node) else { return Ok(Next::Done) };
+            let Some(pod) = self.pods.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
+            let Some(node) = self.nodes.store().get("", &pod_view(&pod).node) else {
+                return Ok(Action::AwaitChange);
+            };
             if plan::cannot_be_ready(&NodeFacts::of(&node)) {
-                turn.plan(|| "mark it as not ready: its node is not".to_owned());
+                request.plan(|| "mark it as not ready: its node is not".to_owned());
                 self.writer.mark_not_ready(&[pod]).await?;
             } else {
-                turn.plan(|| "nothing: its node is ready, or said nothing yet".to_owned());
+                request.plan(|| "nothing: its node is ready, or said nothing yet".to_owned());
             }
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         })
     }
 }

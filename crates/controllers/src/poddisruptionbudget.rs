@@ -14,14 +14,17 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
 use client::resources::{
     DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS,
 };
+use client::{Client, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::Obj;
-use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Severity, Turn};
+use runtime::{
+    Action, Cause, Controller, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, Recorder,
+    Severity,
+};
 use tokio::task::JoinHandle;
 
 use crate::{Context, pod_view};
@@ -39,14 +42,14 @@ struct Budgets {
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let mut tasks = Vec::new();
     let client = context.clients.controller("disruption-controller");
-    // Its events, unlike those of all other loops, do not bear its name.
+    // Its events, unlike those of all other controllers, do not bear its name.
     let (recorder, task) =
         Recorder::start(&context.env, client.clone(), "controllermanager", context.stop.clone());
     tasks.push(task);
     let of = |resource| context.informers.of(resource);
     let (budgets, pods) = (of(&POD_DISRUPTION_BUDGETS), of(&PODS));
     let owners = [&REPLICATION_CONTROLLERS, &REPLICA_SETS, &DEPLOYMENTS, &STATEFUL_SETS].map(of);
-    // One worker, as upstream: budgets are few, and each turn is short.
+    // One worker, as upstream: budgets are few, and each reconcile is short.
     let mut main = Controller::new(&context.env, "disruption").workers(1).max_retries(None);
     for informer in &owners {
         main = main.reads(informer);
@@ -72,37 +75,39 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     });
     let (for_pods, queue, stale_queue) = (state.clone(), main.queue(), stale.queue());
     let env = context.env.clone();
-    pods.add_resyncing_handler(Box::new(move |notice| {
-        let pod = notice.obj();
+    pods.add_resyncing_handler(Box::new(move |event| {
+        let pod = event.obj();
         for budget in for_pods.budgets_of(pod) {
             queue.add(budget, runtime::queue::NORMAL, Some(Cause::new(&PODS, pod, "changed")));
         }
-        if !matches!(notice, Notice::Deleted { .. })
+        if !matches!(event, InformerEvent::Deleted { .. })
             && let Some(wait) = stale::clean_in(pod, env.now_seconds() as i64)
         {
             stale_queue.add_after(Key::of(pod), Duration::from_secs(wait), None);
         }
     }));
-    tasks.extend(main.start(&context.board, state, context.stop.clone()));
+    tasks.extend(main.start(&context.controllers, state, context.stop.clone()));
     let cleaner = Arc::new(stale::Cleaner { env: context.env.clone(), client, pods });
-    tasks.extend(stale.start(&context.board, cleaner, context.stop.clone()));
+    tasks.extend(stale.start(&context.controllers, cleaner, context.stop.clone()));
     tasks
 }
 
 impl Reconcile for Budgets {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let Some(obj) = self.budgets.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let Some(obj) = self.budgets.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
             let now = self.env.now_seconds() as i64;
-            match self.sync(&obj, now, &turn).await {
+            match self.sync(&obj, now, &request).await {
                 Ok(next) => Ok(next),
                 Err(Failure::Api(status)) if status.code == 409 => Err(status.into()),
                 // At least no eviction is allowed by numbers that are wrong.
                 Err(failure) => {
                     let mut tree = runtime::tree(&obj);
                     plan::fail_safe(&mut tree, &failure.to_string(), now);
-                    self.client.update(POD_DISRUPTION_BUDGETS.of(&obj).sub("status"), tree).await?;
-                    Ok(Next::Done)
+                    self.client
+                        .update(POD_DISRUPTION_BUDGETS.of(&obj).sub("status"), tree, WriteOptions::default())
+                        .await?;
+                    Ok(Action::AwaitChange)
                 }
             }
         })
@@ -126,7 +131,12 @@ impl Budgets {
         all.iter().map(|budget| Key::of(budget)).collect()
     }
 
-    async fn sync(&self, obj: &Arc<Obj>, now: i64, turn: &Turn<'_>) -> Result<Next, Failure> {
+    async fn sync(
+        &self,
+        obj: &Arc<Obj>,
+        now: i64,
+        request: &ReconcileRequest<'_>,
+    ) -> Result<Action, Failure> {
         let budget = budget_view(obj);
         let tell = |severity, reason: &str, message: String| {
             self.recorder.event(&POD_DISRUPTION_BUDGETS, obj, severity, reason, message);
@@ -162,7 +172,7 @@ impl Budgets {
             .collect();
         let expected = scale.map_or(pods.len() as i64, |scale| scale.expected);
         let plan = budget.plan(&seen, expected, now);
-        turn.plan(|| format!("{plan:?}"));
+        request.plan(|| format!("{plan:?}"));
         for name in &plan.not_deleted {
             if let Some(pod) = pods.iter().find(|pod| pod.name() == name) {
                 // Differs from kube-controller-manager: the budget's name, where that says its namespace twice.
@@ -173,9 +183,11 @@ impl Budgets {
         if !budget.is_told(&plan) {
             let mut tree = runtime::tree(obj);
             budget.tell(&plan, &mut tree, now);
-            self.client.update(POD_DISRUPTION_BUDGETS.of(obj).sub("status"), tree).await?;
+            self.client
+                .update(POD_DISRUPTION_BUDGETS.of(obj).sub("status"), tree, WriteOptions::default())
+                .await?;
         }
-        Ok(plan.recheck_in.map_or(Next::Done, |wait| Next::After(Duration::from_secs(wait))))
+        Ok(plan.recheck_in.map_or(Action::AwaitChange, |wait| Action::Requeue(Duration::from_secs(wait))))
     }
 }
 

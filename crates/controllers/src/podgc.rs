@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::{NODES, PODS};
-use client::{Client, DeleteOptions, Patch};
+use client::{Client, DeleteOptions, Patch, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Status};
 use parking_lot::Mutex;
-use runtime::{Controller, Failure, Informer, Key, Next, Reconcile, Stop, Turn, batch};
+use runtime::{Action, Controller, Failure, Informer, Key, Reconcile, ReconcileRequest, Stop, batch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -52,23 +52,23 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let controller = controller.reads(&gc.pods).reads(&gc.nodes);
     // One key for the whole cluster: which pods are too many is seen by looking at all of them.
     controller.queue().add(Key::new("", "collect"), runtime::queue::NORMAL, None);
-    controller.start(&context.board, Arc::new(gc), context.stop.clone())
+    controller.start(&context.controllers, Arc::new(gc), context.stop.clone())
 }
 
 impl Reconcile for PodGc {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             tokio::select! {
                 biased;
-                () = self.stop.stopped() => Ok(Next::Done),
-                () = self.collect(&turn) => Ok(Next::After(EVERY)),
+                () = self.stop.stopped() => Ok(Action::AwaitChange),
+                () = self.collect(&request) => Ok(Action::Requeue(EVERY)),
             }
         })
     }
 }
 
 impl PodGc {
-    async fn collect(&self, turn: &Turn<'_>) {
+    async fn collect(&self, request: &ReconcileRequest<'_>) {
         let all = self.pods.store().list();
         let (of, fields, nodes) = (all.len(), self.fields, self.nodes.store());
         // Most pods are on nodes that are there, or wait for one: they are not read.
@@ -86,7 +86,7 @@ impl PodGc {
             (Why::Orphaned, plan::orphaned(&pods, &gone)),
             (Why::Unscheduled, plan::unscheduled_terminating(&pods)),
         ];
-        turn.plan(|| plan::describe(&garbage, of));
+        request.plan(|| plan::describe(&garbage, of));
         for (why, which) in garbage {
             self.delete(&objects, which, why).await;
         }
@@ -117,7 +117,7 @@ impl PodGc {
                 match self.mark_and_delete(pod, why).await {
                     Err(status) if status.code != 404 => {
                         let (pod, error) = (pod.path(), &status.message);
-                        tracing::warn!(pod, ?why, error, "a pod could not be collected, trying again");
+                        tracing::warn!(pod, ?why, error, "failed to delete pod, retrying");
                         Err(status)
                     }
                     _ => Ok(()),
@@ -133,9 +133,11 @@ impl PodGc {
         if !pod_view(pod).is_terminal() {
             let now = self.env.now_seconds() as i64;
             let patch = plan::failed_patch(&runtime::tree(pod), why, now);
-            self.client.patch(PODS.of(pod).sub("status"), Patch::Strategic(patch)).await?;
+            self.client
+                .patch(PODS.of(pod).sub("status"), Patch::Strategic(patch), WriteOptions::default())
+                .await?;
         }
-        let options = DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::exactly(pod) };
+        let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::exactly(pod) };
         self.client.delete(PODS.of(pod), options).await
     }
 }

@@ -1,4 +1,4 @@
-//! Pods as loops see them: without reading them where that is enough.
+//! Pods as controllers see them: without reading them where that is enough.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use object::Obj;
 
 use crate::Context;
 
-/// The view of a pod's object, made once per revision for all loops.
+/// The view of a pod's object, made once per revision for all controllers.
 pub fn pod_view(pod: &Obj) -> Arc<PodView> {
     pod.view(|pod| PodView::read(&runtime::tree(pod)))
 }

@@ -17,11 +17,12 @@ mod tests;
 use std::sync::Arc;
 
 use client::resources::{PODS, REPLICA_SETS};
-use client::{Client, Gvr};
+use client::{Client, Gvr, WriteOptions};
 use futures_util::future::BoxFuture;
 use object::Obj;
 use runtime::{
-    Controller, Expectations, Failure, Informer, Key, Next, Notice, Reconcile, Recorder, Turn, owners,
+    Action, Controller, Expectations, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest,
+    Recorder, owners,
 };
 use tokio::task::JoinHandle;
 
@@ -41,7 +42,7 @@ pub(crate) struct SetKind {
     pub resource: &'static Gvr,
     pub api_version: &'static str,
     pub kind: &'static str,
-    /// The loop's name.
+    /// The controller's name.
     pub name: &'static str,
     pub account: &'static str,
     /// Has `status.terminatingReplicas`.
@@ -79,9 +80,9 @@ pub(crate) fn start_kind(context: &Context, kind: SetKind) -> Vec<JoinHandle<()>
     let controller = Controller::new(&context.env, kind.name)
         .workers(5)
         .max_retries(None)
-        .watches(&sets, move |notice| of_set.set_changed(notice))
-        .watches(&pods, move |notice| of_pod.pod_changed(notice));
-    tasks.extend(controller.start(&context.board, sync, context.stop.clone()));
+        .watches(&sets, move |event| of_set.set_changed(event))
+        .watches(&pods, move |event| of_pod.pod_changed(event));
+    tasks.extend(controller.start(&context.controllers, sync, context.stop.clone()));
     tasks
 }
 
@@ -96,23 +97,23 @@ struct Sync {
 }
 
 impl Reconcile for Sync {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
-        Box::pin(self.sync(turn))
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        Box::pin(self.sync(request))
     }
 }
 
 impl Sync {
-    async fn sync(&self, turn: Turn<'_>) -> Result<Next, Failure> {
-        let Some(obj) = self.sets.store().get_key(turn.key) else {
-            self.expectations.forget(turn.key);
-            return Ok(Next::Done);
+    async fn sync(&self, request: ReconcileRequest<'_>) -> Result<Action, Failure> {
+        let Some(obj) = self.sets.store().get_key(request.key) else {
+            self.expectations.forget(request.key);
+            return Ok(Action::AwaitChange);
         };
         let set = Set::of(&obj);
         // Asked before the pods are looked at: what is seen after the answer can only be newer.
-        let may_count = self.expectations.satisfied(turn.key);
+        let may_count = self.expectations.satisfied(request.key);
         if let Err(why) = &set.selector {
-            tracing::warn!(set = %turn.key, kind = self.kind.kind, why, "the selector cannot be used: no pod is touched");
-            return Ok(Next::Done);
+            tracing::warn!(set = %request.key, kind = self.kind.kind, why, "invalid selector, ignoring pods");
+            return Ok(Action::AwaitChange);
         }
         let candidates = candidates(&self.pods, &obj, &set.selector).into_iter().map(Pod::new);
         let (active, going): (Vec<Pod>, Vec<Pod>) = candidates.partition(|pod| pod.view.is_active());
@@ -128,8 +129,9 @@ impl Sync {
         } else {
             plan::Change::Nothing
         };
-        turn.plan(|| format!("{}: {} of {} pods are active", change.describe(), active.len(), set.replicas));
-        let failed = self.manage(turn.key, &obj, &active, change).await;
+        request
+            .plan(|| format!("{}: {} of {} pods are active", change.describe(), active.len(), set.replicas));
+        let failed = self.manage(request.key, &obj, &active, change).await;
 
         let now_nanos = self.env.now_nanos() as i128;
         let now = (now_nanos / 1_000_000_000) as i64;
@@ -142,7 +144,8 @@ impl Sync {
         if let Some(failure) = failed {
             return Err(failure);
         }
-        Ok(plan::next_available(&set, &counted, &active, now_nanos).map_or(Next::Done, Next::After))
+        Ok(plan::next_available(&set, &counted, &active, now_nanos)
+            .map_or(Action::AwaitChange, Action::Requeue))
     }
 
     fn terminating(&self, obj: &Obj, set: &Set, going: &[Pod]) -> i64 {
@@ -160,7 +163,7 @@ impl Sync {
         let mut tree = runtime::tree(obj);
         tree.make_map().set("status", status.to_value());
         let target = self.kind.resource.of(obj).sub("status");
-        match self.client.update(target, tree).await {
+        match self.client.update(target, tree, WriteOptions::default()).await {
             Ok(_) => return Ok(()),
             Err(refused) if refused.code != 409 => return Err(refused.into()),
             Err(_) => {}
@@ -171,16 +174,16 @@ impl Sync {
         }
         let mut tree = runtime::tree(&fresh);
         tree.make_map().set("status", status.to_value());
-        self.client.update(target, tree).await?;
+        self.client.update(target, tree, WriteOptions::default()).await?;
         Ok(())
     }
 
-    fn set_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
-        let key = Key::of(notice.obj());
-        let is_another = match notice {
-            Notice::Added { .. } => false,
-            Notice::Updated { old, new, .. } => old.uid() != new.uid(),
-            Notice::Deleted { .. } => true,
+    fn set_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
+        let key = Key::of(event.obj());
+        let is_another = match event {
+            InformerEvent::Added { .. } => false,
+            InformerEvent::Updated { old, new, .. } => old.uid() != new.uid(),
+            InformerEvent::Deleted { .. } => true,
         };
         if is_another {
             // One of the same name starts clean.
@@ -189,25 +192,25 @@ impl Sync {
         vec![key]
     }
 
-    fn pod_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
-        match notice {
-            Notice::Added { obj, .. } => self.pod_added(obj),
-            Notice::Deleted { obj, .. } => self.pod_gone(obj),
-            Notice::Updated { sync: true, .. } => Vec::new(),
-            Notice::Updated { old, new, .. } if old.uid() != new.uid() => {
+    fn pod_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
+        match event {
+            InformerEvent::Added { obj, .. } => self.pod_added(obj),
+            InformerEvent::Deleted { obj, .. } => self.pod_gone(obj),
+            InformerEvent::Updated { sync: true, .. } => Vec::new(),
+            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => {
                 let mut keys = self.pod_gone(old);
                 keys.extend(self.pod_added(new));
                 keys
             }
             // A pod that is going is as good as gone: its successor need not wait for it.
-            Notice::Updated { old, new, .. } if new.deleting() => {
+            InformerEvent::Updated { old, new, .. } if new.deleting() => {
                 let mut keys = self.pod_gone(new);
                 if old.owners() != new.owners() {
                     keys.extend(self.pod_gone(old));
                 }
                 keys
             }
-            Notice::Updated { old, new, .. } => {
+            InformerEvent::Updated { old, new, .. } => {
                 let mut keys = Vec::new();
                 if old.owners() != new.owners() {
                     keys.extend(self.owner_of(old));

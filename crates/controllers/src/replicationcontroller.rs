@@ -1,4 +1,4 @@
-//! ReplicationControllers: ReplicaSets under their older name, kept by the same loop.
+//! ReplicationControllers: ReplicaSets under their older name, kept by the same controller.
 
 use client::resources::REPLICATION_CONTROLLERS;
 use tokio::task::JoinHandle;

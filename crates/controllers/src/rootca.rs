@@ -6,14 +6,16 @@ mod tests;
 
 use std::sync::Arc;
 
-use client::Client;
 use client::resources::{CONFIG_MAPS, NAMESPACES};
+use client::{Client, WriteOptions};
 use futures_util::future::BoxFuture;
-use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Scope, Turn, tree};
+use runtime::{
+    Action, Controller, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, Scope, tree,
+};
 use tokio::task::JoinHandle;
 
 use crate::{Context, namespace_is_going};
-use plan::{NAME as MAP, Step, plan};
+use plan::{NAME as MAP, Plan, plan};
 
 pub const NAME: &str = "root-ca-certificate-publisher-controller";
 
@@ -28,44 +30,48 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let Some(pem) = context.trust.root_ca.clone() else { return Vec::new() };
     let namespaces = context.informers.of(&NAMESPACES);
     // Only those of that name: nobody's other ConfigMaps are held, or wake anyone.
-    let named = Scope { fields: format!("metadata.name={MAP}"), ..Scope::all(&CONFIG_MAPS) };
+    let named = Scope { field_selector: format!("metadata.name={MAP}"), ..Scope::all(&CONFIG_MAPS) };
     let maps = context.informers.scoped(named);
     let controller = Controller::new(&context.env, "root-ca-cert-publisher").workers(1).max_retries(None);
-    let controller = controller.watches(&namespaces, |notice| match notice {
-        Notice::Deleted { .. } => Vec::new(),
-        Notice::Updated { new, .. } if new.deleting() => Vec::new(),
-        _ => vec![Key::of(notice.obj())],
+    let controller = controller.watches(&namespaces, |event| match event {
+        InformerEvent::Deleted { .. } => Vec::new(),
+        InformerEvent::Updated { new, .. } if new.deleting() => Vec::new(),
+        _ => vec![Key::of(event.obj())],
     });
-    let controller = controller.watches(&maps, |notice| match notice {
-        Notice::Added { .. } => Vec::new(),
-        _ => vec![Key::new("", notice.obj().namespace())],
+    let controller = controller.watches(&maps, |event| match event {
+        InformerEvent::Added { .. } => Vec::new(),
+        _ => vec![Key::new("", event.obj().namespace())],
     });
     let client = context.clients.controller("root-ca-cert-publisher");
     let reconcile = Arc::new(Publisher { client, maps, pem });
-    controller.start(&context.board, reconcile, context.stop.clone())
+    controller.start(&context.controllers, reconcile, context.stop.clone())
 }
 
 impl Reconcile for Publisher {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let namespace = turn.key.name();
+            let namespace = request.key.name();
             let there = self.maps.store().get(namespace, MAP);
             match plan(there.map(|map| tree(&map)), &self.pem) {
-                Step::Nothing => {}
-                Step::Create(map) => {
-                    turn.plan(|| "publish the authority".to_owned());
-                    match self.client.create(CONFIG_MAPS.within(namespace), map).await {
+                Plan::Nothing => {}
+                Plan::Create(map) => {
+                    request.plan(|| "publish the authority".to_owned());
+                    match self
+                        .client
+                        .create(CONFIG_MAPS.within(namespace), map, WriteOptions::default())
+                        .await
+                    {
                         // The namespace is gone, or going.
                         Err(status) if status.code == 404 || namespace_is_going(&status) => {}
                         answer => drop(answer?),
                     }
                 }
-                Step::Update(map) => {
-                    turn.plan(|| "publish the authority again".to_owned());
-                    self.client.update(CONFIG_MAPS.at(namespace, MAP), map).await?;
+                Plan::Update(map) => {
+                    request.plan(|| "publish the authority again".to_owned());
+                    self.client.update(CONFIG_MAPS.at(namespace, MAP), map, WriteOptions::default()).await?;
                 }
             }
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         })
     }
 }

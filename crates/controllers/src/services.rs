@@ -1,4 +1,4 @@
-//! Services as the endpoints loops see them, which pods they select, and what of a pod matters to them.
+//! Services as the endpoints controllers see them, which pods they select, and what of a pod matters to them.
 
 mod slices;
 mod target;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use kinds::pod::view::PodView;
 use object::selector::LabelSelector;
 use object::{Obj, Value, time};
-use runtime::{Indexer, Key, Notice};
+use runtime::{Indexer, InformerEvent, Key};
 
 pub use slices::{MANAGED_BY, SERVICE_NAME, Slices};
 pub use target::Target;
@@ -76,7 +76,7 @@ pub struct ServiceView {
     pub deleting: bool,
 }
 
-/// The view of a Service's object, made once per revision for all loops.
+/// The view of a Service's object, made once per revision for all controllers.
 pub fn service_view(service: &Obj) -> Arc<ServiceView> {
     service.view(|service| ServiceView::read(&runtime::tree(service)))
 }
@@ -128,7 +128,7 @@ impl ServiceView {
     pub fn has_ip(&self) -> bool {
         !self.cluster_ip.is_empty() && self.cluster_ip != "None"
     }
-    /// The loops here fill its endpoints.
+    /// The controllers here fill its endpoints.
     pub fn is_ours(&self) -> bool {
         !self.external_name && self.selector.is_some()
     }
@@ -191,13 +191,13 @@ pub fn parse_ip(text: &str) -> Option<IpAddr> {
 }
 
 /// The services whose endpoints a change of a pod may change.
-pub fn services_to_update(services: &Indexer, notice: &Notice<'_>) -> Vec<Key> {
-    let (old, new) = match notice {
-        Notice::Added { obj, .. } | Notice::Deleted { obj, .. } => (*obj, *obj),
-        Notice::Updated { sync: true, .. } => return Vec::new(),
-        Notice::Updated { old, new, .. } => (*old, *new),
+pub fn services_to_update(services: &Indexer, event: &InformerEvent<'_>) -> Vec<Key> {
+    let (old, new) = match event {
+        InformerEvent::Added { obj, .. } | InformerEvent::Deleted { obj, .. } => (*obj, *obj),
+        InformerEvent::Updated { sync: true, .. } => return Vec::new(),
+        InformerEvent::Updated { old, new, .. } => (*old, *new),
     };
-    let changed = !matches!(notice, Notice::Updated { .. })
+    let changed = !matches!(event, InformerEvent::Updated { .. })
         || matters(&pod_view(old), &pod_view(new))
         || old.uid() != new.uid();
     let concerned = |service: &ServiceView| match (service.selects(old), service.selects(new)) {

@@ -1,6 +1,6 @@
 //! Sends pods away from nodes with NoExecute taints: at once, or after the time they tolerate.
 //!
-//! A pod's key waits in the queue until its time; every turn looks again, so a taint that went away, or a toleration that
+//! A pod's key waits in the queue until its time; every reconcile looks again, so a taint that went away, or a toleration that
 //! came, is noticed however it happened.
 
 mod plan;
@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::resources::{NODES, PODS};
-use client::{Client, DeleteOptions, Patch};
+use client::{Client, DeleteOptions, Patch, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Status, time};
 use parking_lot::Mutex;
 use runtime::{
-    Controller, Failure, Informer, Key, Next, Notice, ObjectRef, Reconcile, Recorder, Severity, Turn,
-    WorkQueue,
+    Action, Controller, Failure, Informer, InformerEvent, Key, ObjectRef, Reconcile, ReconcileRequest,
+    Recorder, Severity, WorkQueue,
 };
 use tokio::task::JoinHandle;
 
@@ -41,7 +41,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     follow_pods(PodFields::of(context), &pods, controller.queue(), known.clone());
     let eviction = Eviction { env: context.env.clone(), client, recorder, nodes, pods, state: known };
     let mut tasks = vec![task];
-    tasks.extend(controller.start(&context.board, Arc::new(eviction), context.stop.clone()));
+    tasks.extend(controller.start(&context.controllers, Arc::new(eviction), context.stop.clone()));
     tasks
 }
 
@@ -60,9 +60,9 @@ fn follow_nodes(
     state: Arc<Mutex<State>>,
 ) {
     let pods = pods.clone();
-    let handler = move |notice: &Notice<'_>| {
-        let node = notice.obj();
-        if matches!(notice, Notice::Deleted { .. }) {
+    let handler = move |event: &InformerEvent<'_>| {
+        let node = event.obj();
+        if matches!(event, InformerEvent::Deleted { .. }) {
             // Its pods are somebody else's now; what was decided stands.
             state.lock().tainted.remove(node.name());
             return;
@@ -88,8 +88,8 @@ fn follow_nodes(
 
 /// Pods on tainted nodes, and those something was decided about.
 fn follow_pods(fields: PodFields, pods: &Informer, queue: Arc<WorkQueue<Key>>, state: Arc<Mutex<State>>) {
-    let handler = move |notice: &Notice<'_>| {
-        let pod = notice.obj();
+    let handler = move |event: &InformerEvent<'_>| {
+        let pod = event.obj();
         let concerned = {
             let State { tainted, pods } = &*state.lock();
             let judged = || !pods.is_empty() && pods.contains_key(&Key::of(pod));
@@ -113,18 +113,18 @@ struct Eviction {
 }
 
 impl Reconcile for Eviction {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let pod = self.pods.store().get_key(turn.key);
-            let judgement = self.judge(turn.key, pod.as_deref());
-            let Some(pod) = pod else { return Ok(Next::Done) };
-            turn.plan(|| format!("{:?}", judgement.then));
+            let pod = self.pods.store().get_key(request.key);
+            let judgement = self.judge(request.key, pod.as_deref());
+            let Some(pod) = pod else { return Ok(Action::AwaitChange) };
+            request.plan(|| format!("{:?}", judgement.then));
             match judgement.then {
-                Then::Nothing => Ok(Next::Done),
-                Then::Wait(left) => Ok(Next::After(left)),
+                Then::Nothing => Ok(Action::AwaitChange),
+                Then::Wait(left) => Ok(Action::Requeue(left)),
                 Then::Evict => {
-                    self.evict(turn.key, &pod).await?;
-                    Ok(Next::Done)
+                    self.evict(request.key, &pod).await?;
+                    Ok(Action::AwaitChange)
                 }
             }
         })
@@ -169,7 +169,7 @@ impl Eviction {
             refused => refused,
         };
         match result {
-            // If another pod has the name by now, the next turn sees its uid.
+            // If another pod has the name by now, the next reconcile sees its uid.
             Err(status) if status.code != 404 => Err(status.into()),
             _ => {
                 set(Phase::Done);
@@ -183,9 +183,11 @@ impl Eviction {
         let now = time::format_seconds(self.env.now_seconds() as i64);
         match plan::mark(&runtime::tree(pod), &now) {
             None => Ok(()),
-            Some(patch) => {
-                self.client.patch(PODS.of(pod).sub("status"), Patch::Strategic(patch)).await.map(|_| ())
-            }
+            Some(patch) => self
+                .client
+                .patch(PODS.of(pod).sub("status"), Patch::Strategic(patch), WriteOptions::default())
+                .await
+                .map(|_| ()),
         }
     }
 

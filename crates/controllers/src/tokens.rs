@@ -9,17 +9,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use client::resources::{SECRETS, SERVICE_ACCOUNTS};
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Status};
 use parking_lot::Mutex;
 use runtime::queue::NORMAL;
-use runtime::{Cause, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Scope, Turn, retry, tree};
+use runtime::{
+    Action, Cause, Controller, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, Scope,
+    retry, tree,
+};
 use tokio::task::JoinHandle;
 
 use crate::{Context, SignToken};
-use plan::{Step, TYPE, TokenOf, fill, without_reference};
+use plan::{Plan, TYPE, TokenOf, fill, without_reference};
 
 pub const NAME: &str = "serviceaccount-token-controller";
 /// Secrets by `namespace/name` of their account.
@@ -36,7 +39,7 @@ struct Tokens {
     gone: Arc<Gone>,
 }
 
-/// Guards whose tokens the Secrets were that are gone: nobody can be asked any more. Taken by the turn the deletion made.
+/// Guards whose tokens the Secrets were that are gone: nobody can be asked any more. Taken by the reconcile the deletion made.
 type Gone = Mutex<BTreeMap<Key, Vec<TokenOf>>>;
 
 /// Without a key nothing can be signed.
@@ -44,7 +47,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let Some(sign) = context.trust.sign.clone() else { return Vec::new() };
     let accounts = context.informers.of(&SERVICE_ACCOUNTS);
     // Only tokens: nobody's other Secrets are held, or wake anyone.
-    let of_type = Scope { fields: format!("type={TYPE}"), ..Scope::all(&SECRETS) };
+    let of_type = Scope { field_selector: format!("type={TYPE}"), ..Scope::all(&SECRETS) };
     let secrets = context.informers.scoped(of_type);
     secrets.store().add_index(BY_ACCOUNT, |secret| {
         TokenOf::read(&tree(secret))
@@ -56,23 +59,23 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let (queue, gone) = (controller.queue(), Arc::<Gone>::default());
     let (told, remembered) = (queue, gone.clone());
     // By hand: what is remembered of a Secret must be there before its turn.
-    secrets.add_resyncing_handler(Box::new(move |notice| {
-        let key = Key::of(notice.obj());
-        let lost = match notice {
-            Notice::Deleted { obj, .. } => Some(obj),
-            Notice::Updated { old, new, .. } if old.uid() != new.uid() => Some(old),
+    secrets.add_resyncing_handler(Box::new(move |event| {
+        let key = Key::of(event.obj());
+        let lost = match event {
+            InformerEvent::Deleted { obj, .. } => Some(obj),
+            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => Some(old),
             _ => None,
         };
         if let Some(of) = lost.and_then(|secret| TokenOf::read(&tree(secret))) {
             remembered.lock().entry(key.clone()).or_default().push(of);
         }
-        told.add(key, NORMAL, Some(Cause::new(&SECRETS, notice.obj(), "changed")));
+        told.add(key, NORMAL, Some(Cause::new(&SECRETS, event.obj(), "changed")));
     }));
     let held = secrets.clone();
-    let controller = controller.reads(&secrets).watches(&accounts, move |notice| {
-        let lost = match notice {
-            Notice::Deleted { obj, .. } => obj,
-            Notice::Updated { old, new, .. } if old.uid() != new.uid() => old,
+    let controller = controller.reads(&secrets).watches(&accounts, move |event| {
+        let lost = match event {
+            InformerEvent::Deleted { obj, .. } => obj,
+            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => old,
             _ => return Vec::new(),
         };
         let its = held.store().by_index(BY_ACCOUNT, &account_key(lost.namespace(), lost.name()));
@@ -82,7 +85,7 @@ pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let client = context.clients.user("system:kube-controller-manager", &[]);
     let root_ca = context.trust.root_ca.clone();
     let tokens = Tokens { env: context.env.clone(), client, secrets, accounts, root_ca, sign, gone };
-    controller.start(&context.board, Arc::new(tokens), context.stop.clone())
+    controller.start(&context.controllers, Arc::new(tokens), context.stop.clone())
 }
 
 fn account_key(namespace: &str, name: &str) -> String {
@@ -90,35 +93,35 @@ fn account_key(namespace: &str, name: &str) -> String {
 }
 
 impl Reconcile for Tokens {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let gone = self.gone.lock().remove(turn.key);
+            let gone = self.gone.lock().remove(request.key);
             for of in gone.unwrap_or_default() {
-                self.forget(turn.key, &of).await;
+                self.forget(request.key, &of).await;
             }
-            if let Some(secret) = self.secrets.store().get_key(turn.key) {
-                self.hold(&turn, &secret).await?;
+            if let Some(secret) = self.secrets.store().get_key(request.key) {
+                self.hold(&request, &secret).await?;
             }
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         })
     }
 }
 
 impl Tokens {
-    async fn hold(&self, turn: &Turn<'_>, secret: &Obj) -> Result<(), Failure> {
+    async fn hold(&self, request: &ReconcileRequest<'_>, secret: &Obj) -> Result<(), Failure> {
         let mut body = tree(secret);
         let Some(of) = TokenOf::read(&body) else { return Ok(()) };
         let account = self.account(secret.namespace(), &of).await?;
         let step = plan::plan(&body, account.is_some(), self.root_ca.as_deref());
-        turn.plan(|| format!("{step:?} for the account {}", of.account));
+        request.plan(|| format!("{step:?} for the account {}", of.account));
         let result = match (step, account) {
-            (Step::Fill(lacks), Some(account)) => {
+            (Plan::Fill(lacks), Some(account)) => {
                 let token = if lacks.token { Some((self.sign)(&account, secret)?) } else { None };
                 let ca = self.root_ca.as_deref().filter(|_| lacks.ca);
                 fill(&mut body, &account, ca, secret.namespace(), token.as_deref());
-                self.client.update(SECRETS.of(secret), body).await.map(drop)
+                self.client.update(SECRETS.of(secret), body, WriteOptions::default()).await.map(drop)
             }
-            (Step::Delete, _) => self.client.delete(SECRETS.of(secret), DeleteOptions::exactly(secret)).await,
+            (Plan::Delete, _) => self.client.delete(SECRETS.of(secret), DeleteOptions::exactly(secret)).await,
             _ => return Ok(()),
         };
         match result {
@@ -150,13 +153,17 @@ impl Tokens {
             }
             match without_reference(tree(&account), secret.name()) {
                 None => Ok(()),
-                Some(body) => self.client.update(target, body).await.map(drop),
+                Some(body) => self.client.update(target, body, WriteOptions::default()).await.map(drop),
             }
         };
         match retry::on_conflict(&self.env, retry::FEW_WRITERS, attempt).await {
             Err(status) if status.code != 404 => {
                 let (account, error) = (&of.account, status.message);
-                tracing::warn!(account, error, "a service account still names a secret that is gone");
+                tracing::warn!(
+                    account,
+                    error,
+                    "failed to remove the reference to a deleted secret from its service account"
+                );
             }
             _ => {}
         }

@@ -8,14 +8,14 @@ mod tests;
 use std::sync::Arc;
 
 use client::resources::NODES;
-use client::{Client, Patch};
+use client::{Client, Patch, WriteOptions};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
-use runtime::{Controller, Failure, Informer, Key, Next, Notice, Reconcile, Turn, tree};
+use runtime::{Action, Controller, Failure, Informer, InformerEvent, Key, Reconcile, ReconcileRequest, tree};
 use tokio::task::JoinHandle;
 
 use crate::Context;
-use plan::{Step, plan, stage};
+use plan::{Plan, plan, stage};
 
 pub const NAME: &str = "ttl-controller";
 
@@ -30,35 +30,39 @@ struct Ttl {
 pub fn start(context: &Context) -> Vec<JoinHandle<()>> {
     let nodes = context.informers.of(&NODES);
     let controller = Controller::new(&context.env, NAME).workers(5).max_retries(None);
-    let controller = controller.watches(&nodes, |notice| match notice {
-        Notice::Deleted { .. } => Vec::new(),
-        _ => vec![Key::of(notice.obj())],
+    let controller = controller.watches(&nodes, |event| match event {
+        InformerEvent::Deleted { .. } => Vec::new(),
+        _ => vec![Key::of(event.obj())],
     });
     let client = context.clients.controller(NAME);
     let ttl = Arc::new(Ttl { client, nodes, stage: Mutex::new(0) });
-    controller.start(&context.board, ttl, context.stop.clone())
+    controller.start(&context.controllers, ttl, context.stop.clone())
 }
 
 impl Reconcile for Ttl {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             let now = {
                 let mut now = self.stage.lock();
                 *now = stage(*now, self.nodes.store().len());
                 *now
             };
-            let Some(node) = self.nodes.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let Some(node) = self.nodes.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
             match plan(&tree(&node), now) {
-                Step::Nothing => {}
-                Step::Annotate { seconds, patch } => {
-                    turn.plan(|| format!("objects may be kept for {seconds} s"));
-                    match self.client.patch(NODES.of(&node), Patch::Strategic(patch)).await {
+                Plan::Nothing => {}
+                Plan::Annotate { seconds, patch } => {
+                    request.plan(|| format!("objects may be kept for {seconds} s"));
+                    match self
+                        .client
+                        .patch(NODES.of(&node), Patch::Strategic(patch), WriteOptions::default())
+                        .await
+                    {
                         Err(status) if status.code == 404 => {}
                         answer => drop(answer?),
                     }
                 }
             }
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         })
     }
 }

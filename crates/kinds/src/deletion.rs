@@ -15,11 +15,10 @@
 mod tests;
 
 use catalog::Storage;
-use object::{About, Status, Value, time};
+use object::{About, DeleteOptions, Propagation, Status, Value, time};
 
 use crate::kind::Kind;
 use crate::metadata::{meta, strings};
-use crate::options::{DeleteOptions, Propagation};
 
 pub(crate) const ORPHAN: &str = "orphan";
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -183,7 +182,7 @@ fn finalizers_for(storage: &Storage, object: &Value, options: &DeleteOptions) ->
         (false, false)
     } else if let Some(orphan) = options.orphan_dependents {
         (orphan, false)
-    } else if let Some(propagation) = options.propagation() {
+    } else if let Some(propagation) = options.propagation_policy {
         (propagation == Propagation::Orphan, propagation == Propagation::Foreground)
     } else if has(ORPHAN).is_some() || has(FOREGROUND).is_some() {
         // What an earlier request chose stands.

@@ -11,12 +11,12 @@ use crate::check::Errors;
 use crate::columns::Printer;
 use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::meta;
-use crate::options::DeleteOptions;
 use crate::replicationcontroller::defaults::take_template_labels;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::warnings::{Accepted, Warnings};
 use crate::workload::POD_SPEC;
 use crate::write::Write;
+use object::DeleteOptions;
 
 pub(crate) use validation::check_spec;
 

@@ -1,9 +1,8 @@
 //! The interface of a kind. Default methods are what most kinds do.
 
 use catalog::{Resource, Storage};
-use object::{FieldError, Map, Status, Value};
+use object::{DeleteOptions, FieldError, Map, Status, Value};
 
-use crate::DeleteOptions;
 use crate::check::Errors;
 use crate::columns::{self, Printer};
 use crate::gates::DisabledFeature;

@@ -104,7 +104,7 @@ pub use list::{kind_of, kind_of_resource, strategy, unstored_kind};
 pub use metadata::{dedup_owner_references, field_annotation, finalizer_warnings};
 pub use namespace::is_immortal_namespace;
 pub use object::FieldError;
-pub use options::{DeleteOptions, Operation, Preconditions, Propagation, WriteOptions};
+pub use options::{WriteQuery, delete_options, unchecked_delete_options};
 pub use rules::{Finalizers, Generation, NameRule, Rules, StatusMeta};
 pub use scale::{FieldPath, ScalePaths, apply_scale, to_scale};
 pub use service::service_address_errors;

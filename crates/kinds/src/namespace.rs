@@ -8,13 +8,12 @@ mod columns;
 mod defaults;
 
 use catalog::Storage;
-use object::{About, FieldError, Map, Status, Value, quote, time, validate_text};
+use object::{About, DeleteOptions, FieldError, Map, Propagation, Status, Value, quote, time, validate_text};
 
 use crate::columns::Printer;
 use crate::deletion::{Decision, FOREGROUND, ORPHAN, decide_generally, set_finalizers};
 use crate::kind::{Context, Defaults, Kind};
 use crate::metadata::{self, meta, strings};
-use crate::options::{DeleteOptions, Propagation};
 use crate::rules::{NameRule, Rules, StatusMeta};
 use crate::strategy::restore;
 
@@ -146,7 +145,7 @@ fn delete(
     new.map_at(&["metadata"]).set("deletionTimestamp", time::format_seconds(now));
     new.map_at(&["status"]).set("phase", "Terminating");
     let had = strings(old, "finalizers");
-    let (orphan, foreground) = match (options.orphan_dependents, options.propagation()) {
+    let (orphan, foreground) = match (options.orphan_dependents, options.propagation_policy) {
         (Some(orphan), _) => (orphan, !orphan),
         (None, Some(propagation)) => {
             (propagation == Propagation::Orphan, propagation == Propagation::Foreground)

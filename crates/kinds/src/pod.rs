@@ -15,12 +15,11 @@ pub(crate) mod warnings;
 mod tests;
 
 use catalog::Storage;
-use object::{FieldError, Map, Value};
+use object::{DeleteOptions, FieldError, Map, Value};
 
 use crate::columns::Printer;
 use crate::gates::DisabledFeature;
 use crate::kind::{Context, Defaults, Kind};
-use crate::options::DeleteOptions;
 use crate::rules::{Generation, Rules, StatusMeta};
 use crate::strategy::{map_mut, restore};
 use crate::warnings::{Accepted, Warnings};

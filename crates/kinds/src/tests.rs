@@ -3,14 +3,14 @@
 mod documented;
 mod made_at_run_time;
 
-use catalog::{Catalog, Storage};
+use catalog::{Catalog, Storage, Verbs};
 use object::normalise::{Strict, normalise};
-use object::{FieldError, Value};
+use object::{FieldError, PatchType, Value};
 
 use crate::samples::minimal;
 use crate::{
-    Context, DeleteOptions, Generation, Kind, Operation, WriteOptions, apply_scale, dedup_owner_references,
-    invalid, kind_of, prepare_create, prepare_update, same, to_scale, validate_create, validate_update,
+    Context, Generation, Kind, WriteQuery, apply_scale, dedup_owner_references, invalid, kind_of,
+    prepare_create, prepare_update, same, to_scale, validate_create, validate_update,
 };
 
 pub(crate) const NOW: i64 = 1_700_000_000;
@@ -545,7 +545,7 @@ fn scale_shows_replicas_and_moves_them_back() {
 
 #[test]
 fn options_are_refused_with_upstream_words() {
-    let refused = |body: &str| DeleteOptions::from_value(&json(body)).unwrap_err().message;
+    let refused = |body: &str| crate::delete_options(&json(body)).unwrap_err().message;
     assert_eq!(
         refused(r#"{"propagationPolicy":"Nope"}"#),
         "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: \"Nope\": supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
@@ -554,40 +554,57 @@ fn options_are_refused_with_upstream_words() {
         refused(r#"{"orphanDependents":true,"propagationPolicy":"Orphan"}"#),
         "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set"
     );
-    let options = DeleteOptions::from_value(&json(
+    let options = crate::delete_options(&json(
         r#"{"gracePeriodSeconds":5,"preconditions":{"uid":"u","resourceVersion":"3"},"dryRun":["All"]}"#,
     ))
     .unwrap();
-    assert_eq!((options.grace_period_seconds, options.is_dry_run()), (Some(5), true));
+    assert_eq!((options.grace_period_seconds, options.dry_run), (Some(5), true));
     assert_eq!(options.preconditions.resource_version.as_deref(), Some("3"));
 
-    let write = |options: WriteOptions, operation| options.check(operation).unwrap_err().message;
-    let nope = WriteOptions { field_validation: "Nope".into(), ..WriteOptions::default() };
+    let write = |options: WriteQuery<'_>, (verb, patch): (Verbs, Option<PatchType>)| {
+        options.parse(verb, patch).unwrap_err().message
+    };
+    let nope = WriteQuery { field_validation: "Nope", ..WriteQuery::default() };
     assert_eq!(
-        write(nope, Operation::Create),
+        write(nope, (Verbs::CREATE, None)),
         "CreateOptions.meta.k8s.io \"\" is invalid: fieldValidation: Unsupported value: \"Nope\": supported values: \"\", \"Ignore\", \"Strict\", \"Warn\""
     );
-    let dry = WriteOptions { dry_run: vec!["Nope".into()], ..WriteOptions::default() };
+    let dry = WriteQuery { dry_run: vec!["Nope"], ..WriteQuery::default() };
     assert_eq!(
-        write(dry, Operation::Create),
+        write(dry, (Verbs::CREATE, None)),
         "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Nope\"]: supported values: \"All\""
     );
-    let force = WriteOptions { force: Some(true), ..WriteOptions::default() };
+    let force = WriteQuery { force: Some(true), ..WriteQuery::default() };
     assert_eq!(
-        write(force.clone(), Operation::Patch),
+        write(force.clone(), (Verbs::PATCH, Some(PatchType::Merge))),
         "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch"
     );
     assert_eq!(
-        write(force, Operation::Apply),
+        write(force, (Verbs::PATCH, Some(PatchType::Apply))),
         "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
     );
-    let manager =
-        WriteOptions { field_manager: format!("a\u{7}{}", "x".repeat(130)), ..WriteOptions::default() };
-    let message = write(manager, Operation::Update);
+    let name = format!("a\u{7}{}", "x".repeat(130));
+    let manager = WriteQuery { field_manager: &name, ..WriteQuery::default() };
+    let message = write(manager, (Verbs::UPDATE, None));
     assert!(message.starts_with(
         "UpdateOptions.meta.k8s.io \"\" is invalid: [fieldManager: Too long: may not be more than 128 bytes"
     ));
     assert!(message.ends_with("invalid character U+0007 (at position 1)]"), "{message}");
+    let fine = WriteQuery {
+        dry_run: vec!["All"],
+        field_manager: "m",
+        field_validation: "Strict",
+        force: Some(true),
+    };
+    let parsed = fine.parse(Verbs::PATCH, Some(PatchType::Apply)).unwrap();
+    let strict = object::FieldValidation::Strict;
+    let wanted =
+        object::WriteOptions { field_manager: "m", force: true, dry_run: true, field_validation: strict };
+    assert_eq!(parsed, wanted);
+    assert_eq!(
+        WriteQuery::default().parse(Verbs::CREATE, None).unwrap().field_validation,
+        object::FieldValidation::Warn
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! An agent has no task and no clock of its own: it is asked to take a turn when something it cares for changed, or when a time it
 //! named has come. What it decides under its lock is synchronous; the lock is never held while the API is called.
 
-mod heart;
+mod heartbeat;
 mod pods;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,11 +16,11 @@ use parking_lot::Mutex;
 use runtime::{Key, ObjectRef};
 
 use crate::admit::{Capacity, Taken};
+use crate::container_runtime::{Health, Millis, Runtime};
 use crate::events::Events;
 use crate::machine::{Machine, Place};
 use crate::pod::{Pod, short_uid};
-use crate::sandbox::{Health, Millis, Runtime};
-use crate::worker::Worker;
+use crate::worker::PodWorker;
 
 pub struct Agent {
     env: Env,
@@ -50,10 +50,10 @@ pub struct Parts {
 
 struct Inner {
     runtime: Box<dyn Runtime>,
-    pods: BTreeMap<Key, Worker>,
+    pods: BTreeMap<Key, PodWorker>,
     taken: Taken,
-    heart: heart::Heart,
-    /// The node is silent, not registered or deleted: pods that ask for a turn wait here.
+    heartbeat: heartbeat::Heartbeat,
+    /// The node is unreachable, not registered or deleted: pods that ask for a reconcile wait here.
     quiet: bool,
     waiting: BTreeSet<Key>,
 }
@@ -84,7 +84,7 @@ impl Agent {
             runtime: parts.runtime,
             pods: BTreeMap::new(),
             taken: Taken::default(),
-            heart: heart::Heart::default(),
+            heartbeat: heartbeat::Heartbeat::default(),
             quiet: true,
             waiting: BTreeSet::new(),
         };
@@ -115,7 +115,7 @@ impl Agent {
         }
     }
 
-    /// The pod changed: is a turn worth it now? A quiet node looks at it when it speaks again.
+    /// The pod changed: is a reconcile worth it now? A quiet node looks at it when it speaks again.
     pub fn takes(&self, key: &Key) -> bool {
         let mut inner = self.inner.lock();
         if inner.quiet {
@@ -150,8 +150,8 @@ impl Inner {
 
     /// What the node's object asks for; and the pods to look at again, because the node speaks again. `find` gives their objects.
     fn hear(&mut self, node: Option<&Value>, find: &FindPod<'_>) -> (Health, BTreeSet<Key>) {
-        let health = node.map_or(Health::Silent, |node| self.runtime.node_changed(node));
-        let was_quiet = std::mem::replace(&mut self.quiet, health == Health::Silent);
+        let health = node.map_or(Health::Unreachable, |node| self.runtime.node_changed(node));
+        let was_quiet = std::mem::replace(&mut self.quiet, health == Health::Unreachable);
         let mut awake = BTreeSet::new();
         if was_quiet && !self.quiet {
             awake = std::mem::take(&mut self.waiting);
@@ -171,7 +171,7 @@ impl Inner {
         if pod.started.is_none() || pod.is_over() {
             return;
         }
-        let mut worker = Worker::new(&pod);
+        let mut worker = PodWorker::new(&pod);
         worker.adopt(&pod, &mut *self.runtime);
         if worker.is_counted() {
             self.taken.add(&pod, worker.requests);

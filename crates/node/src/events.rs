@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use client::Client;
 use client::resources::EVENTS;
+use client::{Client, WriteOptions};
 use env::Env;
 use parking_lot::Mutex;
 use runtime::{EventBody, ObjectRef, Severity, Stop};
@@ -69,7 +69,7 @@ impl Events {
             nanos,
         };
         if self.queue.try_send(record).is_err() {
-            tracing::debug!(host, reason, "too many events, one was dropped");
+            tracing::debug!(host, reason, "too many events, dropping one");
         }
     }
 
@@ -110,8 +110,10 @@ async fn write(mut records: mpsc::Receiver<Record>, stop: Stop) {
             last_nanos: record.nanos,
         };
         let event = event.to_value(namespace, &format!("{}.{:x}", record.about.name, record.nanos));
-        if let Err(status) = record.client.create(EVENTS.within(namespace), event).await {
-            tracing::debug!(host = &*record.host, error = status.message, "an event could not be written");
+        if let Err(status) =
+            record.client.create(EVENTS.within(namespace), event, WriteOptions::default()).await
+        {
+            tracing::debug!(host = &*record.host, error = status.message, "failed to write event");
         }
     }
 }

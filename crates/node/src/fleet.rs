@@ -16,7 +16,10 @@ use env::Env;
 use futures_util::future::BoxFuture;
 use object::{Obj, Value};
 use runtime::queue::{LOW, NORMAL};
-use runtime::{Board, Controller, Failure, Informer, Key, Next, Notice, Reconcile, Stop, Turn, WorkQueue};
+use runtime::{
+    Action, Controller, ControllerRegistry, Failure, Informer, InformerEvent, Key, Reconcile,
+    ReconcileRequest, Stop, WorkQueue,
+};
 use tokio::task::JoinHandle;
 
 use crate::agent::{Again, Agent};
@@ -47,11 +50,11 @@ pub fn start(
     pods: &Arc<Informer>,
     nodes: &Arc<Informer>,
     catalog: &catalog::Catalog,
-    board: &Arc<Board>,
+    controllers: &Arc<ControllerRegistry>,
     stop: Stop,
 ) -> Vec<JoinHandle<()>> {
-    let pod_loop = Controller::new(env, "node-pods").workers(POD_WORKERS).max_retries(None);
-    let node_loop = Controller::new(env, "node-status").workers(NODE_WORKERS).max_retries(None);
+    let pods_controller = Controller::new(env, "node-pods").workers(POD_WORKERS).max_retries(None);
+    let nodes_controller = Controller::new(env, "node-status").workers(NODE_WORKERS).max_retries(None);
     let node_field = PODS.field(catalog, "spec.nodeName").expect("pods are selected by it");
     let by_name = agents.iter().enumerate().map(|(at, agent)| (agent.name().into(), at)).collect();
     let fleet = Arc::new(Fleet {
@@ -61,16 +64,17 @@ pub fn start(
         pods: pods.clone(),
         nodes: nodes.clone(),
         node_field,
-        pod_queue: pod_loop.queue(),
+        pod_queue: pods_controller.queue(),
     });
     for agent in &fleet.agents {
-        node_loop.queue().add(Key::new("", agent.name()), LOW, None);
+        nodes_controller.queue().add(Key::new("", agent.name()), LOW, None);
     }
     let (of_pods, of_nodes) = (fleet.clone(), fleet.clone());
-    let pod_loop = pod_loop.watches(pods, move |notice| of_pods.pod_changed(notice));
-    let node_loop = node_loop.watches(nodes, move |notice| of_nodes.node_changed(notice)).reads(pods);
-    let mut tasks = node_loop.start(board, Arc::new(Nodes(fleet.clone())), stop.clone());
-    tasks.extend(pod_loop.start(board, Arc::new(Pods(fleet)), stop));
+    let pods_controller = pods_controller.watches(pods, move |event| of_pods.pod_changed(event));
+    let nodes_controller =
+        nodes_controller.watches(nodes, move |event| of_nodes.node_changed(event)).reads(pods);
+    let mut tasks = nodes_controller.start(controllers, Arc::new(Nodes(fleet.clone())), stop.clone());
+    tasks.extend(pods_controller.start(controllers, Arc::new(Pods(fleet)), stop));
     tasks
 }
 
@@ -83,43 +87,43 @@ impl Fleet {
     }
 
     /// The pod, if it is on one of our nodes. What is gone is forgotten here, where it is still known which node had it.
-    fn pod_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
-        match notice {
-            Notice::Deleted { obj, .. } => {
+    fn pod_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
+        match event {
+            InformerEvent::Deleted { obj, .. } => {
                 if let Some(agent) = self.agent_of(obj) {
                     agent.forget(obj);
                 }
                 return Vec::new();
             }
-            Notice::Updated { old, new, .. } if old.uid() != new.uid() => {
+            InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => {
                 if let Some(agent) = self.agent_of(old) {
                     agent.forget(old);
                 }
             }
             _ => {}
         }
-        let obj = notice.obj();
+        let obj = event.obj();
         let Some(agent) = self.agent_of(obj) else { return Vec::new() };
         let key = Key::of(obj);
         if agent.takes(&key) { vec![key] } else { Vec::new() }
     }
 
-    fn node_changed(&self, notice: &Notice<'_>) -> Vec<Key> {
-        let obj = notice.obj();
+    fn node_changed(&self, event: &InformerEvent<'_>) -> Vec<Key> {
+        let obj = event.obj();
         self.agent(obj.name()).map(|_| Key::of(obj)).into_iter().collect()
     }
 
-    fn next(&self, again: Again) -> Next {
+    fn next(&self, again: Again) -> Action {
         match again {
-            Again::OnChange => Next::Done,
-            Again::Soon => Next::After(PAUSE),
-            Again::Later => Next::After(LONG_PAUSE),
+            Again::OnChange => Action::AwaitChange,
+            Again::Soon => Action::Requeue(PAUSE),
+            Again::Later => Action::Requeue(LONG_PAUSE),
             Again::At(at) => {
-                // To the millisecond above, so that the time has come when the turn does.
+                // To the millisecond above, so that the time has come when the reconcile does.
                 let now = self.env.now_nanos();
                 let at = u128::try_from(at).unwrap_or(0).saturating_mul(1_000_000);
                 let wait = u64::try_from(at.saturating_sub(now)).unwrap_or(u64::MAX);
-                Next::After(Duration::from_nanos(wait.min(MOST_NANOS)).max(Duration::from_millis(1)))
+                Action::Requeue(Duration::from_nanos(wait.min(MOST_NANOS)).max(Duration::from_millis(1)))
             }
         }
     }
@@ -132,17 +136,17 @@ struct Pods(Arc<Fleet>);
 struct Nodes(Arc<Fleet>);
 
 impl Reconcile for Pods {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             let fleet = &*self.0;
-            let Some(pod) = fleet.pods.store().get_key(turn.key) else { return Ok(Next::Done) };
-            let Some(agent) = fleet.agent_of(&pod) else { return Ok(Next::Done) };
+            let Some(pod) = fleet.pods.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
+            let Some(agent) = fleet.agent_of(&pod) else { return Ok(Action::AwaitChange) };
             let node = || -> Option<Value> {
                 fleet.nodes.store().get("", agent.name()).map(|node| runtime::tree(&node))
             };
-            let again = agent.pod_turn(&turn, &pod, &node).await;
-            // Gone while we looked: what the turn made of the old object must not stay.
-            if fleet.pods.store().get_key(turn.key).is_none_or(|now| now.uid() != pod.uid()) {
+            let again = agent.sync_pod(&request, &pod, &node).await;
+            // Gone while we looked: what the reconcile made of the old object must not stay.
+            if fleet.pods.store().get_key(request.key).is_none_or(|now| now.uid() != pod.uid()) {
                 agent.forget(&pod);
             }
             Ok(fleet.next(again))
@@ -151,13 +155,13 @@ impl Reconcile for Pods {
 }
 
 impl Reconcile for Nodes {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             let fleet = &*self.0;
-            let Some(agent) = fleet.agent(turn.key.name()) else { return Ok(Next::Done) };
+            let Some(agent) = fleet.agent(request.key.name()) else { return Ok(Action::AwaitChange) };
             let node = fleet.nodes.store().get("", agent.name());
             let (again, awake) =
-                agent.node_turn(&turn, node.as_deref(), &|key| fleet.pods.store().get_key(key)).await;
+                agent.sync_node(&request, node.as_deref(), &|key| fleet.pods.store().get_key(key)).await;
             for key in awake {
                 fleet.pod_queue.add(key, NORMAL, None);
             }

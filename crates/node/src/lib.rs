@@ -1,22 +1,22 @@
 //! A node of the cluster: an agent core like kubelet's, and a simulated runtime behind it.
 //!
 //! ```text
-//!  API ── informers ── Fleet ── Agent (one per node) ── Worker (one per pod) ── dyn Runtime ── containers, or a pretence
+//!  API ── informers ── Fleet ── Agent (one per node) ── PodWorker (one per pod) ── dyn Runtime ── containers, or a pretence
 //!                       │ timers    │ lease, status, admission   │ pure steps: start, stop, restart, status
 //!                       └───────────┴── writes as system:node:NAME ──> API
 //! ```
 //! * [`worker`]: the life of one pod, synchronous, given the time.
-//! * [`agent`]: one node: registration, lease, heartbeats, what fits ([`admit`]), turns of its pods.
+//! * [`agent`]: one node: registration, lease, heartbeats, what fits ([`admit`]), reconciles of its pods.
 //! * [`fleet`]: all agents of a process behind two informers and two queues; no task per node or pod.
-//! * [`sandbox`]: the trait a runtime implements.
+//! * [`container_runtime`]: the trait a runtime implements.
 //! * [`simulated`]: nodes without machines, for `--simulated-nodes`, benchmarks and tests.
 
 pub mod admit;
 pub mod agent;
+pub mod container_runtime;
 pub mod events;
 pub mod fleet;
 pub mod machine;
 pub mod pod;
-pub mod sandbox;
 pub mod simulated;
 pub mod worker;

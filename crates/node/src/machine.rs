@@ -4,8 +4,8 @@ use object::quantity::Quantity;
 use object::{Map, Value, time};
 
 use crate::admit::Capacity;
+use crate::container_runtime::{Health, Millis};
 use crate::pod::Requests;
-use crate::sandbox::{Health, Millis};
 
 /// What nodes of one kind have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +177,7 @@ fn addresses(place: &Place<'_>) -> Value {
 fn conditions(old: &[Value], health: &Health, now: Millis) -> Value {
     let (ready, reason, message) = match health {
         Health::NotReady(why) => ("False", "KubeletNotReady", &**why),
-        Health::Ready | Health::Silent => ("True", "KubeletReady", "kubelet is posting ready status"),
+        Health::Ready | Health::Unreachable => ("True", "KubeletReady", "kubelet is posting ready status"),
     };
     let words = [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),

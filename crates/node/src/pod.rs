@@ -1,4 +1,4 @@
-//! What an agent reads of a pod: borrowed from its tree, once a turn.
+//! What an agent reads of a pod: borrowed from its tree, once a reconcile.
 
 mod requests;
 

@@ -8,7 +8,7 @@
 //! ```no_run
 //! # use std::sync::Arc;
 //! # async fn f(env: env::Env, clients: Arc<dyn client::Clients>, informers: Arc<runtime::Informers>,
-//! #     board: Arc<runtime::Board>, stop: runtime::Stop) -> Result<(), String> {
+//! #     board: Arc<runtime::ControllerRegistry>, stop: runtime::Stop) -> Result<(), String> {
 //! let settings = node::simulated::Settings { count: 100, ..Default::default() };
 //! let tasks = node::simulated::start(&env, &*clients, &informers, &board, &settings, stop)?;
 //! # Ok(()) }
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use client::Clients;
 use client::resources::{NODES, PODS};
 use env::Env;
-use runtime::{Board, Informers, Stop};
+use runtime::{ControllerRegistry, Informers, Stop};
 use tokio::task::JoinHandle;
 
 use crate::agent::{Agent, Parts};
@@ -71,7 +71,7 @@ pub fn start(
     env: &Env,
     clients: &dyn Clients,
     informers: &Informers,
-    board: &Arc<Board>,
+    controllers: &Arc<ControllerRegistry>,
     settings: &Settings,
     stop: Stop,
 ) -> Result<Vec<JoinHandle<()>>, String> {
@@ -113,7 +113,7 @@ pub fn start(
     }
     if let Some(catalog) = catalog {
         let (pods, nodes) = (informers.of(&PODS), informers.of(&NODES));
-        tasks.extend(fleet::start(env, agents, &pods, &nodes, &catalog, board, stop));
+        tasks.extend(fleet::start(env, agents, &pods, &nodes, &catalog, controllers, stop));
     }
     Ok(tasks)
 }

@@ -20,13 +20,13 @@ use object::Value;
 use runtime::Severity;
 
 use crate::admit::Rejection;
+use crate::container_runtime::{Container, Millis, Runtime, Sandbox};
 use crate::pod::{Pod, Requests, Role, short_uid};
-use crate::sandbox::{Container, Millis, Runtime, Sandbox};
 use backoff::BackOff;
 pub use status::Host;
 
 /// What an agent remembers of a pod: everything else is in the API or in the runtime.
-pub struct Worker {
+pub struct PodWorker {
     pub uid: u128,
     /// The revision of our last write: what is older than that is not looked at.
     pub written: object::Revision,
@@ -54,7 +54,7 @@ enum Stage {
 
 /// What a step comes to.
 #[derive(Debug, Default)]
-pub struct Step {
+pub struct SyncResult {
     /// The status to write; `None`: the API has it already.
     pub status: Option<Value>,
     pub events: Vec<Happening>,
@@ -66,7 +66,7 @@ pub struct Step {
     pub over: bool,
 }
 
-impl Step {
+impl SyncResult {
     /// What is going to be done, in words.
     pub fn describe(&self) -> String {
         let phase = self.status.as_ref().map(|status| status.str_at(&["phase"]).unwrap_or("unknown"));
@@ -103,9 +103,9 @@ enum Why {
     Deadline,
 }
 
-impl Worker {
-    pub fn new(pod: &Pod<'_>) -> Worker {
-        Worker {
+impl PodWorker {
+    pub fn new(pod: &Pod<'_>) -> PodWorker {
+        PodWorker {
             uid: short_uid(pod.uid),
             written: object::Revision(0),
             wake: None,
@@ -137,8 +137,8 @@ impl Worker {
         admit: &mut dyn FnMut(&Pod<'_>, Requests) -> Result<(), Rejection>,
         runtime: &mut dyn Runtime,
         now: Millis,
-    ) -> Step {
-        let mut step = Step::default();
+    ) -> SyncResult {
+        let mut step = SyncResult::default();
         let ending = ending(pod, now);
         if self.stage == Stage::New {
             self.enter(pod, ending.is_some(), admit, runtime, &mut step);
@@ -184,7 +184,7 @@ impl Worker {
         ending: bool,
         admit: &mut dyn FnMut(&Pod<'_>, Requests) -> Result<(), Rejection>,
         runtime: &mut dyn Runtime,
-        step: &mut Step,
+        step: &mut SyncResult,
     ) {
         self.adopt(pod, runtime);
         if self.stage != Stage::New {
@@ -211,8 +211,8 @@ impl Worker {
         ending: &Ending,
         runtime: &mut dyn Runtime,
         now: Millis,
-        mut step: Step,
-    ) -> Step {
+        mut step: SyncResult,
+    ) -> SyncResult {
         let grace = ending.grace_seconds;
         let mut sandbox = runtime.look(pod, now).unwrap_or_default();
         if sandbox.is_alive() {
@@ -254,8 +254,8 @@ impl Worker {
         host: &Host<'_>,
         runtime: &mut dyn Runtime,
         now: Millis,
-        mut step: Step,
-    ) -> Step {
+        mut step: SyncResult,
+    ) -> SyncResult {
         step.over = true;
         step.delete = pod.deletion.is_some();
         match runtime.look(pod, now) {
@@ -268,7 +268,13 @@ impl Worker {
     }
 
     /// Starts what should run and does not.
-    fn sync(&mut self, pod: &Pod<'_>, runtime: &mut dyn Runtime, now: Millis, step: &mut Step) -> Sandbox {
+    fn sync(
+        &mut self,
+        pod: &Pod<'_>,
+        runtime: &mut dyn Runtime,
+        now: Millis,
+        step: &mut SyncResult,
+    ) -> Sandbox {
         if runtime.look(pod, now).is_none() {
             runtime.create(pod, now);
         }
@@ -301,7 +307,7 @@ impl Worker {
         pod: &Pod<'_>,
         sandbox: &Sandbox,
         now: Millis,
-        step: &mut Step,
+        step: &mut SyncResult,
     ) -> Vec<(usize, u32)> {
         let mut starts = Vec::new();
         if self.is_done(pod, sandbox) {
@@ -405,7 +411,7 @@ impl Worker {
     }
 }
 
-impl Step {
+impl SyncResult {
     fn tell(&mut self, container: Option<usize>, severity: Severity, reason: &str, message: String) {
         self.events.push(Happening { severity, reason: reason.to_owned(), message, container });
     }

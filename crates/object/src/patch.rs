@@ -20,9 +20,92 @@ mod properties;
 #[cfg(test)]
 mod testing;
 
-use crate::{Value, deep};
+use catalog::{Schema, TypeId};
+
+use crate::{Status, Value, deep};
+use json::JsonPatch;
 
 pub use crate::MAX_DEPTH;
+
+/// A patch, whatever its form.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Patch {
+    Json(JsonPatch),
+    Merge(Value),
+    Strategic(Value),
+}
+
+/// The forms of a patch, by the content type that names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    Json,
+    Merge,
+    Strategic,
+    /// Server-side apply.
+    Apply,
+}
+
+impl PatchType {
+    const ALL: [PatchType; 4] = [PatchType::Json, PatchType::Merge, PatchType::Strategic, PatchType::Apply];
+
+    pub fn content_type(self) -> &'static str {
+        match self {
+            PatchType::Json => "application/json-patch+json",
+            PatchType::Merge => "application/merge-patch+json",
+            PatchType::Strategic => "application/strategic-merge-patch+json",
+            PatchType::Apply => "application/apply-patch+yaml",
+        }
+    }
+
+    pub fn of_content_type(text: &str) -> Option<PatchType> {
+        PatchType::ALL.into_iter().find(|form| form.content_type() == text)
+    }
+}
+
+impl Patch {
+    /// A JSON patch from its list of operations.
+    pub fn json(operations: Value) -> Result<Patch, Status> {
+        JsonPatch::parse(operations).map(Patch::Json)
+    }
+
+    pub fn form(&self) -> PatchType {
+        match self {
+            Patch::Json(_) => PatchType::Json,
+            Patch::Merge(_) => PatchType::Merge,
+            Patch::Strategic(_) => PatchType::Strategic,
+        }
+    }
+
+    /// As the body of a request says it.
+    pub fn into_value(self) -> Value {
+        match self {
+            Patch::Json(patch) => patch.into_value(),
+            Patch::Merge(patch) | Patch::Strategic(patch) => patch,
+        }
+    }
+
+    /// Of members with one name the last is kept; what strict clients hear of the others, and of what an operation has no use for.
+    pub fn without_duplicates(&mut self) -> Vec<String> {
+        let patch = match self {
+            Patch::Json(patch) => return patch.strict_errors().to_vec(),
+            Patch::Merge(patch) | Patch::Strategic(patch) => patch,
+        };
+        let found = duplicate_fields(patch);
+        if !found.is_empty() {
+            keep_last_fields(patch);
+        }
+        found
+    }
+
+    /// Changes an object of that type; after a refusal the object is half changed and of no use.
+    pub fn apply(&self, schema: &Schema, ty: TypeId, object: &mut Value) -> Result<(), Status> {
+        match self {
+            Patch::Json(patch) => patch.apply(object),
+            Patch::Merge(patch) => merge::apply(object, patch.clone()),
+            Patch::Strategic(patch) => strategic::apply(schema, ty, object, patch.clone()),
+        }
+    }
+}
 
 /// Upstream's decoder collects at most this many.
 const MAX_STRICT_ERRORS: usize = 100;

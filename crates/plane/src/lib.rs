@@ -5,11 +5,11 @@
 //!        ├─ scheduler ──── led by the lease kube-scheduler ─────────┘ on an etcd that several servers share
 //!        └─ simulated nodes
 //! ```
-//! A part that lost its lease stops as a whole, its informers too, and runs for the next term.
+//! A part that lost its lease stops as a whole, its informers too, and stands for election again.
 
-mod choice;
-mod led;
-mod term;
+mod leader_election;
+mod leading;
+mod selection;
 
 use std::sync::Arc;
 
@@ -17,52 +17,52 @@ use client::Clients;
 use env::Env;
 use object::{Revision, Value};
 use parking_lot::Mutex;
-use runtime::{Board, Informers, Stop, Stopper};
+use runtime::{ControllerRegistry, Informers, Stop, Stopper};
 use tokio::task::{AbortHandle, JoinHandle};
 
-pub use choice::{Choice, SERVER_LOOPS, UnknownLoop};
 pub use controllers::{Context, Trust};
-pub use term::Candidate;
+pub use leader_election::Candidate;
+pub use selection::{ControllerSelection, SERVER_CONTROLLERS, UnknownController};
 
-use led::Led;
+use leading::Leading;
 
 /// What runs.
 #[derive(Clone, Default)]
 pub struct Settings {
-    pub choice: Choice,
+    pub choice: ControllerSelection,
     pub scheduler: scheduler::Config,
     pub nodes: Option<node::simulated::Settings>,
     /// Who we are among those that want to lead; `None`: nobody else can be there.
     pub candidate: Option<Candidate>,
     /// What the controllers cannot read from the server.
     pub trust: Trust,
-    /// Loops of one's own, in the same process: they start, lead, stop and are shown with the built-in controllers.
-    pub more: Vec<StartLoop>,
+    /// Controllers of one's own, in the same process: they start, lead, stop and are shown with the built-in controllers.
+    pub more: Vec<StartController>,
 }
 
-/// Starts a loop; it gets clients, informers and the board of the controllers, and ends with its [`Context::stop`].
-pub type StartLoop = Arc<dyn Fn(&Context) -> Vec<JoinHandle<()>> + Send + Sync>;
+/// Starts a controller; it gets clients, informers and the board of the controllers, and ends with its [`Context::stop`].
+pub type StartController = Arc<dyn Fn(&Context) -> Vec<JoinHandle<()>> + Send + Sync>;
 
 /// A control plane that runs.
 pub struct Plane {
     env: Env,
     clients: Arc<dyn Clients>,
-    board: Arc<Board>,
+    controllers: Arc<ControllerRegistry>,
     stopper: Stopper,
     stop: Stop,
-    /// Guards what is shown of the scheduler of the present term.
+    /// Guards what is shown of the scheduler that runs now.
     scheduling: Arc<Mutex<Option<Scheduling>>>,
     /// Guards the tasks to be joined; filled at start, taken at the end.
     tasks: Mutex<Vec<JoinHandle<()>>>,
-    /// Guards what it takes to end the tasks of the present terms where they stand.
+    /// Guards what it takes to abort the tasks that run now.
     under_way: Arc<Mutex<Vec<AbortHandle>>>,
     /// What leads, for those who ask how it is.
-    led: Arc<Led>,
+    leading: Arc<Leading>,
 }
 
 struct Scheduling {
     metrics: Arc<scheduler::Metrics>,
-    shown: Arc<scheduler::Shown>,
+    debugger: Arc<scheduler::Debugger>,
 }
 
 impl Plane {
@@ -72,31 +72,32 @@ impl Plane {
         let plane = Plane {
             env: env.clone(),
             clients,
-            board: Arc::default(),
+            controllers: Arc::default(),
             stopper,
             stop,
             scheduling: Arc::default(),
             tasks: Mutex::default(),
             under_way: Arc::default(),
-            led: Arc::default(),
+            leading: Arc::default(),
         };
-        let (choice, more, led) = (settings.choice.clone(), settings.more.clone(), plane.led.clone());
+        let (choice, more, leading) = (settings.choice.clone(), settings.more.clone(), plane.leading.clone());
         plane.part("kube-controller-manager", settings, move |context| {
             let mut tasks = controllers::start(context, &|name| choice.runs(name));
             tasks.extend(more.iter().flat_map(|start| start(context)));
-            led.set("kube-controller-manager", &tasks, &context.stop);
+            leading.set("kube-controller-manager", &tasks, &context.stop);
             tasks
         });
-        if settings.choice.runs(choice::SCHEDULER) {
+        if settings.choice.runs(selection::SCHEDULER) {
             let config = settings.scheduler.clone();
-            let (shown, led) = (plane.scheduling.clone(), plane.led.clone());
+            let (scheduling, leading) = (plane.scheduling.clone(), plane.leading.clone());
             plane.part("kube-scheduler", settings, move |context| {
                 let client = context.clients.user(scheduler::USER, &[]);
                 let config = config.clone();
                 let started =
                     scheduler::start(&context.env, client, &context.informers, config, context.stop.clone());
-                *shown.lock() = Some(Scheduling { metrics: started.metrics, shown: started.shown });
-                led.set("kube-scheduler", &started.tasks, &context.stop);
+                *scheduling.lock() =
+                    Some(Scheduling { metrics: started.metrics, debugger: started.debugger });
+                leading.set("kube-scheduler", &started.tasks, &context.stop);
                 started.tasks
             });
         }
@@ -104,10 +105,11 @@ impl Plane {
             // Nodes are not led: whoever was asked for them runs them.
             let alone = Settings { candidate: None, ..settings.clone() };
             plane.part("kube-controller-manager", &alone, move |context| {
-                let Context { env, clients, informers, board, stop, .. } = context;
-                let started = node::simulated::start(env, &**clients, informers, board, &nodes, stop.clone());
+                let Context { env, clients, informers, controllers, stop, .. } = context;
+                let started =
+                    node::simulated::start(env, &**clients, informers, controllers, &nodes, stop.clone());
                 started.unwrap_or_else(|why| {
-                    tracing::error!(why, "the simulated nodes cannot be made");
+                    tracing::error!(why, "cannot start simulated nodes");
                     Vec::new()
                 })
             });
@@ -122,17 +124,20 @@ impl Plane {
         settings: &Settings,
         start: impl Fn(&Context) -> Vec<JoinHandle<()>> + Send + Sync + 'static,
     ) {
-        let (env, clients, board) = (self.env.clone(), self.clients.clone(), self.board.clone());
+        let (env, clients, controllers) = (self.env.clone(), self.clients.clone(), self.controllers.clone());
         let (under_way, trust) = (self.under_way.clone(), settings.trust.clone());
         let holder = settings.candidate.as_ref().map(|candidate| candidate.identity.clone());
         let run = move |stop: Stop| {
-            let fenced = holder.as_deref().and_then(|holder| clients.in_term(term::NAMESPACE, lease, holder));
+            let fenced = holder
+                .as_deref()
+                .and_then(|holder| clients.fenced(leader_election::NAMESPACE, lease, holder));
             let clients = fenced.unwrap_or_else(|| clients.clone());
             // The user of the lease's name may list and watch what its part reads.
             let reader = clients.user(&format!("system:{lease}"), &[]);
             let informers = Informers::new(env.clone(), reader, stop.clone());
-            let (env, clients, board, trust) = (env.clone(), clients.clone(), board.clone(), trust.clone());
-            let context = Context { env, clients, informers, board, stop, trust };
+            let (env, clients, controllers, trust) =
+                (env.clone(), clients.clone(), controllers.clone(), trust.clone());
+            let context = Context { env, clients, informers, controllers, stop, trust };
             let mut tasks = start(&context);
             tasks.extend(context.informers.take_tasks());
             let mut under_way = under_way.lock();
@@ -141,7 +146,8 @@ impl Plane {
             tasks
         };
         let (env, clients) = (self.env.clone(), self.clients.clone());
-        let task = term::serve(env, clients, lease, settings.candidate.clone(), self.stop.clone(), run);
+        let task =
+            leader_election::serve(env, clients, lease, settings.candidate.clone(), self.stop.clone(), run);
         self.tasks.lock().push(self.env.spawn(lease, task));
     }
 
@@ -149,15 +155,15 @@ impl Plane {
     pub fn controllers(&self) -> Value {
         let reader = self.clients.user("system:kube-controller-manager", &[]);
         let writer = |revision: Revision| reader.writer(revision).map(|name| name.to_string());
-        let mut all = self.board.to_value(&writer);
+        let mut all = self.controllers.to_value(&writer);
         if let Some(scheduling) = &*self.scheduling.lock() {
-            all.make_map().set("scheduler", scheduling.shown.to_value());
+            all.make_map().set("scheduler", scheduling.debugger.to_value());
         }
         all
     }
 
     pub fn metrics(&self, out: &mut String) {
-        self.board.render_metrics(out);
+        self.controllers.render_metrics(out);
         if let Some(scheduling) = &*self.scheduling.lock() {
             out.push_str(&scheduling.metrics.render());
         }
@@ -165,7 +171,7 @@ impl Plane {
 
     /// How the part that leads by this lease is; `None` while it is not led from here.
     pub fn leads(&self, lease: &str) -> Option<Result<(), String>> {
-        self.led.health(lease)
+        self.leading.health(lease)
     }
 
     /// Stops everything where it stands, in the middle of whatever it does: what a crash looks like.

@@ -1,49 +1,42 @@
 //! `pods/binding`: a pod gets its node, once.
 
 use kinds::pod::binding;
-use object::{About, Status, Value};
+use object::{About, FieldValidation, Status, Value};
 
 use crate::write::ChangeRules;
-use crate::{FieldValidation, Registry, Request, WriteOptions, decode};
+use crate::{Registry, RequestContext, decode};
 
 const ABOUT: About<'_> = About { group: "", resource: "pods/binding" };
 
 impl Registry {
     /// Binds the pod the request names; `body` is a raw Binding. Answers with warnings.
-    pub async fn bind(
-        &self,
-        request: &Request<'_>,
-        body: Value,
-        options: WriteOptions,
-    ) -> Result<Vec<String>, Status> {
-        self.bind_as(request, body, options, true).await
+    pub async fn bind(&self, request: &RequestContext<'_>, body: Value) -> Result<Vec<String>, Status> {
+        self.bind_as(request, body, true).await
     }
 
     /// The same for the old resource `bindings`. It is no subresource, so the uid in the body means nothing to it.
     pub async fn bind_by_body(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         body: Value,
-        options: WriteOptions,
     ) -> Result<Vec<String>, Status> {
-        self.bind_as(request, body, options, false).await
+        self.bind_as(request, body, false).await
     }
 
     async fn bind_as(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         mut body: Value,
-        options: WriteOptions,
         names_uid: bool,
     ) -> Result<Vec<String>, Status> {
         let storage = request.storage()?;
         decode::check_type(request.catalog, "Binding", "v1", &body)?;
-        let warnings = canonical(request, &mut body, "core.v1.Binding", options.field_validation)?;
+        let warnings = canonical(request, &mut body, "core.v1.Binding", request.options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         if !names_uid {
             body.map_at(&["metadata"]).remove("uid");
         }
-        self.mutate_answered(request, &mut body, options.dry_run)?;
+        self.mutate_answered(request, &mut body, request.options.dry_run)?;
         let named = body.str_at(&["metadata", "name"]).unwrap_or("");
         if named != request.name {
             return Err(Status::bad_request("name in URL does not match name in Binding object"));
@@ -57,22 +50,17 @@ impl Registry {
                 many => format!("[{}]", many.join(", ")),
             }));
         }
-        self.validate_answered(request, &body, options.dry_run)?;
+        self.validate_answered(request, &body, request.options.dry_run)?;
         Status::check_key_name(request.name)?;
 
         let text = |member| body.str_at(&["metadata", member]).filter(|t| !t.is_empty()).map(str::to_owned);
         let (uid, version) = (text("uid"), text("resourceVersion"));
         let now = self.env().now_seconds() as i64;
-        let rules = ChangeRules {
-            needs_version: false,
-            names_uid: false,
-            may_create: false,
-            dry_run: options.dry_run,
-        };
-        self.change(request, rules, options, &mut |old| {
+        let rules = ChangeRules { needs_version: false, names_uid: false, may_create: false };
+        self.change(request, rules, &mut |old| {
             let meets = |member: &str| old.str_at(&["metadata", member]).unwrap_or("").to_owned();
             let key = storage.key(request.namespace, request.name);
-            let key = crate::write::told_key(&key, options.dry_run);
+            let key = crate::write::key_in_message(&key, request.options.dry_run);
             for (member, label, wanted) in [("uid", "UID", &uid), ("resourceVersion", "ResourceVersion", &version)] {
                 if let Some(wanted) = wanted
                     && *wanted != meets(member)
@@ -96,7 +84,7 @@ impl Registry {
 
 /// Normalises the body of a subresource whose type is not its parent's.
 pub(crate) fn canonical(
-    request: &Request<'_>,
+    request: &RequestContext<'_>,
     body: &mut Value,
     ty: &str,
     validation: FieldValidation,

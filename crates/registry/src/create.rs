@@ -1,4 +1,5 @@
 //! Creates: a name that may be generated, addresses and defaults that may be taken meanwhile, and another try where that helps.
+//! The object is encoded once: another try, which is rare, decodes the body again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,11 +7,12 @@ use std::time::Duration;
 use admission::{Effects, Operation, Refusal};
 use catalog::Storage;
 use codec::json;
+use env::Env;
 use object::{Obj, Status, Value, time};
 use store::{CommitError, Guard, Key, Op};
 
-use crate::write::{InNamespace, WriteOptions, Written, context, extra_of, not_encodable};
-use crate::{BodyType, Registry, Request, convert, decode, store_failed};
+use crate::write::{InNamespace, Written, context, extra_of, not_encodable};
+use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
 
 /// Tries with a fresh random name before a collision is reported.
 const GENERATED_NAME_TRIES: usize = 8;
@@ -23,135 +25,166 @@ const SOON_PAUSE: Duration = Duration::from_millis(25);
 const OURS_ON_CREATE: [&str; 5] =
     ["deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"];
 
-/// Why a create does not go on.
-enum Halt {
+/// A body once more, for another try: as it came, before anything was filled in.
+pub type Again<'a> = dyn Fn() -> Result<Value, Status> + Send + Sync + 'a;
+
+/// Why a create cannot be committed.
+enum CreateError {
+    /// By admission, perhaps for something that is about to come.
     Refused(Refusal),
     Final(Status),
 }
 
-impl From<Refusal> for Halt {
-    fn from(refusal: Refusal) -> Halt {
-        Halt::Refused(refusal)
+impl From<Refusal> for CreateError {
+    fn from(refusal: Refusal) -> CreateError {
+        CreateError::Refused(refusal)
     }
 }
 
-impl From<Status> for Halt {
-    fn from(status: Status) -> Halt {
-        Halt::Final(status)
+impl From<Status> for CreateError {
+    fn from(status: Status) -> CreateError {
+        CreateError::Final(status)
+    }
+}
+
+/// What a create keeps from try to try.
+struct Creation {
+    /// Unix seconds.
+    now: i64,
+    uid: String,
+    /// The version the client named, which it should not.
+    named_version: String,
+    generate_name: String,
+    /// The name is of the server's making.
+    is_generated: bool,
+    names_tried: usize,
+    /// It was looked at the newest state: a refusal is not for something another server just created.
+    fresh: bool,
+    waited: u32,
+}
+
+impl Creation {
+    fn new(env: &Env, new: &Value) -> Creation {
+        let text = |name| new.str_at(&["metadata", name]).unwrap_or("").to_owned();
+        let generate_name = text("generateName");
+        Creation {
+            now: env.now_seconds() as i64,
+            uid: env.uuid(),
+            named_version: text("resourceVersion"),
+            is_generated: text("name").is_empty() && !generate_name.is_empty(),
+            generate_name,
+            names_tried: 0,
+            fresh: false,
+            waited: 0,
+        }
+    }
+
+    /// What the server owns of the metadata.
+    fn complete_metadata(&self, new: &mut Value) {
+        let metadata = new.map_at(&["metadata"]);
+        OURS_ON_CREATE.iter().for_each(|ours| _ = metadata.remove(ours));
+        metadata.set("uid", self.uid.as_str());
+        metadata.set("creationTimestamp", time::format_seconds(self.now));
+    }
+
+    /// The refusal of a name that is taken.
+    fn taken(&self, request: &RequestContext<'_>, name: &str) -> Status {
+        match self.generate_name.as_str() {
+            "" => Status::already_exists(request.about(), name),
+            _ => Status::no_unique_name(request.about(), name),
+        }
+    }
+
+    /// As upstream, whose store refuses it: last of all, and never in a dry run. It reads over what is no version.
+    fn check_version(&self, request: &RequestContext<'_>) -> Result<(), Status> {
+        let digits = self.named_version.bytes().all(|b| b.is_ascii_digit());
+        let named = digits && self.named_version.parse().is_ok_and(|version: u64| version > 0);
+        match request.name.is_empty() && named {
+            true => Err(Status::unknown("resourceVersion should not be set on objects to be created")),
+            false => Ok(()),
+        }
     }
 }
 
 impl Registry {
+    /// Stores a new object. `again` gives the body once more.
     pub async fn create(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         body: Value,
-        options: WriteOptions,
+        again: &Again<'_>,
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
-        let (mut new, mut warnings) =
-            decode::object(request.catalog, BodyType::of(request.resource), body, options.field_validation)?;
-        decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
-        warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        self.insert(request, storage, new, warnings, options).await
+        let (new, warnings) = self.decode_new(request, body)?;
+        let again = || self.decode_new(request, again()?).map(|(new, _)| new);
+        self.insert(request, storage, new, warnings, &again).await
     }
 
-    /// Stores a new object of the request's version.
+    /// The body of a create as an object of the request's version, and what its sender is warned of.
+    fn decode_new(&self, request: &RequestContext<'_>, body: Value) -> Result<(Value, Vec<String>), Status> {
+        let (of, validation) = (BodyType::of(request.resource), request.options.field_validation);
+        let (mut new, mut warnings) = decode::object(request.catalog, of, body, validation)?;
+        decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
+        warnings.extend(kinds::dedup_owner_references(&mut new, false));
+        Ok((new, warnings))
+    }
+
+    /// Stores a new object of the request's version. Another try, be it with another name, another address or another default,
+    /// begins with what `again` gives.
     pub(crate) async fn insert(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         mut new: Value,
         mut warnings: Vec<String>,
-        options: WriteOptions,
+        again: &Again<'_>,
     ) -> Result<Written, Status> {
+        let mut creation = Creation::new(self.env(), &new);
         convert::to_storage(request.resource, storage, &mut new)?;
         warnings.extend(kinds::kind_of(storage).warn_before_create(&new));
-        let now = self.env().now_seconds() as i64;
-        let metadata = new.map_at(&["metadata"]);
-        let named_version = metadata.get("resourceVersion").and_then(Value::as_str).unwrap_or("").to_owned();
-        for ours in OURS_ON_CREATE {
-            metadata.remove(ours);
-        }
-        metadata.set("uid", self.env().uuid());
-        metadata.set("creationTimestamp", time::format_seconds(now));
-        let named = metadata.get("name").and_then(Value::as_str).is_some_and(|n| !n.is_empty());
-        let asked = metadata.get("generateName").and_then(Value::as_str).unwrap_or("").to_owned();
-        let generated = !named && !asked.is_empty();
-        let taken = |name: &str| match asked.as_str() {
-            "" => Status::already_exists(request.about(), name),
-            _ => Status::no_unique_name(request.about(), name),
-        };
-        // Another try, be it with another name, another address or another default, begins where this one did. Few are needed,
-        // and to write the tree down costs half of what a second one does.
-        let start = json::to_vec(&new);
-
-        let (mut tried, mut names_tried, mut fresh, mut waited) = (false, 0, false, 0);
-        let mut turn = None;
+        let mut first = Some(new);
+        let mut contended = None;
         loop {
-            if tried {
-                new = json::parse(&start, Some((storage.schema(), storage.ty)))
-                    .map_err(|error| Status::internal(format!("what was written cannot be read: {error}")))?;
-            }
-            tried = true;
+            let mut new = match first.take() {
+                Some(new) => new,
+                None => {
+                    self.check_deadline(request)?;
+                    let mut new = again()?;
+                    convert::to_storage(request.resource, storage, &mut new)?;
+                    new
+                }
+            };
+            creation.complete_metadata(&mut new);
             let mut effects = Effects::default();
-            let encoded =
-                match self.fresh_step(request, storage, &mut new, &asked, options, now, &mut effects) {
-                    Ok(ready) => ready,
-                    Err(Halt::Final(status)) => {
+            let encoded = match self.admit_create(request, storage, &mut new, &creation, &mut effects) {
+                Ok(encoded) => encoded,
+                Err(error) => match self.may_pass(&mut creation, error).await {
+                    Ok(()) => continue,
+                    Err(status) => {
                         warnings.append(&mut effects.warnings);
                         return Err(status.after_warnings(warnings));
                     }
-                    // Another server may just have created what is missing.
-                    Err(Halt::Refused(_)) if !fresh => {
-                        self.freshen().await?;
-                        fresh = true;
-                        continue;
-                    }
-                    Err(Halt::Refused(refusal)) if refusal.may_pass_soon && waited < SOON_TRIES => {
-                        self.env().sleep(SOON_PAUSE).await;
-                        waited += 1;
-                        continue;
-                    }
-                    Err(Halt::Refused(refusal)) => {
-                        warnings.append(&mut effects.warnings);
-                        return Err(refusal.status.after_warnings(warnings));
-                    }
-                };
+                },
+            };
             // Some kinds name what came without a name.
             let name = name_of(&new);
             let key: Key = storage.key(request.namespace, &name).into();
             let mut warnings = warnings.clone();
             warnings.append(&mut effects.warnings);
-            if options.dry_run {
-                self.freshen().await?;
-                if !matches!(self.table().read(storage.id, &key), Ok(None)) {
-                    return Err(self.taken(storage, &key, taken(&name)).await.after_warnings(warnings));
-                }
-                // What is not stored gets no version; one the client sent stays, whatever it says.
-                let encoded = if named_version.is_empty() {
-                    encoded
-                } else {
-                    new.map_at(&["metadata"]).set("resourceVersion", named_version);
-                    json::to_vec(&new)
+            if request.options.dry_run {
+                let shown =
+                    self.dry_run_create(request, storage, (&key, &name), new, encoded, &creation).await;
+                return match shown {
+                    Ok(obj) => Ok(Written { obj: Arc::new(obj), created: true, warnings }),
+                    Err(status) => Err(status.after_warnings(warnings)),
                 };
-                let obj = Obj::unpublished(storage, &key, &encoded).map_err(|_| not_encodable())?;
-                return Ok(Written { obj: Arc::new(obj), created: true, warnings });
             }
-            // As upstream, whose store refuses it: last of all, and never in a dry run. It reads over what is no version.
-            let digits = named_version.bytes().all(|b| b.is_ascii_digit());
-            if request.name.is_empty()
-                && digits
-                && named_version.parse().is_ok_and(|version: u64| version > 0)
-            {
-                let status = Status::unknown("resourceVersion should not be set on objects to be created");
-                return Err(status.after_warnings(warnings));
-            }
-            let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
+            creation.check_version(request).map_err(|status| status.after_warnings(warnings.clone()))?;
+            let expires_at = storage.ttl_seconds.map(|ttl| creation.now as u64 + u64::from(ttl));
             let value = bytes::Bytes::from(encoded);
             let put = Op::Put { value: value.clone(), expires_at };
             let mut commit = effects.join(&key, Guard::Absent, put);
-            self.guard_by_term(request, &mut commit)?;
+            self.guard_by_fence(request, &mut commit)?;
             match self.engine().commit(commit).await {
                 Ok(revision) => {
                     self.writers.note(revision, request.user);
@@ -159,48 +192,90 @@ impl Registry {
                     return Ok(Written { obj, created: true, warnings });
                 }
                 Err(CommitError::Conflict { key: lost }) if lost == key => {
-                    names_tried += 1;
-                    if !generated || names_tried >= GENERATED_NAME_TRIES {
-                        return Err(self.taken(storage, &key, taken(&name)).await.after_warnings(warnings));
+                    creation.names_tried += 1;
+                    if !creation.is_generated || creation.names_tried >= GENERATED_NAME_TRIES {
+                        let taken = self.taken(storage, &key, creation.taken(request, &name)).await;
+                        return Err(taken.after_warnings(warnings));
                     }
                 }
-                // Something the object depends on changed meanwhile: look at it again, in turn.
+                // Something the object depends on changed meanwhile: look at it again, after the others who wait for it.
                 Err(CommitError::Conflict { key: lost }) => {
-                    self.lost_to(&lost)?;
-                    drop(turn.take());
-                    turn = Some(self.lanes.turn(&lost).await);
+                    self.check_readable(&lost)?;
+                    drop(contended.take());
+                    contended = Some(self.contended.lock(&lost).await);
                 }
                 Err(error) => return Err(store_failed(error)),
             }
         }
     }
 
-    /// Everything between a new object and the bytes to commit. What was said before a refusal stands in `effects`.
-    #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
-    fn fresh_step(
+    /// Whether what was refused may pass when it is tried again now; the refusal if not.
+    async fn may_pass(&self, creation: &mut Creation, error: CreateError) -> Result<(), Status> {
+        match error {
+            CreateError::Final(status) => Err(status),
+            // Another server may just have created what is missing.
+            CreateError::Refused(_) if !creation.fresh => {
+                self.linearizable_read().await?;
+                creation.fresh = true;
+                Ok(())
+            }
+            CreateError::Refused(refusal) if refusal.may_pass_soon && creation.waited < SOON_TRIES => {
+                self.env().sleep(SOON_PAUSE).await;
+                creation.waited += 1;
+                Ok(())
+            }
+            CreateError::Refused(refusal) => Err(refusal.status),
+        }
+    }
+
+    /// What a dry run of a create answers.
+    async fn dry_run_create(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
+        storage: &Storage,
+        (key, name): (&Key, &str),
+        mut new: Value,
+        encoded: Vec<u8>,
+        creation: &Creation,
+    ) -> Result<Obj, Status> {
+        self.linearizable_read().await?;
+        if !matches!(self.table().read(storage.id, key), Ok(None)) {
+            return Err(self.taken(storage, key, creation.taken(request, name)).await);
+        }
+        // What is not stored gets no version; one the client sent stays, whatever it says.
+        let encoded = if creation.named_version.is_empty() {
+            encoded
+        } else {
+            new.map_at(&["metadata"]).set("resourceVersion", creation.named_version.as_str());
+            json::to_vec(&new)
+        };
+        Obj::unpublished(storage, key, &encoded).map_err(|_| not_encodable())
+    }
+
+    /// Everything between a new object and the bytes to commit. Warnings given before a refusal stand in `effects`.
+    fn admit_create(
+        &self,
+        request: &RequestContext<'_>,
         storage: &Storage,
         new: &mut Value,
-        generate_name: &str,
-        options: WriteOptions,
-        now: i64,
+        creation: &Creation,
         effects: &mut Effects,
-    ) -> Result<Vec<u8>, Halt> {
+    ) -> Result<Vec<u8>, CreateError> {
+        let (generate_name, now) = (creation.generate_name.as_str(), creation.now);
         let kind = kinds::kind_of(storage);
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
         let context = context(request, storage, now, &extra, &namespace);
         let given = name_of(new);
-        let mut attempt = self.attempt(request, storage, Operation::Create, &given, options.dry_run);
+        let mut attempt = self.attempt(request, storage, Operation::Create, &given, request.options.dry_run);
         attempt.generate_name = generate_name;
         self.admission.mutate(&attempt, new, effects)?;
         // Only now, so that what decides by name above sees that there is none yet.
         self.generate_name(storage, new, generate_name);
         let name = name_of(new);
         attempt.name = &name;
-        if let Some(allotter) = self.admission.allotter(storage) {
-            allotter.reserve(&attempt, new, effects)?;
+        if let Some(allocator) = self.admission.allocator(storage) {
+            allocator.reserve(&attempt, new, effects)?;
         }
         kinds::drop_disabled(kind, new, None);
         kinds::prepare_create(kind, new, &context);
@@ -229,7 +304,7 @@ impl Registry {
     /// The refusal of a name that is taken; it may be free soon, and then it says so.
     async fn taken(&self, storage: &Storage, key: &str, status: Status) -> Status {
         // The store may know what took it before the table does.
-        let _ = self.freshen().await;
+        let _ = self.linearizable_read().await;
         match self.table().get(storage.id, key) {
             Some(there) if there.deleting() => {
                 Status { message: format!("object is being deleted: {}", status.message), ..status }

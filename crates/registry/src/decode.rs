@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use catalog::{Catalog, Resource, Schema, Storage, Subresource, TypeId};
 use object::normalise::{Strict, normalise_decoded};
-use object::{Status, Value};
+use object::{FieldValidation, Status, Value};
 
-use crate::{FieldValidation, Registry, Request, scheme};
+use crate::{Registry, RequestContext, scheme};
 
 /// What a body is read as: the resource's own type, or that of a subresource.
 #[derive(Clone, Copy)]
@@ -69,7 +69,7 @@ impl Registry {
     /// As the body of a create is read, for what is answered and never stored: the object, and what its sender is warned of.
     pub fn read_answered(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         of: BodyType<'_>,
         body: Value,
         validation: FieldValidation,
@@ -191,7 +191,7 @@ pub(crate) fn is_in_another_version(kind: &str, api_version: &str, document: &Va
 }
 
 /// The object must be the one the URL names.
-pub(crate) fn check_place(request: &Request<'_>, body: &mut Value) -> Result<(), Status> {
+pub(crate) fn check_place(request: &RequestContext<'_>, body: &mut Value) -> Result<(), Status> {
     let metadata = body.map_at(&["metadata"]);
     if !request.name.is_empty() {
         let name = metadata.get("name").and_then(Value::as_str).unwrap_or("");
@@ -211,7 +211,7 @@ pub(crate) fn check_place(request: &Request<'_>, body: &mut Value) -> Result<(),
 }
 
 /// The object must be in the namespace the URL names.
-pub(crate) fn check_namespace(request: &Request<'_>, body: &mut Value) -> Result<(), Status> {
+pub(crate) fn check_namespace(request: &RequestContext<'_>, body: &mut Value) -> Result<(), Status> {
     let metadata = body.map_at(&["metadata"]);
     let namespace = metadata.get("namespace").and_then(Value::as_str).unwrap_or("");
     if request.resource.namespaced {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use admission::{Effects, Operation};
 use catalog::Storage;
 use codec::json;
-use kinds::{Decision, DeleteOptions};
+use kinds::Decision;
 use object::normalise::{Strict, normalise};
-use object::{Obj, Status, Value};
+use object::{DeleteOptions, ListOptions, Obj, Status, Value};
 use store::{Commit, CommitError, Guard, Key, Op, Revision};
 
-use crate::{ListOptions, Registry, Request, convert, store_failed};
+use crate::{Registry, RequestContext, convert, store_failed};
 
 /// What a deletion led to.
 pub struct Deleted {
@@ -21,7 +21,11 @@ pub struct Deleted {
 }
 
 impl Registry {
-    pub async fn delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<Deleted, Status> {
+    pub async fn delete(
+        &self,
+        request: &RequestContext<'_>,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Status> {
         let storage = request.storage()?;
         if let Some(why) = kinds::kind_of(storage).undeletable(request.name) {
             return Err(Status::forbidden(request.about(), request.name, why));
@@ -31,7 +35,7 @@ impl Registry {
 
     async fn remove(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         options: &DeleteOptions,
     ) -> Result<Deleted, Status> {
@@ -40,10 +44,10 @@ impl Registry {
         let mut fresh = false;
         // What we marked as going, until it is gone: a node agent that saw the mark may remove it before we do.
         let mut going: Option<Arc<Obj>> = None;
-        let mut turn = None;
+        let mut contended = None;
         loop {
             if !fresh {
-                self.freshen().await?;
+                self.linearizable_read().await?;
                 fresh = true;
             }
             let current = self.find(storage, &key)?;
@@ -60,7 +64,7 @@ impl Registry {
             };
             let old_tree = convert::tree(storage, &old);
             let mut attempt =
-                self.attempt(request, storage, Operation::Delete, request.name, options.is_dry_run());
+                self.attempt(request, storage, Operation::Delete, request.name, options.dry_run);
             attempt.old = Some(&old_tree);
             let mut effects = Effects::default();
             self.admission.validate(&attempt, None, &mut effects).map_err(|refusal| refusal.status)?;
@@ -71,7 +75,7 @@ impl Registry {
             let (op, answer) = match kinds::decide(kind, storage, &old_tree, &version, &options, now)? {
                 Decision::Nothing => return Ok(Deleted { obj: old, removed: false }),
                 // A graceful kind that goes at once is first seen as going, by those who watch.
-                Decision::Remove { marked: Some(marked) } if !options.is_dry_run() => {
+                Decision::Remove { marked: Some(marked) } if !options.dry_run => {
                     let value = bytes::Bytes::from(self.encode_marked(storage, marked)?);
                     if let Some(marked_at) = self.mark(request, &key, &old, value).await? {
                         // Our own mark must not fail the version the client named.
@@ -98,20 +102,20 @@ impl Registry {
                     (Op::Put { value: value.clone(), expires_at: old.expires_at() }, Some(value))
                 }
             };
-            if options.is_dry_run() {
+            if options.dry_run {
                 let Some(value) = answer else { return Ok(Deleted { removed: true, obj: old }) };
                 let obj = Obj::publish(storage, &key, &value, old.revision(), old.expires_at());
                 let obj = obj.map_err(|_| Status::internal("the marked object could not be encoded"))?;
                 return Ok(Deleted { obj: Arc::new(obj), removed: false });
             }
             if answer.is_none()
-                && let Some(allotter) = self.admission.allotter(storage)
+                && let Some(allocator) = self.admission.allocator(storage)
             {
-                allotter.released(&attempt, &old_tree, &mut effects);
+                allocator.released(&attempt, &old_tree, &mut effects);
             }
             let mut commit = effects.join(&key, Guard::At(old.revision()), op);
             commit.removal = true;
-            self.guard_by_term(request, &mut commit)?;
+            self.guard_by_fence(request, &mut commit)?;
             let committed = self.engine().commit(commit).await;
             if let Ok(revision) = &committed {
                 self.writers.note(*revision, request.user);
@@ -127,10 +131,11 @@ impl Registry {
                 // What goes with the object (a service's ports) is others' too: look again, in turn with them. A conflict
                 // over the object itself means that somebody changed it, and that is seen.
                 Err(CommitError::Conflict { key: lost }) => {
-                    self.lost_to(&lost)?;
+                    self.check_readable(&lost)?;
+                    self.check_deadline(request)?;
                     if lost != key {
-                        drop(turn.take());
-                        turn = Some(self.lanes.turn(&lost).await);
+                        drop(contended.take());
+                        contended = Some(self.contended.lock(&lost).await);
                     }
                 }
                 Err(error) => return Err(store_failed(error)),
@@ -141,14 +146,14 @@ impl Registry {
     /// Deletes everything a list selects. Objects that vanish meanwhile are no error.
     pub async fn delete_collection(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         options: &DeleteOptions,
         list: &ListOptions,
     ) -> Result<crate::List, Status> {
         let storage = request.storage()?;
         let selected = self.list(request, list).await?;
         for obj in &selected.items {
-            let one = Request { name: obj.name(), namespace: obj.namespace(), ..*request };
+            let one = RequestContext { name: obj.name(), namespace: obj.namespace(), ..*request };
             match self.remove(&one, storage, options).await {
                 Ok(_) => {}
                 Err(status) if status.code == 404 => {}
@@ -161,7 +166,7 @@ impl Registry {
     /// Writes the mark of a deletion and tells its revision; `None` after a conflict: the caller looks again.
     async fn mark(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         key: &Key,
         old: &Obj,
         value: bytes::Bytes,
@@ -169,13 +174,16 @@ impl Registry {
         let guards = vec![(key.clone(), Guard::At(old.revision()))];
         let ops = vec![(key.clone(), Op::Put { value, expires_at: old.expires_at() })];
         let mut commit = Commit { guards, ops, removal: true };
-        self.guard_by_term(request, &mut commit)?;
+        self.guard_by_fence(request, &mut commit)?;
         match self.engine().commit(commit).await {
             Ok(revision) => {
                 self.writers.note(revision, request.user);
                 Ok(Some(revision))
             }
-            Err(CommitError::Conflict { key: lost }) => self.lost_to(&lost).map(|()| None),
+            Err(CommitError::Conflict { key: lost }) => {
+                self.check_readable(&lost)?;
+                self.check_deadline(request).map(|()| None)
+            }
             Err(error) => Err(store_failed(error)),
         }
     }

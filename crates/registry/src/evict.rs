@@ -1,47 +1,41 @@
 //! `pods/eviction`: a deletion that asks the pod's disruption budget first.
 
 use auth::{UserInfo, groups, names};
-use kinds::DeleteOptions;
+use catalog::Verbs;
 use kinds::pod::eviction;
 use object::normalise::{Strict, normalise};
 use object::selector::LabelSelector;
-use object::{FieldError, Status, Value};
+use object::{DeleteOptions, FieldError, ListOptions, Status, Value, WriteOptions};
 
 use crate::bind::canonical;
 use crate::write::ChangeRules;
-use crate::{ListOptions, Registry, Request, WriteOptions, convert, decode};
+use crate::{Registry, RequestContext, convert, decode};
 
 /// How often an eviction that loses to other writers starts again.
 const TRIES: usize = 20;
-const RULES: ChangeRules =
-    ChangeRules { needs_version: false, names_uid: false, may_create: false, dry_run: false };
+const RULES: ChangeRules = ChangeRules { needs_version: false, names_uid: false, may_create: false };
 
 const TOO_MANY_BUDGETS: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
 impl Registry {
     /// Evicts the pod the request names; `body` is a raw Eviction. Answers with warnings.
-    pub async fn evict(
-        &self,
-        request: &Request<'_>,
-        mut body: Value,
-        options: WriteOptions,
-    ) -> Result<Vec<String>, Status> {
+    pub async fn evict(&self, request: &RequestContext<'_>, mut body: Value) -> Result<Vec<String>, Status> {
         let storage = request.storage()?;
         // Both versions say the same.
         if body.str_at(&["apiVersion"]) == Some("policy/v1beta1") {
             body.make_map().set("apiVersion", "policy/v1");
         }
         decode::check_type(request.catalog, "Eviction", "policy/v1", &body)?;
-        let warnings = canonical(request, &mut body, "policy.v1.Eviction", options.field_validation)?;
+        let warnings = canonical(request, &mut body, "policy.v1.Eviction", request.options.field_validation)?;
         decode::check_namespace(request, &mut body)?;
         // Whom admission does not let evict is not told what is wrong with the body.
-        self.mutate_answered(request, &mut body, options.dry_run)?;
+        self.mutate_answered(request, &mut body, request.options.dry_run)?;
         if body.str_at(&["metadata", "name"]).unwrap_or("") != request.name {
             return Err(Status::bad_request("name in URL does not match name in Eviction object"));
         }
-        let wanted = self.delete_options(request, &body, options)?;
-        self.validate_answered(request, &body, options.dry_run)?;
+        let (wanted, checked) = self.delete_options(request, &body)?;
+        self.validate_answered(request, &body, request.options.dry_run)?;
 
         let mut tries = 0;
         loop {
@@ -54,14 +48,14 @@ impl Registry {
             if eviction::needs_no_budget(&pod) {
                 // A pod that may still become healthy must be the one that was looked at.
                 let options = if eviction::is_over(&pod) { &wanted } else { &exact };
-                match self.mark_and_delete(request, options).await {
+                match self.mark_and_delete(request, options, &checked).await {
                     Err(status) if status.code == 409 && !named_version && tries < TRIES => continue,
                     done => return done.map(|()| warnings),
                 }
             }
             let budgets = self.budgets_of(request, &pod).await?;
             let Some(budget) = budgets.first() else {
-                return self.mark_and_delete(request, &wanted).await.map(|()| warnings);
+                return self.mark_and_delete(request, &wanted, &checked).await.map(|()| warnings);
             };
             if budgets.len() > 1 {
                 return Err(Status::unknown(TOO_MANY_BUDGETS).after_warnings(warnings));
@@ -70,7 +64,7 @@ impl Registry {
             if eviction::may_go_unhealthy(&pod, budget) {
                 // As upstream: the version that was found unhealthy takes the place of the one the client named.
                 exact.preconditions.resource_version = Some(version);
-                return match self.mark_and_delete(request, &exact).await {
+                return match self.mark_and_delete(request, &exact, &checked).await {
                     Err(status) if status.code == 409 && !named_version => {
                         Err(eviction::still_processed(name))
                     }
@@ -78,18 +72,18 @@ impl Registry {
                 };
             }
             // The budget speaks first, but nothing is taken from it for what is refused then.
-            let only_ask = wanted.is_dry_run() || wanted.check().is_err();
+            let only_ask = wanted.dry_run || checked.is_err();
             self.take_disruption(request, name, only_ask).await?;
-            return self.mark_and_delete(request, &wanted).await.map(|()| warnings);
+            return self.mark_and_delete(request, &wanted, &checked).await.map(|()| warnings);
         }
     }
 
+    /// How to delete, and whether that makes sense: it is told only when the pod would go.
     fn delete_options(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         body: &Value,
-        options: WriteOptions,
-    ) -> Result<DeleteOptions, Status> {
+    ) -> Result<(DeleteOptions, Result<(), Status>), Status> {
         let mut value = body.get("deleteOptions").cloned().unwrap_or_else(Value::map);
         if let Some(ty) = request.catalog.schema().find("meta.v1.DeleteOptions") {
             normalise(request.catalog.schema(), ty, &mut value, &mut Strict::off())
@@ -104,26 +98,27 @@ impl Registry {
             );
             return Err(Status::invalid("policy", "Eviction", request.name, vec![broken]));
         }
-        let mut wanted = DeleteOptions::from_value_unchecked(&value);
-        match (options.dry_run, wanted.dry_run.as_slice()) {
-            (true, []) => wanted.dry_run.push("All".to_owned()),
-            (true, said) if said != ["All"] => {
+        let (mut wanted, checked) = kinds::unchecked_delete_options(&value);
+        if request.options.dry_run {
+            wanted.dry_run = true;
+            let said = value.get("dryRun").and_then(Value::as_list).unwrap_or_default();
+            let said: Vec<&str> = said.iter().filter_map(Value::as_str).collect();
+            if !matches!(said[..], [] | ["All"]) {
                 return Err(Status::unknown(format!(
                     "Non-matching dry-run options in request and content: [All] and [{}]",
                     said.join(" ")
                 )));
             }
-            _ => {}
         }
-        Ok(wanted)
+        Ok((wanted, checked))
     }
 
     /// The budgets that speak for a pod.
-    async fn budgets_of(&self, request: &Request<'_>, pod: &Value) -> Result<Vec<Value>, Status> {
+    async fn budgets_of(&self, request: &RequestContext<'_>, pod: &Value) -> Result<Vec<Value>, Status> {
         let Some(resource) = request.catalog.find("policy", "v1", "poddisruptionbudgets") else {
             return Ok(Vec::new());
         };
-        let of_all = Request { resource, subresource: None, name: "", ..*request };
+        let of_all = RequestContext { verb: Verbs::LIST, resource, subresource: None, name: "", ..*request };
         let storage = of_all.storage()?;
         let list = self.list(&of_all, &ListOptions::default()).await?;
         let labels = pod.at(&["metadata", "labels"]);
@@ -139,26 +134,26 @@ impl Registry {
     /// Counts the eviction in the budget, as the server itself: the client may evict, not write budgets.
     async fn take_disruption(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         budget: &str,
         dry_run: bool,
     ) -> Result<(), Status> {
         let resource = request.catalog.find("policy", "v1", "poddisruptionbudgets");
         let resource = resource.ok_or_else(Status::no_such_resource)?;
         let user = UserInfo::new(names::API_SERVER, &[groups::MASTERS, groups::AUTHENTICATED]);
-        let status = Request {
+        let status = RequestContext {
             user: &user,
+            user_agent: "",
+            verb: Verbs::UPDATE,
             resource,
             subresource: Some("status"),
-            namespace: request.namespace,
             name: budget,
-            catalog: request.catalog,
-            term: request.term,
+            options: WriteOptions { dry_run, ..WriteOptions::default() },
+            ..*request
         };
         let now = self.env().now_seconds() as i64;
-        let options = WriteOptions { dry_run, ..WriteOptions::default() };
         // The change runs again whenever somebody else wrote the budget: no eviction is counted twice or not at all.
-        self.change(&status, RULES, options, &mut |old| {
+        self.change(&status, RULES, &mut |old| {
             let mut budget = old.clone();
             eviction::take(&mut budget, request.name, now)?;
             Ok((budget, Vec::new()))
@@ -168,16 +163,22 @@ impl Registry {
     }
 
     /// Says in the pod's status why it goes, and deletes it.
-    async fn mark_and_delete(&self, request: &Request<'_>, options: &DeleteOptions) -> Result<(), Status> {
-        options.check()?;
+    async fn mark_and_delete(
+        &self,
+        request: &RequestContext<'_>,
+        options: &DeleteOptions,
+        checked: &Result<(), Status>,
+    ) -> Result<(), Status> {
+        checked.clone()?;
         let mut options = options.clone();
         let storage = request.storage()?;
-        let pod = Request { subresource: None, ..*request };
-        if !options.is_dry_run() {
-            let status = Request { subresource: Some("status"), ..*request };
+        let pod = RequestContext { verb: Verbs::DELETE, subresource: None, ..*request };
+        if !options.dry_run {
+            let (subresource, stored) = (Some("status"), WriteOptions::default());
+            let status = RequestContext { verb: Verbs::UPDATE, subresource, options: stored, ..*request };
             let now = self.env().now_seconds() as i64;
             let written = self
-                .change(&status, RULES, WriteOptions::default(), &mut |old| {
+                .change(&status, RULES, &mut |old| {
                     let version = old.str_at(&["metadata", "resourceVersion"]).unwrap_or("");
                     kinds::check_preconditions(storage, old, version, &options)?;
                     let mut pod = old.clone();

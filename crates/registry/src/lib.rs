@@ -7,18 +7,18 @@
 //! Every change of state, whoever wants it, goes through `write.rs`.
 
 mod bind;
+mod contended;
 mod convert;
 mod create;
 mod decode;
 mod delete;
 mod evict;
-mod kept;
-mod lanes;
+mod fence;
+mod internal_objects;
 mod patch;
 mod read;
 mod scheme;
 mod subresource;
-mod term;
 mod token;
 mod watch;
 mod write;
@@ -27,23 +27,22 @@ mod writers;
 use std::sync::Arc;
 
 use admission::{Attempt, Chain, Operation};
-use auth::UserInfo;
-use catalog::{Catalog, DefineError, Name, Resource, ResourceDef, Storage};
+pub use admission::{LeaderFence, RequestContext};
+use catalog::{Catalog, DefineError, Name, ResourceDef, Storage};
 use env::Env;
-use object::{About, Obj, Status};
+use object::{Obj, Status};
 use store::{CommitError, Engine, Revision, State, Unreadable};
 use table::Table;
 
-use lanes::Lanes;
+use contended::ContendedKeys;
 
 pub use convert::{protobuf_body, served_body, shared_body};
+pub use create::Again;
 pub use decode::{BodyType, unreadable_type};
 pub use delete::Deleted;
-pub use patch::Patch;
-pub use read::{List, ListOptions, Match, validate as check_list_options};
-pub use term::Term;
+pub use read::{List, Match, validate as check_list_options};
 pub use watch::{Watch, WatchStart};
-pub use write::{FieldValidation, WriteOptions, Written};
+pub use write::{Written, parse_again};
 
 /// The verbs on one cluster.
 pub struct Registry {
@@ -51,40 +50,20 @@ pub struct Registry {
     engine: Arc<dyn Engine>,
     env: Env,
     admission: Chain,
-    lanes: Lanes,
+    contended: ContendedKeys,
     writers: writers::Writers,
-}
-
-/// Who wants what: the part of a request that all verbs share.
-#[derive(Clone, Copy)]
-pub struct Request<'a> {
-    pub user: &'a UserInfo,
-    pub resource: &'a Arc<Resource>,
-    pub subresource: Option<&'a str>,
-    /// Empty for cluster-scoped resources, and for lists over all namespaces.
-    pub namespace: &'a str,
-    /// Empty for lists and creates.
-    pub name: &'a str,
-    /// What was defined when the request came: the same for all of it.
-    pub catalog: &'a Arc<Catalog>,
-    /// The term as a leader in which it is asked; writes after its end are refused.
-    pub term: Option<&'a Term>,
-}
-
-impl<'a> Request<'a> {
-    pub fn about(&self) -> About<'a> {
-        About { group: &self.resource.group, resource: &self.resource.plural }
-    }
-
-    /// The storage behind the resource; those that are only answered have none.
-    pub fn storage(&self) -> Result<&'a Storage, Status> {
-        self.resource.storage.as_deref().ok_or_else(Status::method_not_allowed)
-    }
 }
 
 impl Registry {
     pub fn new(table: Arc<Table>, engine: Arc<dyn Engine>, env: Env, admission: Chain) -> Registry {
-        Registry { table, engine, env, admission, lanes: Lanes::default(), writers: Default::default() }
+        Registry {
+            table,
+            engine,
+            env,
+            admission,
+            contended: ContendedKeys::default(),
+            writers: Default::default(),
+        }
     }
 
     /// What is defined now.
@@ -122,35 +101,29 @@ impl Registry {
         self.writers.of(revision)
     }
 
-    /// The turn to write a side object many writes charge, for a loop that lost to them; see `lanes.rs`.
-    pub async fn turn(&self, key: &str) -> impl Sized + '_ {
-        self.lanes.turn(key).await
+    /// Waits for those who came before to write a side object, for a controller that lost to them; see `contended.rs`.
+    pub async fn lock_contended(&self, key: &str) -> impl Sized + '_ {
+        self.contended.lock(key).await
     }
 
     /// A write as admission sees it.
     pub(crate) fn attempt<'a>(
         &'a self,
-        request: &Request<'a>,
+        request: &'a RequestContext<'a>,
         storage: &'a Storage,
         operation: Operation,
         name: &'a str,
         dry_run: bool,
     ) -> Attempt<'a> {
-        Attempt {
-            user: request.user,
-            operation,
-            resource: request.resource,
-            storage,
-            subresource: request.subresource,
-            namespace: request.namespace,
-            name,
-            generate_name: "",
-            requested_name: request.name,
-            old: None,
-            dry_run,
-            catalog: request.catalog,
-            table: &self.table,
-            env: &self.env,
+        let (table, env) = (&*self.table, &self.env);
+        Attempt { request, operation, storage, name, generate_name: "", old: None, dry_run, table, env }
+    }
+
+    /// Before a write is tried again that lost to another: its client may have given up by now.
+    pub(crate) fn check_deadline(&self, request: &RequestContext<'_>) -> Result<(), Status> {
+        match self.env.monotonic() < request.deadline {
+            true => Ok(()),
+            false => Err(Status::timeout("request did not complete within the allowed duration")),
         }
     }
 
@@ -164,7 +137,7 @@ impl Registry {
     }
 
     /// Makes the table at least as new as every write acknowledged anywhere before now.
-    pub async fn freshen(&self) -> Result<(), Status> {
+    pub async fn linearizable_read(&self) -> Result<(), Status> {
         match self.engine.barrier().await {
             Ok(_) => Ok(()),
             Err(error) => Err(store_failed(error)),
@@ -172,7 +145,7 @@ impl Registry {
     }
 
     /// Before one tries again: a guard on what cannot be read fails for ever.
-    pub(crate) fn lost_to(&self, key: &str) -> Result<(), Status> {
+    pub(crate) fn check_readable(&self, key: &str) -> Result<(), Status> {
         self.table.unreadable_at(key).map_or(Ok(()), |unreadable| Err(not_readable(unreadable)))
     }
 }
@@ -199,7 +172,7 @@ pub(crate) fn store_failed(error: CommitError) -> Status {
             "the store did not answer in time, the request may have been carried out: {why}"
         )),
         CommitError::TooLarge(why) => Status::too_large(format!("etcdserver: request is too large: {why}")),
-        CommitError::NoRoom(why) => Status::insufficient_storage(why),
+        CommitError::NoSpace(why) => Status::insufficient_storage(why),
         CommitError::Stopped(why) => Status::unavailable(format!("the store has stopped: {why}")),
         CommitError::Conflict { key } => Status::internal(format!("unexpected conflict on {key}")),
     }

@@ -3,18 +3,11 @@
 use catalog::{Catalog, Schema, Storage, TypeId};
 use codec::json;
 use object::normalise::{Strict, normalise_decoded, restore_error, restore_numbers};
-use object::patch::{self, json::JsonPatch};
-use object::{FieldError, Status, Value, quote};
+use object::patch;
+use object::{FieldError, FieldValidation, Patch, Status, Value, quote};
 
-use crate::write::{ChangeRules, FieldValidation, WriteOptions, Written};
-use crate::{Registry, Request, decode};
-
-/// A patch as it came.
-pub enum Patch {
-    Json(JsonPatch),
-    Merge(Value),
-    Strategic(Value),
-}
+use crate::write::{ChangeRules, Written};
+use crate::{Registry, RequestContext, decode};
 
 /// What a patch is applied to.
 #[derive(Clone, Copy)]
@@ -32,44 +25,10 @@ pub(crate) struct PatchedType<'a> {
     pub storage: Option<&'a Storage>,
 }
 
-impl Patch {
-    /// Of members with one name the last is kept; what strict clients hear of the others, and of what an operation has no use for.
-    pub(crate) fn without_duplicates(&mut self) -> Vec<String> {
-        let p = match self {
-            Patch::Json(patch) => return patch.strict_errors().to_vec(),
-            Patch::Merge(p) | Patch::Strategic(p) => p,
-        };
-        let found = patch::duplicate_fields(p);
-        if !found.is_empty() {
-            patch::keep_last_fields(p);
-        }
-        found
-    }
-
-    /// Changes an object of that type; after a refusal the object is half changed and of no use.
-    pub(crate) fn apply(&self, schema: &Schema, ty: TypeId, object: &mut Value) -> Result<(), Status> {
-        match self {
-            Patch::Json(patch) => patch.apply(object),
-            Patch::Merge(patch) => patch::merge::apply(object, patch.clone()),
-            Patch::Strategic(patch) => patch::strategic::apply(schema, ty, object, patch.clone()),
-        }
-    }
-}
-
 impl Registry {
-    pub async fn patch(
-        &self,
-        request: &Request<'_>,
-        mut patch: Patch,
-        options: WriteOptions,
-    ) -> Result<Written, Status> {
+    pub async fn patch(&self, request: &RequestContext<'_>, mut patch: Patch) -> Result<Written, Status> {
         let duplicates = patch.without_duplicates();
-        let rules = ChangeRules {
-            needs_version: true,
-            names_uid: false,
-            may_create: false,
-            dry_run: options.dry_run,
-        };
+        let rules = ChangeRules { needs_version: true, names_uid: false, may_create: false };
         let resource = request.resource;
         let kind = kinds::kind_of_resource(resource);
         let api_version = resource.api_version();
@@ -82,8 +41,9 @@ impl Registry {
             schema: resource.schema(),
             catalog: request.catalog,
         };
-        self.change(request, rules, options, &mut |old| {
-            let (mut new, mut messages) = self.patched(of, &patch, &duplicates, old, options)?;
+        self.change(request, rules, &mut |old| {
+            let (mut new, mut messages) =
+                self.patched(of, &patch, &duplicates, old, request.options.field_validation)?;
             kinds::defaults::apply(kind, &resource.version, &mut new);
             decode::check_place(request, &mut new)
                 .map_err(|status| status.after_warnings(messages.clone()))?;
@@ -101,7 +61,7 @@ impl Registry {
         patch: &Patch,
         duplicates: &[String],
         old: &Value,
-        options: WriteOptions,
+        validation: FieldValidation,
     ) -> Result<(Value, Vec<String>), Status> {
         let mut new = old.clone();
         patch.apply(of.schema, of.ty, &mut new)?;
@@ -162,18 +122,17 @@ impl Registry {
                 .map(|name| format!("unknown field {}", quote(name)))
                 .collect();
             unknown.sort();
-            if options.field_validation == FieldValidation::Strict {
+            if validation == FieldValidation::Strict {
                 return refused(format!("strict decoding error: {}", unknown.join(", ")));
             }
             let name = of.name;
             let why = format!(
                 "the name of the object ({name} based on URL) was undeterminable: name must be provided"
             );
-            let told = if options.field_validation == FieldValidation::Ignore { Vec::new() } else { unknown };
+            let told = if validation == FieldValidation::Ignore { Vec::new() } else { unknown };
             return Err(Status::bad_request(why).after_warnings(told));
         }
-        let mut strict =
-            if options.field_validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
+        let mut strict = if validation == FieldValidation::Ignore { Strict::off() } else { Strict::on() };
         if matches!(patch, Patch::Strategic(_)) {
             restore_numbers(of.schema, of.ty, &mut new);
         }
@@ -197,10 +156,10 @@ impl Registry {
         if matches!(patch, Patch::Strategic(_)) {
             messages.sort();
         }
-        if options.field_validation != FieldValidation::Ignore {
+        if validation != FieldValidation::Ignore {
             messages.splice(0..0, duplicates.iter().cloned());
         }
-        if options.field_validation == FieldValidation::Strict && !messages.is_empty() {
+        if validation == FieldValidation::Strict && !messages.is_empty() {
             let why = format!("strict decoding error: {}", messages.join(", "));
             return match patch {
                 Patch::Json(_) | Patch::Merge(_) => refused(why),

@@ -5,30 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use object::selector::{FieldSelector, LabelSelector};
-use object::{FieldError, Obj, Status, number_error, quote};
+use object::{FieldError, ListOptions, Obj, Status, number_error, quote};
 use store::Revision;
 use table::{Behind, Page, ReadError, Scope, Selection};
 
 use crate::token::Token;
-use crate::{Registry, Request, not_readable, redefined};
+use crate::{Registry, RequestContext, not_readable, redefined};
 
 /// How long a read waits for a revision that has not come yet.
 const WAIT_FOR_REVISION: Duration = Duration::from_secs(3);
-
-/// What a list or a watch may be asked with, as text from the query.
-#[derive(Clone, Debug, Default)]
-pub struct ListOptions {
-    pub label_selector: String,
-    pub field_selector: String,
-    pub resource_version: String,
-    pub resource_version_match: String,
-    pub limit: i64,
-    pub continue_token: String,
-    pub watch: bool,
-    pub allow_bookmarks: bool,
-    pub send_initial_events: Option<bool>,
-    pub timeout_seconds: Option<u64>,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Match {
@@ -46,14 +31,18 @@ pub struct List {
 
 impl Registry {
     /// One object; `resource_version` is the query's, empty for the newest.
-    pub async fn get(&self, request: &Request<'_>, resource_version: &str) -> Result<Arc<Obj>, Status> {
+    pub async fn get(
+        &self,
+        request: &RequestContext<'_>,
+        resource_version: &str,
+    ) -> Result<Arc<Obj>, Status> {
         let storage = request.storage()?;
         // A get is told by upstream's cache, a list by the API: the words and the code differ. What is kept for a
         // time only is in no cache.
         let parsed = parse_version(resource_version)
-            .map_err(|status| if storage.ttl_seconds.is_some() { status } else { told_by_cache(&status) });
+            .map_err(|status| if storage.ttl_seconds.is_some() { status } else { as_cache_error(&status) });
         match parsed? {
-            None => self.freshen().await?,
+            None => self.linearizable_read().await?,
             Some(0) => {}
             Some(n) => self.wait_until(Revision(n)).await?,
         }
@@ -62,7 +51,7 @@ impl Registry {
         found.ok_or_else(|| Status::not_found(request.about(), request.name))
     }
 
-    pub async fn list(&self, request: &Request<'_>, options: &ListOptions) -> Result<List, Status> {
+    pub async fn list(&self, request: &RequestContext<'_>, options: &ListOptions) -> Result<List, Status> {
         let storage = request.storage()?;
         validate(options)?;
         let selection = self.selection(request, options)?;
@@ -82,7 +71,7 @@ impl Registry {
             let after = format!("{root}{}", token.after);
             let at = token.revision.map(Revision);
             if at.is_none() {
-                self.freshen().await?;
+                self.linearizable_read().await?;
             }
             let behind = Behind { key: &after, left: token.left };
             return match self.table().list(storage.id, &selection, at, Some(behind), limit) {
@@ -102,7 +91,7 @@ impl Registry {
         };
         let at = match parse_version(&options.resource_version)? {
             None => {
-                self.freshen().await?;
+                self.linearizable_read().await?;
                 None
             }
             Some(0) => None,
@@ -134,7 +123,7 @@ impl Registry {
 
     pub(crate) fn selection(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         options: &ListOptions,
     ) -> Result<Selection, Status> {
         let scope = if request.namespace.is_empty() {
@@ -245,7 +234,7 @@ pub(crate) fn parse_version(text: &str) -> Result<Option<u64>, Status> {
 }
 
 /// A refusal of [`parse_version`] in the words and with the code of upstream's cache.
-pub(crate) fn told_by_cache(status: &Status) -> Status {
+pub(crate) fn as_cache_error(status: &Status) -> Status {
     Status::unknown(status.message.trim_start_matches("invalid resource version: "))
 }
 

@@ -1,17 +1,21 @@
 //! `scale`: a small object that stands for one number of a larger one.
 
 use codec::json;
-use object::{Status, Value};
+use object::{Patch, Status, Value};
 
 use crate::patch::PatchedType;
 use crate::write::{ChangeRules, Verb};
-use crate::{Patch, Registry, Request, WriteOptions, convert, decode};
+use crate::{Registry, RequestContext, convert, decode};
 
 const KIND: &str = "Scale";
 const API_VERSION: &str = "autoscaling/v1";
 
 impl Registry {
-    pub async fn get_scale(&self, request: &Request<'_>, resource_version: &str) -> Result<Value, Status> {
+    pub async fn get_scale(
+        &self,
+        request: &RequestContext<'_>,
+        resource_version: &str,
+    ) -> Result<Value, Status> {
         let storage = request.storage()?;
         let obj = self.get(request, resource_version).await?;
         let paths = kinds::kind_of(storage).scale_paths(&request.resource.version);
@@ -21,17 +25,21 @@ impl Registry {
 
     pub async fn update_scale(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         mut body: Value,
-        options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
         decode::check_type(request.catalog, KIND, API_VERSION, &body)?;
         let ty = scale_type(request)?;
-        let warnings =
-            decode::canonical(request.catalog.schema(), ty, KIND, "v1", &mut body, options.field_validation)?;
+        let warnings = decode::canonical(
+            request.catalog.schema(),
+            ty,
+            KIND,
+            "v1",
+            &mut body,
+            request.options.field_validation,
+        )?;
         decode::check_place(request, &mut body).map_err(|status| status.after_warnings(warnings.clone()))?;
-        let changed =
-            self.change_scale(request, options, true, &mut |_| Ok((body.clone(), Vec::new()))).await;
+        let changed = self.change_scale(request, true, &mut |_| Ok((body.clone(), Vec::new()))).await;
         match changed {
             Ok((scale, mut more)) => {
                 more.splice(0..0, warnings);
@@ -43,9 +51,8 @@ impl Registry {
 
     pub async fn patch_scale(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         mut patch: Patch,
-        options: WriteOptions,
     ) -> Result<(Value, Vec<String>), Status> {
         let of = PatchedType {
             ty: scale_type(request)?,
@@ -57,8 +64,9 @@ impl Registry {
             storage: None,
         };
         let duplicates = patch.without_duplicates();
-        self.change_scale(request, options, false, &mut |old| {
-            let (mut scale, warnings) = self.patched(of, &patch, &duplicates, old, options)?;
+        self.change_scale(request, false, &mut |old| {
+            let (mut scale, warnings) =
+                self.patched(of, &patch, &duplicates, old, request.options.field_validation)?;
             decode::check_place(request, &mut scale)?;
             Ok((scale, warnings))
         })
@@ -69,8 +77,7 @@ impl Registry {
     /// compared with the parent's when the scale is looked at.
     async fn change_scale(
         &self,
-        request: &Request<'_>,
-        options: WriteOptions,
+        request: &RequestContext<'_>,
         names_uid: bool,
         make: &mut Verb<'_>,
     ) -> Result<(Value, Vec<String>), Status> {
@@ -78,11 +85,10 @@ impl Registry {
         let paths = kinds::kind_of(storage).scale_paths(&request.resource.version);
         let paths = paths.ok_or_else(Status::no_such_resource)?;
         // The parent is written as itself: a scale has no rules of its own beyond its number.
-        let parent = Request { subresource: None, ..*request };
-        let rules =
-            ChangeRules { needs_version: false, names_uid, may_create: false, dry_run: options.dry_run };
+        let parent = RequestContext { subresource: None, ..*request };
+        let rules = ChangeRules { needs_version: false, names_uid, may_create: false };
         let written = self
-            .change(&parent, rules, options, &mut |old| {
+            .change(&parent, rules, &mut |old| {
                 let (mut wanted, warnings) = make(&kinds::to_scale(paths, old)?)?;
                 let mut new = old.clone();
                 if names_uid && let Some(uid) = wanted.map_at(&["metadata"]).remove("uid") {
@@ -104,6 +110,6 @@ impl Registry {
     }
 }
 
-fn scale_type(request: &Request<'_>) -> Result<catalog::TypeId, Status> {
+fn scale_type(request: &RequestContext<'_>) -> Result<catalog::TypeId, Status> {
     request.catalog.schema().find("autoscaling.v1.Scale").ok_or_else(Status::no_such_resource)
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use catalog::Storage;
-use object::{Obj, Status};
+use object::{ListOptions, Obj, Status};
 use store::Revision;
 use table::{Cursor, ReadError};
 
-use crate::read::{parse_version, readable, told_by_cache, too_old, validate};
-use crate::{ListOptions, Registry, Request, not_readable, redefined};
+use crate::read::{as_cache_error, parse_version, readable, too_old, validate};
+use crate::{Registry, RequestContext, not_readable, redefined};
 
 /// A watch about to stream.
 pub struct Watch {
@@ -25,11 +25,11 @@ pub enum WatchStart {
 }
 
 impl Registry {
-    pub async fn watch(&self, request: &Request<'_>, options: &ListOptions) -> Result<Watch, Status> {
+    pub async fn watch(&self, request: &RequestContext<'_>, options: &ListOptions) -> Result<Watch, Status> {
         let storage = request.storage()?;
         validate(options)?;
         let selection = self.selection(request, options)?;
-        let version = parse_version(&options.resource_version).map_err(|status| told_by_cache(&status))?;
+        let version = parse_version(&options.resource_version).map_err(|status| as_cache_error(&status))?;
 
         let wants_state = match options.send_initial_events {
             Some(wants) => wants,
@@ -39,7 +39,7 @@ impl Registry {
             let from = match version {
                 // Asked for changes only, from now on.
                 None | Some(0) => {
-                    self.freshen().await?;
+                    self.linearizable_read().await?;
                     self.table().revision()
                 }
                 Some(n) => Revision(n),
@@ -51,7 +51,7 @@ impl Registry {
         }
 
         match version {
-            None => self.freshen().await?,
+            None => self.linearizable_read().await?,
             Some(0) => {}
             Some(n) => self.wait_until(Revision(n)).await?,
         }

@@ -19,24 +19,10 @@ use object::{FieldError, Obj, Status, Value};
 use store::{CommitError, Guard, Key, Op, Revision};
 
 use crate::read::parse_unsigned;
-use crate::{BodyType, Registry, Request, convert, decode, store_failed};
+use crate::{BodyType, Registry, RequestContext, convert, decode, store_failed};
 
 /// Upstream's etcd refuses requests above this; so do all our engines, so that data can move between them.
 const MAX_OBJECT_BYTES: usize = 3 * 512 * 1024;
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FieldValidation {
-    Ignore,
-    #[default]
-    Warn,
-    Strict,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WriteOptions {
-    pub dry_run: bool,
-    pub field_validation: FieldValidation,
-}
 
 /// What a write led to.
 pub struct Written {
@@ -59,17 +45,15 @@ pub(crate) struct ChangeRules {
     pub names_uid: bool,
     /// An absent object is created, where the kind allows it (PUT).
     pub may_create: bool,
-    /// Nothing is written, which a conflict tells by the key it names.
-    pub dry_run: bool,
 }
 
 /// A key as a conflict names it: upstream's dry run knows keys only as they are before the prefix of its store is set.
-pub(crate) fn told_key(key: &str, dry_run: bool) -> &str {
+pub(crate) fn key_in_message(key: &str, dry_run: bool) -> &str {
     key.strip_prefix("/registry").filter(|_| dry_run).unwrap_or(key)
 }
 
 /// An update that may be committed.
-struct Step {
+struct AdmittedUpdate {
     new: Value,
     old_tree: Value,
     encoded: Vec<u8>,
@@ -78,24 +62,19 @@ struct Step {
 }
 
 impl Registry {
-    pub async fn update(
-        &self,
-        request: &Request<'_>,
-        body: Value,
-        options: WriteOptions,
-    ) -> Result<Written, Status> {
-        let (mut new, mut warnings) =
-            decode::object(request.catalog, BodyType::of(request.resource), body, options.field_validation)?;
+    pub async fn update(&self, request: &RequestContext<'_>, body: Value) -> Result<Written, Status> {
+        let (mut new, mut warnings) = decode::object(
+            request.catalog,
+            BodyType::of(request.resource),
+            body,
+            request.options.field_validation,
+        )?;
         decode::check_place(request, &mut new).map_err(|status| status.after_warnings(warnings.clone()))?;
         warnings.extend(kinds::dedup_owner_references(&mut new, false));
-        let rules = ChangeRules {
-            needs_version: true,
-            names_uid: true,
-            may_create: request.subresource.is_none(),
-            dry_run: options.dry_run,
-        };
+        let rules =
+            ChangeRules { needs_version: true, names_uid: true, may_create: request.subresource.is_none() };
         // Whatever comes of it, this was said before.
-        match self.change(request, rules, options, &mut |_| Ok((new.clone(), Vec::new()))).await {
+        match self.change(request, rules, &mut |_| Ok((new.clone(), Vec::new()))).await {
             Ok(mut written) => {
                 written.warnings.splice(0..0, warnings);
                 Ok(written)
@@ -107,9 +86,8 @@ impl Registry {
     /// Replaces the object the request names by what `verb` makes of it.
     pub(crate) async fn change(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         rules: ChangeRules,
-        options: WriteOptions,
         verb: &mut Verb<'_>,
     ) -> Result<Written, Status> {
         let storage = request.storage()?;
@@ -117,40 +95,42 @@ impl Registry {
         let kind = kinds::kind_of(storage);
         // A refusal counts only when it was based on the newest state; the first look may be at an older one.
         let mut fresh = false;
-        let mut turn = None;
+        let mut contended = None;
         loop {
             let Some(old) = self.find(storage, &key)? else {
                 if !fresh {
-                    self.freshen().await?;
+                    self.linearizable_read().await?;
                     fresh = true;
                     continue;
                 }
                 if rules.may_create && storage.create_on_update {
                     let (mut new, warnings) = verb(&Value::map())?;
                     new.map_at(&["metadata"]).remove("uid");
-                    // It takes turns of its own.
-                    drop(turn.take());
-                    return self.insert(request, storage, new, warnings, options).await;
+                    // It waits for locks of its own.
+                    drop(contended.take());
+                    let copy = json::to_vec(&new);
+                    let again = || parse_again(request, &copy);
+                    return self.insert(request, storage, new, warnings, &again).await;
                 }
                 return Err(Status::not_found(request.about(), request.name));
             };
             let now = self.env().now_seconds() as i64;
-            let step = match self.step(request, storage, rules, &old, verb, options, now) {
-                Ok(step) => step,
+            let admitted = match self.admit_update(request, storage, rules, &old, verb, now) {
+                Ok(admitted) => admitted,
                 Err(_) if !fresh => {
-                    self.freshen().await?;
+                    self.linearizable_read().await?;
                     fresh = true;
                     continue;
                 }
                 Err(status) => return Err(status),
             };
-            let Step { new, old_tree, encoded, mut warnings, mut effects } = step;
+            let AdmittedUpdate { new, old_tree, encoded, mut warnings, mut effects } = admitted;
             warnings.append(&mut effects.warnings);
             let remove = kinds::should_remove_after_update(kind, &new, &old_tree);
             if !remove && old.is_stored_as(&encoded) {
                 if !fresh {
                     // "Nothing changed" is an answer about the newest state too.
-                    self.freshen().await?;
+                    self.linearizable_read().await?;
                     fresh = true;
                     let now = self.find(storage, &key)?;
                     if now.is_none_or(|now| now.revision() != old.revision()) {
@@ -159,7 +139,7 @@ impl Registry {
                 }
                 return Ok(Written { obj: old, created: false, warnings });
             }
-            if options.dry_run {
+            if request.options.dry_run {
                 let obj = Obj::publish(storage, &key, &encoded, old.revision(), old.expires_at());
                 return Ok(Written {
                     obj: Arc::new(obj.map_err(|_| not_encodable())?),
@@ -170,15 +150,15 @@ impl Registry {
             let expires_at = storage.ttl_seconds.map(|ttl| now as u64 + u64::from(ttl));
             let value = bytes::Bytes::from(encoded);
             let op = if remove { Op::Delete } else { Op::Put { value: value.clone(), expires_at } };
-            if remove && let Some(allotter) = self.admission.allotter(storage) {
+            if remove && let Some(allocator) = self.admission.allocator(storage) {
                 let attempt = self.attempt(request, storage, Operation::Delete, request.name, false);
                 effects = Effects::default();
-                allotter.released(&attempt, &old_tree, &mut effects);
+                allocator.released(&attempt, &old_tree, &mut effects);
             }
             let mut commit = effects.join(&key, Guard::At(old.revision()), op);
             // What is going has to be brought to its end on a full disk too.
             commit.removal = old_tree.at(&["metadata", "deletionTimestamp"]).is_some();
-            self.guard_by_term(request, &mut commit)?;
+            self.guard_by_fence(request, &mut commit)?;
             match self.engine().commit(commit).await {
                 Ok(revision) => {
                     self.writers.note(revision, request.user);
@@ -187,11 +167,12 @@ impl Registry {
                 }
                 // The state shows who won: look again. A version the client named will no longer fit.
                 Err(CommitError::Conflict { key: lost }) => {
-                    self.lost_to(&lost)?;
+                    self.check_readable(&lost)?;
+                    self.check_deadline(request)?;
                     fresh = true;
                     if lost != key {
-                        drop(turn.take());
-                        turn = Some(self.lanes.turn(&lost).await);
+                        drop(contended.take());
+                        contended = Some(self.contended.lock(&lost).await);
                     }
                 }
                 Err(error) => return Err(store_failed(error)),
@@ -201,20 +182,19 @@ impl Registry {
 
     /// Everything between the object that stands there and the bytes to commit.
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
-    fn step(
+    fn admit_update(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         rules: ChangeRules,
         old: &Obj,
         verb: &mut Verb<'_>,
-        options: WriteOptions,
         now: i64,
-    ) -> Result<Step, Status> {
+    ) -> Result<AdmittedUpdate, Status> {
         let (mut new, old_tree, mut warnings) = self.changed(request, storage, rules, old, verb)?;
         let mut effects = Effects::default();
-        match self.judged(request, storage, &mut new, &old_tree, options, now, &mut effects) {
-            Ok(encoded) => Ok(Step { new, old_tree, encoded, warnings, effects }),
+        match self.admit(request, storage, &mut new, &old_tree, now, &mut effects) {
+            Ok(encoded) => Ok(AdmittedUpdate { new, old_tree, encoded, warnings, effects }),
             Err(status) => {
                 warnings.append(&mut effects.warnings);
                 Err(status.after_warnings(warnings))
@@ -224,21 +204,21 @@ impl Registry {
 
     /// Admission, strategy and validation of a changed object. What was said before a refusal stands in `effects`.
     #[allow(clippy::too_many_arguments)] // One step of one loop, split off for its length.
-    fn judged(
+    fn admit(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         new: &mut Value,
         old: &Value,
-        options: WriteOptions,
         now: i64,
         effects: &mut Effects,
     ) -> Result<Vec<u8>, Status> {
-        let mut attempt = self.attempt(request, storage, Operation::Update, request.name, options.dry_run);
+        let mut attempt =
+            self.attempt(request, storage, Operation::Update, request.name, request.options.dry_run);
         attempt.old = Some(old);
         self.admission.mutate(&attempt, new, effects).map_err(|refusal| refusal.status)?;
-        if let Some(allotter) = self.admission.allotter(storage) {
-            allotter.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
+        if let Some(allocator) = self.admission.allocator(storage) {
+            allocator.reserve(&attempt, new, effects).map_err(|refusal| refusal.status)?;
         }
         let extra = extra_of(request);
         let namespace = InNamespace { registry: self, name: request.namespace };
@@ -254,7 +234,7 @@ impl Registry {
     /// What `verb` makes of `old`, in the storage version; and the old tree.
     fn changed(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         rules: ChangeRules,
         old: &Obj,
@@ -269,16 +249,16 @@ impl Registry {
             verb(&served)?
         };
         old_tree.map_at(&["metadata"]).remove("resourceVersion");
-        match self.identified(request, storage, rules, old, &old_tree, &mut new) {
+        match self.check_preconditions(request, storage, rules, old, &old_tree, &mut new) {
             Ok(()) => Ok((new, old_tree, warnings)),
             Err(status) => Err(status.after_warnings(warnings)),
         }
     }
 
     /// The checks of identity and version of an update, and what the server owns of the metadata.
-    fn identified(
+    fn check_preconditions(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         storage: &Storage,
         rules: ChangeRules,
         old: &Obj,
@@ -299,7 +279,7 @@ impl Registry {
                 format!(
                     "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
                      Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                    told_key(old.key(), rules.dry_run),
+                    key_in_message(old.key(), request.options.dry_run),
                     old.uid()
                 ),
             ));
@@ -374,7 +354,7 @@ impl Registry {
     /// Mutating admission of a body that is carried out or answered and never stored (a binding, a token), as it came.
     pub fn mutate_answered(
         &self,
-        request: &Request<'_>,
+        request: &RequestContext<'_>,
         new: &mut Value,
         dry_run: bool,
     ) -> Result<(), Status> {
@@ -385,7 +365,12 @@ impl Registry {
     }
 
     /// Validating admission of the same, once it is complete.
-    pub fn validate_answered(&self, request: &Request<'_>, new: &Value, dry_run: bool) -> Result<(), Status> {
+    pub fn validate_answered(
+        &self,
+        request: &RequestContext<'_>,
+        new: &Value,
+        dry_run: bool,
+    ) -> Result<(), Status> {
         let storage = request.storage()?;
         let attempt = self.attempt(request, storage, Operation::Create, request.name, dry_run);
         let mut effects = Effects::default();
@@ -410,9 +395,16 @@ impl Registry {
     }
 }
 
+/// A body that was encoded for another try.
+pub fn parse_again(request: &RequestContext<'_>, copy: &[u8]) -> Result<Value, Status> {
+    let form = (request.resource.schema(), request.resource.ty);
+    json::parse(copy, Some(form))
+        .map_err(|error| Status::internal(format!("what was encoded cannot be decoded: {error}")))
+}
+
 /// Who writes, and through which version, for the kinds that care.
 pub(crate) fn context<'a>(
-    request: &Request<'a>,
+    request: &RequestContext<'a>,
     storage: &'a Storage,
     now: i64,
     extra: &'a [(String, Vec<String>)],
@@ -450,7 +442,7 @@ impl Labels for InNamespace<'_> {
     }
 }
 
-pub(crate) fn extra_of(request: &Request<'_>) -> Vec<(String, Vec<String>)> {
+pub(crate) fn extra_of(request: &RequestContext<'_>) -> Vec<(String, Vec<String>)> {
     request.user.extra.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
 }
 

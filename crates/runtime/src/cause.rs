@@ -20,7 +20,7 @@ impl Cause {
     }
 }
 
-/// The first and the latest causes of a turn of work; those between are counted.
+/// The first and the latest causes of a reconcile; those between are counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
     kept: Vec<Cause>,

@@ -1,4 +1,4 @@
-//! A control loop: informers fill its queue with keys, workers reconcile one key at a time.
+//! A controller: informers fill its queue with keys, workers reconcile one key at a time.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use futures_util::future::BoxFuture;
 use object::Status;
 use tokio::task::JoinHandle;
 
-use crate::board::{Board, Entry};
 use crate::cause::{Cause, Causes};
-use crate::informer::{Informer, Notice};
+use crate::controller_registry::{ControllerRegistry, Entry};
+use crate::informer::{Informer, InformerEvent};
 use crate::queue::{LOW, Limits, NORMAL, Taken, WorkQueue};
 use crate::trigger::{Change, Edges, Trigger};
 use crate::{Key, Stop};
 
-/// What a turn of work is about. The key alone decides what to do; the causes are for people.
-pub struct Turn<'a> {
+/// What a reconcile is about. The key alone decides what to do; the causes are for people.
+pub struct ReconcileRequest<'a> {
     pub key: &'a Key,
     pub causes: &'a Causes,
     /// How often the key failed before.
@@ -27,28 +27,28 @@ pub struct Turn<'a> {
     change: Option<&'a Change>,
 }
 
-impl Turn<'_> {
-    /// The one change this turn is about, under [`Trigger::EdgeOnly`] and nowhere else: the others look at the state.
+impl ReconcileRequest<'_> {
+    /// The one change this reconcile is about, under [`Trigger::EdgeOnly`] and nowhere else: the others look at the state.
     pub fn change(&self) -> Option<&Change> {
         self.change
     }
 
-    /// Says what the loop is going to do, for `/debug/controllers`.
+    /// Says what the controller is going to do, for `/debug/controllers`.
     pub fn plan(&self, plan: impl FnOnce() -> String) {
         self.entry.planned(self.key, plan());
     }
 }
 
-/// After a turn that went well.
+/// After a reconcile that went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum Action {
     /// Nothing to do until something changes.
-    Done,
+    AwaitChange,
     /// Look again after this long, whatever happens.
-    After(Duration),
+    Requeue(Duration),
 }
 
-/// A turn that failed; the key is tried again.
+/// A reconcile that failed; the key is tried again.
 #[derive(Debug)]
 pub enum Failure {
     /// The API refused.
@@ -73,11 +73,11 @@ impl std::fmt::Display for Failure {
 
 /// Holds the world to what an object says. Called with a key, never with an event; never twice at once for one key.
 pub trait Reconcile: Send + Sync + 'static {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>>;
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>>;
 }
 
 /// The keys a change asks work for.
-type KeysOf = Box<dyn Fn(&Notice<'_>) -> Vec<Key> + Send + Sync>;
+type KeysOf = Box<dyn Fn(&InformerEvent<'_>) -> Vec<Key> + Send + Sync>;
 
 pub struct Controller {
     env: Env,
@@ -103,7 +103,7 @@ impl Controller {
             read: Vec::new(),
         }
     }
-    /// What makes a turn, and what it is given.
+    /// What makes a reconcile, and what it is given.
     pub fn trigger(mut self, trigger: Trigger) -> Controller {
         self.trigger = trigger;
         self
@@ -130,14 +130,14 @@ impl Controller {
 
     /// Changes of what the controller is for.
     pub fn owns_keys_of(self, informer: &Arc<Informer>) -> Controller {
-        self.watches(informer, |notice| vec![Key::of(notice.obj())])
+        self.watches(informer, |event| vec![Key::of(event.obj())])
     }
 
     /// Changes of a resource, and the keys each asks work for.
     pub fn watches(
         mut self,
         informer: &Arc<Informer>,
-        keys: impl Fn(&Notice<'_>) -> Vec<Key> + Send + Sync + 'static,
+        keys: impl Fn(&InformerEvent<'_>) -> Vec<Key> + Send + Sync + 'static,
     ) -> Controller {
         self.watched.push((informer.clone(), Box::new(keys)));
         self
@@ -150,45 +150,50 @@ impl Controller {
     }
 
     /// Hears of changes from now on, and starts the workers once the informers have their first state.
-    pub fn start(self, board: &Arc<Board>, reconcile: Arc<dyn Reconcile>, stop: Stop) -> Vec<JoinHandle<()>> {
+    pub fn start(
+        self,
+        controllers: &Arc<ControllerRegistry>,
+        reconcile: Arc<dyn Reconcile>,
+        stop: Stop,
+    ) -> Vec<JoinHandle<()>> {
         let Controller { env, name, workers, max_retries, trigger, queue, watched, read: mut informers } =
             self;
-        let entry = board.register(name, workers, queue.clone());
+        let entry = controllers.register(name, workers, queue.clone());
         let edges = (trigger == Trigger::EdgeOnly).then(|| Arc::new(Edges::default()));
         let mut hearing = Vec::new();
         for (informer, keys) in watched {
             informers.push(informer.clone());
             let (queue, edges, resource) = (queue.clone(), edges.clone(), informer.scope().resource.clone());
-            let handler = move |notice: &Notice<'_>| {
-                let (what, priority) = describe(notice);
-                for key in keys(notice) {
+            let handler = move |event: &InformerEvent<'_>| {
+                let (what, priority) = describe(event);
+                for key in keys(event) {
                     if let Some(edges) = &edges {
-                        edges.push(&key, notice);
+                        edges.push(&key, event);
                     }
-                    queue.add(key, priority, Some(Cause::new(&resource, notice.obj(), what)));
+                    queue.add(key, priority, Some(Cause::new(&resource, event.obj(), what)));
                 }
             };
             let registration = informer.add_handler(trigger.resync(&env), Box::new(handler));
             hearing.push((informer, registration));
         }
-        let loops = Arc::new(Loop { env, name, queue, entry, reconcile, max_retries, edges, stop });
+        let shared = Arc::new(Shared { env, name, queue, entry, reconcile, max_retries, edges, stop });
         let mut tasks = Vec::new();
         for _ in 0..workers {
-            let (loops, informers) = (loops.clone(), informers.clone());
-            tasks.push(loops.env.clone().spawn(name, async move {
+            let (shared, informers) = (shared.clone(), informers.clone());
+            tasks.push(shared.env.clone().spawn(name, async move {
                 for informer in &informers {
                     tokio::select! {
                         biased;
-                        () = loops.stop.stopped() => return,
+                        () = shared.stop.stopped() => return,
                         () = informer.synced() => {}
                     }
                 }
-                loops.work().await;
+                shared.work().await;
             }));
         }
-        tasks.push(loops.env.clone().spawn(name, async move {
-            loops.stop.stopped().await;
-            loops.queue.shut_down();
+        tasks.push(shared.env.clone().spawn(name, async move {
+            shared.stop.stopped().await;
+            shared.queue.shut_down();
             // The informer may be others' too, and live on.
             for (informer, registration) in hearing {
                 informer.remove_handler(&registration);
@@ -199,7 +204,7 @@ impl Controller {
 }
 
 /// What the workers of a controller share.
-struct Loop {
+struct Shared {
     env: Env,
     name: &'static str,
     queue: Arc<WorkQueue<Key>>,
@@ -210,7 +215,7 @@ struct Loop {
     stop: Stop,
 }
 
-impl Loop {
+impl Shared {
     async fn work(&self) {
         while let Some(taken) = self.queue.get().await {
             // What still waits is found again by whoever comes next.
@@ -218,21 +223,26 @@ impl Loop {
                 self.queue.done(&taken.key);
                 return;
             }
-            self.turn(taken).await;
+            self.reconcile(taken).await;
         }
     }
 
-    async fn turn(&self, taken: Taken<Key>) {
-        let Loop { env, name, queue, entry, edges, .. } = self;
+    async fn reconcile(&self, taken: Taken<Key>) {
+        let Shared { env, name, queue, entry, edges, .. } = self;
         let key = &taken.key;
         let begun = env.monotonic();
         entry.begun(key, &taken.causes);
         let change = edges.as_ref().and_then(|edges| edges.first(key));
-        let turn =
-            Turn { key, causes: &taken.causes, failures: taken.failures, entry, change: change.as_ref() };
-        let turning = AssertUnwindSafe(async { self.reconcile.reconcile(turn).await }).catch_unwind();
-        let result = turning.await.unwrap_or_else(|_| {
-            tracing::error!(controller = name, key = key.as_str(), "a turn panicked; this is a bug");
+        let request = ReconcileRequest {
+            key,
+            causes: &taken.causes,
+            failures: taken.failures,
+            entry,
+            change: change.as_ref(),
+        };
+        let reconciling = AssertUnwindSafe(async { self.reconcile.reconcile(request).await }).catch_unwind();
+        let result = reconciling.await.unwrap_or_else(|_| {
+            tracing::error!(controller = name, key = key.as_str(), "reconcile panicked; this is a bug");
             entry.panicked();
             Err(Failure::Other("the controller panicked".to_owned()))
         });
@@ -241,7 +251,7 @@ impl Loop {
         match &result {
             Ok(next) => {
                 queue.forget(key);
-                if let Next::After(wait) = next {
+                if let Action::Requeue(wait) = next {
                     queue.add_after_with(key.clone(), *wait, taken.priority, None);
                 }
             }
@@ -249,10 +259,10 @@ impl Loop {
                 let (key, error) = (key.as_str(), failure.to_string());
                 settled = self.max_retries.is_some_and(|most| taken.failures >= most);
                 if settled {
-                    tracing::warn!(controller = name, key, error, "given up until something changes");
+                    tracing::warn!(controller = name, key, error, "giving up until something changes");
                     queue.forget(&taken.key);
                 } else {
-                    tracing::debug!(controller = name, key, error, "a turn failed, trying again");
+                    tracing::debug!(controller = name, key, error, "reconcile failed, retrying");
                     queue.retry(taken.key.clone());
                 }
             }
@@ -267,13 +277,13 @@ impl Loop {
     }
 }
 
-fn describe(notice: &Notice<'_>) -> (&'static str, i32) {
-    match notice {
-        Notice::Added { initial: true, .. } => ("added", LOW),
-        Notice::Added { .. } => ("added", NORMAL),
-        Notice::Updated { sync: true, .. } => ("resync", LOW),
-        Notice::Updated { .. } => ("updated", NORMAL),
-        Notice::Deleted { .. } => ("deleted", NORMAL),
+fn describe(event: &InformerEvent<'_>) -> (&'static str, i32) {
+    match event {
+        InformerEvent::Added { initial: true, .. } => ("added", LOW),
+        InformerEvent::Added { .. } => ("added", NORMAL),
+        InformerEvent::Updated { sync: true, .. } => ("resync", LOW),
+        InformerEvent::Updated { .. } => ("updated", NORMAL),
+        InformerEvent::Deleted { .. } => ("deleted", NORMAL),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Leader election by Lease: of several processes one leads, and if it falls silent another does.
+//! Leader election by Lease: of several processes one leads, and if it stops renewing its Lease another does.
 //!
 //! ```text
 //! follow ── the lease is free, released, or has not changed for its duration ──> lead ── stopped: wind down, release ──> Stopped
@@ -12,8 +12,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
 use client::resources::LEASES;
+use client::{Client, WriteOptions};
 use env::Env;
 use object::{Obj, Status, Value, time};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -138,7 +138,7 @@ impl Elector {
             // Only now that nobody works any more may another begin.
             self.release().await;
         } else {
-            tracing::warn!(lease = self.name, identity = self.identity, "the lease was lost");
+            tracing::warn!(lease = self.name, identity = self.identity, "lost lease");
         }
         outcome
     }
@@ -171,7 +171,7 @@ impl Elector {
                 () = env.sleep(left) => {}
             }
         }
-        tracing::warn!(lease = self.name, identity = self.identity, "tasks that did not stop are aborted");
+        tracing::warn!(lease = self.name, identity = self.identity, "aborting tasks that did not stop");
         aborts.iter().for_each(AbortHandle::abort);
         ended.await;
     }
@@ -181,7 +181,9 @@ impl Elector {
             match self.attempt().await {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(status) => tracing::debug!(lease = self.name, error = status.message, "no lease"),
+                Err(status) => {
+                    tracing::debug!(lease = self.name, error = status.message, "failed to acquire lease")
+                }
             }
             self.env.sleep(jittered(&self.env, self.timing.retry, self.timing.jitter)).await;
         }
@@ -201,7 +203,11 @@ impl Elector {
                         // Differs from client-go: who sees another's name does not wait for the deadline.
                         Ok(kept) => return kept,
                         Err(status) => {
-                            tracing::debug!(lease = self.name, error = status.message, "not renewed");
+                            tracing::debug!(
+                                lease = self.name,
+                                error = status.message,
+                                "failed to renew lease"
+                            );
                         }
                     }
                     self.env.sleep(retry).await;
@@ -234,7 +240,10 @@ impl Elector {
                 metadata.set("name", self.name.clone());
                 metadata.set("namespace", self.namespace.clone());
                 self.record(0, None).put_on(&mut lease);
-                let lease = self.client.create(LEASES.within(&self.namespace), lease).await?;
+                let lease = self
+                    .client
+                    .create(LEASES.within(&self.namespace), lease, WriteOptions::default())
+                    .await?;
                 self.observe(lease);
                 return Ok(true);
             }
@@ -262,7 +271,10 @@ impl Elector {
         let Some(seen) = &self.seen else { return Ok(()) };
         let mut lease = crate::tree(&seen.lease);
         record.put_on(&mut lease);
-        let lease = self.client.update(LEASES.at(&self.namespace, &self.name), lease).await?;
+        let lease = self
+            .client
+            .update(LEASES.at(&self.namespace, &self.name), lease, WriteOptions::default())
+            .await?;
         self.observe(lease);
         Ok(())
     }
@@ -296,7 +308,7 @@ impl Elector {
             () = env.sleep(deadline) => Err(Status::timeout("no answer")),
         };
         if let Err(status) = released {
-            tracing::info!(lease = self.name, error = status.message, "the lease was not given back");
+            tracing::info!(lease = self.name, error = status.message, "failed to release lease");
         }
     }
 

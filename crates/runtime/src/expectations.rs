@@ -1,4 +1,4 @@
-//! What a loop did and has not yet seen: while something is missing, its view is too old to count by.
+//! What a controller did and has not yet seen: while something is missing, its view is too old to count by.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -4,19 +4,19 @@
 //! lives, without the name ── add it ──> Live
 //! lives, with it ─────────────────────> Live
 //! is being deleted, with it ── cleanup ── well? ── take the name off ──> Gone
-//!                                          └ failed: the name stays, the turn fails and is tried again
+//!                                          └ failed: the name stays, the reconcile fails and is tried again
 //! is being deleted, without it ───────> Gone
 //! ```
 
 use std::future::Future;
 use std::sync::Arc;
 
-use client::{Client, Gvr, Patch};
+use client::{Client, Gvr, Patch, WriteOptions};
 use object::{Obj, Status, Value};
 
 use crate::Failure;
 
-/// What a loop goes on with.
+/// What a controller goes on with.
 pub enum Finalized {
     /// Do the usual work; this is the object with the finalizer on it.
     Live(Arc<Obj>),
@@ -71,7 +71,7 @@ pub async fn add(
         return Ok(obj.clone());
     }
     names.push(finalizer.to_owned());
-    client.patch(resource.of(obj), Patch::Merge(patch(obj, names))).await
+    client.patch(resource.of(obj), Patch::Merge(patch(obj, names)), WriteOptions::default()).await
 }
 
 /// Takes the finalizer off; well too if the object has gone meanwhile.
@@ -87,7 +87,7 @@ pub async fn remove(
     if names.len() == before {
         return Ok(());
     }
-    match client.patch(resource.of(obj), Patch::Merge(patch(obj, names))).await {
+    match client.patch(resource.of(obj), Patch::Merge(patch(obj, names)), WriteOptions::default()).await {
         Err(status) if status.code != 404 => Err(status),
         _ => Ok(()),
     }

@@ -22,7 +22,7 @@ use crate::reflector::{Reflector, Scope};
 use crate::{Indexer, Stop, Trigger};
 
 /// What a handler is told.
-pub enum Notice<'a> {
+pub enum InformerEvent<'a> {
     /// `initial`: it was there when the handler (or the informer) came.
     Added { obj: &'a Arc<Obj>, initial: bool },
     /// `sync`: nothing changed, the handler asked to be told now and then. Deleted and made again between two looks is
@@ -32,22 +32,22 @@ pub enum Notice<'a> {
     Deleted { obj: &'a Arc<Obj>, unknown: bool },
 }
 
-impl<'a> Notice<'a> {
+impl<'a> InformerEvent<'a> {
     /// The newest state told of.
     pub fn obj(&self) -> &'a Arc<Obj> {
         match self {
-            Notice::Added { obj, .. } | Notice::Deleted { obj, .. } => obj,
-            Notice::Updated { new, .. } => new,
+            InformerEvent::Added { obj, .. } | InformerEvent::Deleted { obj, .. } => obj,
+            InformerEvent::Updated { new, .. } => new,
         }
     }
 }
 
-pub type Handler = Box<dyn Fn(&Notice<'_>) + Send + Sync>;
+pub type Handler = Box<dyn Fn(&InformerEvent<'_>) + Send + Sync>;
 
 /// What a test makes go wrong between the store of an informer and its handlers.
 pub struct Loss {
     /// No handler ever hears of a change this is true of. First states and resyncs are not asked about.
-    pub lost: Box<dyn Fn(&Notice<'_>) -> bool + Send + Sync>,
+    pub lost: Box<dyn Fn(&InformerEvent<'_>) -> bool + Send + Sync>,
     /// Handlers that resync do so this many times as often: half a day is long to wait.
     pub sooner: u32,
 }
@@ -162,7 +162,7 @@ impl Informer {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut handlers = self.handlers.lock();
         for obj in self.store.list() {
-            handler(&Notice::Added { obj: &obj, initial: true });
+            handler(&InformerEvent::Added { obj: &obj, initial: true });
         }
         let sooner = self.loss.as_ref().map_or(1, |loss| loss.sooner);
         let resync = resync.filter(|period| !period.is_zero()).map(|period| {
@@ -177,7 +177,7 @@ impl Informer {
         Registration { id, synced: self.synced.subscribe() }
     }
 
-    /// A handler of a loop that adds it by hand: it resyncs as often as those a controller adds.
+    /// A handler that is added by hand and resyncs as often as those of a [`Controller`](crate::Controller).
     pub fn add_resyncing_handler(&self, handler: Handler) -> Registration {
         self.add_handler(Trigger::default().resync(&self.env), handler)
     }
@@ -272,23 +272,23 @@ impl Informer {
         }
         drop(store);
         for Told { old, new, unknown, again } in &told {
-            let notice = match (old, new) {
-                (None, Some(obj)) => Notice::Added { obj, initial },
+            let event = match (old, new) {
+                (None, Some(obj)) => InformerEvent::Added { obj, initial },
                 (Some(old), Some(new)) => {
-                    Notice::Updated { old, new, sync: old.revision() == new.revision() }
+                    InformerEvent::Updated { old, new, sync: old.revision() == new.revision() }
                 }
-                (Some(obj), None) => Notice::Deleted { obj, unknown: *unknown },
+                (Some(obj), None) => InformerEvent::Deleted { obj, unknown: *unknown },
                 (None, None) => continue,
             };
-            let sync = matches!(notice, Notice::Updated { sync: true, .. });
-            if !initial && !sync && self.loss.as_ref().is_some_and(|loss| (loss.lost)(&notice)) {
+            let sync = matches!(event, InformerEvent::Updated { sync: true, .. });
+            if !initial && !sync && self.loss.as_ref().is_some_and(|loss| (loss.lost)(&event)) {
                 continue;
             }
             for Registered { handler, resync, syncing, .. } in handlers.iter() {
                 // A resync is for those whose time has come; a relist that finds nothing new, for all who resync.
                 let wanted = if *again { *syncing } else { !sync || resync.is_some() };
                 // One handler's bug must not freeze what all the others see.
-                if wanted && catch_unwind(AssertUnwindSafe(|| handler(&notice))).is_err() {
+                if wanted && catch_unwind(AssertUnwindSafe(|| handler(&event))).is_err() {
                     let resource = &*self.scope.resource.plural;
                     tracing::error!(resource, "a handler panicked; this is a bug");
                 }

@@ -1,11 +1,11 @@
-//! The machinery of control loops: read the state, change the world, write the status, until there is nothing left to do.
+//! The machinery of controllers: read the state, change the world, write the status, until there is nothing left to do.
 //!
 //! ```text
 //! server ── Reflector ── Fifo ── Indexer ── handlers ── WorkQueue ── workers ── Reconcile::reconcile(key)
 //!            list, watch   order    state      map to keys   each key once       reads the Indexer, writes through a Client
 //! ```
 //!
-//! A loop holds the world to what an object says. It is told *that* something changed, never *what to do about it*: it is
+//! A controller holds the world to what an object says. It is told *that* something changed, never *what to do about it*: it is
 //! given a key, looks at the state there is now, decides, acts, and is called again when that changed something. So it may
 //! be killed anywhere and started again, may see ten changes as one, and may be called for nothing: the end is the same.
 //!
@@ -14,7 +14,7 @@
 //! **[`Key`]**: `namespace/name`. Queues hold keys, not objects: by the time a key is worked on, an object would be old.
 //!
 //! **[`Client`](client::Client)**: the API, as one identity sees it. In process it is the server itself without the
-//! socket; over HTTP it is any cluster. A loop cannot tell which it has.
+//! socket; over HTTP it is any cluster. A controller cannot tell which it has.
 //!
 //! **[`Reflector`]**: keeps a copy in step with a resource. It asks for the state as the beginning of a watch, or lists,
 //! then follows the changes, goes on where it was cut, and begins anew when the server has forgotten that place.
@@ -25,7 +25,7 @@
 //! **[`Indexer`]**: the state, by key, by namespace and by whatever is added ([`IndexBy`]). In process it holds the
 //! server's own objects and copies nothing. What it gives is shared: to change an object take its [`tree`].
 //!
-//! **[`Informer`]**: a reflector, a fifo, an indexer and the handlers that are told ([`Notice`]). One for each resource of a
+//! **[`Informer`]**: a reflector, a fifo, an indexer and the handlers that are told ([`InformerEvent`]). One for each resource of a
 //! process, shared by all ([`Informers`]). A handler that comes late is told of everything first, one may leave
 //! ([`Registration`]). A deletion that was
 //! missed is told when it is noticed, with the last state seen; an object deleted and made again meanwhile is one update
@@ -36,17 +36,17 @@
 //! comes meanwhile neither waits with them nor makes them wait longer. What came with the first list goes behind what
 //! changes now. Each key keeps its [`Causes`] for people who ask.
 //!
-//! **[`Controller`]**: the wiring of one loop: which changes ask for which keys, how many workers, how stubborn.
+//! **[`Controller`]**: the wiring of one controller: which changes ask for which keys, how many workers, how stubborn.
 //!
-//! **[`Reconcile`]**, **[`Turn`]**: the loop's own part. A turn ends well ([`Next::Done`], or [`Next::After`] to look again)
-//! or fails ([`Failure`]) and is tried again. Keep the decision in a pure function and the turn thin: read, decide,
-//! say what ([`Turn::plan`]), act.
+//! **[`Reconcile`]**, **[`ReconcileRequest`]**: the controller's own part. A reconcile ends well ([`Action::AwaitChange`], or [`Action::Requeue`] to look again)
+//! or fails ([`Failure`]) and is tried again. Keep the decision in a pure function and the reconcile thin: read, decide,
+//! say what ([`ReconcileRequest::plan`]), act.
 //!
-//! **[`Trigger`]**: what makes a turn. By default a change does, and the turn looks at the state, and looks again now and
+//! **[`Trigger`]**: what makes a reconcile. By default a change does, and the reconcile looks at the state, and looks again now and
 //! then even if nothing changed. Resyncs come from the informer's own store and cost the server nothing; they make up
-//! for work that was lost in the loop. For what the *watch* might have lost, a turn must read from the server.
+//! for work that was lost in the controller. For what the *watch* might have lost, a reconcile must read from the server.
 //!
-//! **[`Expectations`]**, **[`OwnWrites`]**: a store may be older than the loop's own last write, and a loop that counts its
+//! **[`Expectations`]**, **[`OwnWrites`]**: a store may be older than the controller's own last write, and a controller that counts its
 //! pods in it makes them twice. Expectations wait for creations and deletions to be seen; own writes, for a revision.
 //!
 //! **[`batch`]**: many calls, one at first and then twice as many each time, so that what must fail does so early.
@@ -54,41 +54,41 @@
 //! **[`owners`]**: who an object belongs to; how an owner adopts what its selector means and lets go of what it no longer
 //! does ([`owners::claim`]).
 //!
-//! **[`finalizers`]**: a name on an object that keeps it until the loop has cleaned up behind it.
+//! **[`finalizers`]**: a name on an object that keeps it until the controller has cleaned up behind it.
 //!
 //! **[`retry`]**: another wrote first: read again, decide again. Conflicts are normal.
 //!
 //! **[`Recorder`]**: events for people. Never waited for; the same again is counted, similar ones are combined, too many are
 //! dropped. **[`SeriesRecorder`]** is the newer form (events.k8s.io), as the scheduler writes it: the same again is a series.
 //!
-//! **[`Elector`]**: where several processes run the same loops, one leads and the others wait for its lease to end.
+//! **[`Elector`]**: where several processes run the same controllers, one leads and the others wait for its lease to end.
 //!
-//! **[`Board`]**: what all loops of a process are doing, for `/debug/controllers` and for Prometheus.
+//! **[`ControllerRegistry`]**: what all controllers of a process are doing, for `/debug/controllers` and for Prometheus.
 //!
-//! **[`Env`](env::Env)**, **[`Stop`]**: time, chance and tasks come from the first, so that a test can run a day of a loop's
+//! **[`Env`](env::Env)**, **[`Stop`]**: time, chance and tasks come from the first, so that a test can run a day of a controller's
 //! life at once, and twice the same. The second ends it.
 //!
-//! # One loop
+//! # One controller
 //!
-//! Every ConfigMap with the label `mirror` has a copy under the name the label gives, which goes when it goes. What the loop
-//! needs to know is in two stores; what it decides, in `plan`; the turn does it.
+//! Every ConfigMap with the label `mirror` has a copy under the name the label gives, which goes when it goes. What the controller
+//! needs to know is in two stores; what it decides, in `plan`; the reconcile does it.
 //!
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use client::Client;
+//! use client::{Client, WriteOptions};
 //! use client::resources::CONFIG_MAPS;
 //! use env::Env;
 //! use futures_util::future::BoxFuture;
 //! use object::Value;
 //! use runtime::{
-//!     Board, Controller, Failure, Informer, Informers, Key, Next, Reconcile, Recorder, Severity, Stop, Turn, owners, tree,
+//!     ControllerRegistry, Controller, Failure, Informer, Informers, Key, Action, Reconcile, Recorder, Severity, Stop, ReconcileRequest, owners, tree,
 //! };
 //! use object::Obj;
 //! use tokio::task::JoinHandle;
 //!
 //! #[derive(Debug, PartialEq)]
-//! enum Step {
+//! enum Plan {
 //!     Nothing,
 //!     Create(Value),
 //!     Update(Value),
@@ -97,7 +97,7 @@
 //! }
 //!
 //! /// What there is to do; no clock, no server, so a test is a line.
-//! fn plan(source: &Obj, copy: Option<&Obj>) -> Step {
+//! fn plan(source: &Obj, copy: Option<&Obj>) -> Plan {
 //!     let data = tree(source).get("data").cloned().unwrap_or_else(Value::map);
 //!     let Some(copy) = copy else {
 //!         let mut made = Value::map();
@@ -106,14 +106,14 @@
 //!         metadata.set("namespace", source.namespace());
 //!         metadata.set("ownerReferences", vec![owners::controller_ref("v1", "ConfigMap", source)]);
 //!         made.make_map().set("data", data);
-//!         return Step::Create(made);
+//!         return Plan::Create(made);
 //!     };
 //!     if owners::controller_of(copy).is_none_or(|owner| owner.uid != source.uid()) {
-//!         return Step::Taken;
+//!         return Plan::Taken;
 //!     }
 //!     let mut wanted = tree(copy); // with its resourceVersion: a conflict if another wrote meanwhile
 //!     wanted.make_map().set("data", data);
-//!     if wanted == tree(copy) { Step::Nothing } else { Step::Update(wanted) }
+//!     if wanted == tree(copy) { Plan::Nothing } else { Plan::Update(wanted) }
 //! }
 //!
 //! struct Mirror {
@@ -123,34 +123,34 @@
 //! }
 //!
 //! impl Reconcile for Mirror {
-//!     fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+//!     fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
 //!         Box::pin(async move {
-//!             let Some(source) = self.maps.store().get_key(turn.key) else { return Ok(Next::Done) };
-//!             let Some(name) = source.label("mirror") else { return Ok(Next::Done) };
+//!             let Some(source) = self.maps.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
+//!             let Some(name) = source.label("mirror") else { return Ok(Action::AwaitChange) };
 //!             let copy = self.maps.store().get(source.namespace(), name);
-//!             let step = plan(&source, copy.as_deref());
-//!             turn.plan(|| format!("{step:?}"));
-//!             match step {
-//!                 Step::Nothing => {}
-//!                 Step::Create(made) => {
-//!                     self.client.create(CONFIG_MAPS.within(source.namespace()), made).await?;
+//!             let planned = plan(&source, copy.as_deref());
+//!             request.plan(|| format!("{planned:?}"));
+//!             match planned {
+//!                 Plan::Nothing => {}
+//!                 Plan::Create(made) => {
+//!                     self.client.create(CONFIG_MAPS.within(source.namespace()), made, WriteOptions::default()).await?;
 //!                     self.events.event(&CONFIG_MAPS, &source, Severity::Normal, "Mirrored", "Made a copy");
 //!                 }
-//!                 Step::Update(wanted) => {
-//!                     self.client.update(CONFIG_MAPS.at(source.namespace(), name), wanted).await?;
+//!                 Plan::Update(wanted) => {
+//!                     self.client.update(CONFIG_MAPS.at(source.namespace(), name), wanted, WriteOptions::default()).await?;
 //!                 }
-//!                 Step::Taken => {
+//!                 Plan::Taken => {
 //!                     let message = format!("ConfigMap {name} belongs to somebody else");
 //!                     self.events.event(&CONFIG_MAPS, &source, Severity::Warning, "NameTaken", message);
 //!                 }
 //!             }
-//!             Ok(Next::Done)
+//!             Ok(Action::AwaitChange)
 //!         })
 //!     }
 //! }
 //!
 //! /// In process or over HTTP: only `client` differs.
-//! fn start(env: &Env, client: Arc<dyn Client>, board: &Arc<Board>, stop: Stop) -> Vec<JoinHandle<()>> {
+//! fn start(env: &Env, client: Arc<dyn Client>, controllers: &Arc<ControllerRegistry>, stop: Stop) -> Vec<JoinHandle<()>> {
 //!     let informers = Informers::new(env.clone(), client.clone(), stop.clone());
 //!     let maps = informers.of(&CONFIG_MAPS);
 //!     let (events, recording) = Recorder::start(env, client.clone(), "mirror", stop.clone());
@@ -159,11 +159,11 @@
 //!         .workers(2)
 //!         .owns_keys_of(&maps)
 //!         // A copy that was changed or deleted asks for its owner.
-//!         .watches(&maps, |notice| {
-//!             let owner = owners::controller_of(notice.obj());
-//!             owner.map(|owner| Key::new(notice.obj().namespace(), &owner.name)).into_iter().collect()
+//!         .watches(&maps, |event| {
+//!             let owner = owners::controller_of(event.obj());
+//!             owner.map(|owner| Key::new(event.obj().namespace(), &owner.name)).into_iter().collect()
 //!         })
-//!         .start(board, mirror, stop);
+//!         .start(controllers, mirror, stop);
 //!     tasks.push(recording);
 //!     tasks.extend(informers.take_tasks());
 //!     tasks
@@ -172,9 +172,9 @@
 
 pub mod backoff;
 pub mod batch;
-mod board;
 mod cause;
 mod controller;
+mod controller_registry;
 pub mod election;
 mod expectations;
 pub mod fifo;
@@ -203,20 +203,20 @@ pub use env::Env;
 pub use futures_util::future::BoxFuture;
 pub use tokio::task::JoinHandle;
 
-pub use board::Board;
 pub use cause::{Cause, Causes};
-pub use controller::{Controller, Failure, Next, Reconcile, Turn};
+pub use controller::{Action, Controller, Failure, Reconcile, ReconcileRequest};
+pub use controller_registry::ControllerRegistry;
 pub use election::Elector;
 pub use expectations::Expectations;
 pub use indexer::{IndexBy, Indexer};
-pub use informer::{Handler, Informer, Loss, Notice, QueueKind, Registration};
+pub use informer::{Handler, Informer, InformerEvent, Loss, QueueKind, Registration};
 pub use informers::{BY_CONTROLLER, Informers};
 pub use key::Key;
 pub use metrics::Histogram;
 pub use order::{CONDITIONS_ORDER, conditions_with};
 pub use own_writes::OwnWrites;
 pub use queue::WorkQueue;
-pub use recorder::{EventBody, ObjectRef, Recorder, SeriesRecorder, Severity, Telling};
+pub use recorder::{EventBody, NewEvent, ObjectRef, Recorder, SeriesRecorder, Severity};
 pub use reflector::{Reflector, Scope};
 pub use stop::{Stop, Stopper};
 pub use trigger::{Change, Trigger};

@@ -1,4 +1,4 @@
-//! Read your own writes: a turn must not decide on a view that lacks what the same owner's last turn wrote.
+//! Read your own writes: a reconcile must not decide on a view that lacks what the same owner's last reconcile wrote.
 //!
 //! Expectations count what is to come; this compares revisions, and so covers updates and patches too.
 
@@ -14,12 +14,12 @@ use tokio::time::Instant;
 
 use crate::{Failure, Informer, Key};
 
-/// So long a turn waits for its view; then the key is put back.
+/// So long a reconcile waits for its view; then the key is put back.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A write not seen by then is not in the view's selection: it no longer holds anything up.
 const EXPIRE: Duration = Duration::from_secs(300);
 
-/// The revisions an owner's turns wrote, until its informers have come as far.
+/// The revisions an owner's reconciles wrote, until its informers have come as far.
 pub struct OwnWrites {
     env: Env,
     informers: Vec<Arc<Informer>>,
@@ -35,13 +35,13 @@ struct Written {
 }
 
 impl OwnWrites {
-    /// `informers` are the views the loop decides on; writes to other resources are not remembered.
+    /// `informers` are the views the controller decides on; writes to other resources are not remembered.
     pub fn new(env: &Env, informers: &[&Arc<Informer>]) -> OwnWrites {
         let informers = informers.iter().map(|informer| (*informer).clone()).collect();
         OwnWrites { env: env.clone(), informers, written: Mutex::default() }
     }
 
-    /// An owner's turn wrote this; the answer of a create, update or patch.
+    /// An owner's reconcile wrote this; the answer of a create, update or patch.
     pub fn note(&self, owner: &Key, resource: &Gvr, answer: &Obj) {
         let (revision, at) = (answer.revision(), self.env.monotonic());
         let Some(view) = self.informers.iter().position(|view| view.scope().resource == *resource) else {
@@ -72,7 +72,7 @@ impl OwnWrites {
         first
     }
 
-    /// Waits for the views, a moment; a failure then puts the key back. The first line of a turn.
+    /// Waits for the views, a moment; a failure then puts the key back. The first line of a reconcile.
     pub async fn seen(&self, owner: &Key) -> Result<(), Failure> {
         let until = self.env.monotonic() + PATIENCE;
         while let Some((view, revision)) = self.behind(owner) {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_turn_waits_until_its_view_has_what_the_owner_wrote() {
+    async fn a_reconcile_waits_until_its_view_has_what_the_owner_wrote() {
         let env = Env::simulated(1);
         let (informer, _stopper) = view(&env, 9).await;
         let writes = OwnWrites::new(&env, &[&informer]);

@@ -1,4 +1,4 @@
-//! Events: what a loop tells people about an object. Never waited for, never retried into the loop's way.
+//! Events: what a controller tells people about an object. Never waited for, never retried into the controller's way.
 
 mod correlate;
 mod lru;
@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::EVENTS;
-use client::{Client, Gvr, Patch};
+use client::{Client, Gvr, Patch, WriteOptions};
 use env::Env;
 use object::{Map, Obj, Status, Value, time};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-pub use series::{SeriesRecorder, Telling};
+pub use series::{NewEvent, SeriesRecorder};
 
 use crate::Stop;
 use correlate::{Correlator, Observed};
@@ -213,7 +213,7 @@ impl Recorder {
         let at_nanos = self.times.next(&self.env);
         let record = Record { about, severity, reason: reason.to_owned(), message: message.into(), at_nanos };
         if self.queue.try_send(record).is_err() {
-            tracing::debug!(component = self.component, reason, "too many events, one was dropped");
+            tracing::debug!(component = self.component, reason, "too many events, dropping one");
         }
     }
 }
@@ -253,23 +253,27 @@ impl Writer {
             let Err(status) = self.send(&record, &observed).await else { return };
             if !matches!(status.code, 429 | 502..=504) {
                 // It would be refused again.
-                tracing::debug!(self.component, error = status.message, "an event was refused");
+                tracing::debug!(self.component, error = status.message, "event rejected");
                 return;
             }
             if tried < TRIES {
-                // The first time by chance, so that not all loops come back at once.
+                // The first time by chance, so that not all controllers come back at once.
                 let part = if tried == 1 { self.env.random_below(1000) as f64 / 1000.0 } else { 1.0 };
                 self.env.sleep(BETWEEN_TRIES.mul_f64(part)).await;
             }
         }
-        tracing::warn!(self.component, reason = record.reason, "an event could not be written, given up");
+        tracing::warn!(self.component, reason = record.reason, "failed to write event, giving up");
     }
 
     async fn send(&mut self, record: &Record, observed: &Observed) -> Result<(), Status> {
         let namespace = record.about.event_namespace();
         if observed.count > 1 {
             let patch = Patch::Strategic(more_of_it(record, observed));
-            match self.client.patch(EVENTS.at(namespace, &observed.name), patch).await {
+            match self
+                .client
+                .patch(EVENTS.at(namespace, &observed.name), patch, WriteOptions::default())
+                .await
+            {
                 // It has expired: this is the first again, with the count it had.
                 Err(status) if status.code == 404 => {}
                 other => return other.map(|_| ()),
@@ -291,7 +295,7 @@ impl Writer {
                 last_nanos: record.at_nanos,
             };
             let event = event.to_value(namespace, &name);
-            match self.client.create(EVENTS.within(namespace), event).await {
+            match self.client.create(EVENTS.within(namespace), event, WriteOptions::default()).await {
                 Err(status) if status.reason == "AlreadyExists" => {
                     let later = 1 + u128::from(self.env.random_below(1 << 20));
                     name = event_name(&self.env, &record.about.name, record.at_nanos + later);

@@ -22,7 +22,7 @@ use crate::{Key, Stop};
 
 /// How long a watch is asked for: random in this range, so that not all come back at once.
 const WATCH_SECONDS: (u64, u64) = (300, 600);
-const PAGE: u64 = 500;
+const PAGE: i64 = 500;
 /// A watch without a word in less time than this is trouble.
 const SHORT_WATCH: Duration = Duration::from_secs(1);
 
@@ -32,8 +32,8 @@ pub struct Scope {
     pub resource: Gvr,
     /// Empty: all namespaces.
     pub namespace: String,
-    pub labels: String,
-    pub fields: String,
+    pub label_selector: String,
+    pub field_selector: String,
 }
 
 impl Scope {
@@ -41,8 +41,8 @@ impl Scope {
         Scope {
             resource: resource.clone(),
             namespace: String::new(),
-            labels: String::new(),
-            fields: String::new(),
+            label_selector: String::new(),
+            field_selector: String::new(),
         }
     }
 }
@@ -119,7 +119,7 @@ impl Reflector {
                 Ok(phase) => phase,
                 Err((after, status)) => {
                     let plural = &*self.scope.resource.plural;
-                    tracing::debug!(plural, error = status.message, "watching failed, trying again");
+                    tracing::debug!(plural, error = status.message, "watch failed, retrying");
                     tokio::select! {
                         biased;
                         () = self.stop.stopped() => return,
@@ -132,7 +132,7 @@ impl Reflector {
     }
 
     /// The state as the first part of a watch, then its changes.
-    async fn stream(&self, position: &mut Position, tell: Tell<'_>) -> Step {
+    async fn stream(&self, position: &mut Position, tell: Tell<'_>) -> Transition {
         let version = position.stream_version();
         let newest = version.is_empty();
         let options =
@@ -176,14 +176,14 @@ impl Reflector {
         self.follow(watch, position, tell).await
     }
 
-    async fn list(&self, position: &mut Position, tell: Tell<'_>) -> Step {
+    async fn list(&self, position: &mut Position, tell: Tell<'_>) -> Transition {
         let scope = &self.scope;
         let at = position.list_version();
         let newest = at.is_empty();
         let mut items = Vec::new();
         let mut options = ListOptions {
-            labels: scope.labels.clone(),
-            fields: scope.fields.clone(),
+            label_selector: scope.label_selector.clone(),
+            field_selector: scope.field_selector.clone(),
             limit: if newest || at == "0" { PAGE } else { 0 },
             resource_version: at,
             ..ListOptions::default()
@@ -218,7 +218,7 @@ impl Reflector {
         }
     }
 
-    async fn watch(&self, position: &mut Position, tell: Tell<'_>) -> Step {
+    async fn watch(&self, position: &mut Position, tell: Tell<'_>) -> Transition {
         let options = WatchOptions { resource_version: position.seen.to_string(), ..self.watch_options() };
         match self.client.watch(self.scope.resource.within(&self.scope.namespace), options).await {
             Ok(watch) => self.follow(watch, position, tell).await,
@@ -229,7 +229,7 @@ impl Reflector {
     }
 
     /// Changes until the watch is over.
-    async fn follow(&self, mut watch: Box<dyn Watch>, position: &mut Position, tell: Tell<'_>) -> Step {
+    async fn follow(&self, mut watch: Box<dyn Watch>, position: &mut Position, tell: Tell<'_>) -> Transition {
         let (mut events, mut deltas) = (Vec::new(), Vec::new());
         let (begun, before) = (self.env.monotonic(), position.seen);
         let refused = loop {
@@ -244,7 +244,7 @@ impl Reflector {
             }
         };
         match refused {
-            // A watch that ends at once without a word must not become a busy loop.
+            // A watch that ends at once without a word must not become a busy controller.
             None if position.seen == before && self.env.monotonic() - begun < SHORT_WATCH => {
                 Err((Phase::Watching, Status::unavailable("the watch ended without an event")))
             }
@@ -261,8 +261,8 @@ impl Reflector {
     fn watch_options(&self) -> WatchOptions {
         let (least, most) = WATCH_SECONDS;
         WatchOptions {
-            labels: self.scope.labels.clone(),
-            fields: self.scope.fields.clone(),
+            label_selector: self.scope.label_selector.clone(),
+            field_selector: self.scope.field_selector.clone(),
             timeout_seconds: least + self.env.random_below(most - least),
             ..WatchOptions::default()
         }
@@ -270,7 +270,7 @@ impl Reflector {
 }
 
 /// After a state that could not be streamed.
-fn after_stream(status: Status, newest: bool, position: &mut Position) -> Step {
+fn after_stream(status: Status, newest: bool, position: &mut Position) -> Transition {
     if is_expired(&status) && !newest {
         // The server has forgotten that version, or lost it: whatever it has now is the state.
         position.unavailable = true;
@@ -284,7 +284,7 @@ fn after_stream(status: Status, newest: bool, position: &mut Position) -> Step {
 }
 
 /// What to do next, or what to do after a pause and why.
-type Step = Result<Phase, (Phase, Status)>;
+type Transition = Result<Phase, (Phase, Status)>;
 
 fn delta(event: Event, seen: &mut Revision) -> Delta {
     let revision = match &event {

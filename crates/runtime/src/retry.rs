@@ -20,7 +20,7 @@ pub struct Schedule {
 /// Where several clients may write an object now and then.
 pub const FEW_WRITERS: Schedule =
     Schedule { tries: 5, first: Duration::from_millis(10), factor: 1, jitter: 0.1 };
-/// Where a loop writes often what a client may change too.
+/// Where a controller writes often what a client may change too.
 pub const BUSY_WRITERS: Schedule =
     Schedule { tries: 4, first: Duration::from_millis(10), factor: 5, jitter: 0.1 };
 

@@ -8,6 +8,7 @@ use catalog::Catalog;
 use client::resources::CONFIG_MAPS;
 use client::{
     Answer, Client, DeleteOptions, Event, Gvr, List, ListOptions, Patch, Target, Watch, WatchOptions,
+    WriteOptions,
 };
 use object::{Obj, Revision, Status, Value};
 use parking_lot::Mutex;
@@ -140,15 +141,29 @@ impl Client for Scripted {
             }
         })
     }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+    fn create<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        _options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         self.write("create", target, body)
     }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+    fn update<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        _options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         self.write("update", target, body)
     }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        let (Patch::Json(body) | Patch::Merge(body) | Patch::Strategic(body)) = patch;
-        self.write("patch", target, body)
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        _options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        self.write("patch", target, patch.into_value())
     }
     fn delete<'a>(&'a self, _target: Target<'a>, _options: DeleteOptions) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
@@ -161,7 +176,7 @@ impl Client for Scripted {
     ) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
     }
-    fn act<'a>(&'a self, _target: Target<'a>, _body: Value) -> Answer<'a, ()> {
+    fn act<'a>(&'a self, _target: Target<'a>, _body: Value, _options: WriteOptions<'a>) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 }

@@ -1,4 +1,4 @@
-//! What makes a turn: the change alone, the change as a reason to look, or that and time.
+//! What makes a reconcile: the change alone, the change as a reason to look, or that and time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use object::Obj;
 use parking_lot::Mutex;
 
 use crate::backoff::jittered;
-use crate::{Key, Notice};
+use crate::{InformerEvent, Key};
 
 /// The three strategies, from the one that forgives nothing to the one that forgives most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// Every change is a turn of its own, which is told that change ([`Turn::change`](crate::Turn::change)) and acts on
+    /// Every change is a reconcile of its own, which is told that change ([`ReconcileRequest::change`](crate::ReconcileRequest::change)) and acts on
     /// it. What is missed is never made up for. For things that are about changes, such as counting or forwarding them.
     EdgeOnly,
-    /// A change asks for a turn, which looks at the state. What is missed is made up for by the next turn of that key.
+    /// A change asks for a reconcile, which looks at the state. What is missed is made up for by the next reconcile of that key.
     Level,
     /// As `Level`, and every known object asks again after a while: between once and twice this period, drawn at the
     /// start. What is missed is made up for by itself.
@@ -39,7 +39,7 @@ impl Trigger {
     }
 }
 
-/// One change, for loops that act on changes.
+/// One change, for controllers that act on changes.
 #[derive(Clone)]
 pub enum Change {
     Added(Arc<Obj>),
@@ -64,16 +64,18 @@ struct Waiting {
 }
 
 impl Edges {
-    pub(crate) fn push(&self, key: &Key, notice: &Notice<'_>) {
-        let change = match notice {
-            Notice::Added { obj, .. } => Change::Added((*obj).clone()),
-            Notice::Updated { sync: true, .. } => return,
-            Notice::Updated { old, new, .. } => Change::Updated { old: (*old).clone(), new: (*new).clone() },
-            Notice::Deleted { obj, .. } => Change::Deleted((*obj).clone()),
+    pub(crate) fn push(&self, key: &Key, event: &InformerEvent<'_>) {
+        let change = match event {
+            InformerEvent::Added { obj, .. } => Change::Added((*obj).clone()),
+            InformerEvent::Updated { sync: true, .. } => return,
+            InformerEvent::Updated { old, new, .. } => {
+                Change::Updated { old: (*old).clone(), new: (*new).clone() }
+            }
+            InformerEvent::Deleted { obj, .. } => Change::Deleted((*obj).clone()),
         };
         let mut waiting = self.waiting.lock();
         if waiting.count == MOST {
-            tracing::warn!(key = key.as_str(), "too many changes wait, one was lost");
+            tracing::warn!(key = key.as_str(), "too many pending changes, dropping one");
             return;
         }
         waiting.count += 1;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! objects from informers ──> Engine::set_pod, set_node, ... ──> cluster, queue
-//! next() ──> Step::Bind (assumed already) ──> the loop binds ──> bound() / bind_failed()
-//!        ──> Step::Failed ──> the loop says why, and deletes victims
+//! next() ──> ScheduleResult::Bind (assumed already) ──> the loop binds ──> bound() / bind_failed()
+//!        ──> ScheduleResult::Failed ──> the loop says why, and deletes victims
 //! ```
 //! Nothing here waits, and time and chance are handed in: the same calls give the same steps.
 
@@ -50,7 +50,7 @@ struct Unfit {
     found: HashMap<Kin, Found>,
 }
 
-/// Profile, class, priority and whether it preempts: pods that fare alike.
+/// Profile, class, priority and whether it preempts: pods for which the same nodes are feasible.
 type Kin = (usize, u64, i32, bool);
 
 #[derive(Clone)]
@@ -63,7 +63,7 @@ struct Found {
 
 /// What is to be done about one pod.
 #[derive(Debug)]
-pub enum Step {
+pub enum ScheduleResult {
     /// It goes to this node, where it is counted already.
     Bind { queued: Queued, node: Arc<str> },
     /// It has no node for now, and waits for something to change.
@@ -294,7 +294,7 @@ impl Engine {
     }
 
     /// Decides about the next pod that waits, if one may be tried now.
-    pub fn next(&mut self, now: Duration, rng: Rng) -> Option<Step> {
+    pub fn next(&mut self, now: Duration, rng: Rng) -> Option<ScheduleResult> {
         let queued = self.queue.pop(now)?;
         let pod = queued.pod.clone();
         let profile = self.config.profile(&pod.scheduler_name).expect("others' pods are never queued");
@@ -303,7 +303,7 @@ impl Engine {
             let mut failure = Failure::new(&queued, UNSCHEDULABLE, message);
             failure.nominated_node = cleared.then(|| "".into());
             self.queue.put_back(queued, rejected_by, now);
-            return Some(Step::Failed(failure));
+            return Some(ScheduleResult::Failed(failure));
         }
         let Engine { cluster, selectors, nominated, evaluator, .. } = self;
         Some(match evaluator.decide(cluster, selectors, nominated, profile, &pod, rng) {
@@ -312,7 +312,7 @@ impl Engine {
                 self.cluster.assume(&pod, ix);
                 self.nominated.remove(&pod.uid);
                 self.preempting.remove(&pod.uid);
-                Step::Bind { queued, node }
+                ScheduleResult::Bind { queued, node }
             }
             Outcome::NoNodes => {
                 let message = "no nodes available to schedule pods".to_owned();
@@ -320,7 +320,7 @@ impl Engine {
                 failure.nominated_node = Some("".into());
                 self.queue.put_aside(queued, now);
                 self.nominated.remove(&pod.uid);
-                Step::Failed(failure)
+                ScheduleResult::Failed(failure)
             }
             Outcome::Unfit(diagnosis) => self.unfit(queued, &pod, profile, diagnosis, now, rng),
         })
@@ -343,7 +343,7 @@ impl Engine {
         mut diagnosis: crate::verdict::Diagnosis,
         now: Duration,
         rng: Rng,
-    ) -> Step {
+    ) -> ScheduleResult {
         let mut failure = Failure::new(&queued, UNSCHEDULABLE, String::new());
         failure.nominated_node = Some("".into());
         let waits = self
@@ -401,7 +401,7 @@ impl Engine {
             let found = Found { message: failure.message.clone(), rejected_by, cleared };
             self.unfit.found.insert(key, found);
         }
-        Step::Failed(failure)
+        ScheduleResult::Failed(failure)
     }
 
     /// What was found about a pod like this one, if nothing has changed since.

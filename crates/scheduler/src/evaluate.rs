@@ -27,7 +27,7 @@ use crate::verdict::{Diagnosis, Verdict};
 use filter::Ready;
 use local::{Change, Local, Scores, Sight};
 use plan::Plan;
-use score::Board;
+use score::ControllerRegistry;
 
 /// Below this many nodes all are looked at, and at least so many are found.
 const MIN_FEASIBLE: i64 = 100;
@@ -44,7 +44,7 @@ pub struct Evaluator {
     fit: Vec<NodeIx>,
     scores: Vec<Scores>,
     verdicts: Vec<(NodeIx, Verdict)>,
-    board: Board,
+    controllers: ControllerRegistry,
     /// Where in the order of nodes the next search starts.
     start: usize,
     tick: u64,
@@ -82,7 +82,7 @@ impl Evaluator {
             fit: Vec::new(),
             scores: Vec::new(),
             verdicts: Vec::new(),
-            board: Board::default(),
+            controllers: ControllerRegistry::default(),
             start: 0,
             tick: 0,
         }
@@ -161,7 +161,7 @@ impl Evaluator {
             [only] => return Outcome::Place(*only),
             _ => {
                 work.local.score(cluster, profile, fit, scores);
-                let totals = self.board.totals(profile, &work.plan, cluster, fit, scores);
+                let totals = self.controllers.totals(profile, &work.plan, cluster, fit, scores);
                 return Outcome::Place(fit[one_of_the_best(totals, rng)]);
             }
         }
@@ -283,7 +283,7 @@ impl Evaluator {
         );
         let mut scores = Vec::new();
         work.local.score(cluster, profile, &fit, &mut scores);
-        let totals = self.board.totals(profile, &work.plan, cluster, &fit, &scores).to_vec();
+        let totals = self.controllers.totals(profile, &work.plan, cluster, &fit, &scores).to_vec();
         self.end(work);
         let total = |ix: NodeIx| fit.iter().position(|other| *other == ix).map(|at| totals[at]);
         checked.into_iter().map(|(ix, v)| (cluster.node_name(ix).clone(), v, total(ix))).collect()

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use object::Obj;
 use parking_lot::Mutex;
-use runtime::{Informer, Key, Notice};
+use runtime::{Informer, InformerEvent, Key};
 use tokio::sync::Notify;
 
 #[derive(Default)]
@@ -52,14 +52,14 @@ impl Inbox {
         let inbox = self.clone();
         informer.add_handler(
             None,
-            Box::new(move |notice| {
-                match notice {
-                    Notice::Added { obj, .. } => inbox.put(resource, None, Some(obj)),
-                    Notice::Updated { old, new, .. } => {
+            Box::new(move |event| {
+                match event {
+                    InformerEvent::Added { obj, .. } => inbox.put(resource, None, Some(obj)),
+                    InformerEvent::Updated { old, new, .. } => {
                         let replaced = (old.uid() != new.uid()).then_some(*old);
                         inbox.put(resource, replaced, Some(new));
                     }
-                    Notice::Deleted { obj, .. } => inbox.put(resource, Some(obj), None),
+                    InformerEvent::Deleted { obj, .. } => inbox.put(resource, Some(obj), None),
                 }
                 inbox.wake.notify_one();
             }),

@@ -8,15 +8,16 @@
 //! | [`cluster`] | the nodes in columns, and counters of pods by selector and topology, kept up to date |
 //! | [`evaluate`] | filters, scores, the choice; preemption in `evaluate::preempt` |
 //! | [`queue`] | who waits, who is next, which events wake whom |
-//! | [`Engine`] | all of that together, pure: objects in, [`Step`]s out, time and chance handed in |
+//! | [`Engine`] | all of that together, pure: objects in, [`ScheduleResult`]s out, time and chance handed in |
 //! | [`start`] | the task around it: informers in, API calls out |
 //!
 //! A pod is *assumed* on its node as soon as that is decided, and bound afterwards. Several schedulers may run: who binds
 //! second is refused by the server, forgets what it assumed, and takes the pod as it finds it.
 
-mod act;
+mod api_calls;
 pub mod cluster;
 mod config;
+mod debugger;
 mod engine;
 pub mod evaluate;
 mod inbox;
@@ -30,7 +31,6 @@ pub mod queue;
 mod read;
 mod run;
 mod selectors;
-mod shown;
 mod taint;
 mod verdict;
 
@@ -38,12 +38,12 @@ mod verdict;
 mod testing;
 
 pub use config::{Config, ConfigError, Profile};
-pub use engine::{Engine, Failure, Step};
+pub use debugger::Debugger;
+pub use engine::{Engine, Failure, ScheduleResult};
 pub use metrics::Metrics;
 pub use node::Node;
 pub use nominated::Nominated;
 pub use pod::{Class, OwnerKind, Pod, Templates};
 pub use run::{Scheduler, USER, start};
 pub use selectors::Selectors;
-pub use shown::Shown;
 pub use verdict::{Diagnosis, Verdict};

@@ -29,14 +29,14 @@ use runtime::{Informer, Informers, SeriesRecorder, Stop, tree};
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
-use crate::act::{Hands, is_bound};
+use crate::api_calls::{ApiCalls, is_bound};
 use crate::config::Config;
-use crate::engine::{Engine, Failure, Step};
+use crate::debugger::Debugger;
+use crate::engine::{Engine, Failure, ScheduleResult};
 use crate::inbox::{Change, Inbox, Watched};
 use crate::metrics::Metrics;
 use crate::pod::{OwnerKind, Pod};
 use crate::queue::Queued;
-use crate::shown::Shown;
 
 /// Calls under way at once; what a server's group commit can use.
 const MAX_IN_FLIGHT: usize = 128;
@@ -52,7 +52,7 @@ pub const USER: &str = "system:kube-scheduler";
 /// A scheduler that runs until it is stopped.
 pub struct Scheduler {
     pub metrics: Arc<Metrics>,
-    pub shown: Arc<Shown>,
+    pub debugger: Arc<Debugger>,
     pub tasks: Vec<JoinHandle<()>>,
 }
 
@@ -79,13 +79,13 @@ pub fn start(
     let engine = Arc::new(Mutex::new(Engine::new(config.clone())));
     let metrics = Arc::new(Metrics::new(Arc::downgrade(&engine)));
     let mut tasks = Vec::new();
-    let mut hands = BTreeMap::new();
+    let mut api_calls = BTreeMap::new();
     for profile in &config.profiles {
         let name = profile.scheduler_name.to_string();
         let (recorder, task) = SeriesRecorder::start(env, client.clone(), &name, stop.clone());
         tasks.push(task);
         let pods = informers.of(&PODS);
-        hands.insert(name, Hands { env: env.clone(), client: client.clone(), recorder, pods });
+        api_calls.insert(name, ApiCalls { env: env.clone(), client: client.clone(), recorder, pods });
     }
     let inbox = Arc::new(Inbox::default());
     let watched: Vec<Arc<Informer>> = WATCHED.iter().map(|(_, resource)| informers.of(resource)).collect();
@@ -94,21 +94,21 @@ pub fn start(
     }
     let start = env.monotonic();
     let places = PodPlaces::find(&client.catalog());
-    let shown = Arc::new(Shown::new(Arc::downgrade(&engine), env, start));
+    let debugger = Arc::new(Debugger::new(Arc::downgrade(&engine), env, start));
     let task = Task {
         env: env.clone(),
         start,
         pods: watched[WATCHED.len() - 1].clone(),
         engine,
-        shown: shown.clone(),
+        debugger: debugger.clone(),
         inbox,
         places,
-        hands,
+        api_calls,
         metrics: metrics.clone(),
         in_flight: FuturesUnordered::new(),
     };
     tasks.push(env.spawn("scheduler", task.run(watched, stop)));
-    Scheduler { metrics, shown, tasks }
+    Scheduler { metrics, debugger, tasks }
 }
 
 struct Task {
@@ -117,11 +117,11 @@ struct Task {
     pods: Arc<Informer>,
     /// Guards what is known and decided; held for single steps, never while something is waited for.
     engine: Arc<Mutex<Engine>>,
-    shown: Arc<Shown>,
+    debugger: Arc<Debugger>,
     inbox: Arc<Inbox>,
     places: PodPlaces,
     /// By scheduler name.
-    hands: BTreeMap<String, Hands>,
+    api_calls: BTreeMap<String, ApiCalls>,
     metrics: Arc<Metrics>,
     in_flight: FuturesUnordered<JoinHandle<Done>>,
 }
@@ -208,32 +208,34 @@ impl Task {
         true
     }
 
-    fn carry_out(&mut self, step: Step, begun: Instant) {
+    fn carry_out(&mut self, step: ScheduleResult, begun: Instant) {
         match step {
-            Step::Bind { queued, node } => {
-                let Some(hands) = self.hands.get(&*queued.pod.scheduler_name).cloned() else { return };
-                self.shown.decided(&queued.pod, queued.attempts, queued.cause, format!("bind to {node}"));
+            ScheduleResult::Bind { queued, node } => {
+                let Some(api_calls) = self.api_calls.get(&*queued.pod.scheduler_name).cloned() else {
+                    return;
+                };
+                self.debugger.decided(&queued.pod, queued.attempts, queued.cause, format!("bind to {node}"));
                 self.in_flight.push(self.env.spawn("bind", async move {
-                    let result = caught(hands.bind(&queued.pod, &node)).await;
+                    let result = caught(api_calls.bind(&queued.pod, &node)).await;
                     Done::Bound { queued, begun, result }
                 }));
             }
-            Step::Failed(failure) => self.failed(failure, begun),
+            ScheduleResult::Failed(failure) => self.failed(failure, begun),
         }
     }
 
     fn failed(&mut self, failure: Failure, begun: Instant) {
         let profile = &failure.pod.scheduler_name;
-        let Some(hands) = self.hands.get(&**profile).cloned() else { return };
+        let Some(api_calls) = self.api_calls.get(&**profile).cloned() else { return };
         self.metrics.attempt("unschedulable", profile, self.since(begun));
-        self.shown.decided(&failure.pod, failure.attempts, failure.cause, failure.message.clone());
+        self.debugger.decided(&failure.pod, failure.attempts, failure.cause, failure.message.clone());
         let node = failure.nominated_node.clone().unwrap_or_default();
         let failure = Arc::new(failure);
         if !node.is_empty() && !failure.victims.is_empty() {
             self.metrics.preempted(failure.victims.len());
             let failure = failure.clone();
             self.in_flight.push(self.env.spawn("preempt", async move {
-                let result = caught(preempt(&hands, &failure, &node)).await;
+                let result = caught(preempt(&api_calls, &failure, &node)).await;
                 Done::Preempted { uid: failure.pod.uid.clone(), result }
             }));
         }
@@ -246,20 +248,20 @@ impl Task {
 
     fn explain(&mut self, failure: Arc<Failure>) {
         let pod = &failure.pod;
-        let Some(hands) = self.hands.get(&*pod.scheduler_name).cloned() else { return };
+        let Some(api_calls) = self.api_calls.get(&*pod.scheduler_name).cloned() else { return };
         // The informer may know more than what was taken in: then that is what the next decision is about.
         let known = self.pods.store().get(pod.namespace(), &pod.name);
         let Some(known) = known.filter(|known| known.uid() == &*pod.uid && !is_bound(known)) else {
-            self.shown.ended(&pod.uid, || "it has a node by now, or is gone".to_owned());
+            self.debugger.ended(&pod.uid, || "it has a node by now, or is gone".to_owned());
             return;
         };
-        hands.tell_failure(&failure, &known);
-        let Some(status) = hands.explanation(&failure) else {
-            self.shown.ended(&pod.uid, || "said already".to_owned());
+        api_calls.tell_failure(&failure, &known);
+        let Some(status) = api_calls.explanation(&failure) else {
+            self.debugger.ended(&pod.uid, || "said already".to_owned());
             return;
         };
         self.in_flight.push(self.env.spawn("explain", async move {
-            let result = caught(hands.explain(&failure, status, &known)).await;
+            let result = caught(api_calls.explain(&failure, status, &known)).await;
             Done::Explained { pod: failure.pod.clone(), result }
         }));
     }
@@ -268,7 +270,7 @@ impl Task {
         let done = match done {
             Ok(done) => done,
             Err(error) => {
-                tracing::error!(%error, "a call of the scheduler ended badly");
+                tracing::error!(%error, "scheduler API call failed");
                 return;
             }
         };
@@ -279,15 +281,15 @@ impl Task {
                 let Queued { pod, attempts, came, .. } = &queued;
                 self.metrics.attempt("scheduled", &pod.scheduler_name, self.since(begun));
                 self.metrics.scheduled(*attempts, now.saturating_sub(*came));
-                self.shown.ended(&pod.uid, || "bound".to_owned());
+                self.debugger.ended(&pod.uid, || "bound".to_owned());
             }
             Done::Bound { queued, begun, result: Err(status) } => {
                 self.metrics.bind_failed();
                 let pod = queued.pod.clone();
                 self.metrics.attempt("error", &pod.scheduler_name, self.since(begun));
-                self.shown.ended(&pod.uid, || format!("refused: {}", status.message));
+                self.debugger.ended(&pod.uid, || format!("refused: {}", status.message));
                 let told = queued.clone();
-                tracing::debug!(pod = pod.key(), error = status.message, "binding was refused");
+                tracing::debug!(pod = pod.key(), error = status.message, "binding rejected");
                 self.engine.lock().bind_failed(queued, now);
                 // What changed while it was assumed was not looked at.
                 let known = self.pods.store().get(pod.namespace(), &pod.name);
@@ -309,18 +311,18 @@ impl Task {
                 let words = result
                     .as_ref()
                     .map_or_else(|s| format!("not said: {}", s.message), |()| "said".to_owned());
-                self.shown.ended(&pod.uid, || words);
+                self.debugger.ended(&pod.uid, || words);
                 if let Err(status) = result {
                     tracing::debug!(
                         pod = pod.key(),
                         error = status.message,
-                        "a pod's condition was not written"
+                        "failed to update pod condition"
                     );
                 }
             }
             Done::Preempted { uid, result } => {
                 if let Err(status) = result {
-                    tracing::warn!(uid = &*uid, error = status.message, "room could not be made");
+                    tracing::warn!(uid = &*uid, error = status.message, "preemption failed");
                     self.engine.lock().activate(&uid);
                 }
             }
@@ -342,12 +344,12 @@ async fn caught(call: impl Future<Output = Result<(), Status>>) -> Result<(), St
 }
 
 /// Takes promises back, then deletes the victims, the least important last.
-async fn preempt(hands: &Hands, failure: &Failure, node: &str) -> Result<(), Status> {
+async fn preempt(api_calls: &ApiCalls, failure: &Failure, node: &str) -> Result<(), Status> {
     for pod in &failure.unpromised {
-        hands.unpromise(pod).await?;
+        api_calls.unpromise(pod).await?;
     }
     for victim in &failure.victims {
-        hands.evict(victim, &failure.pod, node).await?;
+        api_calls.evict(victim, &failure.pod, node).await?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use object::Value;
 
-use crate::{Engine, Step};
+use crate::{Engine, ScheduleResult};
 use std::time::Duration;
 
 pub fn tree(json: &str) -> Value {
@@ -45,8 +45,8 @@ pub fn rng(seed: u64) -> impl FnMut(u64) -> u64 {
 /// The node the next pod goes to, or the message why it does not.
 pub fn next(engine: &mut Engine) -> Result<String, String> {
     match engine.next(NOW, &mut rng(1)) {
-        Some(Step::Bind { node, .. }) => Ok(node.to_string()),
-        Some(Step::Failed(failure)) => Err(failure.message),
+        Some(ScheduleResult::Bind { node, .. }) => Ok(node.to_string()),
+        Some(ScheduleResult::Failed(failure)) => Err(failure.message),
         None => Err("nothing waits".to_owned()),
     }
 }

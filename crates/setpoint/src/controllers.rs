@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use codec::yaml;
 use env::Env;
 use object::Value;
-use plane::{Candidate, Choice, Plane, Settings, Trust};
+use plane::{Candidate, ControllerSelection, Plane, Settings, Trust};
 
 pub fn flags() -> [Arg; 3] {
     [
@@ -40,7 +40,7 @@ pub fn flags() -> [Arg; 3] {
 pub fn settings(matches: &ArgMatches) -> Result<Settings> {
     let names: Vec<String> =
         matches.get_many::<String>("controllers").into_iter().flatten().cloned().collect();
-    let choice = Choice::new(names).map_err(|error| anyhow!("--controllers: {error}"))?;
+    let choice = ControllerSelection::new(names).map_err(|error| anyhow!("--controllers: {error}"))?;
     let scheduler = match matches.get_one::<PathBuf>("scheduler-config") {
         None => scheduler::Config::default(),
         Some(file) => {
@@ -97,6 +97,6 @@ impl Inspect for Inspector {
 mod tests {
     #[test]
     fn controllers_of_the_api_server_are_known_to_the_flag() {
-        assert_eq!(plane::SERVER_LOOPS, apiserver::CONTROLLERS);
+        assert_eq!(plane::SERVER_CONTROLLERS, apiserver::CONTROLLERS);
     }
 }

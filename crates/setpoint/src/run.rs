@@ -8,17 +8,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use apiserver::{
-    Advertised, Api, ApiConfig, ClusterSettings, Limits, Pools, PortRange, Renewal, Server, ServerError,
-    ServiceRanges, Tls, WriteKubeconfig,
+    Advertised, Api, ApiConfig, CertificateRotation, ClusterSettings, Limits, Pools, PortRange, Server,
+    ServerError, ServiceRanges, Tls, WriteKubeconfig,
 };
 use auth::pki::ServingCertificate;
 use auth::{Pki, Tokens};
 use catalog::Catalog;
 use clap::ArgMatches;
 use env::Env;
+use store::Engine;
 use table::Table;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -156,117 +157,49 @@ fn threads(name: &str, before_waiting: fn()) -> Result<Runtime> {
         .context("cannot start the tokio runtime")
 }
 
+/// Start, run, drain.
 async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let env = Env::machine();
     // Signals first: one that arrives during startup must stop it cleanly too.
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-
+    let mut signals = Signals::listen()?;
     // Before files are opened and connections accepted.
     let descriptors = descriptors::raise();
-    // The error's text includes its cause, so the chain ends here.
-    let tokens = settings.token_file.as_deref().map(Tokens::load).transpose();
-    let tokens = tokens.map_err(|error| anyhow!("{error}; check --token-file"))?;
-    for warning in tokens.iter().flat_map(|t| t.warnings()) {
-        tracing::warn!("{warning}");
-    }
+    let tokens = load_tokens(&settings)?;
     make_data_dir(&settings.data_dir)?;
     // Held until exit: `setpoint down` finds the process by it.
     let _pid_file = PidFile::acquire(&settings.data_dir)?;
-
     backup::check_restored(&settings.data_dir)?;
 
-    // The store before anything is written: its lock keeps a second server out.
-    let catalog = Arc::new(Catalog::builtin());
-    let table = Table::new(catalog.clone(), env.clone());
-    let engine = tokio::select! {
-        biased;
-        // Connecting to an unavailable etcd retries for ever; a signal interrupts it.
-        _ = terminate.recv() => return Ok(()),
-        _ = interrupt.recv() => return Ok(()),
-        engine = settings.store.open(&settings.data_dir, &env, &table) => engine?,
-    };
+    // The store before anything is written: its lock keeps a second server out. An unavailable etcd is tried for ever.
+    let table = Table::new(Arc::new(Catalog::builtin()), env.clone());
+    let opening = settings.store.open(&settings.data_dir, &env, &table);
+    let Some(engine) = signals.interrupts(opening).await.transpose()? else { return Ok(()) };
     kubeconfig::check(&settings.kubeconfig)?;
 
-    let address: SocketAddr = settings.listen.parse().context("--listen")?;
-    let advertised = settings.advertise.unwrap_or_else(|| advertise::default_for(address.ip()));
-    let mut names = certificate_names(address.ip(), env.hostname());
-    names.extend([advertised.to_string(), settings.services.first_address().to_string()]);
-    let pki_dir = settings.data_dir.join("pki");
-    let pki = Pki::open_or_create(&pki_dir, env.now_seconds(), &names)?;
-    let service_accounts = settings.identity.service_accounts(&pki_dir)?;
-    let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
-
-    let config = ApiConfig {
-        table,
-        engine: engine.clone(),
-        env: env.clone(),
-        tokens,
-        service_accounts,
-        bootstrap_tokens: settings.identity.bootstrap_tokens,
-        admission: settings.admission.clone(),
-        issuer: Some(pki.issuer()),
-        cluster: ClusterSettings {
-            services: settings.services.clone(),
-            client_ca: Some(pki.ca_pem().to_owned()),
-            root_ca: Some(pki.ca_pem().to_owned()),
-            advertised: None,
-            without: controllers::disabled(&settings.controllers),
-            limits: settings.limits,
-        },
-    };
-    for plugin in settings.admission.without_effect() {
-        tracing::warn!(plugin, "admission plugin is not implemented yet and has no effect");
-    }
-    let api = Api::new(config).map_err(|error| {
-        anyhow!("{error}; check --enable-admission-plugins and --disable-admission-plugins")
-    })?;
-    let tls = Tls { certificate: certificate.clone(), client_ca: pki.client_ca() };
+    let keys = Keys::open(&settings, &env)?;
+    let api = new_api(&settings, &env, table, engine.clone(), tokens, &keys)?;
+    let tls = Tls { certificate: keys.certificate.clone(), client_ca: keys.pki.client_ca() };
     let server = Server::bind(api.clone(), &settings.listen, tls).await.map_err(explain_listen)?;
     server.limit_connections(descriptors.connections);
     server.run_in(pools.clone());
     let bound = server.address().context("the listening socket has no address")?;
-    api.advertise(Advertised {
-        address: SocketAddr::new(advertised, bound.port()),
-        host: env.hostname().to_owned(),
-    });
+    let address = SocketAddr::new(keys.advertised, bound.port());
+    api.advertise(Advertised { address, host: env.hostname().to_owned() });
     // Only after binding: if the port is in use, the kubeconfig may belong to the server listening there.
-    kubeconfig::clear(&settings.kubeconfig)?;
-    let copy = kubeconfig::copy_path(&settings.data_dir);
-    kubeconfig::clear(&copy)?;
-    let bootstrapped = tokio::select! {
-        biased;
-        _ = terminate.recv() => None,
-        _ = interrupt.recv() => None,
-        done = api.bootstrap() => Some(done),
-    };
-    let Some(bootstrapped) = bootstrapped else {
+    let kubeconfigs = [kubeconfig::copy_path(&settings.data_dir), settings.kubeconfig.clone()];
+    for path in [&kubeconfigs[1], &kubeconfigs[0]] {
+        kubeconfig::clear(path)?;
+    }
+    let Some(bootstrapped) = signals.interrupts(bootstrap(&env, &api, &engine)).await else {
         // The next start completes the bootstrap.
         let _ = env.timeout(SHUTDOWN, engine.close()).await;
         return Ok(());
     };
-    let mut bootstrapping = None;
-    if let Err(status) = bootstrapped {
-        match (engine.health(), engine.full()) {
-            (Err(why), _) => return Err(anyhow!("{why}")),
-            // Disk full: serve reads and deletions, and bootstrap the rest once there is space.
-            (Ok(()), Some(why)) => {
-                tracing::error!(reason = %why, "bootstrap is incomplete: some initial objects are missing");
-                bootstrapping = Some(env.spawn("bootstrap", bootstrap_later(env.clone(), api.clone())));
-            }
-            (Ok(()), None) => {
-                return Err(anyhow!(
-                    "bootstrap failed: cannot create the initial objects: {}",
-                    status.message
-                ));
-            }
-        }
-    }
-
+    let bootstrapping = bootstrapped?;
     let url = server_url(bound);
     api.set_external_address(url.trim_start_matches("https://"));
-    for path in [&copy, &settings.kubeconfig] {
-        match kubeconfig::write(path, &pki.admin_kubeconfig(&url)) {
+    for path in &kubeconfigs {
+        match kubeconfig::write(path, &keys.pki.admin_kubeconfig(&url)) {
             // On a full disk the server still serves clients that have a kubeconfig.
             Err(error) if is_full_disk(&error) => tracing::error!("{error:#}"),
             written => written?,
@@ -277,31 +210,10 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     let plane =
         controllers::start(&env, &api, &settings.controllers, settings.store.is_shared(), env.hostname());
     announce(&settings, &url);
+    let rotation = keys.rotation(kubeconfigs, url);
+    let rotating = env.spawn("certificate-rotation", rotation.run(env.clone(), api.shutdown()));
 
-    let path = settings.kubeconfig.clone();
-    let write_kubeconfig: WriteKubeconfig = Box::new(move |pki| {
-        let text = pki.admin_kubeconfig(&url);
-        let written = kubeconfig::write(&copy, &text).and_then(|()| kubeconfig::write(&path, &text));
-        written.map_err(|error| format!("{error:#}"))
-    });
-    let renewal = Renewal { pki, certificate, write_kubeconfig };
-    let renewing = env.spawn("renewal", renewal.run(env.clone(), api.shutdown()));
-
-    let mut collector = memory::Collector::default();
-    let stopped_by = loop {
-        tokio::select! {
-            biased;
-            _ = terminate.recv() => break Ok(()),
-            _ = interrupt.recv() => break Ok(()),
-            () = env.sleep(CHECK_INTERVAL) => {
-                collector.tick(&api, &pools);
-                if let Some(why) = engine.failed() {
-                    // Acknowledged writes are on disk; a supervisor may restart us.
-                    break Err(anyhow!("{why}"));
-                }
-            }
-        }
-    };
+    let stopped_by = signals.interrupts(supervise(&env, &api, &engine, &pools)).await.map_or(Ok(()), Err);
     if let Some(bootstrapping) = bootstrapping {
         bootstrapping.abort();
     }
@@ -312,7 +224,7 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
         api.begin_shutdown();
         let _ = serving.await;
         // Ends with the shutdown; a panic in it was already reported.
-        let _ = renewing.await;
+        let _ = rotating.await;
         engine.close().await;
     };
     // An unavailable etcd must not delay the exit: every acknowledged write is in it already.
@@ -321,6 +233,140 @@ async fn serve(settings: Settings, pools: Pools) -> Result<()> {
     }
     tracing::info!("stopped");
     stopped_by
+}
+
+/// SIGTERM and SIGINT: either stops the server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?,
+            interrupt: signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?,
+        })
+    }
+
+    /// The outcome of `work`, or `None` if a signal comes first.
+    async fn interrupts<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            _ = self.terminate.recv() => None,
+            _ = self.interrupt.recv() => None,
+            done = work => Some(done),
+        }
+    }
+}
+
+fn load_tokens(settings: &Settings) -> Result<Option<Tokens>> {
+    // The error's text includes its cause, so the chain ends here.
+    let tokens = settings.token_file.as_deref().map(Tokens::load).transpose();
+    let tokens = tokens.map_err(|error| anyhow!("{error}; check --token-file"))?;
+    for warning in tokens.iter().flat_map(|t| t.warnings()) {
+        tracing::warn!("{warning}");
+    }
+    Ok(tokens)
+}
+
+fn pki_dir(settings: &Settings) -> PathBuf {
+    settings.data_dir.join("pki")
+}
+
+/// Keys and certificates of this server, and the address they are made for.
+struct Keys {
+    pki: Pki,
+    certificate: Arc<ServingCertificate>,
+    advertised: IpAddr,
+}
+
+impl Keys {
+    fn open(settings: &Settings, env: &Env) -> Result<Keys> {
+        let address: SocketAddr = settings.listen.parse().context("--listen")?;
+        let advertised = settings.advertise.unwrap_or_else(|| advertise::default_for(address.ip()));
+        let mut names = certificate_names(address.ip(), env.hostname());
+        names.extend([advertised.to_string(), settings.services.first_address().to_string()]);
+        let pki = Pki::open_or_create(&pki_dir(settings), env.now_seconds(), &names)?;
+        let certificate = Arc::new(ServingCertificate::new(pki.serving()).map_err(|e| anyhow!("{e}"))?);
+        Ok(Keys { pki, certificate, advertised })
+    }
+
+    /// Renews the certificates, and the kubeconfigs that hold one of them.
+    fn rotation(self, kubeconfigs: [PathBuf; 2], url: String) -> CertificateRotation {
+        let write_kubeconfig: WriteKubeconfig = Box::new(move |pki| {
+            let text = pki.admin_kubeconfig(&url);
+            let written = kubeconfigs.iter().try_for_each(|path| kubeconfig::write(path, &text));
+            written.map_err(|error| format!("{error:#}"))
+        });
+        CertificateRotation { pki: self.pki, certificate: self.certificate, write_kubeconfig }
+    }
+}
+
+fn new_api(
+    settings: &Settings,
+    env: &Env,
+    table: Arc<Table>,
+    engine: Arc<dyn Engine>,
+    tokens: Option<Tokens>,
+    keys: &Keys,
+) -> Result<Arc<Api>> {
+    for plugin in settings.admission.without_effect() {
+        tracing::warn!(plugin, "admission plugin is not implemented yet and has no effect");
+    }
+    let config = ApiConfig {
+        table,
+        engine,
+        env: env.clone(),
+        tokens,
+        service_accounts: settings.identity.service_accounts(&pki_dir(settings))?,
+        bootstrap_tokens: settings.identity.bootstrap_tokens,
+        admission: settings.admission.clone(),
+        issuer: Some(keys.pki.issuer()),
+        cluster: ClusterSettings {
+            services: settings.services.clone(),
+            client_ca: Some(keys.pki.ca_pem().to_owned()),
+            root_ca: Some(keys.pki.ca_pem().to_owned()),
+            advertised: None,
+            without: controllers::disabled(&settings.controllers),
+            limits: settings.limits,
+        },
+    };
+    Api::new(config)
+        .map_err(|error| anyhow!("{error}; check --enable-admission-plugins and --disable-admission-plugins"))
+}
+
+/// Creates the initial objects. On a full disk it goes on in the background, and the server serves reads and deletions until
+/// there is space.
+async fn bootstrap(
+    env: &Env,
+    api: &Arc<Api>,
+    engine: &Arc<dyn Engine>,
+) -> Result<Option<tokio::task::JoinHandle<()>>> {
+    let Err(status) = api.bootstrap().await else { return Ok(None) };
+    match (engine.health(), engine.full()) {
+        (Err(why), _) => Err(anyhow!("{why}")),
+        (Ok(()), Some(why)) => {
+            tracing::error!(reason = %why, "bootstrap is incomplete: some initial objects are missing");
+            Ok(Some(env.spawn("bootstrap", bootstrap_later(env.clone(), api.clone()))))
+        }
+        (Ok(()), None) => {
+            Err(anyhow!("bootstrap failed: cannot create the initial objects: {}", status.message))
+        }
+    }
+}
+
+/// Gives memory back from time to time, until the store fails: then it says why.
+async fn supervise(env: &Env, api: &Arc<Api>, engine: &Arc<dyn Engine>, pools: &Pools) -> anyhow::Error {
+    let mut collector = memory::Collector::default();
+    loop {
+        env.sleep(CHECK_INTERVAL).await;
+        collector.tick(api, pools);
+        if let Some(why) = engine.failed() {
+            // Acknowledged writes are on disk; a supervisor may restart us.
+            return anyhow!("{why}");
+        }
+    }
 }
 
 fn is_full_disk(error: &anyhow::Error) -> bool {

@@ -110,7 +110,7 @@ impl StoreChoice {
                     endpoints: urls.clone(),
                     prefix: "/registry/".into(),
                     tls: config,
-                    mark: Some(data_dir.join(ETCD_REVISION_FILE)),
+                    high_water_mark: Some(data_dir.join(ETCD_REVISION_FILE)),
                 };
                 let hint = match tls {
                     None => "check that it is running, or choose another address with --store etcd:URL",

@@ -1,7 +1,7 @@
-//! Puts watch answers together to whole revisions, and checks that none is missing.
+//! Assembles the fragments of watch responses into complete revisions, and checks that none is missing.
 //!
 //! The watch covers every key of etcd, and each of etcd's revisions changes at least one key. So the revisions
-//! of the events must follow each other without a gap. A gap or a step back means that events were lost or
+//! of the events must follow each other without a gap. A gap, or a lower revision, means that events were lost or
 //! belong to another log; etcd has had such faults (a delete at the very revision of a compaction was not
 //! told to a watch that started there). Then nothing less than a reload is correct.
 
@@ -9,16 +9,16 @@ use std::fmt;
 
 use crate::proto::{EVENT_DELETE, Event, WatchResponse};
 
-/// The events of one or more whole revisions, in order.
+/// The events of one or more complete revisions, in order.
 #[derive(Debug, PartialEq)]
 pub struct Batch {
-    pub events: Vec<Told>,
+    pub events: Vec<WatchEvent>,
     /// The last of them.
     pub upto: u64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
+pub struct WatchEvent {
     pub revision: u64,
     pub key: Vec<u8>,
     /// `None`: deleted.
@@ -29,9 +29,9 @@ pub struct Told {
 
 /// The watch cannot be trusted.
 #[derive(Debug, PartialEq)]
-pub struct Broken(String);
+pub struct WatchError(String);
 
-impl fmt::Display for Broken {
+impl fmt::Display for WatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -40,51 +40,53 @@ impl fmt::Display for Broken {
 pub struct Assembler {
     /// Last revision that left as part of a batch.
     done: u64,
-    /// Pieces of one answer. etcd splits an answer anywhere, so also inside a revision.
-    pieces: Vec<Told>,
-    piece_bytes: usize,
+    /// Fragments of one response. etcd splits an answer anywhere, so also inside a revision.
+    fragments: Vec<WatchEvent>,
+    fragment_bytes: usize,
 }
 
 /// One answer spans at most a thousand revisions; this is far more than etcd makes of them.
-const MAX_PIECES_BYTES: usize = 1 << 30;
+const MAX_FRAGMENT_BYTES: usize = 1 << 30;
 
 impl Assembler {
     /// For a watch that starts after `seen`.
     pub fn new(seen: u64) -> Assembler {
-        Assembler { done: seen, pieces: Vec::new(), piece_bytes: 0 }
+        Assembler { done: seen, fragments: Vec::new(), fragment_bytes: 0 }
     }
 
     /// Whole revisions, if the answer completes some. An answer that is not the first part of another holds
     /// whole revisions only: that is etcd's promise.
-    pub fn take(&mut self, answer: WatchResponse) -> Result<Option<Batch>, Broken> {
+    pub fn take(&mut self, answer: WatchResponse) -> Result<Option<Batch>, WatchError> {
         for event in answer.events {
-            let told = self.check(event)?;
-            self.piece_bytes += told.key.len() + told.value.as_ref().map_or(0, Vec::len);
-            self.pieces.push(told);
+            let event = self.check(event)?;
+            self.fragment_bytes += event.key.len() + event.value.as_ref().map_or(0, Vec::len);
+            self.fragments.push(event);
         }
-        if self.piece_bytes > MAX_PIECES_BYTES {
-            return Err(Broken(format!("one answer of the watch holds more than {MAX_PIECES_BYTES} bytes")));
+        if self.fragment_bytes > MAX_FRAGMENT_BYTES {
+            return Err(WatchError(format!(
+                "one answer of the watch holds more than {MAX_FRAGMENT_BYTES} bytes"
+            )));
         }
-        let Some(last) = self.pieces.last().filter(|_| !answer.fragment) else { return Ok(None) };
+        let Some(last) = self.fragments.last().filter(|_| !answer.fragment) else { return Ok(None) };
         self.done = last.revision;
-        self.piece_bytes = 0;
-        Ok(Some(Batch { events: std::mem::take(&mut self.pieces), upto: self.done }))
+        self.fragment_bytes = 0;
+        Ok(Some(Batch { events: std::mem::take(&mut self.fragments), upto: self.done }))
     }
 
-    fn check(&self, event: Event) -> Result<Told, Broken> {
-        let kv = event.kv.ok_or_else(|| Broken("an event without a key".into()))?;
-        let revision =
-            u64::try_from(kv.mod_revision).map_err(|_| Broken(format!("revision {}", kv.mod_revision)))?;
+    fn check(&self, event: Event) -> Result<WatchEvent, WatchError> {
+        let kv = event.kv.ok_or_else(|| WatchError("an event without a key".into()))?;
+        let revision = u64::try_from(kv.mod_revision)
+            .map_err(|_| WatchError(format!("revision {}", kv.mod_revision)))?;
         // Inside an answer a revision may have several events; one that has left is complete.
-        let (last, may_repeat) = match self.pieces.last() {
-            Some(told) => (told.revision, true),
+        let (last, may_repeat) = match self.fragments.last() {
+            Some(event) => (event.revision, true),
             None => (self.done, false),
         };
         if revision != last + 1 && !(may_repeat && revision == last) {
-            return Err(Broken(format!("revision {revision} follows {last}")));
+            return Err(WatchError(format!("revision {revision} follows {last}")));
         }
         let value = (event.kind != EVENT_DELETE).then_some(kv.value);
-        Ok(Told { revision, key: kv.key, value, lease: kv.lease })
+        Ok(WatchEvent { revision, key: kv.key, value, lease: kv.lease })
     }
 }
 

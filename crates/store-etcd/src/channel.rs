@@ -1,4 +1,4 @@
-//! Several endpoints of one etcd cluster as one place to call: dialling, failover, time limits.
+//! A client-side balancer over the endpoints of one etcd cluster: dialling, failover, timeouts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,12 +18,12 @@ use crate::grpc::{CallError, Connection};
 
 /// From the call to the answer, dialling included.
 pub const CALL_LIMIT: Duration = Duration::from_secs(10);
-/// One attempt of a call that may be repeated elsewhere: a silent member must not use up the whole limit.
+/// One attempt of a call that may be retried elsewhere: a member that does not answer must not use up the whole timeout.
 const ATTEMPT_LIMIT: Duration = Duration::from_secs(4);
 /// As long as etcd's own client gives a dial.
 const DIAL_LIMIT: Duration = Duration::from_secs(2);
 
-/// Whether a call may be sent again when nobody knows what became of the first.
+/// Whether a call may be retried when the outcome of the first attempt is unknown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Repeat {
     /// Reads, and writes where twice is the same as once.
@@ -122,7 +122,7 @@ impl Cluster {
 /// At most one connection at a time, to whichever endpoint answers.
 pub struct Channel {
     cluster: Cluster,
-    /// Where the next dial begins; moved on when an endpoint disappoints.
+    /// Which endpoint is dialled first; advanced when one fails.
     next: AtomicUsize,
     /// The connection in use. Held while dialling, on purpose: all who wait need the outcome of that same dial.
     current: Mutex<Option<Arc<Connection>>>,
@@ -189,7 +189,7 @@ impl Channel {
     }
 
     /// The next dial begins at another endpoint.
-    pub fn disappointed(&self) {
+    pub fn try_next_endpoint(&self) {
         self.next.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -213,7 +213,7 @@ impl Channel {
         let mut current = self.current.lock().await;
         if current.as_ref().is_some_and(|c| Arc::ptr_eq(c, connection)) {
             *current = None;
-            self.disappointed();
+            self.try_next_endpoint();
         }
     }
 }

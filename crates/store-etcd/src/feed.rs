@@ -1,10 +1,10 @@
-//! The one task that feeds the state: loads it, follows the log, and picks up again after every loss.
+//! The one task that feeds the state: lists, watches, and resumes after every failure, as a reflector does.
 //!
 //! ```text
 //!  load ──> Following ──lost──> (pause) ──> Following at seen+1
 //!   ^          │ compacted, a gap, another log
 //!   └──────────┘ reload: cursors of the table end with 410
-//!   an older state than was served ──> the end: the store has failed
+//!   a lower revision than was served ──> the end: the store has failed
 //! ```
 
 use std::collections::BTreeSet;
@@ -20,16 +20,16 @@ use crate::assemble::{Assembler, Batch};
 use crate::channel::Channel;
 use crate::client::{Client, RANGE, WATCH, head_request, header};
 use crate::grpc::{CallError, Connection};
+use crate::high_water_mark::HighWaterMark;
 use crate::lease::Leases;
 use crate::load::{Loaded, key_of, load};
-use crate::mark::Mark;
 use crate::proto::{RangeResponse, WatchCreateRequest, WatchRequest, WatchResponse};
 use crate::shared::{Shared, went_back};
 
-/// The pause after the second failure in a row; the first is followed by none.
-const FIRST_PAUSE: Duration = Duration::from_millis(800);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// A watch that lived this long, or brought something, was a good one: its end starts a new row of failures.
+/// The backoff after the second failure in a row; there is none after the first.
+const FIRST_BACKOFF: Duration = Duration::from_millis(800);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(30);
+/// A watch that lasted this long, or delivered something, was a good one: it ends a row of failures.
 const GOOD_AFTER: Duration = Duration::from_secs(10);
 /// A watch that says nothing for this long, though it has something to say, is taken for dead.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
@@ -44,25 +44,25 @@ pub struct Feed {
     pub state: Arc<dyn State>,
     pub prefix: String,
     /// What was served before this process began.
-    pub mark: Option<Arc<Mark>>,
-    /// Guards which broken keys the log knows of: each is told once.
-    pub broken: Mutex<BTreeSet<Key>>,
+    pub high_water_mark: Option<Arc<HighWaterMark>>,
+    /// Guards which unreadable keys were logged: each is logged once.
+    pub unreadable: Mutex<BTreeSet<Key>>,
 }
 
 /// Why a watch ended.
 enum End {
-    /// The log goes on where it was left.
+    /// The watch can be resumed.
     Lost(String),
-    /// What is missing cannot be had any more.
+    /// Events are lost: everything has to be loaded again.
     Reload(String),
-    /// etcd holds an older state than was served: the end, and it has been told.
+    /// etcd's revision is lower than one that was served: the end, and it has been logged.
     Refused,
 }
 
 /// Why nothing was loaded.
 pub enum LoadError {
     Call(CallError),
-    /// etcd holds an older state than was served.
+    /// etcd's revision is lower than one that was served.
     Refused(String),
 }
 
@@ -79,21 +79,21 @@ impl From<CallError> for End {
 }
 
 impl Feed {
-    /// Loads everything into the state. Answers the id of the cluster it came from.
+    /// Loads everything into the state. Returns the id of the etcd cluster.
     pub async fn load(&self) -> Result<u64, LoadError> {
         let mut reload = self.state.reload();
         let loaded = load(&self.client, &self.leases, &self.prefix, &mut *reload).await?;
         self.check(&loaded)?;
         let keys = loaded.keys;
         reload.finish(Revision(loaded.revision));
-        // What was mended or deleted meanwhile is told again should it break again.
-        self.broken.lock().retain(|key| self.state.unreadable_at(key).is_some());
+        // What was fixed or deleted meanwhile is logged again should it break again.
+        self.unreadable.lock().retain(|key| self.state.unreadable_at(key).is_some());
         match self.state.unreadable() {
             None => tracing::info!(revision = loaded.revision, keys, "loaded from etcd"),
             Some(why) if self.shared.seen() > 0 => {
-                tracing::error!("{why}: reads and lists with it fail until that is mended or deleted")
+                tracing::error!("{why}: reads and lists that include it fail until it is fixed or deleted")
             }
-            // Whoever connects is told.
+            // `connect` reports it.
             Some(_) => {}
         }
         self.shared.forget_wanted();
@@ -102,34 +102,28 @@ impl Feed {
         Ok(loaded.cluster)
     }
 
-    /// A reading of etcd's leader (not of a member that lags) with less than was served is one of another past.
+    /// A linearizable read (not of a member that lags) with a lower revision than was served is of another log.
     fn check(&self, loaded: &Loaded) -> Result<(), LoadError> {
         let (now, seen) = (loaded.revision, self.shared.seen());
-        // What it said before counts for the first reading; afterwards it is never ahead of what was seen.
+        // The recorded revision matters for the first load only; afterwards it is never ahead of what was seen.
         if seen > 0 {
             return match now < seen {
                 true => Err(LoadError::Refused(self.shared.refuse(seen, now))),
                 false => Ok(()),
             };
         }
-        let Some(served) = self.mark.as_ref().and_then(|mark| mark.said()).filter(|s| now < s.revision)
-        else {
-            return Ok(());
-        };
-        // Nobody restores a snapshot of nothing: this is another etcd, for a cluster that begins anew.
+        let recorded = self.high_water_mark.as_ref().and_then(|mark| mark.recorded());
+        let Some(served) = recorded.filter(|served| now < served.revision) else { return Ok(()) };
+        // Nobody restores an empty snapshot: this is another etcd, for a new cluster.
         if served.cluster != loaded.cluster && loaded.keys == 0 {
-            tracing::warn!(
-                now,
-                was = served.revision,
-                "another etcd with nothing in it: revisions begin anew"
-            );
+            tracing::warn!(now, was = served.revision, "another etcd, which is empty: revisions start over");
             return Ok(());
         }
-        // The first reading: whoever connects is told, and there is no store yet that could stop.
+        // The first load: `connect` reports it, and there is no store yet that could stop.
         Err(LoadError::Refused(went_back(served.revision, now)))
     }
 
-    /// Follows the log for ever, unless it goes back; the owner aborts it.
+    /// Watches for ever, unless the revision goes back; the owner aborts it.
     pub async fn run(self, mut cluster: u64) {
         let mut failures = 0;
         loop {
@@ -148,7 +142,7 @@ impl Feed {
                     tracing::warn!(
                         reason,
                         seen = self.shared.seen(),
-                        "cannot resume the watch on etcd: loading anew"
+                        "cannot resume the watch on etcd: loading everything again"
                     );
                     match self.load().await {
                         Ok(loaded) => {
@@ -161,8 +155,8 @@ impl Feed {
                 }
             };
             self.shared.watch_is_down(&reason);
-            self.channel.disappointed();
-            self.pause(failures).await;
+            self.channel.try_next_endpoint();
+            self.back_off(failures).await;
             failures += 1;
         }
     }
@@ -191,7 +185,7 @@ impl Feed {
         let (is_cluster, revision) = header(answer.header)?;
         let seen = self.shared.seen();
         if is_cluster != cluster {
-            // It may have moved on past us, as a restored one should.
+            // Its revision may be past ours, as that of a restored one should.
             return Err(End::Reload(format!("cluster {is_cluster:x} answers in place of {cluster:x}")));
         }
         if revision < seen {
@@ -246,40 +240,40 @@ impl Feed {
 
     async fn publish(&self, batch: Batch) {
         let mut changes = Vec::with_capacity(batch.events.len());
-        for told in batch.events {
-            if !told.key.starts_with(self.prefix.as_bytes()) {
+        for event in batch.events {
+            if !event.key.starts_with(self.prefix.as_bytes()) {
                 continue;
             }
-            let Some(key) = key_of(&told.key) else { continue };
-            let value = told.value.map(Bytes::from);
-            let expires_at = self.leases.expires_at(told.lease).await;
-            changes.push(Change { revision: Revision(told.revision), key, value, expires_at });
+            let Some(key) = key_of(&event.key) else { continue };
+            let value = event.value.map(Bytes::from);
+            let expires_at = self.leases.expires_at(event.lease).await;
+            changes.push(Change { revision: Revision(event.revision), key, value, expires_at });
         }
         let keys: Vec<Key> = changes.iter().map(|change| change.key.clone()).collect();
         self.state.publish(changes, Revision(batch.upto));
         for key in keys {
-            self.tell_if_broken(key);
+            self.log_if_unreadable(key);
         }
         self.shared.set_seen(batch.upto);
     }
 
-    /// Whoever runs the cluster has to mend it: no server writes over what it cannot read.
-    fn tell_if_broken(&self, key: Key) {
-        let mut broken = self.broken.lock();
+    /// Left for an administrator to fix: no server overwrites what it cannot read.
+    fn log_if_unreadable(&self, key: Key) {
+        let mut unreadable = self.unreadable.lock();
         match self.state.unreadable_at(&key) {
-            Some(why) if broken.insert(key.clone()) => tracing::error!(
-                "{why}: somebody else wrote it; reads and lists with it fail until that key is mended or deleted"
+            Some(why) if unreadable.insert(key.clone()) => tracing::error!(
+                "{why}: another program wrote it; reads and lists that include it fail until that key is fixed or deleted"
             ),
             Some(_) => {}
-            None if broken.remove(&key) => tracing::info!(key = &*key, "can be read again"),
+            None if unreadable.remove(&key) => tracing::info!(key = &*key, "readable again"),
             None => {}
         }
     }
 
-    /// Nothing after the first failure, then longer and longer; cut short when etcd answers somebody.
-    async fn pause(&self, failures: u32) {
+    /// Exponential backoff, after the first failure none; ended early when etcd answers somebody.
+    async fn back_off(&self, failures: u32) {
         let Some(doublings) = failures.checked_sub(1) else { return };
-        let base = FIRST_PAUSE.saturating_mul(1 << doublings.min(16)).min(LONGEST_PAUSE);
+        let base = FIRST_BACKOFF.saturating_mul(1 << doublings.min(16)).min(LONGEST_BACKOFF);
         // Servers that lost the same etcd must not all come back at once.
         let jitter = Duration::from_millis(self.env.random_below(base.as_millis() as u64 / 2 + 1));
         tokio::select! {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Other servers write too, so the log is etcd's watch, also for our own writes: a commit is answered after the
-//! watch has brought it back. The watch covers the whole key space and not only our prefix. So each revision
+//! watch has delivered it. The watch covers the whole key space and not only our prefix. So each revision
 //! of etcd is an event of it, a revision that does not come is noticed (`assemble`), and having seen a revision
 //! that a linearizable read told proves that the state is fresh.
 //!
@@ -19,11 +19,11 @@ mod client;
 mod compact;
 mod feed;
 mod grpc;
+mod high_water_mark;
 #[cfg(test)]
 mod hostile;
 mod lease;
 mod load;
-mod mark;
 mod proto;
 mod shared;
 mod tls;
@@ -48,22 +48,22 @@ use channel::{CALL_LIMIT, Channel, Cluster};
 use client::Client;
 use feed::{Feed, LoadError};
 use grpc::CallError;
+use high_water_mark::{HighWaterMark, Served};
 use lease::Leases;
-use mark::{Mark, Served};
 use shared::Shared;
 pub use tls::{TlsFileError, TlsFiles};
 pub use tokio_rustls::rustls::ClientConfig as TlsConfig;
 use txn::Outcome;
 
-/// Requests to etcd at a time; more wait for their turn, within their time limit.
+/// Concurrent requests to etcd; more wait, within their timeout.
 const MAX_IN_FLIGHT: u32 = 256;
-/// How long the watch may take to bring what etcd has answered.
+/// How long the watch may take to deliver a revision that etcd has answered with.
 const SEEN_LIMIT: Duration = Duration::from_secs(10);
 /// How often a call is tried while calls fail, to notice that etcd is back.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// How often the highest revision is noted in a file, if it has changed.
-const MARK_EVERY: Duration = Duration::from_secs(10);
-/// Loads that a compaction overtook, before `connect` gives up.
+/// How often the highest revision is recorded in a file, if it has changed.
+const RECORD_EVERY: Duration = Duration::from_secs(10);
+/// Attempts to load, each overtaken by a compaction, before `connect` gives up.
 const LOAD_ATTEMPTS: usize = 3;
 
 /// Where the cluster is, and which part of it is ours.
@@ -75,8 +75,8 @@ pub struct Options {
     pub prefix: String,
     /// Roots and, where etcd asks for one, a client certificate. Needed for `https` endpoints.
     pub tls: Option<Arc<TlsConfig>>,
-    /// Where to note the highest revision served, so that an etcd that has gone back is refused after a restart too.
-    pub mark: Option<PathBuf>,
+    /// File for the highest revision served, so that an etcd whose revision went back is refused after a restart too.
+    pub high_water_mark: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -87,14 +87,14 @@ pub enum ConnectError {
     NoPrefix,
     #[error("loading from etcd failed: {0}")]
     Load(String),
-    /// It holds an older state than was served.
+    /// Its revision is lower than one that was served.
     #[error("{0}")]
     WentBack(String),
-    /// Somebody else's data stand there.
+    /// It holds data of another program.
     #[error(transparent)]
     Unreadable(Unreadable),
     #[error("{}: {source}", path.display())]
-    Mark { path: PathBuf, source: std::io::Error },
+    HighWaterMark { path: PathBuf, source: std::io::Error },
 }
 
 /// An etcd cluster as the store. Its tasks end with [`Engine::close`] or when it is dropped.
@@ -105,20 +105,21 @@ pub struct EtcdEngine {
     shared: Arc<Shared>,
     in_flight: Semaphore,
     barrier: Barrier,
-    mark: Option<Arc<Mark>>,
+    high_water_mark: Option<Arc<HighWaterMark>>,
     /// The feed and the probe. Held for a few instructions.
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl EtcdEngine {
-    /// Loads what stands under the prefix into the state and follows the log from there on.
+    /// Loads everything under the prefix into the state and watches from there on.
     pub async fn connect(
         endpoints: Vec<String>,
         prefix: String,
         env: Env,
         state: Arc<dyn State>,
     ) -> Result<Arc<EtcdEngine>, ConnectError> {
-        EtcdEngine::connect_with(Options { endpoints, prefix, tls: None, mark: None }, env, state).await
+        EtcdEngine::connect_with(Options { endpoints, prefix, tls: None, high_water_mark: None }, env, state)
+            .await
     }
 
     pub async fn connect_with(
@@ -130,10 +131,11 @@ impl EtcdEngine {
         if options.prefix.is_empty() {
             return Err(ConnectError::NoPrefix);
         }
-        let mark = |path: PathBuf| {
-            Mark::read(path.clone()).map(Arc::new).map_err(|source| ConnectError::Mark { path, source })
+        let read = |path: PathBuf| {
+            let read = HighWaterMark::read(path.clone()).map(Arc::new);
+            read.map_err(|source| ConnectError::HighWaterMark { path, source })
         };
-        let mark = options.mark.map(mark).transpose()?;
+        let high_water_mark = options.high_water_mark.map(read).transpose()?;
         let shared = Arc::new(Shared::new(env.clone()));
         let client = Arc::new(Client::new(Channel::new(cluster.clone()), shared.clone()));
         let leases = Arc::new(Leases::new(env.clone(), client.clone()));
@@ -145,8 +147,8 @@ impl EtcdEngine {
             shared: shared.clone(),
             state,
             prefix: options.prefix,
-            mark: mark.clone(),
-            broken: Mutex::default(),
+            high_water_mark: high_water_mark.clone(),
+            unreadable: Mutex::default(),
         };
         let state = feed.state.clone();
         let mut loaded = feed.load().await;
@@ -160,24 +162,24 @@ impl EtcdEngine {
             LoadError::Call(error) => ConnectError::Load(error.to_string()),
             LoadError::Refused(why) => ConnectError::WentBack(why),
         })?;
-        // Before anything is noted or written: those keys would seem free, and whoever wrote them would lose them.
+        // Before anything is recorded or written: those keys would seem free, and whoever wrote them would lose them.
         if let Some(unreadable) = state.unreadable() {
             return Err(ConnectError::Unreadable(unreadable));
         }
-        let ticks = mark.as_ref().map(|mark| {
-            let failed = |source| ConnectError::Mark { path: mark.path().to_owned(), source };
-            note_on_thread(mark.clone(), shared.clone()).map_err(failed)
+        let ticks = high_water_mark.as_ref().map(|mark| {
+            let failed = |source| ConnectError::HighWaterMark { path: mark.path().to_owned(), source };
+            record_on_thread(mark.clone(), shared.clone()).map_err(failed)
         });
         let ticks = ticks.transpose()?;
         let mut tasks = vec![
             env.spawn("etcd-feed", feed.run(loaded)),
             env.spawn("etcd-probe", probe(env.clone(), client.clone(), shared.clone())),
         ];
-        if let Some(mark) = &mark {
-            note(mark, &shared);
+        if let Some(mark) = &high_water_mark {
+            record(mark, &shared);
         }
         if let Some(ticks) = ticks {
-            tasks.push(env.spawn("etcd-mark", keep_noting(env.clone(), ticks)));
+            tasks.push(env.spawn("etcd-high-water-mark", keep_recording(env.clone(), ticks)));
         }
         Ok(Arc::new(EtcdEngine {
             env,
@@ -186,7 +188,7 @@ impl EtcdEngine {
             shared,
             in_flight: Semaphore::new(MAX_IN_FLIGHT as usize),
             barrier: Barrier::default(),
-            mark,
+            high_water_mark,
             tasks: Mutex::new(tasks),
         }))
     }
@@ -202,7 +204,7 @@ impl EtcdEngine {
                 .unwrap_or(Err(CallError::Timeout(CALL_LIMIT)))
                 .map_err(|e| stopped("nothing was written: no lease for a key that expires", &e))?;
             let answer = self.client.txn(&txn::request(commit, &leases)).await;
-            // A lease of ours ended early (revoked by hand, a clock that jumped): etcd wrote nothing.
+            // A lease of ours expired early (revoked by hand, a clock that jumped): etcd wrote nothing.
             if is_lease_gone(&answer) && !leases_forgotten {
                 self.leases.forget_all().await;
                 leases_forgotten = true;
@@ -225,12 +227,12 @@ impl EtcdEngine {
     }
 
     async fn commit_now(&self, commit: Commit) -> Result<Revision, CommitError> {
-        let _turn = self.turn().await?;
+        let _permit = self.permit().await?;
         let before = self.shared.seen();
         // A put always takes a new revision.
         let puts = commit.ops.iter().any(|(_, op)| matches!(op, Op::Put { .. }));
         match self.send(&commit).await? {
-            // Written into another past, where our guards may have held by chance.
+            // Written to a log that is not ours, where the guards may have held by chance.
             Outcome::Committed { revision } if revision < before + u64::from(puts) => {
                 Err(CommitError::Unknown(self.shared.refuse(before, revision)))
             }
@@ -255,7 +257,7 @@ impl EtcdEngine {
     }
 
     async fn barrier_now(&self) -> Result<Revision, CommitError> {
-        let _turn = self.turn().await?;
+        let _permit = self.permit().await?;
         let before = self.shared.seen();
         let asked = self.env.timeout(CALL_LIMIT, self.barrier.pass(|| self.client.revision())).await;
         let revision = match asked {
@@ -270,8 +272,8 @@ impl EtcdEngine {
     }
 
     async fn compact_now(&self, upto: Revision) -> Result<(), CommitError> {
-        let _turn = self.turn().await?;
-        // What the watch has not brought is still needed; etcd refuses revisions of the future, too.
+        let _permit = self.permit().await?;
+        // What the watch has not delivered is still needed; etcd refuses future revisions, too.
         let upto = upto.0.min(self.shared.seen());
         if upto == 0 {
             return Ok(());
@@ -282,7 +284,7 @@ impl EtcdEngine {
         })
     }
 
-    async fn turn(&self) -> Result<SemaphorePermit<'_>, CommitError> {
+    async fn permit(&self) -> Result<SemaphorePermit<'_>, CommitError> {
         if self.shared.is_closed() {
             return Err(CommitError::Stopped("the engine is closed".into()));
         }
@@ -290,10 +292,10 @@ impl EtcdEngine {
             return Err(CommitError::Stopped(why));
         }
         match self.env.timeout(CALL_LIMIT, self.in_flight.acquire()).await {
-            Ok(Ok(turn)) => Ok(turn),
+            Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(CommitError::Stopped("the engine is closed".into())),
             Err(_) => Err(CommitError::Stopped(format!(
-                "nothing was written: {MAX_IN_FLIGHT} requests are under way"
+                "nothing was written: {MAX_IN_FLIGHT} requests are in flight"
             ))),
         }
     }
@@ -328,7 +330,7 @@ impl Engine for EtcdEngine {
         self.shared.health()
     }
 
-    /// An etcd that cannot be reached may come back; one that went back stays so.
+    /// An etcd that cannot be reached may come back; one whose revision went back stays so.
     fn failed(&self) -> Option<String> {
         self.shared.refused()
     }
@@ -338,7 +340,7 @@ impl Engine for EtcdEngine {
             if !self.shared.close() {
                 return;
             }
-            // All turns at once: whoever has one is through then. Each is limited in time, and so is this.
+            // All permits at once: then every request is done. Each has a timeout, and so has this.
             let longest = 2 * CALL_LIMIT + SEEN_LIMIT;
             let _ = self.env.timeout(longest, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await;
             self.in_flight.close();
@@ -347,8 +349,8 @@ impl Engine for EtcdEngine {
                 task.abort();
                 let _ = task.await;
             }
-            if let Some(mark) = &self.mark {
-                note(mark, &self.shared);
+            if let Some(mark) = &self.high_water_mark {
+                record(mark, &self.shared);
             }
             self.client.close().await;
         })
@@ -391,35 +393,35 @@ impl Barrier {
     }
 }
 
-fn note(mark: &Mark, shared: &Shared) {
-    mark.note(Served { cluster: shared.cluster(), revision: shared.seen() });
+fn record(mark: &HighWaterMark, shared: &Shared) {
+    mark.record(Served { cluster: shared.cluster(), revision: shared.seen() });
 }
 
-/// Notes at each tick, and ends with its sender: the fsync of a slow disk must not hold up other tasks.
+/// Records at each tick, and ends with its sender: the fsync of a slow disk must not delay other tasks.
 #[allow(
     clippy::disallowed_methods,
     reason = "the durable layer's own thread: it only writes a file, and its time is the sender's"
 )]
-fn note_on_thread(mark: Arc<Mark>, shared: Arc<Shared>) -> std::io::Result<SyncSender<()>> {
+fn record_on_thread(mark: Arc<HighWaterMark>, shared: Arc<Shared>) -> std::io::Result<SyncSender<()>> {
     let (ticks, ticked) = sync_channel(1);
     std::thread::Builder::new().name("etcd-mark".into()).spawn(move || {
         while ticked.recv().is_ok() {
-            note(&mark, &shared);
+            record(&mark, &shared);
         }
     })?;
     Ok(ticks)
 }
 
 /// Seldom: each takes an fsync of the data directory's disk.
-async fn keep_noting(env: Env, ticks: SyncSender<()>) {
+async fn keep_recording(env: Env, ticks: SyncSender<()>) {
     loop {
-        env.sleep(MARK_EVERY).await;
+        env.sleep(RECORD_EVERY).await;
         // Full: the last one is not through yet, and will be followed by another.
         let _ = ticks.try_send(());
     }
 }
 
-/// While calls fail, tries one now and then: health must not depend on somebody else's next request.
+/// While calls fail, sends one now and then: health must not depend on somebody else's next request.
 async fn probe(env: Env, client: Arc<Client>, shared: Arc<Shared>) {
     loop {
         shared.calls_fail.notified().await;

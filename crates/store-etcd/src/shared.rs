@@ -1,4 +1,4 @@
-//! What the commits, the feed and the health check tell each other: how far the watch is, and what is broken.
+//! State shared by commits, the feed and the health check: how far the watch is, and what fails.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,14 +8,14 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-/// Shorter trouble is a reconnect, not an illness.
+/// Shorter failures are a reconnect, not unhealthy.
 const TROUBLE_AFTER: Duration = Duration::from_secs(5);
 
 pub struct Shared {
     env: Env,
     /// Last revision that the state has been given completely.
     seen: watch::Sender<u64>,
-    /// Highest revision that any answer has told of: the watch has to come this far.
+    /// Highest revision in any response: the watch has to reach it.
     wanted: AtomicU64,
     /// Whose log it is: the id of the etcd cluster.
     cluster: AtomicU64,
@@ -69,12 +69,12 @@ impl Shared {
     }
 
     /// etcd answered with `now` though it has been at `was`. Nobody is shown an older state than they have seen, so this
-    /// is the end; the answer says how to mend it.
+    /// is the end; the message says how to fix it.
     pub fn refuse(&self, was: u64, now: u64) -> String {
         let why = went_back(was, now);
         let mut refused = self.refused.lock();
         if refused.is_none() {
-            tracing::error!(was, now, "etcd went back: the store stops");
+            tracing::error!(was, now, "etcd's revision went back: the store stops");
         }
         refused.get_or_insert(why).clone()
     }
@@ -91,7 +91,7 @@ impl Shared {
         let _ = self.seen.subscribe().wait_for(|seen| *seen >= revision).await;
     }
 
-    /// An answer told of a revision that the watch has not brought.
+    /// A response had a revision that the watch has not delivered.
     pub fn is_behind(&self) -> bool {
         self.wanted.load(Ordering::Relaxed) > self.seen()
     }
@@ -165,11 +165,11 @@ impl Shared {
     }
 }
 
-/// What to tell of it.
+/// The message for the administrator.
 pub fn went_back(was: u64, now: u64) -> String {
     format!(
         "etcd is at revision {now}, but this server has served revision {was}: a revision never goes back. Restore etcd's \
          snapshot again with `etcdutl snapshot restore --bump-revision 1000000000 --mark-compacted` and start again; \
-         to begin anew with what etcd holds now, run `setpoint reset` or choose another --data-dir first"
+         to start over with what etcd holds now, run `setpoint reset` or choose another --data-dir first"
     )
 }

@@ -13,8 +13,8 @@ pub fn request(commit: &Commit, leases: &[i64]) -> TxnRequest {
     TxnRequest {
         compare: commit.guards.iter().map(|(key, guard)| compare(key, *guard)).collect(),
         success: ops.map(|((key, op), lease)| operation(key, op, *lease)).collect(),
-        // What stands at the guarded keys instead tells which guard failed.
-        failure: commit.guards.iter().map(|(key, _)| look_at(key)).collect(),
+        // The current values of the guarded keys tell which guard failed.
+        failure: commit.guards.iter().map(|(key, _)| read_key(key)).collect(),
     }
 }
 
@@ -37,11 +37,11 @@ pub fn outcome(commit: &Commit, answer: TxnResponse) -> Result<Outcome, CommitEr
     if answer.succeeded {
         return Ok(Outcome::Committed { revision });
     }
-    let stands = answer.responses.iter().map(|r| {
+    let current = answer.responses.iter().map(|r| {
         let kv = r.range.as_ref().and_then(|range| range.kvs.first());
         kv.map(|kv| kv.mod_revision.cast_unsigned())
     });
-    let failed = commit.guards.iter().zip(stands).find(|((_, guard), stands)| !holds(*guard, *stands));
+    let failed = commit.guards.iter().zip(current).find(|((_, guard), current)| !holds(*guard, *current));
     match failed.map(|((key, _), _)| key).or(commit.guards.first().map(|(key, _)| key)) {
         Some(key) => Ok(Outcome::Refused { key: key.clone(), revision }),
         None => Err(CommitError::Unknown("etcd refused a transaction without conditions".into())),
@@ -67,7 +67,7 @@ pub fn failure(error: CallError) -> CommitError {
         code::RESOURCE_EXHAUSTED if message.contains("larger than max") => {
             CommitError::TooLarge(message.clone())
         }
-        code::RESOURCE_EXHAUSTED if message.contains("space exceeded") => CommitError::NoRoom(
+        code::RESOURCE_EXHAUSTED if message.contains("space exceeded") => CommitError::NoSpace(
             "compact and defragment etcd, or give it a larger quota, then disarm its NOSPACE alarm"
                 .to_owned(),
         ),
@@ -83,11 +83,11 @@ pub fn failure(error: CallError) -> CommitError {
     }
 }
 
-fn holds(guard: Guard, stands: Option<u64>) -> bool {
+fn holds(guard: Guard, current: Option<u64>) -> bool {
     match guard {
-        Guard::Absent => stands.is_none(),
-        Guard::At(revision) => stands == Some(revision.0),
-        Guard::Present => stands.is_some(),
+        Guard::Absent => current.is_none(),
+        Guard::At(revision) => current == Some(revision.0),
+        Guard::Present => current.is_some(),
     }
 }
 
@@ -116,7 +116,7 @@ fn operation(key: &Key, op: &Op, lease: i64) -> RequestOp {
     }
 }
 
-fn look_at(key: &Key) -> RequestOp {
+fn read_key(key: &Key) -> RequestOp {
     let range = RangeRequest { key: bytes_of(key), keys_only: true, ..Default::default() };
     RequestOp { range: Some(range), ..Default::default() }
 }

@@ -39,8 +39,8 @@ pub enum Op {
 pub struct Commit {
     pub guards: Vec<(Key, Guard)>,
     pub ops: Vec<(Key, Op)>,
-    /// It deletes something, or is a step on the way to that (a deletion's mark, a finalizer taken away): on a full
-    /// disk it may use the room that is kept back. Deletions alone may do so in any case.
+    /// It deletes something, or is on the way to that (it sets a deletionTimestamp, or removes a finalizer): on a full
+    /// disk it may use the reserved space. Deletions alone may do so in any case.
     pub removal: bool,
 }
 
@@ -65,18 +65,18 @@ pub struct Entry {
 
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// A guard did not hold. The state already shows what stands there now: read it again.
+    /// A guard did not hold. The state already shows the current value: read it again.
     #[error("a guard on {key} did not hold")]
     Conflict { key: Key },
-    /// Nobody knows whether the commit happened (a timeout, a lost connection). Never retried blindly.
+    /// It is not known whether the commit happened (a timeout, a lost connection). Never retried blindly.
     #[error("the outcome is unknown: {0}")]
     Unknown(String),
     /// Too big for the engine.
     #[error("the commit is too large: {0}")]
     TooLarge(String),
-    /// There is no room for it (a full disk); nothing was written, and commits are taken again as soon as there is.
-    #[error("there is no room: {0}")]
-    NoRoom(String),
+    /// The disk is full; nothing was written, and commits are accepted again as soon as there is space.
+    #[error("no space left: {0}")]
+    NoSpace(String),
     /// The engine has stopped (shutdown, or a failed disk) and did not commit.
     #[error("the store has stopped: {0}")]
     Stopped(String),
@@ -101,11 +101,11 @@ pub trait State: Send + Sync {
     /// Changes in revision order. All changes of one revision come in one call. `upto` is the last revision
     /// that is now complete (it may be higher than the last change's).
     fn publish(&self, changes: Vec<Change>, upto: Revision);
-    /// Values that stand in the store and cannot be read, if any.
+    /// Values in the store that cannot be decoded, if any.
     fn unreadable(&self) -> Option<Unreadable> {
         None
     }
-    /// The same of one key.
+    /// The same for one key.
     fn unreadable_at(&self, _key: &str) -> Option<Unreadable> {
         None
     }
@@ -119,9 +119,9 @@ pub trait Reload: Send {
     fn finish(self: Box<Self>, revision: Revision);
 }
 
-/// Values somebody else wrote, in a form that is none of ours.
+/// Values that another program wrote, in a format we do not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key} holds {}{}", self.form(), self.others())]
+#[error("{key} holds {}{}", self.format(), self.others())]
 pub struct Unreadable {
     /// The first of them.
     pub key: Key,
@@ -131,7 +131,7 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    fn form(&self) -> &'static str {
+    fn format(&self) -> &'static str {
         match self.protobuf {
             true => "an object in protobuf, as kube-apiserver writes it, not JSON",
             false => "no object of its kind and version in JSON",
@@ -151,7 +151,7 @@ impl Unreadable {
 /// - `commit` answers after the change is durable *and* published to the [`State`]; so does `Conflict`: whoever
 ///   reads the state after the answer sees at least what the answer was based on.
 /// - Revisions are published in order, each exactly once.
-/// - After an error of the durable layer nothing is acknowledged any more, unless it was for want of room.
+/// - After an error of the durable layer nothing is acknowledged any more, unless it was a full disk.
 pub trait Engine: Send + Sync {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>>;
     /// A revision at least as new as every commit acknowledged before the call, on any server; when it is
@@ -163,15 +163,15 @@ pub trait Engine: Send + Sync {
     fn expire(&self, now: u64) -> BoxFuture<'_, Result<(), CommitError>>;
     /// `Err` with the reason once the engine can no longer commit; for health checks.
     fn health(&self) -> Result<(), String>;
-    /// Why nothing but removals can be committed for now, if so. Reads go on, and so do commits once there is room again.
+    /// Why only removals can be committed for now, if so: the disk is full. Reads still work, and so do commits once there is space.
     fn full(&self) -> Option<String> {
         None
     }
-    /// How much room its files take; `None` for engines without files of their own.
+    /// Disk space that its files take; `None` for engines without files of their own.
     fn size_bytes(&self) -> Option<u64> {
         None
     }
-    /// Why it can never commit again, if so: whoever runs it may as well end.
+    /// Why it can never commit again, if so: the process may as well exit.
     fn failed(&self) -> Option<String> {
         self.health().err()
     }

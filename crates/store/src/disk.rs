@@ -1,7 +1,7 @@
-//! The engine on disk: callers that wait together share one fsync.
+//! The engine on disk, with group commit: callers that wait at the same time share one fsync.
 //!
 //! ```text
-//!  a lone commit, quick disk ── on the caller's own thread: one fsync, no hop
+//!  a lone commit, fast disk ── on the caller's own thread: one fsync, no thread switch
 //!  all others ── queue ── the engine's thread, a batch at a time ── one fsync for all of them
 //! ```
 //! While an fsync runs, later commits gather in the queue and the next one takes them all; where several came
@@ -22,8 +22,8 @@ use crate::durable::{Durable, DurableError};
 use crate::files::{Files, OpenError};
 use crate::sequencer::Sequencer;
 
-/// Commits waiting for the engine's thread. When it is full callers wait for a place; it is as deep as a
-/// batch may be long, for a longer queue would only add delay.
+/// Commits waiting for the engine's thread. When it is full callers wait; it is as deep as a
+/// batch may be long, for a longer queue would only add latency.
 const QUEUE: usize = 1024;
 /// Bytes of one batch (or a single commit, if that has more): bounds the write buffer and the time until the
 /// first of the batch is answered.
@@ -31,13 +31,13 @@ const BATCH_BYTES: usize = 4 << 20;
 /// How long a batch waits for more. With the kernel's own slack it is about twice that: half an fsync, which
 /// costs as much CPU as two requests, so it pays as soon as a few more join.
 const GATHER: Duration = Duration::from_micros(50);
-/// A disk that answers within this is quick: a caller may wait for it on a thread that others share. Two hops
-/// between threads cost about a tenth of it, so with a slower disk there is little to win.
-const QUICK: Duration = Duration::from_millis(1);
+/// A disk that answers within this is fast: a caller may wait for it on a thread that others share. Two thread switches
+/// cost about a tenth of it, so with a slower disk there is little to gain.
+const FAST: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Debug)]
 pub struct DiskOptions {
-    /// A snapshot is begun when the log since the last one is longer than this, and than that snapshot.
+    /// The log is compacted into a snapshot when it is longer than this, and than the last snapshot.
     pub snapshot_log_bytes: u64,
     /// Called by the engine's thread before it waits for the next commits.
     pub before_waiting: fn(),
@@ -52,23 +52,23 @@ impl Default for DiskOptions {
 pub struct DiskEngine {
     queue: mpsc::Sender<Request>,
     shared: Arc<Shared>,
-    /// Guards the order of commits: whoever holds it writes the next ones.
+    /// Guards the order of commits: its holder writes the next ones.
     worker: Arc<Mutex<Worker>>,
-    /// Guards the handle, taken by whoever joins the thread.
+    /// Guards the handle, taken to join the thread.
     thread: Mutex<Option<JoinHandle<()>>>,
     /// Where its files are, if it has any.
     dir: Option<PathBuf>,
 }
 
-/// What the thread tells those who do not ask through the queue.
+/// State of the engine's thread that can be read without the queue.
 struct Shared {
     /// The last revision that is durable and published.
     revision: AtomicU64,
     /// Guards the reason why nothing can be committed any more.
     stopped: Mutex<Option<String>>,
-    /// Guards the reason why nothing but removals can be committed for now.
+    /// Guards the reason why only removals can be committed for now.
     full: Mutex<Option<String>>,
-    /// The last commit was alone and the disk was quick: the next one need not go through the queue.
+    /// The last commit was alone and the disk was fast: the next one need not go through the queue.
     alone: AtomicBool,
 }
 
@@ -129,11 +129,11 @@ impl DiskEngine {
         if self.queue.send(request(answer)).await.is_err() {
             return Err(self.why_stopped());
         }
-        // Dropped without an answer: the thread died with the request in its hands.
+        // Dropped without an answer: the thread died while it had the request.
         answered.await.unwrap_or_else(|_| Err(CommitError::Unknown("the store's thread ended".to_owned())))
     }
 
-    /// Commits on the caller's thread if nobody else is writing and the disk is quick; gives the commit back otherwise.
+    /// Commits on the caller's thread if nobody else is writing and the disk is fast; returns the commit otherwise.
     fn commit_here(&self, commit: Commit) -> Result<Result<Revision, CommitError>, Commit> {
         if !self.shared.alone.load(Ordering::Relaxed) {
             return Err(commit);
@@ -153,7 +153,7 @@ impl DiskEngine {
 impl Engine for DiskEngine {
     fn commit(&self, commit: Commit) -> BoxFuture<'_, Result<Revision, CommitError>> {
         Box::pin(async move {
-            // Who commits again and again without ever waiting lets others have their turn.
+            // A caller that commits again and again without ever waiting must yield to others.
             tokio::task::coop::consume_budget().await;
             match self.commit_here(commit) {
                 Ok(answer) => answer,
@@ -172,7 +172,7 @@ impl Engine for DiskEngine {
         })
     }
 
-    /// Nothing to do: old values live in the state, and files are folded by size.
+    /// Nothing to do: history is the state's, and files are compacted by size.
     fn compact(&self, _: Revision) -> BoxFuture<'_, Result<(), CommitError>> {
         Box::pin(async move { self.health().map_err(CommitError::Stopped) })
     }
@@ -195,7 +195,7 @@ impl Engine for DiskEngine {
 
     fn size_bytes(&self) -> Option<u64> {
         let entries = std::fs::read_dir(self.dir.as_ref()?).ok()?;
-        // A file that is folded away meanwhile has no size any more.
+        // A file that was deleted by compaction meanwhile has no size any more.
         Some(entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|m| m.len()).sum())
     }
 
@@ -207,14 +207,14 @@ impl Engine for DiskEngine {
                 let _ = answered.await;
             }
             let thread = self.thread.lock().take();
-            // It answered as its last deed (or is dead), so this does not block.
+            // It answered last of all (or is dead), so this does not block.
             thread.map(JoinHandle::join);
         })
     }
 }
 
 impl Drop for DiskEngine {
-    /// Finishes what was accepted, so that whoever opens the directory next finds it unlocked.
+    /// Finishes what was accepted, so that the directory is unlocked afterwards.
     fn drop(&mut self) {
         // Replacing the sender closes the queue; the thread ends when it has emptied it.
         self.queue = mpsc::channel(1).0;
@@ -228,7 +228,7 @@ struct Worker {
     sequencer: Sequencer,
     shared: Arc<Shared>,
     commits: Vec<Commit>,
-    askers: Vec<oneshot::Sender<Result<Revision, CommitError>>>,
+    senders: Vec<oneshot::Sender<Result<Revision, CommitError>>>,
     answers: Vec<Result<Revision, CommitError>>,
     /// Of `commits`.
     bytes: usize,
@@ -244,14 +244,14 @@ fn run(worker: &Mutex<Worker>, mut requests: mpsc::Receiver<Request>, before_wai
         if last_batch > 1 && queued.len() < 2 * last_batch {
             gather(&mut requests, &mut queued);
         }
-        // Whoever commits on a thread of its own is waited for, and those who came meanwhile join the batch.
+        // Waits for a commit on its caller's thread; those that came meanwhile join the batch.
         let mut worker = worker.lock();
         join(&mut requests, &mut queued);
         last_batch = queued.len();
         for request in queued.drain(..) {
-            if let Request::Close(asker) = request {
+            if let Request::Close(sender) = request {
                 requests.close();
-                closers.push(asker);
+                closers.push(sender);
             } else {
                 worker.take(request);
             }
@@ -262,45 +262,45 @@ fn run(worker: &Mutex<Worker>, mut requests: mpsc::Receiver<Request>, before_wai
     }
     worker.lock().close();
     for closer in closers {
-        // Whoever no longer waits needs no answer; the same below.
+        // A caller that no longer waits needs no answer; the same below.
         let _ = closer.send(());
     }
 }
 
 impl Worker {
     fn new(sequencer: Sequencer, shared: Arc<Shared>) -> Worker {
-        let (commits, askers, answers) = (Vec::new(), Vec::new(), Vec::new());
-        Worker { sequencer, shared, commits, askers, answers, bytes: 0 }
+        let (commits, senders, answers) = (Vec::new(), Vec::new(), Vec::new());
+        Worker { sequencer, shared, commits, senders, answers, bytes: 0 }
     }
 
     fn take(&mut self, request: Request) {
         match request {
-            Request::Commit(commit, asker) => {
+            Request::Commit(commit, sender) => {
                 self.bytes += commit.bytes();
                 self.commits.push(commit);
-                self.askers.push(asker);
+                self.senders.push(sender);
                 if self.bytes >= BATCH_BYTES {
                     self.commit();
                 }
             }
-            Request::Expire(now, asker) => {
+            Request::Expire(now, sender) => {
                 self.commit();
                 let answer = self.guarded(|sequencer, _, _| sequencer.expire(now));
-                let _ = asker.send(answer.unwrap_or_else(|| Err(panicked())));
+                let _ = sender.send(answer.unwrap_or_else(|| Err(panicked())));
             }
             Request::Close(_) => {}
         }
     }
 
-    /// The commits taken so far, as one batch.
+    /// Writes the commits taken so far, as one batch.
     fn commit(&mut self) {
         self.bytes = 0;
         if self.commits.is_empty() {
             return;
         }
         self.write();
-        for (asker, answer) in self.askers.drain(..).zip(self.answers.drain(..)) {
-            let _ = asker.send(answer);
+        for (sender, answer) in self.senders.drain(..).zip(self.answers.drain(..)) {
+            let _ = sender.send(answer);
         }
     }
 
@@ -322,7 +322,7 @@ impl Worker {
             self.answers.clear();
             self.answers.resize_with(count, || Err(panicked()));
         }
-        self.shared.alone.store(count == 1 && begun.elapsed() < QUICK, Ordering::Relaxed);
+        self.shared.alone.store(count == 1 && begun.elapsed() < FAST, Ordering::Relaxed);
     }
 
     /// Lets the sequencer do something. `None` after a panic: what it knows can't be trusted any more, so it stops.
@@ -336,17 +336,17 @@ impl Worker {
             tracing::error!("a commit panicked, the store stops; this is a bug");
             self.sequencer.stop("a commit panicked");
         }
-        self.tell();
+        self.update_shared();
         done.ok()
     }
 
     fn close(&mut self) {
         self.sequencer.close();
-        self.tell();
+        self.update_shared();
     }
 
     /// Before anybody is answered, so that a barrier after an answer is never older than the answer.
-    fn tell(&self) {
+    fn update_shared(&self) {
         self.shared.revision.store(self.sequencer.revision().0, Ordering::Release);
         let full = self.sequencer.full();
         // Compared first: it is nearly always as it was.

@@ -1,4 +1,4 @@
-//! Where a sequencer's records survive: [`Durable`], and [`Nothing`] for a store that keeps none.
+//! Where commits survive a restart: [`Durable`], and [`InMemory`] for a store where they do not.
 
 use crate::contract::{Change, Entry, Revision};
 use crate::files::OpenError;
@@ -31,25 +31,25 @@ pub enum DurableError {
     /// The batch was certainly not written.
     #[error("{0}")]
     NotWritten(String),
-    /// There is no room. The batch was not written, everything is as before, durably; it may be called again.
+    /// The disk is full. The batch was not written, everything is as before, durably; `append` may be called again.
     #[error("{0}")]
-    NoRoom(String),
-    /// Some, all or nothing of the batch may be found at the next start.
+    NoSpace(String),
+    /// Some, all or nothing of the batch may be found after a restart.
     #[error("{0}")]
     Unknown(String),
 }
 
 /// The durable half of a store. One owner, called from one place at a time.
 ///
-/// How old records are folded away (snapshots, for files) is the implementation's own business: it has seen
-/// every change, so it needs nobody's help, and the sequencer never waits for it.
+/// Compaction (snapshots, for files) is the implementation's own business: it has seen every change, so it needs nobody's
+/// help, and the sequencer never waits for it.
 pub trait Durable: Send {
     /// Called once, before the first `append`. Hands out every entry as of [`Loaded::before_changes`], in key order,
     /// as it is read: after an error whoever took them throws them away.
     fn load(&mut self, each: &mut dyn FnMut(Entry)) -> Result<Loaded, DurableError>;
-    /// Consecutive changes of one revision are one record: all of it is found at the next start, or none.
-    /// Revisions go on from the last one without a gap. Durable when it returns `Ok`; after an `Err` other than
-    /// [`DurableError::NoRoom`] it is not called again.
+    /// Consecutive changes of one revision are one record: all of it is found after a restart, or none.
+    /// Revisions follow the last one without a gap. Durable when it returns `Ok`; after an `Err` other than
+    /// [`DurableError::NoSpace`] it is not called again.
     fn append(&mut self, batch: &[Change]) -> Result<(), DurableError>;
     /// Why only removals may be appended for now, if so; asked before each batch.
     fn full(&mut self) -> Option<String> {
@@ -59,11 +59,11 @@ pub trait Durable: Send {
     fn close(&mut self) {}
 }
 
-/// Keeps nothing: the memory store.
+/// Keeps nothing over a restart: the memory store.
 #[derive(Debug, Default)]
-pub struct Nothing;
+pub struct InMemory;
 
-impl Durable for Nothing {
+impl Durable for InMemory {
     fn load(&mut self, _: &mut dyn FnMut(Entry)) -> Result<Loaded, DurableError> {
         Ok(Loaded { revision: FIRST_REVISION, ..Loaded::default() })
     }

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!  FORMAT      the number of this layout
-//!  LOCK        flock; who holds it, or that it was closed properly, and where the log ended then
+//!  LOCK        flock; who holds it, or that the last shutdown was clean, and where the log ended then
 //!  MANIFEST    which of the files below make up the store, with a checksum
 //!  snapshot-R  all entries as of revision R, in key order
 //!  log-F       commits from revision F on; only the last one is written to
-//!  place-N     which inode it was written to: another one in a copy
-//!  RESERVE     room kept back, so that things can be deleted when the disk is full
-//!  MOVE        to which revision the store has to move on before it is used
-//!  log-F.damaged  what a repair gave up; nobody reads it
+//!  place-N     its own inode, which differs in a copy
+//!  RESERVE     reserved disk space, so that objects can be deleted when the disk is full
+//!  MOVE        the revision that the store has to be advanced to before it is used
+//!  log-F.damaged  the log before a repair; never read
 //! ```
 //!
-//! Opening either gives every acknowledged commit or refuses and says what is wrong with which file. The one
-//! thing dropped (with a warning) is an interrupted write at the very end: see [`frame`].
+//! Opening either finds every acknowledged commit or fails and says what is wrong with which file. The only
+//! thing discarded (with a warning) is an interrupted write at the very end: see [`frame`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,23 +24,23 @@ use directory::Lock;
 use open::Purpose;
 use writer::Writer;
 
+mod backoff;
 mod backup;
+mod compaction;
 mod directory;
-mod end;
 mod error;
-mod fold;
 mod frame;
+mod identity;
+mod log_end;
 mod manifest;
 mod merge;
 mod open;
-mod out;
-mod place;
 mod read;
 mod record;
-mod reserve;
-mod room;
+mod reserved_space;
+mod revision_jump;
 mod rotate;
-mod step;
+mod snapshot_writer;
 mod tail;
 #[cfg(test)]
 mod tests;
@@ -55,7 +55,7 @@ const FORMAT: u32 = 2;
 /// The durable layer on disk. Opens or creates its directory when it is loaded.
 pub struct Files {
     dir: PathBuf,
-    /// A snapshot is begun when the log since the last one is longer than this, and than that snapshot.
+    /// The log is compacted when it is longer than this, and than the last snapshot.
     snapshot_log_bytes: u64,
     /// From `load` to `close`.
     writer: Option<Writer>,
@@ -89,7 +89,7 @@ impl Durable for Files {
     }
 
     fn close(&mut self) {
-        // Dropped, it is closed.
+        // Dropping it closes it.
         self.writer = None;
     }
 }
@@ -104,14 +104,14 @@ pub fn check_unused(dir: &Path) -> Result<(), OpenError> {
 pub struct Repaired {
     /// The last revision that could be read.
     pub kept: Revision,
-    /// Where the store goes on.
+    /// Where the store resumes.
     pub revision: Revision,
-    /// Where the damaged file is kept, if there was one.
+    /// Where the damaged log is kept, if there was one.
     pub damaged: Option<PathBuf>,
 }
 
-/// Gives up what cannot be read at the end of the log, and moves the revision on past everything that may have stood
-/// there. For whoever decides to; also for a directory that was put back in a way that leaves no trace (a volume's snapshot).
+/// Truncates a damaged log, and advances the revision past everything that may have been lost. For an administrator who decides
+/// to; also for a directory that was restored in a way that leaves no trace (a volume snapshot).
 pub fn repair(dir: &Path) -> Result<Repaired, OpenError> {
     if !directory::check_format(dir)? {
         let path = dir.join(directory::FORMAT_FILE);
@@ -134,15 +134,15 @@ const fn empty_segment_bytes() -> u64 {
     frame::SECTOR as u64
 }
 
-/// A small text with its checksum as the last line.
-fn checked(mut text: String) -> String {
+/// Appends the text's checksum as its last line.
+fn with_checksum(mut text: String) -> String {
     let checksum = crc32c::crc32c(text.as_bytes());
     text.push_str(&format!("crc32c {checksum:08x}\n"));
     text
 }
 
-/// Such a text without that line; `None` if it is not what was written.
-fn unchecked(text: &str) -> Option<&str> {
-    let said = &text[..text.rfind("crc32c ")?];
-    (checked(said.to_owned()) == text).then_some(said)
+/// The text without that line; `None` if the checksum is wrong.
+fn verify_checksum(text: &str) -> Option<&str> {
+    let content = &text[..text.rfind("crc32c ")?];
+    (with_checksum(content.to_owned()) == text).then_some(content)
 }

@@ -1,7 +1,7 @@
 //! The store: keys, values, and one ordered log of commits. Bytes only; it knows nothing of Kubernetes.
 //!
 //! ```text
-//!  callers ── Commit ──> queue ──> Sequencer ── append ──> Durable   nothing | files | faulty
+//!  callers ── Commit ──> queue ──> Sequencer ── append ──> Durable   in memory | files | faulty
 //!                                  │  guards, one revision each
 //!                                  ├── publish ──> State             the one copy of all values, in memory
 //!     <──── revision | Conflict ───┘
@@ -23,7 +23,7 @@ pub mod testing;
 
 pub use contract::*;
 pub use disk::{DiskEngine, DiskOptions};
-pub use durable::{Durable, DurableError, Loaded, Nothing};
+pub use durable::{Durable, DurableError, InMemory, Loaded};
 pub use files::{Backup, BackupFile, Files, OpenError, Repaired, check_unused, read_unlocked, repair};
 pub use memory::MemoryEngine;
 pub use sequencer::{MAX_COMMIT_BYTES, MAX_COMMIT_OPS, Sequencer};

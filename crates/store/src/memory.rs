@@ -5,11 +5,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::contract::{BoxFuture, Commit, CommitError, Engine, Revision, State};
-use crate::durable::{Durable, DurableError, Nothing};
+use crate::durable::{Durable, DurableError, InMemory};
 use crate::sequencer::Sequencer;
 
 /// Commits inline under a mutex: no thread, no queue, no timer, so a world in virtual time stays
-/// deterministic. Over [`Nothing`] it is the memory store; over [`crate::faulty`] a simulated disk.
+/// deterministic. Over [`InMemory`] it is the memory store; over [`crate::faulty`] a simulated disk.
 pub struct MemoryEngine {
     /// Guards the order of commits. Held while one is decided, made durable and published, never across an
     /// await.
@@ -19,7 +19,7 @@ pub struct MemoryEngine {
 impl MemoryEngine {
     /// An empty store at revision 1 that forgets everything when dropped.
     pub fn open(state: Arc<dyn State>) -> Arc<dyn Engine> {
-        Self::over(Box::new(Nothing), state).expect("`Nothing` always loads")
+        Self::over(Box::new(InMemory), state).expect("`InMemory` always loads")
     }
 
     /// The same engine over any durable layer, with its fsyncs inline: for simulation and tests.

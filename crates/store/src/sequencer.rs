@@ -23,8 +23,8 @@ pub const MAX_COMMIT_OPS: usize = 1024;
 /// Expired keys deleted with one append, so that an hour's worth of events does not make one huge batch.
 const EXPIRE_ROUND: usize = 256;
 
-/// Changes of earlier runs are published in pieces of about this many.
-const PUBLISH_PIECE: usize = 1024;
+/// Changes from before a restart are published in chunks of about this many.
+const PUBLISH_CHUNK: usize = 1024;
 
 pub struct Sequencer {
     state: Arc<dyn State>,
@@ -73,7 +73,7 @@ impl Sequencer {
         self.stopped.as_deref()
     }
 
-    /// Why only removals could be committed when that was last looked at.
+    /// Why only removals could be committed at the last check.
     pub fn full(&self) -> Option<&str> {
         self.full.as_deref()
     }
@@ -98,7 +98,7 @@ impl Sequencer {
         for commit in commits.drain(..) {
             left -= 1;
             removals_alone &= commit.is_removal();
-            // Nobody looks at what the last one leaves, so a lone commit never touches the overlay.
+            // Nothing reads what the last one leaves, so a lone commit never touches the overlay.
             answers.push(self.decide(commit, &mut next, &mut changes, left > 0));
         }
         self.overlay.clear();
@@ -106,8 +106,8 @@ impl Sequencer {
             return;
         }
         let mut appended = self.durable.append(&changes);
-        if removals_alone && matches!(appended, Err(DurableError::NoRoom(_))) {
-            // It knows now that the disk is full, and has room kept back for these.
+        if removals_alone && matches!(appended, Err(DurableError::NoSpace(_))) {
+            // It knows now that the disk is full, and has reserved space for these.
             self.full = self.durable.full();
             appended = self.durable.append(&changes);
         }
@@ -117,7 +117,7 @@ impl Sequencer {
                 self.state.publish(changes, next);
                 self.revision = next;
             }
-            Err(DurableError::NoRoom(why)) => self.refuse(why, &mut answers[first..]),
+            Err(DurableError::NoSpace(why)) => self.refuse(why, &mut answers[first..]),
             Err(error) => self.fail(&error, &mut answers[first..]),
         }
     }
@@ -134,7 +134,7 @@ impl Sequencer {
         if let Some(why) = &self.stopped {
             return Err(CommitError::Stopped(why.clone()));
         }
-        // Now and then, even where nobody writes: whether there is room again.
+        // Even if nobody writes: whether there is disk space again.
         self.full = self.durable.full();
         let mut commits = Vec::new();
         let mut answers = Vec::new();
@@ -193,7 +193,7 @@ impl Sequencer {
         let revision = Revision(next.0 + 1);
         let before = changes.len();
         for (key, op) in commit.ops {
-            // The caller promises distinct keys; should it break that, its last word counts, and the log and
+            // The caller promises distinct keys; should it break that, the last operation wins, and the log and
             // the state still see one change per key and revision.
             if let Some(at) = changes[before..].iter().position(|c| c.key == key) {
                 changes.remove(before + at);
@@ -212,7 +212,7 @@ impl Sequencer {
         }
         if let Some(why) = refused {
             changes.truncate(before);
-            return Err(CommitError::NoRoom(why));
+            return Err(CommitError::NoSpace(why));
         }
         *next = revision;
         if remember {
@@ -230,21 +230,21 @@ impl Sequencer {
         }
     }
 
-    /// Nothing of this batch was written, so nobody will see it: whoever wanted to change something, or was told of a
-    /// conflict with it, may try again.
+    /// Nothing of this batch was written: every caller that wanted to change something, or conflicted with a change of
+    /// this batch, may retry.
     fn refuse(&mut self, why: String, answers: &mut [Result<Revision, CommitError>]) {
         for answer in answers {
             match answer {
                 Err(CommitError::TooLarge(_)) => {}
                 Ok(revision) if *revision <= self.revision => {}
-                _ => *answer = Err(CommitError::NoRoom(why.clone())),
+                _ => *answer = Err(CommitError::NoSpace(why.clone())),
             }
         }
         self.full = Some(why);
     }
 
     /// The durable layer failed: this batch is not acknowledged, and nothing is from now on. Conflicts turn
-    /// into `Stopped` as well, because they may rest on changes of this batch that nobody will ever see.
+    /// into `Stopped` as well, because they may be due to changes of this batch that never become visible.
     fn fail(&mut self, error: &DurableError, answers: &mut [Result<Revision, CommitError>]) {
         let why = error.to_string();
         tracing::error!(reason = %why, "the store stops: its durable layer failed");
@@ -261,18 +261,18 @@ impl Sequencer {
     }
 }
 
-/// What was published before a restart is published once more, so that watchers find their place in the log again.
+/// Publishes the last changes once more after a restart, so that watchers can resume.
 fn publish_again(changes: Vec<Change>, state: &dyn State, expiries: &mut Expiries) {
-    let mut piece: Vec<Change> = Vec::new();
+    let mut chunk: Vec<Change> = Vec::new();
     let mut changes = changes.into_iter().peekable();
     while let Some(change) = changes.next() {
         let revision = change.revision;
-        piece.push(change);
+        chunk.push(change);
         // All changes of one revision come together.
         let complete = changes.peek().is_none_or(|next| next.revision != revision);
-        if complete && (piece.len() >= PUBLISH_PIECE || changes.peek().is_none()) {
-            expire_as(&piece, expiries);
-            state.publish(std::mem::take(&mut piece), revision);
+        if complete && (chunk.len() >= PUBLISH_CHUNK || changes.peek().is_none()) {
+            expire_as(&chunk, expiries);
+            state.publish(std::mem::take(&mut chunk), revision);
         }
     }
 }

@@ -30,6 +30,6 @@ pub fn load_whole(durable: &mut dyn Durable) -> Result<(Revision, Vec<Entry>), D
     let loaded = durable.load(&mut |entry| reload.add(entry))?;
     reload.finish(loaded.before_changes());
     state.publish(loaded.changes, loaded.revision);
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
     Ok((loaded.revision, state.entries("")))
 }

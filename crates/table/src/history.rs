@@ -20,8 +20,8 @@ pub const HISTORY_BYTES: usize = 8 << 20;
 
 /// What one log entry costs by itself: the event, and its share of the chain.
 const ENTRY_BYTES: usize = 64;
-/// A stretch is forgotten as a whole, so it must stay small beside the bounds.
-const STRETCH_ENTRIES: u32 = 256;
+/// A segment is forgotten as a whole, so it must stay small beside the bounds.
+const SEGMENT_ENTRIES: u32 = 256;
 
 /// So many bytes, or this part of what lives.
 #[derive(Clone, Copy)]
@@ -62,21 +62,21 @@ impl Bounds {
 pub(crate) struct History {
     bounds: Bounds,
     /// By the number of the storage; gone ones are empty.
-    shards: Vec<Kept>,
+    shards: Vec<ShardHistory>,
     bytes: usize,
     live: u64,
 }
 
-/// The log entries of one shard. Those that follow each other within a second are one stretch.
+/// The log entries of one shard. Those that follow each other within a second are one segment.
 #[derive(Default)]
-struct Kept {
-    stretches: VecDeque<Stretch>,
+struct ShardHistory {
+    segments: VecDeque<Segment>,
     bytes: usize,
     /// Bytes of the objects that live.
     live: u64,
 }
 
-struct Stretch {
+struct Segment {
     /// Of its last entry.
     revision: Revision,
     bytes: u64,
@@ -97,49 +97,49 @@ impl History {
         History { bounds, shards: Vec::new(), bytes: 0, live: 0 }
     }
 
-    /// One storage more, or one of which nothing is kept any more.
+    /// One storage more, or one of which nothing is shard any more.
     pub fn renew(&mut self, storage: StorageId) {
         let at = storage.0 as usize;
         if self.shards.len() <= at {
-            self.shards.resize_with(at + 1, Kept::default);
+            self.shards.resize_with(at + 1, ShardHistory::default);
         }
-        let kept = std::mem::take(&mut self.shards[at]);
-        self.bytes -= kept.bytes;
-        self.live -= kept.live;
+        let shard = std::mem::take(&mut self.shards[at]);
+        self.bytes -= shard.bytes;
+        self.live -= shard.live;
     }
 
     pub fn push(&mut self, revision: Revision, storage: StorageId, at: u32, superseded_bytes: usize) {
         let bytes = superseded_bytes + ENTRY_BYTES;
-        let kept = &mut self.shards[storage.0 as usize];
+        let shard = &mut self.shards[storage.0 as usize];
         self.bytes += bytes;
-        kept.bytes += bytes;
-        if let Some(last) = kept.stretches.back_mut()
+        shard.bytes += bytes;
+        if let Some(last) = shard.segments.back_mut()
             && last.at == at
-            && last.entries < STRETCH_ENTRIES
+            && last.entries < SEGMENT_ENTRIES
         {
             last.revision = revision;
             last.bytes += bytes as u64;
             last.entries += 1;
             return;
         }
-        kept.stretches.push_back(Stretch { revision, bytes: bytes as u64, at, entries: 1 });
+        shard.segments.push_back(Segment { revision, bytes: bytes as u64, at, entries: 1 });
     }
 
     /// So many bytes live in a shard now.
     pub fn set_live(&mut self, storage: StorageId, live: u64) {
-        let kept = &mut self.shards[storage.0 as usize];
-        self.live = self.live - kept.live + live;
-        kept.live = live;
+        let shard = &mut self.shards[storage.0 as usize];
+        self.live = self.live - shard.live + live;
+        shard.live = live;
     }
 
     /// The next entries of a shard that are too old or too much, if any.
     pub fn pop_due(&mut self, storage: StorageId, now: u32) -> Option<Due> {
-        let kept = &self.shards[storage.0 as usize];
-        let oldest = kept.stretches.front()?;
+        let shard = &self.shards[storage.0 as usize];
+        let oldest = shard.segments.front()?;
         let age = u64::from(now.saturating_sub(oldest.at));
         let due = age > HISTORY_SECONDS
-            || kept.bytes > self.bounds.recent.of(kept.live)
-            || age > RECENT_SECONDS && kept.bytes > self.bounds.old.of(kept.live);
+            || shard.bytes > self.bounds.recent.of(shard.live)
+            || age > RECENT_SECONDS && shard.bytes > self.bounds.old.of(shard.live);
         if due { self.pop(storage) } else { None }
     }
 
@@ -149,14 +149,14 @@ impl History {
             return None;
         }
         let fronts =
-            self.shards.iter().enumerate().filter_map(|(at, kept)| Some((at, kept.stretches.front()?)));
-        let (at, _) = fronts.min_by_key(|(_, stretch)| stretch.revision)?;
+            self.shards.iter().enumerate().filter_map(|(at, shard)| Some((at, shard.segments.front()?)));
+        let (at, _) = fronts.min_by_key(|(_, segment)| segment.revision)?;
         self.pop(StorageId(at as _))
     }
 
     /// The oldest entries of a shard, whatever their age, while the last of them is at or below `upto`.
     pub fn pop_upto(&mut self, storage: StorageId, upto: Revision) -> Option<Due> {
-        let oldest = self.shards[storage.0 as usize].stretches.front()?;
+        let oldest = self.shards[storage.0 as usize].segments.front()?;
         if oldest.revision > upto { None } else { self.pop(storage) }
     }
 
@@ -165,9 +165,9 @@ impl History {
     }
 
     fn pop(&mut self, storage: StorageId) -> Option<Due> {
-        let kept = &mut self.shards[storage.0 as usize];
-        let oldest = kept.stretches.pop_front()?;
-        kept.bytes -= oldest.bytes as usize;
+        let shard = &mut self.shards[storage.0 as usize];
+        let oldest = shard.segments.pop_front()?;
+        shard.bytes -= oldest.bytes as usize;
         self.bytes -= oldest.bytes as usize;
         Some(Due { revision: oldest.revision, storage })
     }
@@ -192,10 +192,10 @@ mod tests {
         entries.for_each(|revision| history.push(Revision(revision), storage, at + revision as u32, MIB));
     }
 
-    /// How many stretches are left once all that are due are gone.
+    /// How many segments are left once all that are due are gone.
     fn left(history: &mut History, storage: StorageId, now: u32) -> usize {
         while history.pop_due(storage, now).is_some() {}
-        history.shards[storage.0 as usize].stretches.len()
+        history.shards[storage.0 as usize].segments.len()
     }
 
     #[test]

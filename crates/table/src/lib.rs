@@ -16,7 +16,6 @@
 //! Superseded versions and log entries are kept by resource, for a while and in proportion to what lives; what is older is below the
 //! *floor*: reads there are 410 Gone, and a cursor ends whose own events were forgotten before it had them.
 
-mod broken;
 mod cursor;
 mod define;
 mod foreign;
@@ -26,6 +25,7 @@ mod select;
 mod shard;
 mod table;
 mod unclaimed;
+mod unreadable;
 mod watchers;
 
 pub use cursor::{Cursor, EventKind, Gone, Place, WatchEvent};

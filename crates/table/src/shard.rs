@@ -10,8 +10,8 @@ use catalog::Storage;
 use object::Obj;
 use store::{Key, Revision, Unreadable};
 
-use crate::broken::Broken;
 use crate::index::Indexes;
+use crate::unreadable::UnreadableKeys;
 use crate::{Scope, Selection};
 
 /// One change, as watchers read it. Small, because a fresh cluster's history is mostly creations.
@@ -149,7 +149,7 @@ pub(crate) struct Shard {
     /// When anything here changed last.
     changed: Revision,
     indexes: Indexes,
-    broken: Broken,
+    unreadable_keys: UnreadableKeys,
 }
 
 /// More objects than this are scanned, a stretch at a time, rather than read from an index in one go.
@@ -180,7 +180,7 @@ impl Shard {
             live_bytes: 0,
             changed: Revision(0),
             indexes: Indexes::new(indexed),
-            broken: Broken::default(),
+            unreadable_keys: UnreadableKeys::default(),
         }
     }
 
@@ -246,7 +246,7 @@ impl Shard {
     /// Everything that is alive, or broken, in another shard.
     pub fn take_over(&mut self, other: &Shard) {
         other.newest().for_each(|obj| self.load(obj.clone()));
-        self.broken = other.broken.clone();
+        self.unreadable_keys = other.unreadable_keys.clone();
         self.changed = other.changed;
     }
 
@@ -256,13 +256,13 @@ impl Shard {
     }
 
     /// A value that is no object: what stood there before stays, as the last that could be read.
-    pub fn break_key(&mut self, revision: Revision, key: Key, protobuf: bool) {
+    pub fn mark_unreadable(&mut self, revision: Revision, key: Key, protobuf: bool) {
         self.changed = self.changed.max(revision);
-        self.broken.mark(key, revision, protobuf);
+        self.unreadable_keys.mark(key, revision, protobuf);
     }
 
-    pub fn broken(&self) -> &Broken {
-        &self.broken
+    pub fn unreadable_keys(&self) -> &UnreadableKeys {
+        &self.unreadable_keys
     }
 
     /// What a selection might have to show at a revision, and cannot.
@@ -273,16 +273,16 @@ impl Shard {
         revision: Revision,
     ) -> Option<Unreadable> {
         // Nearly always, and asked by every watch at every event.
-        if self.broken.is_empty() {
+        if self.unreadable_keys.is_empty() {
             return None;
         }
-        self.broken.selected(storage, selection, &selection.scope.prefix(storage), revision)
+        self.unreadable_keys.selected(storage, selection, &selection.scope.prefix(storage), revision)
     }
 
     /// A put. Returns what it superseded.
     pub fn put(&mut self, revision: Revision, obj: Arc<Obj>) -> Option<Arc<Obj>> {
         self.changed = revision;
-        self.broken.mend(obj.key());
+        self.unreadable_keys.clear(obj.key());
         let (chain, prev) = match self.chains.take(obj.key_bytes()) {
             None => (Chain::One(obj.clone()), None),
             Some(mut chain) => {
@@ -306,7 +306,7 @@ impl Shard {
 
     /// A deletion; nothing when the key is not there.
     pub fn delete(&mut self, storage: &Storage, revision: Revision, key: &str) -> Option<Arc<Obj>> {
-        if self.broken.mend(key) {
+        if self.unreadable_keys.clear(key) {
             self.changed = revision;
         }
         let prev = self.get(key)?.clone();

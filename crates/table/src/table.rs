@@ -8,23 +8,19 @@ use catalog::{Catalog, Storage, StorageId};
 use env::Env;
 use object::{NotAnObject, Obj};
 use parking_lot::{Mutex, RwLock};
-use store::{Change, Key, Reload, Revision, State, Unreadable};
+use store::{Revision, Unreadable};
 use tokio::sync::watch;
 
 use crate::history::{Bounds, Due, History};
-use crate::shard::{Found, Shard};
-use crate::unclaimed::{Stored, Unclaimed};
-use crate::watchers::{Topic, Watchers};
-use crate::{Cursor, Scope, Selection, foreign};
+use crate::unclaimed::Unclaimed;
+use crate::{Cursor, Selection, foreign};
 
+mod layout;
+mod list;
+mod publish;
 mod reload;
 
-/// How many keys a read visits before it lets the writer in.
-const STRETCH: usize = 4096;
-/// A selection that looked at fewer objects than this is quick enough without an index.
-const MANY: usize = 1024;
-/// An index helps who takes at most one of so many objects.
-const WORTH: usize = 8;
+pub(crate) use layout::{Cell, Layout};
 
 /// Every object of a cluster. See the crate document.
 pub struct Table {
@@ -48,79 +44,6 @@ pub struct Table {
     news: watch::Sender<u64>,
     /// Tells those who derive something from the catalogue that there is another one.
     pub(crate) generation: watch::Sender<u64>,
-}
-
-/// A catalogue and a cell for each of its storages.
-pub(crate) struct Layout {
-    pub catalog: Arc<Catalog>,
-    /// By the number of the storage; numbers of definitions that are gone have none.
-    pub cells: Vec<Option<Arc<Cell>>>,
-}
-
-impl Layout {
-    fn new(catalog: Arc<Catalog>) -> Layout {
-        let mut layout = Layout { catalog, cells: Vec::new() };
-        for storage in layout.catalog.clone().storages() {
-            layout.add(Arc::new(Cell::new(storage.clone(), Shard::new(storage))));
-        }
-        layout
-    }
-
-    pub fn cell(&self, storage: StorageId) -> Option<&Arc<Cell>> {
-        self.cells.get(storage.0 as usize)?.as_ref()
-    }
-
-    pub fn add(&mut self, cell: Arc<Cell>) {
-        let at = cell.storage.id.0 as usize;
-        if self.cells.len() <= at {
-            self.cells.resize(at + 1, None);
-        }
-        self.cells[at] = Some(cell);
-    }
-
-    pub fn remove(&mut self, storage: StorageId) {
-        if let Some(cell) = self.cells.get_mut(storage.0 as usize) {
-            *cell = None;
-        }
-    }
-
-    fn of_key(&self, key: &str) -> Option<&Arc<Cell>> {
-        self.cell(self.catalog.storage_of_key(key)?.id)
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Arc<Cell>> {
-        self.cells.iter().flatten()
-    }
-}
-
-/// The objects of one storage resource.
-pub(crate) struct Cell {
-    pub storage: Arc<Storage>,
-    /// Guards versions and log.
-    pub shard: RwLock<Shard>,
-    /// Guards who watches it; never taken before `shard`.
-    pub watchers: Mutex<Watchers>,
-    /// The position of the selectable field that is always indexed.
-    indexed: Option<usize>,
-    /// Its definition is gone, or there is another one.
-    retired: AtomicBool,
-}
-
-impl Cell {
-    pub fn new(storage: Arc<Storage>, shard: Shard) -> Cell {
-        let indexed = storage.indexed.as_ref().and_then(|name| storage.selectable_at(name));
-        let (shard, retired) = (RwLock::new(shard), AtomicBool::new(false));
-        Cell { storage, shard, watchers: Mutex::default(), indexed, retired }
-    }
-
-    pub fn retire(&self) {
-        self.retired.store(true, Ordering::Release);
-        self.watchers.lock().notify_everyone();
-    }
-
-    pub fn is_retired(&self) -> bool {
-        self.retired.load(Ordering::Acquire)
-    }
 }
 
 /// Part of a list.
@@ -243,7 +166,7 @@ impl Table {
         let layout = self.layout();
         let Some(cell) = layout.cell(storage) else { return Ok(None) };
         let shard = cell.shard.read();
-        match shard.broken().get(key) {
+        match shard.unreadable_keys().get(key) {
             Some(unreadable) => Err(unreadable),
             None => Ok(shard.get(key).cloned()),
         }
@@ -259,124 +182,6 @@ impl Table {
         let mut news = self.news.subscribe();
         // The sender lives as long as `self`: waiting cannot fail.
         let _ = news.wait_for(|seen| *seen >= revision.0).await;
-    }
-
-    /// Objects of a selection in key order: at `at`, or at the newest revision; what comes behind `behind`; at most `limit` (0: all).
-    pub fn list(
-        &self,
-        storage: StorageId,
-        selection: &Selection,
-        at: Option<Revision>,
-        behind: Option<Behind<'_>>,
-        limit: usize,
-    ) -> Result<Page, ReadError> {
-        let cell = self.cell(storage).ok_or(ReadError::Undefined)?;
-        let row = &*cell.storage;
-        let limit = if limit == 0 { usize::MAX } else { limit };
-        let mut items: Vec<Arc<Obj>> = Vec::new();
-        let mut after: Option<Key> = behind.map(|behind| Key::from(behind.key));
-        // How many there are in all; told by the page before, or counted where it is the newest state that is read.
-        let mut total = behind.and_then(|behind| behind.left);
-        let mut at = at;
-        let mut visited_before = 0;
-        let mut unreadable = None;
-        loop {
-            let shard = cell.shard.read();
-            let seen = self.revision();
-            let revision = at.unwrap_or(seen);
-            if revision > seen {
-                return Err(ReadError::Future { current: seen });
-            }
-            if revision < shard.floor() {
-                return Err(ReadError::Expired { floor: shard.floor() });
-            }
-            if visited_before == 0 {
-                unreadable = shard.unreadable(row, selection, revision);
-                if after.is_none() && revision >= shard.changed() {
-                    total = Some(shard.live_in(&selection.scope));
-                }
-            }
-            if let Some(key) = selection.exact_key(row) {
-                let found = shard.get_at(&key, revision).filter(|o| selection.matches(o)).cloned();
-                let items =
-                    found.into_iter().filter(|o| after.as_ref().is_none_or(|a| o.key() > &**a)).collect();
-                return Ok(Page { items, revision, more: false, remaining: None, unreadable });
-            }
-            // Not in the middle of a scan: that goes on where it was.
-            if visited_before == 0
-                && let Some(found) = shard.find(
-                    row,
-                    selection,
-                    after.as_deref(),
-                    revision,
-                    limit,
-                    self.env.now_seconds() as u32,
-                )
-            {
-                let Found { items, more } = found;
-                return Ok(Page { items, revision, more, remaining: None, unreadable });
-            }
-            if items.is_empty()
-                && limit == usize::MAX
-                && selection.is_whole_scope()
-                && selection.scope == Scope::All
-            {
-                items.reserve(shard.live());
-            }
-            let mut last = None;
-            let mut here = 0;
-            let mut full = None;
-            for (visited, obj) in shard.range(row, &selection.scope, after.as_deref(), revision).enumerate() {
-                if visited == STRETCH {
-                    break;
-                }
-                // As upstream: whether what follows is selected too is only known to who goes on.
-                if items.len() == limit && selection.matches_index(row, obj) {
-                    let count = || {
-                        let last = items.last().map(|o| o.key());
-                        shard.range(row, &selection.scope, last, revision).count()
-                    };
-                    let remaining = selection
-                        .is_whole_scope()
-                        .then(|| total.map_or_else(count, |total| total.saturating_sub(items.len())));
-                    full = Some(remaining);
-                    last = None;
-                    here = visited;
-                    break;
-                }
-                if items.len() < limit && selection.matches_selectors(obj) {
-                    items.push(obj.clone());
-                }
-                last = (visited + 1 == STRETCH).then(|| Key::from(obj.key()));
-                here = visited + 1;
-            }
-            drop(shard);
-            match last {
-                None => {
-                    self.index_if_worth_it(&cell, selection, visited_before + here, items.len());
-                    let (more, remaining) = (full.is_some(), full.flatten());
-                    return Ok(Page { items, revision, more, remaining, unreadable });
-                }
-                Some(last) => {
-                    visited_before += here;
-                    // Let the writer in, then go on at the same revision.
-                    after = Some(last);
-                    at = Some(revision);
-                }
-            }
-        }
-    }
-
-    /// Makes an index where a selection looked at many objects for few, so that the next one need not.
-    fn index_if_worth_it(&self, cell: &Cell, selection: &Selection, visited: usize, found: usize) {
-        if visited < MANY || found * WORTH > visited {
-            return;
-        }
-        let (row, now) = (&*cell.storage, self.env.now_seconds() as u32);
-        let Some(field) = cell.shard.read().narrowest(row, selection, MANY / WORTH) else { return };
-        // A stretch at a time, with the writer in between.
-        while cell.shard.write().build_index(row, field, now) {}
-        self.indexed.store(true, Ordering::Relaxed);
     }
 
     /// Drops indexes that nobody asked for in a while.
@@ -477,130 +282,6 @@ impl Table {
             cell.shard.write().forget_upto(due.revision);
         }
     }
-}
-
-impl State for Table {
-    fn current(&self, key: &str) -> Option<Revision> {
-        let _steady = self.defining.read();
-        match self.layout().of_key(key) {
-            None => self.unclaimed.lock().revision(key),
-            Some(cell) => {
-                let shard = cell.shard.read();
-                shard.broken().changed(key).or_else(|| shard.get(key).map(|o| o.revision()))
-            }
-        }
-    }
-
-    fn reload(&self) -> Box<dyn Reload + '_> {
-        Box::new(reload::TableReload::new(self))
-    }
-
-    fn unreadable(&self) -> Option<Unreadable> {
-        let layout = self.layout();
-        let of_shards = layout.all().filter_map(|cell| cell.shard.read().broken().all());
-        of_shards.reduce(|first, other| Unreadable { count: first.count + other.count, ..first })
-    }
-
-    fn unreadable_at(&self, key: &str) -> Option<Unreadable> {
-        self.layout().of_key(key)?.shard.read().broken().get(key)
-    }
-
-    fn publish(&self, changes: Vec<Change>, upto: Revision) {
-        let _steady = self.defining.read();
-        let layout = self.layout();
-        // Encode outside the locks.
-        let mut ready: Vec<(&Arc<Cell>, Revision, Key, New)> = Vec::with_capacity(changes.len());
-        for Change { revision, key, value, expires_at } in changes {
-            let Some(cell) = layout.of_key(&key) else {
-                let mut unclaimed = self.unclaimed.lock();
-                match value {
-                    Some(value) => unclaimed.put(key, Stored { value, revision, expires_at }),
-                    None => unclaimed.remove(&key),
-                }
-                continue;
-            };
-            let obj = match &value {
-                None => New::Gone,
-                Some(value) => match object(&cell.storage, &key, value, revision, expires_at) {
-                    Ok(obj) => New::Object(Arc::new(obj)),
-                    Err(_) => New::Broken { protobuf: is_protobuf(value) },
-                },
-            };
-            ready.push((cell, revision, key, obj));
-        }
-        let mut touched: Vec<&Arc<Cell>> = ready.iter().map(|(cell, ..)| *cell).collect();
-        touched.sort_unstable_by_key(|cell| cell.storage.id);
-        touched.dedup_by_key(|cell| cell.storage.id);
-
-        let now = self.env.now_seconds() as u32;
-        let mut past = Vec::with_capacity(ready.len());
-        let mut concerned: Vec<Arc<Topic>> = Vec::new();
-        let mut broken: Vec<&Cell> = Vec::new();
-        let live: Vec<(StorageId, u64)>;
-        {
-            let mut guards: Vec<_> =
-                touched.iter().map(|cell| (cell.shard.write(), cell.watchers.lock())).collect();
-            for (cell, revision, key, obj) in ready {
-                let at = touched.binary_search_by_key(&cell.storage.id, |cell| cell.storage.id);
-                let (shard, watchers) = &mut guards[at.expect("every cell of `ready` is in `touched`")];
-                // A deletion's event has a copy of its own.
-                let copies = if matches!(obj, New::Gone) { 2 } else { 1 };
-                let (new, prev) = match obj {
-                    New::Object(obj) => (Some(obj.clone()), shard.put(revision, obj)),
-                    New::Broken { protobuf } => {
-                        shard.break_key(revision, key, protobuf);
-                        broken.push(cell);
-                        continue;
-                    }
-                    New::Gone => match shard.delete(&cell.storage, revision, &key) {
-                        Some(prev) => (None, Some(prev)),
-                        None => continue,
-                    },
-                };
-                past.push((revision, cell.storage.id, prev.as_ref().map_or(0, |p| p.weight() * copies)));
-                let number = shard.end() - 1;
-                for state in [prev, new].into_iter().flatten() {
-                    watchers.note((number, upto), &state, cell.indexed, &mut concerned);
-                }
-            }
-            concerned.extend(guards.iter().map(|(_, watchers)| watchers.all().clone()));
-            live = touched
-                .iter()
-                .zip(&guards)
-                .map(|(cell, (shard, _))| (cell.storage.id, shard.live_bytes()))
-                .collect();
-            self.revision.store(upto.0, Ordering::Release);
-        }
-        self.news.send_replace(upto.0);
-        concerned.iter().for_each(|topic| topic.notify());
-        // Whose watches may end.
-        for cell in broken {
-            cell.watchers.lock().notify_everyone();
-        }
-        let count = past.len();
-        {
-            let mut history = self.history.lock();
-            for (revision, storage, bytes) in past {
-                history.push(revision, storage, now, bytes);
-            }
-            live.into_iter().for_each(|(storage, bytes)| history.set_live(storage, bytes));
-        }
-        // More than came in: the bounds hold, and one publish never pays for a whole history.
-        let most = (count / 64 + 2).div_ceil(touched.len().max(1));
-        for cell in touched {
-            self.forget_some(cell.storage.id, most);
-        }
-    }
-}
-
-/// What a change leaves at its key.
-enum New {
-    Object(Arc<Obj>),
-    /// Something that is no object.
-    Broken {
-        protobuf: bool,
-    },
-    Gone,
 }
 
 /// A stored value as readers see it, whoever wrote it.

@@ -46,7 +46,7 @@ impl Unclaimed {
         for (key, stored) in self.take(&storage.prefix) {
             match object(storage, &key, &stored.value, stored.revision, stored.expires_at) {
                 Ok(obj) => shard.load(Arc::new(obj)),
-                Err(_) => shard.break_key(stored.revision, key, is_protobuf(&stored.value)),
+                Err(_) => shard.mark_unreadable(stored.revision, key, is_protobuf(&stored.value)),
             }
         }
     }
@@ -59,7 +59,7 @@ impl Unclaimed {
             self.put(obj.key().into(), stored);
         }
         // Only their form and revision are known: to whoever defines them next they are as unreadable.
-        for (key, revision, protobuf) in shard.broken().iter() {
+        for (key, revision, protobuf) in shard.unreadable_keys().iter() {
             let value = Bytes::from_static(if protobuf { PROTOBUF } else { b"" });
             self.put(key.clone(), Stored { value, revision, expires_at: None });
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use apiserver::LocalClients;
 use client::Clients;
 use controllers::{Context, Trust};
-use runtime::{Board, Informers, Stopper};
+use runtime::{ControllerRegistry, Informers, Stopper};
 use tokio::task::JoinHandle;
 
 use crate::TestCluster;
@@ -29,7 +29,7 @@ impl TestCluster {
 
     /// The controllers of these names, through those clients.
     pub fn loops(&self, clients: Arc<dyn Clients>, names: &[&str]) -> ControlPlane {
-        let known = |name: &&str| controllers::ROWS.iter().any(|row| row.name == *name);
+        let known = |name: &&str| controllers::CONTROLLERS.iter().any(|row| row.name == *name);
         assert!(names.iter().all(known), "not all of {names:?} are names of loops");
         let mut plane = self.bare_control_plane(clients);
         plane.tasks = controllers::start(&plane.context, &|name| names.contains(&name));
@@ -41,8 +41,9 @@ impl TestCluster {
         let (stopper, stop) = Stopper::new();
         let reader = clients.user("system:kube-controller-manager", &[]);
         let informers = Informers::new(self.env().clone(), reader, stop.clone());
-        let (env, board, trust) = (self.env().clone(), Arc::new(Board::default()), self.trust());
-        let context = Context { env, clients, informers, board, stop, trust };
+        let (env, controllers, trust) =
+            (self.env().clone(), Arc::new(ControllerRegistry::default()), self.trust());
+        let context = Context { env, clients, informers, controllers, stop, trust };
         ControlPlane { context, stopper, tasks: Vec::new() }
     }
 }

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use catalog::{Catalog, Name};
-use client::{Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions};
+use client::{
+    Answer, Client, Clients, DeleteOptions, List, ListOptions, Patch, Target, Watch, WatchOptions,
+    WriteOptions,
+};
 use object::{Obj, Value};
 use store::Revision;
 
@@ -23,11 +26,21 @@ pub trait Forward: Send + Sync {
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         self.inner().watch(target, options)
     }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.write(Verb::Update, target, self.inner().update(target, body))
+    fn update<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        self.write(Verb::Update, target, self.inner().update(target, body, options))
     }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        self.write(Verb::Patch, target, self.inner().patch(target, patch))
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        self.write(Verb::Patch, target, self.inner().patch(target, patch, options))
     }
     /// Every write comes through here; nothing is done until `call` is awaited.
     fn write<'a, T: Send + 'a>(
@@ -82,14 +95,29 @@ impl<F: Forward> Client for Forwarding<F> {
     fn watch<'a>(&'a self, target: Target<'a>, options: WatchOptions) -> Answer<'a, Box<dyn Watch>> {
         self.0.watch(target, options)
     }
-    fn create<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.0.write(Verb::Create, target, self.0.inner().create(target, body))
+    fn create<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        self.0.write(Verb::Create, target, self.0.inner().create(target, body, options))
     }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
-        self.0.update(target, body)
+    fn update<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        self.0.update(target, body, options)
     }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
-        self.0.patch(target, patch)
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
+        self.0.patch(target, patch, options)
     }
     fn delete<'a>(&'a self, target: Target<'a>, options: DeleteOptions) -> Answer<'a, ()> {
         self.0.write(Verb::Delete, target, self.0.inner().delete(target, options))
@@ -103,8 +131,8 @@ impl<F: Forward> Client for Forwarding<F> {
         let call = self.0.inner().delete_collection(target, options, which);
         self.0.write(Verb::DeleteCollection, target, call)
     }
-    fn act<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, ()> {
-        self.0.write(Verb::Act, target, self.0.inner().act(target, body))
+    fn act<'a>(&'a self, target: Target<'a>, body: Value, options: WriteOptions<'a>) -> Answer<'a, ()> {
+        self.0.write(Verb::Act, target, self.0.inner().act(target, body, options))
     }
     fn writer(&self, revision: Revision) -> Option<Name> {
         self.0.inner().writer(revision)

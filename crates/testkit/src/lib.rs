@@ -21,6 +21,7 @@ pub mod requests;
 mod service;
 mod socket;
 mod state;
+mod widgets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +41,7 @@ pub use control::{ControlPlane, nodes};
 pub use pipe::Pipe;
 pub use raw::{Ask, Reply, Stream};
 pub use socket::Served;
+pub use widgets::widgets;
 
 /// A running cluster. Stop it with [`shutdown`](TestCluster::shutdown); dropping it stops its controllers too.
 pub struct TestCluster {
@@ -96,7 +98,7 @@ impl TestCluster {
         if let Err(status) = api.bootstrap().await {
             panic!("the cluster's first objects: {}", status.message);
         }
-        let loops = api.start_loops();
+        let loops = api.start_controllers();
         TestCluster { api, loops, accounts: None, sockets: Vec::new() }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use client::{Answer, Client, Clients, Patch, Target};
+use client::{Answer, Client, Clients, Patch, Target, WriteOptions};
 use object::{Obj, Status, Value};
 use parking_lot::Mutex;
 use store::Revision;
@@ -103,7 +103,12 @@ impl Forward for Noted {
     fn inner(&self) -> &dyn Client {
         &*self.inner
     }
-    fn update<'a>(&'a self, target: Target<'a>, body: Value) -> Answer<'a, Arc<Obj>> {
+    fn update<'a>(
+        &'a self,
+        target: Target<'a>,
+        body: Value,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         let stored = self.stored(target).map(|stored| runtime::tree(&stored));
         let version = &["metadata", "resourceVersion"];
         let status = |tree: &Value| tree.at(&["status"]).cloned();
@@ -114,21 +119,28 @@ impl Forward for Noted {
         {
             self.wrong(target, "an update of the resource brings another status");
         }
-        let call = self.changes(target, self.inner.update(target, body));
+        let call = self.changes(target, self.inner.update(target, body, options));
         self.write(Verb::Update, target, Box::pin(call))
     }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         let about_status = match &patch {
             Patch::Merge(tree) | Patch::Strategic(tree) => tree.at(&["status"]).is_some(),
-            Patch::Json(Value::List(steps)) => {
-                steps.iter().any(|step| step.str_at(&["path"]).is_some_and(|at| at.starts_with("/status")))
+            Patch::Json(patch) => {
+                let operations = patch.clone().into_value();
+                let mut paths =
+                    operations.as_list().unwrap_or_default().iter().map(|op| op.str_at(&["path"]));
+                paths.any(|path| path.is_some_and(|at| at.starts_with("/status")))
             }
-            Patch::Json(_) => false,
         };
         if target.subresource.is_empty() && about_status {
             self.wrong(target, "a patch of the resource brings a status");
         }
-        let call = self.changes(target, self.inner.patch(target, patch));
+        let call = self.changes(target, self.inner.patch(target, patch, options));
         self.write(Verb::Patch, target, Box::pin(call))
     }
     fn write<'a, T: Send + 'a>(

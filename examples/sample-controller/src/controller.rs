@@ -4,16 +4,16 @@
 
 use std::sync::Arc;
 
-use client::resources::{CONFIG_MAPS, DEPLOYMENTS};
-use client::{Client, Obj, Patch, Value};
+use client::{Client, Obj, Patch, Value, WriteOptions, resources::CONFIG_MAPS, resources::DEPLOYMENTS};
 use runtime::{
-    Board, BoxFuture, Controller, Env, Failure, Informer, Informers, JoinHandle, Key, Next, Reconcile,
-    Recorder, Scope, Severity, Stop, Turn, owners, parse, tree,
+    Action, BoxFuture, Controller, ControllerRegistry, Env, Failure, Informer, Informers, JoinHandle, Key,
+    Reconcile, ReconcileRequest, Recorder, Scope, Severity, Stop, owners, parse, tree,
 };
 
 const SELECTOR: &str = "sample.setpoint.dev/foo=true";
 const AVAILABLE: &str = "sample.setpoint.dev/available-replicas";
 const BY_DEPLOYMENT: &str = "deployment";
+type Tasks = Vec<JoinHandle<()>>;
 
 struct Sample {
     client: Arc<dyn Client>,
@@ -23,46 +23,45 @@ struct Sample {
 }
 
 /// Runs until `stop`; `client` decides whether that is inside the server or over HTTP.
-pub fn start(env: &Env, client: Arc<dyn Client>, board: &Arc<Board>, stop: Stop) -> Vec<JoinHandle<()>> {
+pub fn start(env: &Env, client: Arc<dyn Client>, registry: &Arc<ControllerRegistry>, stop: Stop) -> Tasks {
     let informers = Informers::new(env.clone(), client.clone(), stop.clone());
-    let foos = informers.scoped(Scope { labels: SELECTOR.to_owned(), ..Scope::all(&CONFIG_MAPS) });
-    let deployments = informers.of(&DEPLOYMENTS);
+    let foos = informers.scoped(Scope { label_selector: SELECTOR.to_owned(), ..Scope::all(&CONFIG_MAPS) });
+    let (deployments, named) = (informers.of(&DEPLOYMENTS), foos.clone());
     let (recorder, events) = Recorder::start(env, client.clone(), "sample-controller", stop.clone());
-    // A Deployment asks for a turn of every Foo that names it, whoever owns it: no Foo has to look again by the clock.
+    // A Deployment asks for a reconcile of every Foo that names it, whoever owns it: no Foo has to look again by the clock.
     foos.store().add_index(BY_DEPLOYMENT, |foo| {
         wanted(foo).map(|(name, _)| format!("{}/{name}", foo.namespace())).into_iter().collect()
     });
     let sample = Sample { client, recorder, foos: foos.clone(), deployments: deployments.clone() };
-    let named = foos.clone();
     let mut tasks = Controller::new(env, "sample-controller")
         .owns_keys_of(&foos)
         .watches(&deployments, move |change| {
             let foos = named.store().by_index(BY_DEPLOYMENT, change.obj().path());
             foos.iter().map(|foo| Key::of(foo)).collect()
         })
-        .start(board, Arc::new(sample), stop);
+        .start(registry, Arc::new(sample), stop);
     tasks.extend(informers.take_tasks().into_iter().chain([events]));
     tasks
 }
 
 impl Reconcile for Sample {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let Some(foo) = self.foos.store().get_key(turn.key) else { return Ok(Next::Done) };
-            let Some((name, replicas)) = wanted(&foo) else { return Ok(Next::Done) };
-            let place = DEPLOYMENTS.within(foo.namespace());
+            let Some(foo) = self.foos.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
+            let Some((name, replicas)) = wanted(&foo) else { return Ok(Action::AwaitChange) };
+            let (place, options) = (DEPLOYMENTS.within(foo.namespace()), WriteOptions::default());
             let (deployment, mut changed) = match self.deployments.store().get(foo.namespace(), &name) {
-                None => (self.client.create(place, nginx(&foo, &name, replicas)?).await?, true),
+                None => (self.client.create(place, nginx(&foo, &name, replicas)?, options).await?, true),
                 Some(there) if owners::controller_of(&there).is_none_or(|owner| owner.uid != foo.uid()) => {
                     let message = format!("Resource \"{name}\" already exists and is not managed by Foo");
                     self.recorder.event(&CONFIG_MAPS, &foo, Severity::Warning, "ErrResourceExists", message);
-                    return Ok(Next::Done);
+                    return Ok(Action::AwaitChange);
                 }
                 Some(there) if tree(&there).at(&["spec", "replicas"]) != Some(&Value::Int(replicas)) => {
-                    // It carries the version it was read at: if somebody was faster this is a conflict, and another turn.
+                    // It carries the version it was read at: if somebody was faster this is a conflict, and another reconcile.
                     let mut deployment = tree(&there);
                     deployment.map_at(&["spec"]).set("replicas", replicas);
-                    (self.client.update(DEPLOYMENTS.of(&there), deployment).await?, true)
+                    (self.client.update(DEPLOYMENTS.of(&there), deployment, options).await?, true)
                 }
                 Some(there) => (there, false),
             };
@@ -70,19 +69,14 @@ impl Reconcile for Sample {
             let available = available.unwrap_or(0).to_string();
             if tree(&foo).str_at(&["metadata", "annotations", AVAILABLE]) != Some(&available) {
                 let patch = parse(&format!("metadata: {{annotations: {{{AVAILABLE}: '{available}'}}}}"))?;
-                self.client.patch(CONFIG_MAPS.of(&foo), Patch::Merge(patch)).await?;
+                self.client.patch(CONFIG_MAPS.of(&foo), Patch::Merge(patch), options).await?;
                 changed = true;
             }
             if changed {
-                self.recorder.event(
-                    &CONFIG_MAPS,
-                    &foo,
-                    Severity::Normal,
-                    "Synced",
-                    "Foo synced successfully",
-                );
+                let message = "Foo synced successfully";
+                self.recorder.event(&CONFIG_MAPS, &foo, Severity::Normal, "Synced", message);
             }
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         })
     }
 }

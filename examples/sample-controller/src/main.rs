@@ -8,7 +8,7 @@ use catalog::Catalog;
 use client::{Client, ListOptions, resources};
 use client_http::{Config, HttpClient};
 use env::Env;
-use runtime::{Board, Stopper};
+use runtime::{ControllerRegistry, Stopper};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
@@ -16,7 +16,7 @@ async fn main() -> Result<()> {
     let config = config()?;
     let env = Env::machine();
     let client = HttpClient::new(env.clone(), Arc::new(Catalog::builtin()), &config)?;
-    // Asked once by hand: a wrong address or a missing permission is an error now, not a loop that waits quietly.
+    // Asked once by hand: a wrong address or a missing permission is an error now, not a controller that waits quietly.
     for resource in [&resources::CONFIG_MAPS, &resources::DEPLOYMENTS] {
         let one = ListOptions { limit: 1, ..ListOptions::default() };
         if let Err(status) = client.list(resource.everywhere(), one).await {
@@ -24,7 +24,8 @@ async fn main() -> Result<()> {
         }
     }
     let (stopper, stop) = Stopper::new();
-    let tasks = sample_controller::start(&env, Arc::new(client), &Arc::new(Board::default()), stop);
+    let tasks =
+        sample_controller::start(&env, Arc::new(client), &Arc::new(ControllerRegistry::default()), stop);
     eprintln!("sample-controller works on {}; stop it with Ctrl-C", config.server);
     tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;
     stopper.stop();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use apiserver::LocalClient;
 use client::Client;
 use client_http::{Config, HttpClient};
-use runtime::{Board, Stopper};
+use runtime::{ControllerRegistry, Stopper};
 use serde_json::{Value, json};
 use testkit::{Reply, TestCluster, admin};
 
@@ -52,7 +52,8 @@ async fn saw(cluster: &TestCluster, reason: &str, message: &str) {
 
 async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
     let (stopper, stop) = Stopper::new();
-    let tasks = sample_controller::start(cluster.env(), client, &Arc::new(Board::default()), stop);
+    let tasks =
+        sample_controller::start(cluster.env(), client, &Arc::new(ControllerRegistry::default()), stop);
 
     // Somebody else's Deployment of that name is left alone, and people are told.
     let nginx = json!({
@@ -122,17 +123,17 @@ async fn story(cluster: &TestCluster, client: Arc<dyn Client>) {
 #[tokio::test(start_paused = true)]
 async fn a_foo_holds_its_deployment_in_process() {
     let cluster = TestCluster::simulated(1).await;
-    story(&cluster, Arc::new(LocalClient::new(cluster.api().clone(), admin()))).await;
+    story(&cluster, Arc::new(LocalClient::new(cluster.api().clone(), admin(), "test"))).await;
     cluster.shutdown().await;
 }
 
-/// As a loop of the control plane itself: started, stopped and shown with the built-in ones.
+/// As a controller of the control plane itself: started, stopped and shown with the built-in ones.
 #[tokio::test(start_paused = true)]
 async fn a_foo_holds_its_deployment_beside_the_built_in_controllers() {
     let cluster = TestCluster::simulated(3).await;
-    let sample: plane::StartLoop = Arc::new(|context| {
+    let sample: plane::StartController = Arc::new(|context| {
         let client = context.clients.user("kubernetes-admin", &["system:masters"]);
-        sample_controller::start(&context.env, client, &context.board, context.stop.clone())
+        sample_controller::start(&context.env, client, &context.controllers, context.stop.clone())
     });
     let settings =
         plane::Settings { more: vec![sample], nodes: Some(testkit::nodes(2)), ..Default::default() };
@@ -173,7 +174,8 @@ async fn while_nothing_changes_nothing_is_written() {
     let cluster = TestCluster::simulated(2).await;
     let (stopper, stop) = Stopper::new();
     let client = Arc::new(cluster.pipe(true).client(&cluster));
-    let tasks = sample_controller::start(cluster.env(), client, &Arc::new(Board::default()), stop);
+    let tasks =
+        sample_controller::start(cluster.env(), client, &Arc::new(ControllerRegistry::default()), stop);
     let foo = json!({
         "metadata": {"name": "foo", "labels": {"sample.setpoint.dev/foo": "true"}},
         "data": {"deploymentName": "web", "replicas": "2"},

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use auth::{Decision, UserInfo};
-use catalog::Catalog;
+use catalog::{Catalog, Verbs};
 use codec::json;
 use env::Env;
 use object::Value;
@@ -11,7 +11,7 @@ use store::{Entry, Revision, State};
 use table::Table;
 
 use super::*;
-use crate::Effects;
+use crate::{Effects, RequestContext};
 
 fn tree(text: &str) -> Value {
     json::parse(text.as_bytes(), None).unwrap()
@@ -43,22 +43,22 @@ fn told(
         reason: String::new(),
     });
     let user = UserInfo::new("system:node:n", &[groups::NODES]);
-    let catalog = table.catalog().clone();
+    let catalog = table.catalog();
     let resource = catalog.find("", "v1", plural).unwrap();
     let env = Env::machine();
-    let attempt = Attempt {
-        user: &user,
-        operation: Operation::Create,
-        resource,
-        storage: resource.storage.as_ref().unwrap(),
+    let request = RequestContext {
         subresource: Some(subresource),
         namespace: "default",
+        ..RequestContext::new(&user, &catalog, resource, Verbs::CREATE, env.monotonic())
+    };
+    let attempt = Attempt {
+        request: &request,
+        operation: Operation::Create,
+        storage: resource.storage.as_ref().unwrap(),
         name,
         generate_name: "",
-        requested_name: "",
         old: None,
         dry_run: false,
-        catalog: &catalog,
         table,
         env: &env,
     };

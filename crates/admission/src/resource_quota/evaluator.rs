@@ -11,7 +11,7 @@ use crate::{Attempt, Operation};
 
 const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 const DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
-/// What a claim of "all devices" is charged: as many as can be allotted to one.
+/// What a claim of "all devices" is charged: as many as can be allocated to one.
 const MOST_DEVICES: i64 = 32;
 
 /// Measures objects of one stored resource.
@@ -140,7 +140,7 @@ fn service(service: &Value) -> List {
     let given = service.at(&["spec", "allocateLoadBalancerNodePorts"]).and_then(Value::as_bool);
     let balanced = kind == "LoadBalancer";
     let node_ports = match kind {
-        // Those to come are charged too: the ports need not have been allotted yet.
+        // Those to come are charged too: the ports need not have been allocated yet.
         "LoadBalancer" if given == Some(false) => fixed.count(),
         "NodePort" | "LoadBalancer" => ports.len(),
         _ => 0,

@@ -291,7 +291,7 @@ fn growth_leaves_out_what_shrank() {
 #[test]
 fn what_is_limited_everywhere_needs_a_quota_that_covers_it() {
     use super::{Limited, ResourceQuota};
-    use crate::{Attempt, Effects, Operation, Plugin};
+    use crate::{Attempt, Effects, Operation, Plugin, RequestContext};
     use std::sync::Arc;
 
     let catalog = Arc::new(catalog::Catalog::builtin());
@@ -299,19 +299,18 @@ fn what_is_limited_everywhere_needs_a_quota_that_covers_it() {
     let table = table::Table::new(catalog.clone(), env.clone());
     let resource = catalog.find("", "v1", "pods").unwrap();
     let user = auth::UserInfo::anonymous();
-    let attempt = Attempt {
-        user: &user,
-        operation: Operation::Create,
-        resource,
-        storage: resource.storage.as_ref().unwrap(),
-        subresource: None,
+    let request = RequestContext {
         namespace: "default",
+        ..RequestContext::new(&user, &catalog, resource, catalog::Verbs::CREATE, env.monotonic())
+    };
+    let attempt = Attempt {
+        request: &request,
+        operation: Operation::Create,
+        storage: resource.storage.as_ref().unwrap(),
         name: "p",
         generate_name: "",
-        requested_name: "",
         old: None,
         dry_run: false,
-        catalog: &catalog,
         table: &table,
         env: &env,
     };

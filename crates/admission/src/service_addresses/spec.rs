@@ -90,11 +90,11 @@ impl Spec {
             }
         }
         let Some(Value::List(ports)) = spec.get_mut("ports") else { return };
-        for (port, allotted) in ports.iter_mut().filter_map(Value::as_map_mut).zip(&self.ports) {
-            if allotted.node_port == 0 {
+        for (port, allocated) in ports.iter_mut().filter_map(Value::as_map_mut).zip(&self.ports) {
+            if allocated.node_port == 0 {
                 port.remove("nodePort");
             } else {
-                port.set("nodePort", allotted.node_port);
+                port.set("nodePort", allocated.node_port);
             }
         }
     }
@@ -118,14 +118,14 @@ impl Spec {
     pub(super) fn node_ports(&self) -> impl Iterator<Item = i64> {
         self.ports.iter().map(|p| p.node_port).filter(|port| *port != 0)
     }
-    /// The addresses that were allotted, with their families.
+    /// The addresses that were allocated, with their families.
     pub(super) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
         let held = self.needs_address() && !self.is_headless();
         self.cluster_ips.iter().filter(move |_| held).filter_map(|ip| ip.parse().ok())
     }
 
     /// A client that sends what it once sent, without what it was given, keeps what it was given.
-    pub(super) fn keep_allotted(&mut self, old: &Spec) {
+    pub(super) fn keep_allocated(&mut self, old: &Spec) {
         if old.needs_address() && self.needs_address() {
             if self.cluster_ip.is_empty() {
                 self.cluster_ip.clone_from(&old.cluster_ip);

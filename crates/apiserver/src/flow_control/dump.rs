@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use flowcontrol::{LevelDump, RequestDump};
 use object::time;
 
-use crate::chain::Api;
-use crate::info::{Place, Query, parse};
+use crate::api::Api;
+use crate::request_info::{Query, RequestTarget};
 use crate::respond::{self, Answer};
 
 /// `None` where there is no such page.
@@ -143,14 +143,14 @@ fn request_row(level: &str, queue: i64, at: i64, request: &RequestDump, details:
         row.extend([about.user.name.clone(), about.verb.to_owned()]);
         let path = about.uri.as_ref().map_or("", |uri| uri.path());
         row.push(path.to_owned());
-        match parse(&http::Method::GET, path, &Query::parse(None)) {
-            Place::Resource(info) => {
+        match RequestTarget::parse(&http::Method::GET, path, &Query::parse(None)) {
+            RequestTarget::Resource(info) => {
                 let slash = if info.group.is_empty() { "" } else { "/" };
                 let version = format!("{}{slash}{}", info.group, info.version);
                 row.extend([info.namespace.into_owned(), info.name.into_owned(), version]);
                 row.extend([info.resource.into_owned(), info.subresource.into_owned()]);
             }
-            Place::Other => row.extend(std::iter::repeat_n(String::new(), 5)),
+            RequestTarget::NonResource => row.extend(std::iter::repeat_n(String::new(), 5)),
         }
     }
     row

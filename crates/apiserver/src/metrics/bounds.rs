@@ -43,7 +43,7 @@ pub const LATENCY: Bounds<23> = Bounds {
 pub const SLI_FROM: usize = 2;
 
 /// Of `authentication_duration_seconds` and `authorization_duration_seconds`: a millisecond, doubled 14 times.
-pub const IDENTITY: Bounds<15> = Bounds {
+pub const AUTH: Bounds<15> = Bounds {
     values: {
         let mut values = [0; 15];
         let mut at = 0;

@@ -1,13 +1,17 @@
 //! Deletions as HTTP: options from the body or the query, and what a deleted object answers with.
 
-use kinds::DeleteOptions;
-use object::normalise::{Strict, normalise};
+use object::{
+    DeleteOptions,
+    normalise::{Strict, normalise},
+};
 use object::{Details, Map, Status, Value};
 
-use super::{Call, list_options, parse_int, status_document};
+use super::Call;
+use super::options::{list_options, parse_int};
+use super::output::status_document;
 use crate::body::{RequestBody, decode};
-use crate::info::Query;
 use crate::negotiate::Offer;
+use crate::request_info::Query;
 use crate::respond::{self, Answer};
 
 impl Call<'_> {
@@ -61,7 +65,7 @@ impl Call<'_> {
     }
 
     pub(super) async fn delete_options(&self, body: RequestBody) -> Result<DeleteOptions, Status> {
-        let (bytes, _turn) = self.read(body).await?;
+        let (bytes, _permit) = self.read(body).await?;
         let catalog = self.request.catalog;
         let ty = catalog.schema().find("meta.v1.DeleteOptions");
         let form = ty.map(|ty| (catalog.schema(), ty));
@@ -88,7 +92,7 @@ impl Call<'_> {
             normalise(catalog.schema(), ty, &mut value, &mut Strict::off())
                 .map_err(|e| Status::bad_request(e.to_string()))?;
         }
-        DeleteOptions::from_value(&value)
+        kinds::delete_options(&value)
     }
 }
 

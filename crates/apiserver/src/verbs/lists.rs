@@ -5,8 +5,9 @@ use codec::protobuf;
 use object::{Obj, Status};
 use registry::{List, protobuf_body, served_body};
 
-use super::{Call, GZIP_FROM, compressed, list_options, mark_gzip};
+use super::{Call, list_options};
 use crate::body::Body;
+use crate::gzip;
 use crate::list_body::{ListBody, ListFormat, WriteItem};
 use crate::negotiate::{Encoding, Offer, View, Wanted, accepts_gzip};
 use crate::respond::{self, Answer};
@@ -25,8 +26,8 @@ impl Call<'_> {
     }
 
     pub(super) async fn list_answer(&self, mut list: List, wanted: Wanted) -> Answer {
-        if wanted.view == View::Misfit {
-            return self.misfit(true);
+        if wanted.view == View::Mismatch {
+            return self.mismatch(true);
         }
         let resource = self.request.resource;
         let metadata = views::list_metadata(list.revision.0, list.continue_token.as_deref(), list.remaining);
@@ -52,7 +53,7 @@ impl Call<'_> {
                 }
                 (head, Box::new(move |obj, out| view.row(obj, now, out)))
             }
-            View::Metadata | View::Object | View::Misfit => {
+            View::Metadata | View::Object | View::Mismatch => {
                 let head = format!(
                     "{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":["
                 );
@@ -70,8 +71,8 @@ impl Call<'_> {
         let size: usize = list.items.iter().map(|o| o.body().len()).sum();
         let format = if protobuf { ListFormat::PROTOBUF } else { ListFormat::JSON };
         let streams = protobuf || wanted.encoding == Encoding::Json;
-        let gzip = size >= GZIP_FROM && streams && accepts_gzip(&self.parts.headers);
-        let mut body = ListBody::new(head, list.items, write_item, format, gzip);
+        let compressed = size >= gzip::OBJECT_FROM && streams && accepts_gzip(&self.parts.headers);
+        let mut body = ListBody::new(head, list.items, write_item, format, compressed);
         if !streams {
             // Rare, and for people: made as a whole.
             let mut whole = Vec::new();
@@ -79,7 +80,7 @@ impl Call<'_> {
                 whole.extend_from_slice(&chunk);
             }
             let answer = respond::encoded(self.request.catalog, 200, whole.into(), wanted);
-            return compressed(answer, &self.parts.headers);
+            return gzip::compress_object(answer, &self.parts.headers);
         }
         let mut answer = if size < 64 * 1024 {
             // Small lists go out with a length, in one piece.
@@ -91,8 +92,8 @@ impl Call<'_> {
         } else {
             respond::answer(200, wanted.content_type(), Body::List(Box::new(body)))
         };
-        if gzip {
-            mark_gzip(&mut answer);
+        if compressed {
+            gzip::mark(&mut answer);
         }
         answer
     }

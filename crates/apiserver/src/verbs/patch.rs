@@ -2,10 +2,9 @@
 
 use codec::{json, yaml};
 use http::header::CONTENT_TYPE;
-use kinds::Operation;
 use object::patch::json::JsonPatch;
-use object::{FieldError, Status, Value, quote};
-use registry::{FieldValidation, Patch, WriteOptions};
+use object::{FieldError, FieldValidation, Patch, PatchType, Status, Value, quote};
+use registry::RequestContext;
 
 use super::Call;
 use crate::body::RequestBody;
@@ -15,22 +14,21 @@ use crate::respond::Answer;
 impl Call<'_> {
     pub(super) async fn patch(&self, body: RequestBody) -> Result<Answer, Status> {
         let wanted = self.wanted(Offer::Object)?;
-        let (patch, options) = self.read_patch(body).await?;
-        let written = self.api.registry.patch(&self.request, patch, options).await?;
+        let (patch, request) = self.read_patch(body).await?;
+        let written = self.api.registry.patch(&request, patch).await?;
         Ok(self.written(written, wanted))
     }
 
-    /// The patch of a request, and its options. What is no patch is told only where there is something to be patched: upstream reads
+    /// The patch of a request, and the request with its options. What is no patch is told only where there is something to be patched: upstream reads
     /// it when it has the object at hand.
-    pub(super) async fn read_patch(&self, body: RequestBody) -> Result<(Patch, WriteOptions), Status> {
+    pub(super) async fn read_patch(&self, body: RequestBody) -> Result<(Patch, RequestContext<'_>), Status> {
         let kind = self.patch_kind()?;
-        let (bytes, _turn) = self.read(body).await?;
-        let operation = if kind == PatchKind::Apply { Operation::Apply } else { Operation::Patch };
-        let options = self.write_options(operation)?;
-        match kind.read(&bytes, options.field_validation) {
-            Ok(patch) => Ok((patch, options)),
+        let (bytes, _permit) = self.read(body).await?;
+        let request = self.writing(Some(kind))?;
+        match read_as(kind, &bytes, request.options.field_validation) {
+            Ok(patch) => Ok((patch, request)),
             // An apply would create what is not there.
-            Err(status) if kind == PatchKind::Apply => Err(status),
+            Err(status) if kind == PatchType::Apply => Err(status),
             Err(status) => {
                 self.api.registry.get(&self.request, "").await?;
                 Err(status)
@@ -38,54 +36,40 @@ impl Call<'_> {
         }
     }
 
-    fn patch_kind(&self) -> Result<PatchKind, Status> {
+    fn patch_kind(&self) -> Result<PatchType, Status> {
         let content_type = self.parts.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
-        match content_type.split(';').next().unwrap_or("").trim() {
-            "application/json-patch+json" => Ok(PatchKind::Json),
-            "application/merge-patch+json" => Ok(PatchKind::Merge),
-            "application/strategic-merge-patch+json" => Ok(PatchKind::Strategic),
-            "application/apply-patch+yaml" => Ok(PatchKind::Apply),
-            _ => Err(Status::unsupported_media_type("415: Unsupported Media Type").with_empty_details()),
-        }
+        let form = content_type.split(';').next().unwrap_or("").trim();
+        PatchType::of_content_type(form)
+            .ok_or_else(|| Status::unsupported_media_type("415: Unsupported Media Type").with_empty_details())
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum PatchKind {
-    Json,
-    Merge,
-    Strategic,
-    Apply,
-}
-
-impl PatchKind {
-    fn read(self, bytes: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
-        if self == PatchKind::Apply {
-            yaml::parse(bytes).map_err(|e| {
-                Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
-            })?;
-            return Err(Status::unsupported_media_type(
-                "server-side apply is not served by this version of setpoint yet; accepted patch types: \
-                 application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
-            ));
-        }
-        // Who wants no word about wrong fields gets the words of whoever applies the patch.
-        let unchecked = validation == FieldValidation::Ignore;
-        let value = json::parse(bytes, None).map_err(|e| match self {
-            PatchKind::Merge if unchecked => Status::bad_request(NO_MERGE_PATCH),
-            PatchKind::Json | PatchKind::Merge if !unchecked => {
-                Status::bad_request(format!("error decoding patch: {e}"))
-            }
-            _ => Status::bad_request(e.to_string()),
+fn read_as(form: PatchType, bytes: &[u8], validation: FieldValidation) -> Result<Patch, Status> {
+    if form == PatchType::Apply {
+        yaml::parse(bytes).map_err(|e| {
+            Status::bad_request(format!("error decoding YAML: error converting YAML to JSON: {e}"))
         })?;
-        Ok(match self {
-            PatchKind::Json if unchecked => Patch::Json(JsonPatch::parse_unchecked(value)?),
-            PatchKind::Json => Patch::Json(JsonPatch::parse(value)?),
-            PatchKind::Merge if unchecked => Patch::Merge(merge_patch(value)?),
-            PatchKind::Merge => Patch::Merge(value),
-            PatchKind::Strategic | PatchKind::Apply => Patch::Strategic(value),
-        })
+        return Err(Status::unsupported_media_type(
+            "server-side apply is not served by this version of setpoint yet; accepted patch types: \
+             application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
+        ));
     }
+    // Who wants no word about wrong fields gets the words of whoever applies the patch.
+    let unchecked = validation == FieldValidation::Ignore;
+    let value = json::parse(bytes, None).map_err(|e| match form {
+        PatchType::Merge if unchecked => Status::bad_request(NO_MERGE_PATCH),
+        PatchType::Json | PatchType::Merge if !unchecked => {
+            Status::bad_request(format!("error decoding patch: {e}"))
+        }
+        _ => Status::bad_request(e.to_string()),
+    })?;
+    Ok(match form {
+        PatchType::Json if unchecked => Patch::Json(JsonPatch::parse_unchecked(value)?),
+        PatchType::Json => Patch::Json(JsonPatch::parse(value)?),
+        PatchType::Merge if unchecked => Patch::Merge(merge_patch(value)?),
+        PatchType::Merge => Patch::Merge(value),
+        PatchType::Strategic | PatchType::Apply => Patch::Strategic(value),
+    })
 }
 
 const NO_MERGE_PATCH: &str = "Invalid JSON Patch";

@@ -5,8 +5,8 @@ use object::{Map, Status, Value};
 use registry::BodyType;
 
 use super::Call;
+use crate::api::Api;
 use crate::body::RequestBody;
-use crate::chain::Api;
 use crate::negotiate::{Offer, negotiate};
 use crate::respond::Answer;
 use crate::views;
@@ -65,7 +65,7 @@ async fn token_review(api: &Api, mut review: Value) -> Result<Value, Status> {
     let asked = review.at(&["spec", "audiences"]).and_then(Value::as_list).unwrap_or_default();
     let mut audiences: Vec<String> = asked.iter().filter_map(Value::as_str).map(str::to_owned).collect();
     if audiences.is_empty() {
-        audiences = api.identity.service_accounts().audiences().to_vec();
+        audiences = api.token_authenticator.service_accounts().audiences().to_vec();
     }
     let mut status = Map::default();
     // As in a header: what follows the first word is no part of it, and a blank at the start leaves no word at all.
@@ -79,7 +79,7 @@ async fn token_review(api: &Api, mut review: Value) -> Result<Value, Status> {
         review.make_map().set("status", status);
         return Ok(review);
     };
-    match api.identity.authenticate(&api.registry, token, &audiences).await {
+    match api.token_authenticator.authenticate(&api.registry, token, &audiences).await {
         Ok(bearer) => {
             status.set("authenticated", true);
             status.set("user", reviews::user_to_value(&bearer.user));

@@ -31,17 +31,17 @@ impl Call<'_> {
     async fn issue(&self, mut asked: Value) -> Result<Issued, Status> {
         let (api, request) = (self.api, &self.request);
         // The account and what the token is bound to are read as they stand, not as they stood.
-        api.registry.freshen().await?;
+        api.registry.linearizable_read().await?;
         // Before anything is filled in: plugins judge what was asked for.
         api.registry.mutate_answered(request, &mut asked, false)?;
         let env = api.registry.env();
         let admit = |complete: &Value| api.registry.validate_answered(request, complete, false);
-        let mut issued = api.identity.service_accounts().request(
+        let mut issued = api.token_authenticator.service_accounts().request(
             (request.namespace, request.name),
             asked,
             env.now_nanos(),
             env.uuid(),
-            api.identity.objects(),
+            api.token_authenticator.objects(),
             &admit,
         )?;
         issued.answer.make_map().set("kind", KIND);

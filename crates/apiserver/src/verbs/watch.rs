@@ -10,8 +10,8 @@ use registry::{protobuf_body, served_body, shared_body};
 
 use super::{Call, include, list_options};
 use crate::body::Body;
-use crate::chain::route;
 use crate::negotiate::{Encoding, Offer, View, check_stream};
+use crate::request_metrics::route;
 use crate::respond::{self, Answer};
 use crate::watch_body::{Framing, ShareObject, WatchBody, WatchSettings, WriteObject, error_event};
 use crate::{flow_control, views, websocket};
@@ -76,7 +76,7 @@ impl Call<'_> {
             catalog: catalog.clone(),
             framing,
             bookmarks: options.allow_bookmarks,
-            unshowable: wanted.view == View::Misfit,
+            mismatched: wanted.view == View::Mismatch,
             timeout: Duration::from_secs(seconds),
             env,
             shutdown: self.api.shutdown(),
@@ -95,7 +95,7 @@ impl Call<'_> {
                 Box::new(move |obj, out| out.extend_from_slice(&protobuf_body(&resource, obj)))
             }
             // What does not fit its form is not shown in any.
-            View::Object | View::Misfit => {
+            View::Object | View::Mismatch => {
                 let resource = resource.clone();
                 Box::new(move |obj, out| out.extend_from_slice(&served_body(&resource, obj)))
             }

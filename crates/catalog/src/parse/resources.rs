@@ -9,9 +9,6 @@ use crate::{
     Types, Verbs,
 };
 
-/// Served resources and their storages.
-type Parsed = (Vec<Arc<Resource>>, Vec<Arc<Storage>>);
-
 /// Resources and storages while their lines are read.
 #[derive(Default)]
 pub(super) struct Draft<'f> {
@@ -22,6 +19,9 @@ pub(super) struct Draft<'f> {
     storage_lines: Vec<(Line<'f>, StorageLine<'f>)>,
     labels: Vec<(Line<'f>, ResourceId)>,
 }
+
+/// Served resources, and the storages they point to.
+type Finished = (Vec<Arc<Resource>>, Vec<Arc<Storage>>);
 
 enum StorageLine<'f> {
     Unset,
@@ -183,7 +183,7 @@ impl<'f> Draft<'f> {
     }
 
     /// After the last line: ties served resources to their storages.
-    pub(super) fn finish(mut self, types: &Types) -> Result<Parsed, CatalogError> {
+    pub(super) fn finish(mut self, types: &Types) -> Result<Finished, CatalogError> {
         let mut stored: Vec<Option<StorageId>> = Vec::with_capacity(self.resources.len());
         for (r, (line, storage_line)) in self.resources.iter().zip(&self.storage_lines) {
             stored.push(match storage_line {

@@ -1,15 +1,15 @@
-//! Carrying out a plan: the sets in order, then the status; the first refusal ends the turn.
+//! Carrying out a plan: the sets in order, then the status; the first refusal ends the reconcile.
 
 use std::sync::Arc;
 
-use client::DeleteOptions;
 use client::resources::{DEPLOYMENTS, REPLICA_SETS};
+use client::{DeleteOptions, WriteOptions};
 use object::{Obj, Value};
-use runtime::{Failure, Key, Next, Severity, owners};
+use runtime::{Action, Failure, Key, Severity, owners};
 
 use super::Sync;
 use super::create::to_map;
-use super::plan::{Plan, Rollback, SetUpdate, Step};
+use super::plan::{Plan, Rollback, SetUpdate, SetWrite};
 use super::revision::REVISION;
 use super::spec::Deployment;
 use super::status::{PROGRESSING, Status, condition, reason};
@@ -31,23 +31,23 @@ impl Sync {
         deployment: &Deployment,
         sets: Vec<Arc<Obj>>,
         plan: Plan,
-    ) -> Result<Next, Failure> {
+    ) -> Result<Action, Failure> {
         if let Some(rollback) = plan.rollback {
             return self.roll_back(key, obj, rollback).await;
         }
         for step in plan.steps {
             match step {
-                Step::Create { name, body, replicas } => {
+                SetWrite::Create { name, body, replicas } => {
                     match self.create(key, obj, deployment, &name, body, replicas).await? {
                         Created::Now => {}
-                        Created::Never => return Ok(Next::Done),
+                        Created::Never => return Ok(Action::AwaitChange),
                     }
                 }
-                Step::Update(update) => {
+                SetWrite::Update(update) => {
                     let Some(set) = sets.get(update.at) else { continue };
                     self.update(key, obj, set, &update).await?;
                 }
-                Step::Delete { at } => {
+                SetWrite::Delete { at } => {
                     let Some(set) = sets.get(at) else { continue };
                     match self.client.delete(REPLICA_SETS.of(set), DeleteOptions::exactly(set)).await {
                         Err(refused) if refused.code != 404 => return Err(refused.into()),
@@ -61,7 +61,7 @@ impl Sync {
         if plan.status != deployment.status || revision.is_some() {
             self.write_status(key, obj, &plan.status, revision).await?;
         }
-        Ok(plan.next.map_or(Next::Done, Next::After))
+        Ok(plan.next.map_or(Action::AwaitChange, Action::Requeue))
     }
 
     pub(super) async fn write_status(
@@ -76,7 +76,8 @@ impl Sync {
             tree.map_at(&["metadata", "annotations"]).set(REVISION, revision);
         }
         tree.make_map().set("status", status.to_value());
-        let written = self.client.update(DEPLOYMENTS.of(obj).sub("status"), tree).await?;
+        let written =
+            self.client.update(DEPLOYMENTS.of(obj).sub("status"), tree, WriteOptions::default()).await?;
         self.wrote(key, |seen| seen.deployment = written.revision());
         Ok(())
     }
@@ -92,7 +93,11 @@ impl Sync {
     ) -> Result<Created, Failure> {
         let controller = owners::controller_ref("apps/v1", "Deployment", obj);
         body.map_at(&["metadata"]).set("ownerReferences", Value::List(vec![controller]));
-        let refused = match self.client.create(REPLICA_SETS.within(obj.namespace()), body).await {
+        let refused = match self
+            .client
+            .create(REPLICA_SETS.within(obj.namespace()), body, WriteOptions::default())
+            .await
+        {
             Ok(created) => {
                 self.wrote(key, |seen| seen.sets = created.revision());
                 if replicas > 0 {
@@ -110,11 +115,11 @@ impl Sync {
             let there = self.client.get(REPLICA_SETS.at(obj.namespace(), name)).await?;
             let is_own = owners::controller_of(&there).is_some_and(|owner| owner.uid == obj.uid());
             if is_own && Set::of(&there).template == deployment.bare_template {
-                // Made by a turn before this one, which was not seen to the end: go on once the informer shows it.
+                // Made by a reconcile before this one, which was not seen to the end: go on once the informer shows it.
                 self.wrote(key, |seen| seen.sets = there.revision());
                 return Err(refused.into());
             }
-            // Another template of the same hash: the next turn makes another hash.
+            // Another template of the same hash: the next reconcile makes another hash.
             status.collisions = Some(status.collisions.unwrap_or(0) + 1);
             self.write_status(key, obj, &status, None).await?;
             return Err(refused.into());
@@ -141,7 +146,7 @@ impl Sync {
         if let Some(seconds) = update.min_ready_seconds {
             spec.set("minReadySeconds", seconds);
         }
-        let written = self.client.update(REPLICA_SETS.of(set), tree).await?;
+        let written = self.client.update(REPLICA_SETS.of(set), tree, WriteOptions::default()).await?;
         self.wrote(key, |seen| seen.sets = written.revision());
         if update.replicas != old {
             let way = if old < update.replicas { "up" } else { "down" };
@@ -151,18 +156,18 @@ impl Sync {
         Ok(())
     }
 
-    async fn roll_back(&self, key: &Key, obj: &Arc<Obj>, rollback: Rollback) -> Result<Next, Failure> {
+    async fn roll_back(&self, key: &Key, obj: &Arc<Obj>, rollback: Rollback) -> Result<Action, Failure> {
         let mut tree = runtime::tree(obj);
         tree.map_at(&["metadata"]).set("annotations", to_map(&rollback.annotations));
         if let Some(template) = rollback.template {
             tree.map_at(&["spec"]).set("template", template);
         }
-        let written = self.client.update(DEPLOYMENTS.of(obj), tree).await?;
+        let written = self.client.update(DEPLOYMENTS.of(obj), tree, WriteOptions::default()).await?;
         self.wrote(key, |seen| seen.deployment = written.revision());
         let (is_warning, reason, message) = rollback.event;
         let severity = if is_warning { Severity::Warning } else { Severity::Normal };
         self.recorder.event(&DEPLOYMENTS, obj, severity, reason, message);
-        Ok(Next::Done)
+        Ok(Action::AwaitChange)
     }
 
     fn tell(&self, obj: &Obj, message: String) {
@@ -172,13 +177,13 @@ impl Sync {
 
 /// A plan in one line, for people.
 pub(super) fn describe(plan: &Plan, sets: &[Arc<Set>]) -> String {
-    let step = |step: &Step| match step {
-        Step::Create { name, replicas, .. } => format!("create {name} with {replicas}"),
-        Step::Update(update) => {
+    let step = |step: &SetWrite| match step {
+        SetWrite::Create { name, replicas, .. } => format!("create {name} with {replicas}"),
+        SetWrite::Update(update) => {
             let set = sets.get(update.at).map_or("a new set", |set| &set.name);
             format!("update {set} to {}", update.replicas)
         }
-        Step::Delete { at } => format!("delete {}", sets.get(*at).map_or("a new set", |set| &set.name)),
+        SetWrite::Delete { at } => format!("delete {}", sets.get(*at).map_or("a new set", |set| &set.name)),
     };
     let steps: Vec<String> = plan.steps.iter().map(step).collect();
     match (&plan.rollback, steps.is_empty()) {

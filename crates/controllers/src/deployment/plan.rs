@@ -1,4 +1,4 @@
-//! The decision of a turn: which ReplicaSets to make, scale and delete, and what the status says then.
+//! The decision of a reconcile: which ReplicaSets to make, scale and delete, and what the status says then.
 //!
 //! ```text
 //! deployment ─┬─ being deleted ──────────── status only
@@ -6,7 +6,7 @@
 //!             ├─ told to roll back ──────── the template of an earlier revision
 //!             └─ rolling out ────────────── rolling.rs, or recreate below
 //! ```
-//! Nothing is written here: [`Step`]s are carried out in order, then the status is written once.
+//! Nothing is written here: [`SetWrite`]s are carried out in order, then the status is written once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::spec::Deployment;
 use super::status::{PROGRESSING, Status, condition, reason};
 use crate::replicaset::Set;
 
-/// A ReplicaSet as the turn will leave it.
+/// A ReplicaSet as the reconcile will leave it.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub set: Arc<Set>,
@@ -43,7 +43,7 @@ impl Member {
 
 /// One write. Sets are named by their place among those given to [`plan`], sorted by age.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum SetWrite {
     Create { name: String, body: Value, replicas: i64 },
     Update(SetUpdate),
     Delete { at: usize },
@@ -58,14 +58,14 @@ pub(crate) struct SetUpdate {
     pub min_ready_seconds: Option<i64>,
 }
 
-/// What a turn does.
+/// What a reconcile does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
-    pub steps: Vec<Step>,
+    pub steps: Vec<SetWrite>,
     pub status: Status,
     /// The number of the newest template, for the Deployment's own annotation.
     pub revision: Option<String>,
-    /// The Deployment itself is changed, and nothing else this turn.
+    /// The Deployment itself is changed, and nothing else this reconcile.
     pub rollback: Option<Rollback>,
     pub next: Option<Duration>,
 }
@@ -88,43 +88,43 @@ pub(crate) fn plan(
 ) -> Plan {
     let members: Vec<Member> = sets.iter().cloned().map(Member::new).collect();
     let new = members.iter().position(|member| member.set.template == d.bare_template);
-    let mut turn =
+    let mut request =
         Planner { d, members, new, steps: Vec::new(), status: d.status.clone(), revision: None, now_nanos };
     if d.deleting {
-        turn.number_new();
-        return turn.done(false);
+        request.number_new();
+        return request.done(false);
     }
-    turn.note_pause();
+    request.note_pause();
     if d.paused {
-        turn.number_new();
-        turn.spread();
+        request.number_new();
+        request.spread();
         if rollback_to(d).is_none() {
-            turn.clean_up();
+            request.clean_up();
         }
-        return turn.done(false);
+        return request.done(false);
     }
     if let Some(number) = rollback_to(d) {
-        let rollback = turn.roll_back(number);
-        return Plan { rollback: Some(rollback), ..turn.done(false) };
+        let rollback = request.roll_back(number);
+        return Plan { rollback: Some(rollback), ..request.done(false) };
     }
-    turn.number_new();
-    if turn.was_scaled() {
-        turn.spread();
-        return turn.done(false);
+    request.number_new();
+    if request.was_scaled() {
+        request.spread();
+        return request.done(false);
     }
     if d.rolling.is_some() {
-        turn.roll();
+        request.roll();
     } else {
-        turn.recreate(has_pods);
+        request.recreate(has_pods);
     }
-    turn.done(true)
+    request.done(true)
 }
 
 pub(super) struct Planner<'a> {
     pub d: &'a Deployment,
     pub members: Vec<Member>,
     pub new: Option<usize>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<SetWrite>,
     /// As it stands so far: counts are the old ones until the end.
     pub status: Status,
     pub revision: Option<String>,
@@ -159,7 +159,7 @@ impl Planner<'_> {
         old
     }
 
-    /// Replicas of all sets together, as the turn will leave them.
+    /// Replicas of all sets together, as the reconcile will leave them.
     pub fn total(&self) -> i64 {
         self.members.iter().map(|member| member.replicas).sum()
     }
@@ -228,9 +228,9 @@ impl Planner<'_> {
         };
         let body = set_body(d, &name, &hash, replicas, &annotations);
         let mut set = Set::read(&body);
-        // Until its loop has looked at it, it tells nothing.
+        // Until its controller has looked at it, it tells nothing.
         set.created = i64::MAX;
-        self.steps.push(Step::Create { name: name.clone(), body, replicas });
+        self.steps.push(SetWrite::Create { name: name.clone(), body, replicas });
         self.members.push(Member::new(Arc::new(set)));
         self.new = Some(self.members.len() - 1);
         self.revision = Some(number.to_string());
@@ -269,7 +269,7 @@ impl Planner<'_> {
         let Member { replicas, annotations, .. } = self.members[at].clone();
         for step in &mut self.steps {
             match step {
-                Step::Update(update) if update.at == at => {
+                SetWrite::Update(update) if update.at == at => {
                     let min_ready_seconds = min_ready_seconds.or(update.min_ready_seconds);
                     *update = SetUpdate { at, replicas, annotations, min_ready_seconds };
                     return;
@@ -277,7 +277,7 @@ impl Planner<'_> {
                 _ => {}
             }
         }
-        self.steps.push(Step::Update(SetUpdate { at, replicas, annotations, min_ready_seconds }));
+        self.steps.push(SetWrite::Update(SetUpdate { at, replicas, annotations, min_ready_seconds }));
     }
 
     /// Old sets beyond the history's limit go, oldest numbers first, if nothing is left of them.
@@ -294,7 +294,7 @@ impl Planner<'_> {
             let Member { set, replicas, .. } = &self.members[at];
             let empty = set.status.replicas == 0 && *replicas == 0 && set.replicas == 0;
             if empty && set.generation <= set.status.observed_generation {
-                self.steps.push(Step::Delete { at });
+                self.steps.push(SetWrite::Delete { at });
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A Deployment as its loop reads it; made once per revision.
+//! A Deployment as its controller reads it; made once per revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use codec::json;
 use object::Value;
 
 use super::create::{set_name, template_hash};
-use super::plan::{Plan, Step, plan};
+use super::plan::{Plan, SetWrite, plan};
 use super::revision::{
     DESIRED_REPLICAS, MAX_REPLICAS, REVISION, REVISION_HISTORY, ROLLBACK_TO, annotate_new, is_own, revision,
 };
@@ -60,7 +60,7 @@ fn set(image: &str, age: i64, replicas: i64, available: i64) -> Set {
     set
 }
 
-/// A set as the loop would have left it under that Deployment.
+/// A set as the controller would have left it under that Deployment.
 fn known(d: &Deployment, number: i64, mut set: Set) -> Set {
     set.annotations.insert(REVISION.to_owned(), number.to_string());
     set.annotations.insert(DESIRED_REPLICAS.to_owned(), d.replicas.to_string());
@@ -75,10 +75,10 @@ fn planned(d: &Deployment, sets: &[Set]) -> Plan {
 
 /// New sizes by place; a set that is made comes as place 99.
 fn sizes(plan: &Plan) -> Vec<(usize, i64)> {
-    let size = |step: &Step| match step {
-        Step::Create { replicas, .. } => Some((99, *replicas)),
-        Step::Update(update) => Some((update.at, update.replicas)),
-        Step::Delete { .. } => None,
+    let size = |step: &SetWrite| match step {
+        SetWrite::Create { replicas, .. } => Some((99, *replicas)),
+        SetWrite::Update(update) => Some((update.at, update.replicas)),
+        SetWrite::Delete { .. } => None,
     };
     plan.steps.iter().filter_map(size).collect()
 }
@@ -118,7 +118,7 @@ fn the_first_set_is_made_with_all_replicas_and_number_one() {
     ]);
     d.min_ready_seconds = 5;
     let plan = planned(&d, &[]);
-    let [Step::Create { name, body, replicas: 3 }] = plan.steps.as_slice() else { panic!("{plan:?}") };
+    let [SetWrite::Create { name, body, replicas: 3 }] = plan.steps.as_slice() else { panic!("{plan:?}") };
     let hash = template_hash(&d.template, None);
     assert_eq!(*name, format!("web-{hash}"));
     for labels in [
@@ -163,7 +163,7 @@ fn the_oldest_set_of_the_template_is_the_new_one() {
     let plan = planned(&d, &sets);
     // It becomes number 3, since another had number 2.
     assert_eq!(plan.revision.as_deref(), Some("3"));
-    let [Step::Update(update)] = plan.steps.as_slice() else { panic!("{plan:?}") };
+    let [SetWrite::Update(update)] = plan.steps.as_slice() else { panic!("{plan:?}") };
     assert_eq!((update.at, update.annotations[REVISION_HISTORY].as_str()), (0, "1"));
 }
 
@@ -228,7 +228,7 @@ fn scaling_gives_the_only_active_set_all_and_notes_it() {
     d.status = Status { replicas: 3, ..Status::default() };
     let plan =
         planned(&d, &[known(&before, 1, set("old", 100, 0, 0)), known(&before, 2, set("new", 10, 3, 3))]);
-    let [Step::Update(update)] = plan.steps.as_slice() else { panic!("{plan:?}") };
+    let [SetWrite::Update(update)] = plan.steps.as_slice() else { panic!("{plan:?}") };
     assert_eq!((update.at, update.replicas), (1, 5));
     assert_eq!(
         (update.annotations[DESIRED_REPLICAS].as_str(), update.annotations[MAX_REPLICAS].as_str()),
@@ -405,7 +405,7 @@ fn old_sets_beyond_the_limit_go_smallest_number_first_if_empty() {
     assert!(d.status.is_complete(&d));
     let deleted = |sets: &[Set]| {
         let plan = planned(&d, sets);
-        let at = |step: &Step| if let Step::Delete { at } = step { Some(*at) } else { None };
+        let at = |step: &SetWrite| if let SetWrite::Delete { at } = step { Some(*at) } else { None };
         plan.steps.iter().filter_map(at).collect::<Vec<_>>()
     };
     assert_eq!(deleted(&sets), [1, 2]);
@@ -416,7 +416,7 @@ fn old_sets_beyond_the_limit_go_smallest_number_first_if_empty() {
     let mut d2 = d.clone();
     d2.status = planned(&d, &sets).status;
     let plan = planned(&d2, &busy);
-    assert!(!plan.steps.iter().any(|step| matches!(step, Step::Delete { .. })), "{plan:?}");
+    assert!(!plan.steps.iter().any(|step| matches!(step, SetWrite::Delete { .. })), "{plan:?}");
 }
 
 #[test]

@@ -152,7 +152,7 @@ pub fn truncate(subsets: &mut [Subset]) -> bool {
     true
 }
 
-/// Are the labels what this loop would set? The headless one is not looked at.
+/// Are the labels what this controller would set? The headless one is not looked at.
 pub fn labels_are_right(labels: &BTreeMap<String, String>, service: &ServiceView) -> bool {
     let others = labels.iter().filter(|(name, _)| *name != HEADLESS && *name != MANAGED_BY);
     labels.get(MANAGED_BY).is_some_and(|by| by == CONTROLLER) && others.eq(service.labels.iter())

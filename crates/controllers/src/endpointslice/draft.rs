@@ -1,4 +1,4 @@
-//! Slices to make, change and delete: what the loops that write EndpointSlices decide.
+//! Slices to make, change and delete: what the controllers that write EndpointSlices decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub struct Draft {
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// Slices are named by their place in the list given; `notes` are what only one loop has to say.
+/// Slices are named by their place in the list given; `notes` are what only one controller has to say.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan<Notes> {
     pub create: Vec<Draft>,

@@ -107,7 +107,7 @@ pub fn labels(service: &ServiceView) -> BTreeMap<String, String> {
     labels
 }
 
-/// Without those that are the loop's own.
+/// Without those that are the controller's own.
 fn own_labels(labels: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let reserved = |name: &str| [SERVICE_NAME, MANAGED_BY, HEADLESS].contains(&name);
     labels.iter().filter(|(name, _)| !reserved(name)).map(|(k, v)| (k.clone(), v.clone())).collect()

@@ -203,7 +203,7 @@ fn each_family_has_slices_of_its_own_and_families_that_go_take_theirs_along() {
 }
 
 #[test]
-fn labels_are_the_services_and_the_loops_own() {
+fn labels_are_the_services_and_the_controllers_own() {
     let slices = after(&service(WEB), &[], &plan(&service(WEB), &[member("a", pod("10.0.0.1"))], &[], 100));
     let mut changed = service(WEB);
     changed.labels.insert("new".to_owned(), "1".to_owned());

@@ -23,7 +23,7 @@ pub type Ratios = BTreeMap<String, f64>;
 /// How many endpoints serve each zone.
 pub type Counts = BTreeMap<String, usize>;
 
-/// What is known of one service's hints, from turn to turn.
+/// What is known of one service's hints, between reconciles.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hinted {
     /// People were told that there are hints.
@@ -35,7 +35,7 @@ pub struct Hinted {
 
 impl Hinted {
     /// Have the zones changed so much that the service must be looked at again?
-    pub fn needs_turn(&self, ratios: Option<&Ratios>) -> bool {
+    pub fn needs_reconcile(&self, ratios: Option<&Ratios>) -> bool {
         // Differs from kube-controller-manager: it forgets services it could not serve until something else touches them.
         let possible = |ready: &usize| allocations(ratios, *ready).is_ok();
         self.zones.values().any(|counts| is_overloaded(counts, ratios)) || self.denied.values().any(possible)

@@ -101,11 +101,11 @@ fn a_zone_with_too_few_endpoints_for_its_cpu_is_overloaded() {
     assert!(is_overloaded(&counts(&[("a", 7), ("b", 4)]), Some(&half)));
     // Also looked at again: what was not possible before.
     let denied = Hinted { denied: BTreeMap::from([(Family::V4, 4)]), ..Hinted::default() };
-    assert!(denied.needs_turn(Some(&half)) && !denied.needs_turn(None));
+    assert!(denied.needs_reconcile(Some(&half)) && !denied.needs_reconcile(None));
 }
 
 #[test]
-fn nodes_wake_the_services_they_leave_short_and_a_turn_they_overtook_is_made_again() {
+fn nodes_wake_the_services_they_leave_short_and_a_reconcile_they_overtook_is_made_again() {
     let (mut state, key) = (State::default(), runtime::Key::new("default", "web"));
     let half = shares(&[("a", 0.5), ("b", 0.5)]);
     let zones = BTreeMap::from([(Family::V4, counts(&[("a", 1), ("b", 1)]))]);
@@ -217,7 +217,7 @@ fn the_annotation_counts_more_than_the_traffic_distribution_and_zones_that_vanis
     assert_eq!(hints(&slices), ["a", "a", "b", "b"]);
     assert!(slices[0].endpoints.iter().all(|endpoint| endpoint.hints.nodes.is_empty()));
     let other = shares(&[("a", 0.5), ("c", 0.5)]);
-    assert!(hinted.needs_turn(Some(&other)));
+    assert!(hinted.needs_reconcile(Some(&other)));
     let next = plan(&web, &pods, &slices, 100, Some(&other), &mut hinted);
     // b has no nodes that count: its endpoints keep serving it until they are needed.
     assert_eq!(next.update.len(), 1);

@@ -8,7 +8,7 @@ use object::Value;
 use object::quantity::Quantity;
 use parking_lot::Mutex;
 use runtime::queue::NORMAL;
-use runtime::{Informer, Key, Notice, WorkQueue};
+use runtime::{Informer, InformerEvent, Key, WorkQueue};
 
 use super::ZONE;
 use super::topology::{Hinted, Ratios};
@@ -82,15 +82,15 @@ impl Zones {
     /// Nodes that come, go or change make work for services whose zones get too few endpoints by it.
     pub fn follow(self: &Arc<Zones>, queue: Arc<WorkQueue<Key>>) {
         let zones = self.clone();
-        let handler = move |notice: &Notice<'_>| {
-            for service in zones.saw(notice) {
+        let handler = move |event: &InformerEvent<'_>| {
+            for service in zones.saw(event) {
                 queue.add(service, NORMAL, None);
             }
         };
         self.nodes.add_resyncing_handler(Box::new(handler));
     }
 
-    /// For a turn: the ratios now, and what the service got last time. `asks`: it wants hints by zone.
+    /// For a reconcile: the ratios now, and what the service got last time. `asks`: it wants hints by zone.
     pub fn of(&self, service: &Key, asks: bool) -> (Option<Ratios>, Hinted) {
         let mut state = self.state.lock();
         if asks && state.nodes.is_none() {
@@ -111,14 +111,14 @@ impl Zones {
     }
 
     /// The services that must be looked at now.
-    fn saw(&self, notice: &Notice<'_>) -> Vec<Key> {
+    fn saw(&self, event: &InformerEvent<'_>) -> Vec<Key> {
         let mut state = self.state.lock();
         if state.nodes.is_none() {
             return Vec::new();
         }
-        let node = notice.obj();
-        let share = match notice {
-            Notice::Deleted { .. } => None,
+        let node = event.obj();
+        let share = match event {
+            InformerEvent::Deleted { .. } => None,
             _ => Some(NodeShare::read(&runtime::tree(node))),
         };
         state.saw(node.name(), share)
@@ -137,7 +137,7 @@ impl State {
         }
         self.weigh();
         let ratios = self.ratios.as_ref();
-        let concerned = self.services.iter().filter(|(_, hinted)| hinted.needs_turn(ratios));
+        let concerned = self.services.iter().filter(|(_, hinted)| hinted.needs_reconcile(ratios));
         concerned.map(|(service, _)| service.clone()).collect()
     }
 
@@ -146,7 +146,7 @@ impl State {
             self.services.remove(service);
             return false;
         }
-        let again = self.ratios.as_ref() != used && hinted.needs_turn(self.ratios.as_ref());
+        let again = self.ratios.as_ref() != used && hinted.needs_reconcile(self.ratios.as_ref());
         self.services.insert(service.clone(), hinted);
         again
     }

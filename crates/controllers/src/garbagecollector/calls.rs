@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Client, DeleteOptions, Patch, Propagation, Target};
+use client::{Client, DeleteOptions, Patch, Propagation, Target, WriteOptions};
 use env::Env;
 use object::{Map, Obj, Status, Value};
 use runtime::{Failure, tree};
@@ -55,11 +55,9 @@ impl Calls {
         read: &Obj,
         propagation: Propagation,
     ) -> Result<bool, Status> {
-        let mut options = DeleteOptions {
-            propagation: Some(propagation),
-            resource_version: Some(read.revision().to_string()),
-            ..DeleteOptions::exactly(read)
-        };
+        let mut options =
+            DeleteOptions { propagation_policy: Some(propagation), ..DeleteOptions::exactly(read) };
+        options.preconditions.resource_version = Some(read.revision().to_string());
         let deleted = match self.client.delete(target(at, identity), options.clone()).await {
             Err(conflict) if conflict.code == 409 => {
                 let Some(now) = self.live(at, identity).await? else { return Ok(false) };
@@ -73,7 +71,7 @@ impl Calls {
                     return Err(conflict);
                 }
                 // It changed, but nothing that matters here: what is written often must not live on for that.
-                options.resource_version = None;
+                options.preconditions.resource_version = None;
                 self.client.delete(target(at, identity), options).await
             }
             deleted => deleted,
@@ -112,12 +110,16 @@ impl Calls {
         strategic: Value,
         change: &(dyn Fn(&mut Map) -> bool + Send + Sync),
     ) -> Result<Arc<Obj>, Status> {
-        match self.client.patch(target(at, identity), Patch::Strategic(strategic)).await {
+        match self
+            .client
+            .patch(target(at, identity), Patch::Strategic(strategic), WriteOptions::default())
+            .await
+        {
             // Kinds the server has no types for.
             Err(unsupported) if unsupported.code == 415 => {
                 let now = self.client.get(target(at, identity)).await?;
                 let patch = plan::merged_references(&tree(&now), change);
-                self.client.patch(target(at, identity), Patch::Merge(patch)).await
+                self.client.patch(target(at, identity), Patch::Merge(patch), WriteOptions::default()).await
             }
             answer => answer,
         }
@@ -140,7 +142,8 @@ impl Calls {
             if !may() {
                 return Ok(false);
             }
-            match self.client.patch(target(at, identity), Patch::Merge(patch)).await {
+            match self.client.patch(target(at, identity), Patch::Merge(patch), WriteOptions::default()).await
+            {
                 Ok(_) => return Ok(true),
                 Err(status) if status.code == 404 => return Ok(true),
                 Err(status) if status.code == 409 && tries < TRIES => {

@@ -68,7 +68,7 @@ impl Collector {
             let informer = self.monitors.informers.of(&kind.resource);
             let (told, resource) = (self.clone(), kind.resource.clone());
             let registration =
-                informer.add_resyncing_handler(Box::new(move |notice| told.changed(id, &resource, notice)));
+                informer.add_resyncing_handler(Box::new(move |event| told.changed(id, &resource, event)));
             let deadline = self.calls.env.monotonic() + SYNC_TIMEOUT;
             self.monitors.running.lock().push(Monitor { id, kind, informer, registration, deadline });
             self.monitors.added.fetch_add(1, Ordering::Release);
@@ -103,7 +103,7 @@ impl Collector {
                     () = informer.synced() => {}
                     () = self.calls.env.sleep(left) => {
                         let resource = &*informer.scope().resource.plural;
-                        tracing::warn!(resource, "not listed yet, collecting without it");
+                        tracing::warn!(resource, "not synced yet, collecting garbage without it");
                     }
                 }
             }

@@ -19,7 +19,7 @@ pub enum OwnerState {
 
 /// What to do with an object that has owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Decision {
     /// An owner keeps it.
     Keep,
     /// An owner keeps it, but it lets go of these others: an owner that waits would wait for ever.
@@ -34,16 +34,16 @@ pub fn decide(
     dependents: usize,
     circle: impl FnOnce() -> bool,
     finalizers: &[String],
-) -> Step {
+) -> Decision {
     let any = |state: OwnerState| owners.iter().any(|(_, s)| *s == state);
     let uids =
         |state: OwnerState| owners.iter().filter(move |(_, s)| *s == state).map(|(uid, _)| uid.clone());
     if any(OwnerState::Solid) {
         let others: Vec<String> = uids(OwnerState::Dangling).chain(uids(OwnerState::Waiting)).collect();
-        return if others.is_empty() { Step::Keep } else { Step::LetGo(others) };
+        return if others.is_empty() { Decision::Keep } else { Decision::LetGo(others) };
     }
     if any(OwnerState::Waiting) && dependents > 0 {
-        return Step::Delete { propagation: Propagation::Foreground, unblock: circle() };
+        return Decision::Delete { propagation: Propagation::Foreground, unblock: circle() };
     }
     // What an earlier request chose stands.
     let has = |finalizer: &str| finalizers.iter().any(|f| f == finalizer);
@@ -54,7 +54,7 @@ pub fn decide(
     } else {
         Propagation::Background
     };
-    Step::Delete { propagation, unblock: false }
+    Decision::Delete { propagation, unblock: false }
 }
 
 /// A strategic patch that takes references away, from the very object only.

@@ -11,7 +11,7 @@ use object::{Obj, Revision, Value};
 use super::graph::{Graph, Wanted};
 use super::identity::{Identity, Uid};
 use super::kinds::{KindId, WatchedKind, watched};
-use super::plan::{OwnerState, Step, decide, let_go, merged_references, unblock, without_finalizer};
+use super::plan::{Decision, OwnerState, decide, let_go, merged_references, unblock, without_finalizer};
 
 pub const MAP: &str = "v1/ConfigMap";
 pub const SECRET: &str = "v1/Secret";
@@ -421,13 +421,13 @@ fn circles_and_self_made_owners_do_no_harm() {
 #[test]
 fn owners_decide_what_becomes_of_an_object() {
     use OwnerState::*;
-    let gone = |propagation| Step::Delete { propagation, unblock: false };
-    let let_go = |uids: &[&str]| Step::LetGo(uids.iter().map(|uid| (*uid).to_owned()).collect());
+    let gone = |propagation| Decision::Delete { propagation, unblock: false };
+    let let_go = |uids: &[&str]| Decision::LetGo(uids.iter().map(|uid| (*uid).to_owned()).collect());
     // owners a, b, c...; dependents; a dependent waits; finalizers; what is done
-    type Case = (&'static [OwnerState], usize, bool, &'static [&'static str], Step);
+    type Case = (&'static [OwnerState], usize, bool, &'static [&'static str], Decision);
     let table: &[Case] = &[
-        (&[Solid], 0, false, &[], Step::Keep),
-        (&[Solid, Solid], 3, true, &["orphan"], Step::Keep),
+        (&[Solid], 0, false, &[], Decision::Keep),
+        (&[Solid, Solid], 3, true, &["orphan"], Decision::Keep),
         (&[Solid, Dangling], 0, false, &[], let_go(&["b"])),
         (&[Waiting, Solid, Dangling], 0, false, &[], let_go(&["c", "a"])),
         (&[Dangling], 0, false, &[], gone(Propagation::Background)),
@@ -441,7 +441,7 @@ fn owners_decide_what_becomes_of_an_object() {
             1,
             true,
             &[],
-            Step::Delete { propagation: Propagation::Foreground, unblock: true },
+            Decision::Delete { propagation: Propagation::Foreground, unblock: true },
         ),
     ];
     for (states, dependents, circle, finalizers, wanted) in table {

@@ -1,17 +1,17 @@
-//! A turn on a Job: the plan of `plan.rs` and `track.rs`, carried out.
+//! A reconcile on a Job: the plan of `plan.rs` and `track.rs`, carried out.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use client::resources::{JOBS, PODS};
-use client::{DeleteOptions, Patch};
+use client::{DeleteOptions, Patch, WriteOptions};
 use object::{Obj, Status, Value};
 use parking_lot::Mutex;
-use runtime::{Failure, Key, Next, Severity, Turn, batch};
+use runtime::{Action, Failure, Key, ReconcileRequest, Severity, batch};
 
 use super::backoff::Record;
-use super::plan::{New, Step, Work};
+use super::plan::{New, PodAction, Work};
 use super::pods::{FINALIZER, Pod};
 use super::track::{Done, Told};
 use super::view::job_view;
@@ -21,25 +21,25 @@ use super::{Jobs, template};
 const AT_ONCE: usize = 64;
 
 impl Jobs {
-    pub(super) async fn sync(&self, turn: Turn<'_>) -> Result<Next, Failure> {
-        let key = turn.key;
+    pub(super) async fn sync(&self, request: ReconcileRequest<'_>) -> Result<Action, Failure> {
+        let key = request.key;
         self.caught_up(key).await?;
         let Some(job) = self.jobs.store().get_key(key) else {
             self.forget(key);
-            return Ok(Next::Done);
+            return Ok(Action::AwaitChange);
         };
         let view = job_view(&job);
         if view.spec.managed_elsewhere {
-            return Ok(Next::Done);
+            return Ok(Action::AwaitChange);
         }
         if view.is_finished() {
             self.forget(key);
-            return Ok(Next::Done);
+            return Ok(Action::AwaitChange);
         }
         if view.spec.unknown_mode {
             let message = "Skipped Job sync because completion mode is unknown";
             self.recorder.event(&JOBS, &job, Severity::Warning, "UnknownCompletionMode", message);
-            return Ok(Next::Done);
+            return Ok(Action::AwaitChange);
         }
         // Before pods are listed: one that comes in between is only seen too early, never twice.
         let satisfied = self.expectations.satisfied(key);
@@ -54,7 +54,7 @@ impl Jobs {
         let mut work = Work::begin(&view, pods, backoff, satisfied, job.deleting(), now_ms);
 
         let step = work.step();
-        turn.plan(|| describe(&work, &step));
+        request.plan(|| describe(&work, &step));
         let (done, failed) = self.act(&job, &work, &step).await;
         self.tell(&job, work.acted(&step, done));
         let over = self.store(&job, &mut work).await?;
@@ -63,21 +63,23 @@ impl Jobs {
         }
         if over {
             // Once more, when the end is seen: what is remembered of the Job goes.
-            return Ok(Next::After(super::BATCH));
+            return Ok(Action::Requeue(super::BATCH));
         }
-        Ok(work.wait_ms.map_or(Next::Done, |ms| Next::After(Duration::from_millis(ms.max(1) as u64))))
+        Ok(work
+            .wait_ms
+            .map_or(Action::AwaitChange, |ms| Action::Requeue(Duration::from_millis(ms.max(1) as u64))))
     }
 
-    async fn act(&self, job: &Arc<Obj>, work: &Work, step: &Step) -> (Done, Option<Status>) {
+    async fn act(&self, job: &Arc<Obj>, work: &Work, step: &PodAction) -> (Done, Option<Status>) {
         match step {
-            Step::Nothing => (Done::default(), None),
-            Step::Finish(pods) => self.delete_pods(job, work, pods, false).await,
-            Step::Remove(pods) => {
+            PodAction::Nothing => (Done::default(), None),
+            PodAction::Finish(pods) => self.delete_pods(job, work, pods, false).await,
+            PodAction::Remove(pods) => {
                 let keys = pods.iter().map(|&at| Key::of(&work.pods[at].obj));
                 self.expectations.expect_deletions(&Key::of(job), keys);
                 self.delete_pods(job, work, pods, true).await
             }
-            Step::Create(new) => self.create_pods(job, new).await,
+            PodAction::Create(new) => self.create_pods(job, new).await,
         }
     }
 
@@ -160,7 +162,7 @@ impl Jobs {
     }
 
     async fn create_pod(&self, job: &Arc<Obj>, key: &Key, pod: Value) -> Result<(), Status> {
-        let pod = self.client.create(PODS.within(job.namespace()), pod).await?;
+        let pod = self.client.create(PODS.within(job.namespace()), pod, WriteOptions::default()).await?;
         self.remember(key, |memory| memory.wrote_pod(&pod));
         let message = format!("Created pod: {}", pod.name());
         self.recorder.event(&JOBS, job, Severity::Normal, "SuccessfulCreate", message);
@@ -198,7 +200,8 @@ impl Jobs {
 
     async fn write_status(&self, key: &Key, job: &Obj, work: &Work, tree: &mut Value) -> Result<(), Status> {
         work.status.write(tree);
-        let written = self.client.update(JOBS.of(job).sub("status"), tree.clone()).await?;
+        let written =
+            self.client.update(JOBS.of(job).sub("status"), tree.clone(), WriteOptions::default()).await?;
         self.remember(key, |memory| memory.wrote_job = memory.wrote_job.max(written.revision()));
         *tree = runtime::tree(&written);
         Ok(())
@@ -238,7 +241,8 @@ impl Jobs {
         let metadata = patch.map_at(&["metadata"]);
         metadata.set("uid", pod.uid());
         metadata.set("$deleteFromPrimitiveList/finalizers", vec![Value::from(FINALIZER)]);
-        let patched = self.client.patch(PODS.of(pod), Patch::Strategic(patch)).await?;
+        let patched =
+            self.client.patch(PODS.of(pod), Patch::Strategic(patch), WriteOptions::default()).await?;
         self.remember(key, |memory| memory.wrote_pod(&patched));
         Ok(())
     }
@@ -250,12 +254,12 @@ impl Jobs {
     }
 }
 
-fn describe(work: &Work, step: &Step) -> String {
+fn describe(work: &Work, step: &PodAction) -> String {
     let doing = match step {
-        Step::Nothing => "nothing".to_owned(),
-        Step::Finish(pods) => format!("finish, delete {}", pods.len()),
-        Step::Remove(pods) => format!("delete {}", pods.len()),
-        Step::Create(new) => format!("create {}", new.len()),
+        PodAction::Nothing => "nothing".to_owned(),
+        PodAction::Finish(pods) => format!("finish, delete {}", pods.len()),
+        PodAction::Remove(pods) => format!("delete {}", pods.len()),
+        PodAction::Create(new) => format!("create {}", new.len()),
     };
     let (active, succeeded, failed) = (work.active, work.succeeded, work.failed);
     format!("{doing}; active {active}, succeeded {succeeded}, failed {failed}")

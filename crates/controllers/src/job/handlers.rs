@@ -6,7 +6,7 @@ use client::resources::{JOBS, PODS};
 use object::Obj;
 use runtime::owners::{Owner, controller_of};
 use runtime::queue::{LOW, NORMAL};
-use runtime::{BY_CONTROLLER, Cause, Informer, Key, Notice, WorkQueue};
+use runtime::{BY_CONTROLLER, Cause, Informer, InformerEvent, Key, WorkQueue};
 
 use super::pods::is_tracked;
 use super::view::job_view;
@@ -24,8 +24,8 @@ struct Handlers {
 pub(super) fn add(state: &Arc<Jobs>, queue: Queue, orphans: Queue) {
     let handlers = Arc::new(Handlers { state: state.clone(), queue, orphans });
     let for_pods = handlers.clone();
-    state.jobs.add_resyncing_handler(Box::new(move |notice| handlers.job(notice)));
-    state.pods.add_handler(None, Box::new(move |notice| for_pods.pod(notice)));
+    state.jobs.add_resyncing_handler(Box::new(move |event| handlers.job(event)));
+    state.pods.add_handler(None, Box::new(move |event| for_pods.pod(event)));
 }
 
 /// The Job an owner reference means, if it is the one there.
@@ -37,13 +37,13 @@ pub(super) fn resolve(jobs: &Informer, namespace: &str, owner: &Owner) -> Option
 }
 
 impl Handlers {
-    fn job(&self, notice: &Notice<'_>) {
-        match notice {
-            Notice::Added { obj, initial } => {
+    fn job(&self, event: &InformerEvent<'_>) {
+        match event {
+            InformerEvent::Added { obj, initial } => {
                 let priority = if *initial { LOW } else { NORMAL };
                 self.queue.add(Key::of(obj), priority, Some(Cause::new(&JOBS, obj, "added")));
             }
-            Notice::Updated { old, new, .. } => {
+            InformerEvent::Updated { old, new, .. } => {
                 let view = job_view(new);
                 if view.is_finished() {
                     // Its pods have no finalizers by now; if some do after all, nobody else takes them.
@@ -58,7 +58,7 @@ impl Handlers {
                     self.queue.add(Key::of(new), NORMAL, cause);
                 }
             }
-            Notice::Deleted { obj, .. } => {
+            InformerEvent::Deleted { obj, .. } => {
                 self.queue.add(Key::of(obj), NORMAL, Some(Cause::new(&JOBS, obj, "deleted")));
                 self.state.forget(&Key::of(obj));
                 self.orphaned(obj);
@@ -75,10 +75,10 @@ impl Handlers {
         }
     }
 
-    fn pod(&self, notice: &Notice<'_>) {
-        match notice {
-            Notice::Added { obj, .. } if obj.deleting() => self.pod_goes(obj, false),
-            Notice::Added { obj, .. } => match controller_of(obj) {
+    fn pod(&self, event: &InformerEvent<'_>) {
+        match event {
+            InformerEvent::Added { obj, .. } if obj.deleting() => self.pod_goes(obj, false),
+            InformerEvent::Added { obj, .. } => match controller_of(obj) {
                 Some(owner) => {
                     let Some(job) = resolve(&self.state.jobs, obj.namespace(), &owner) else { return };
                     self.state.expectations.creation_seen(&Key::of(&job));
@@ -86,9 +86,9 @@ impl Handlers {
                 }
                 None => self.pod_is_free(obj, true),
             },
-            Notice::Updated { sync: true, .. } => {}
-            Notice::Updated { new, .. } if new.deleting() => self.pod_goes(new, false),
-            Notice::Updated { old, new, .. } => {
+            InformerEvent::Updated { sync: true, .. } => {}
+            InformerEvent::Updated { new, .. } if new.deleting() => self.pod_goes(new, false),
+            InformerEvent::Updated { old, new, .. } => {
                 let same_owners = old.owners() == new.owners();
                 let owner = controller_of(new);
                 let before = if same_owners { None } else { controller_of(old) };
@@ -106,7 +106,7 @@ impl Handlers {
                     None => self.pod_is_free(new, !same_owners || old.metadata() != new.metadata()),
                 }
             }
-            Notice::Deleted { obj, .. } => self.pod_goes(obj, true),
+            InformerEvent::Deleted { obj, .. } => self.pod_goes(obj, true),
         }
     }
 

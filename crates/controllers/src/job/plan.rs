@@ -1,4 +1,4 @@
-//! What a Job wants of its pods: the first half of a turn, before anything is done.
+//! What a Job wants of its pods: the first half of a reconcile, before anything is done.
 //!
 //! ```text
 //! Work::begin(job, pods, now) ── step() ── [pods created, deleted] ── acted() ── record() ── [status, finalizers] ── ...
@@ -13,15 +13,15 @@ use super::pods::{Pod, cheaper};
 use super::policy::Action;
 use super::view::{Condition, Job, Spec, Status};
 
-/// Pods made or deleted in one turn; also finished pods written down in one turn.
+/// Pods made or deleted in one reconcile; also finished pods written down in one reconcile.
 pub const BURST: usize = 500;
 
-/// A turn of work on one Job.
+/// A reconcile on one Job.
 pub struct Work {
     pub spec: Spec,
     pub status: Status,
     pub pods: Vec<Pod>,
-    /// Everything this loop did earlier was seen: pods may be counted.
+    /// Everything this controller did earlier was seen: pods may be counted.
     pub satisfied: bool,
     pub deleting: bool,
     pub now_ms: i64,
@@ -50,7 +50,7 @@ pub struct Work {
 
 /// What to do with pods. Numbers are places in `Work::pods`.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum PodAction {
     Nothing,
     /// The Job is over: these go, but keep their finalizers until they are counted.
     Finish(Vec<usize>),
@@ -246,19 +246,19 @@ impl Work {
     }
 
     /// What to do with pods now.
-    pub fn step(&mut self) -> Step {
+    pub fn step(&mut self) -> PodAction {
         let active: Vec<usize> = (0..self.pods.len()).filter(|&at| self.pods[at].active()).collect();
         if self.finished.is_some() {
-            return Step::Finish(active);
+            return PodAction::Finish(active);
         }
         if !self.satisfied || self.deleting {
-            return Step::Nothing;
+            return PodAction::Nothing;
         }
         self.managed = true;
         if self.spec.suspend {
             let all = active.len();
             let remove = self.too_many(active, all);
-            return if remove.is_empty() { Step::Nothing } else { Step::Remove(remove) };
+            return if remove.is_empty() { PodAction::Nothing } else { PodAction::Remove(remove) };
         }
         let wanted = match self.spec.completions {
             // After the first success the others are left to finish.
@@ -270,15 +270,15 @@ impl Work {
         let mut remove = self.too_many(active, surplus);
         remove.truncate(BURST);
         if !remove.is_empty() {
-            return Step::Remove(remove);
+            return PodAction::Remove(remove);
         }
         let going = if self.spec.replace_failed_only { self.terminating } else { 0 };
         let missing = usize::try_from(wanted - going - self.active).unwrap_or(0);
         if missing == 0 {
-            return Step::Nothing;
+            return PodAction::Nothing;
         }
         let new = self.missing(missing.min(BURST));
-        if new.is_empty() { Step::Nothing } else { Step::Create(new) }
+        if new.is_empty() { PodAction::Nothing } else { PodAction::Create(new) }
     }
 
     /// At least so many of the active pods: of an indexed Job first those that should not be at all.

@@ -1,4 +1,4 @@
-//! Pods whose finalizer this loop took, until the informer shows them without it.
+//! Pods whose finalizer this controller took, until the informer shows them without it.
 //!
 //! A pod that was counted is struck off the Job's status at once. A view that still shows its finalizer would have it
 //! counted again, and the revision of the patch does not tell how old a view is: where taking the finalizer completes

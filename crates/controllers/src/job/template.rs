@@ -8,7 +8,7 @@ use super::pods::{FAILURES, FINALIZER, IGNORED_FAILURES, INDEX};
 /// Longer names leave no room for the suffix the server adds.
 const LONGEST_PREFIX: usize = 58;
 
-/// What all pods of one turn have in common.
+/// What all pods of one reconcile have in common.
 pub struct Template {
     job: String,
     pod: Value,

@@ -1,4 +1,4 @@
-//! Rules of the Job loop, one by one: a Job and its pods as JSON, what is done and what is said.
+//! Rules of the Job controller, one by one: a Job and its pods as JSON, what is done and what is said.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use object::{Obj, Revision, Value};
 
 use super::backoff::{Record, finished_at};
 use super::indexes::Indexes;
-use super::plan::{New, Step, Work};
+use super::plan::{New, PodAction, Work};
 use super::pods::Pod;
 use super::released::Released;
 use super::template::{Template, prefix};
@@ -91,22 +91,22 @@ fn begin_with(
     Work::begin(&job, pods, backoff, satisfied, deleting, NOW * 1000)
 }
 
-fn indexes_of(step: Step) -> Vec<Option<u32>> {
+fn indexes_of(step: PodAction) -> Vec<Option<u32>> {
     match step {
-        Step::Create(new) => new.into_iter().map(|new| new.index).collect(),
+        PodAction::Create(new) => new.into_iter().map(|new| new.index).collect(),
         other => panic!("creates nothing: {other:?}"),
     }
 }
 
-/// Carries a turn out, every call going well, and gives the status after the first and after the second write.
+/// Carries a reconcile out, every call going well, and gives the status after the first and after the second write.
 fn settle(work: &mut Work) -> (Value, Value, Vec<String>) {
     let step = work.step();
     let done = match &step {
-        Step::Nothing => Done::default(),
-        Step::Finish(pods) | Step::Remove(pods) => {
+        PodAction::Nothing => Done::default(),
+        PodAction::Finish(pods) | PodAction::Remove(pods) => {
             Done { deleted: pods.len() as i64, deleted_ready: 0, created: 0 }
         }
-        Step::Create(new) => Done { created: new.len() as i64, ..Done::default() },
+        PodAction::Create(new) => Done { created: new.len() as i64, ..Done::default() },
     };
     let mut events: Vec<String> = work.acted(&step, done).into_iter().map(|t| t.reason).collect();
     let release = work.record();
@@ -208,9 +208,9 @@ fn a_pod_finished_when_its_last_container_did() {
 #[test]
 fn pods_are_created_up_to_parallelism_and_what_is_left() {
     let count = |spec: &str, status: &str, pods: &[P]| match begin(spec, status, pods).step() {
-        Step::Create(new) => new.len() as i64,
-        Step::Remove(pods) => -(pods.len() as i64),
-        Step::Nothing => 0,
+        PodAction::Create(new) => new.len() as i64,
+        PodAction::Remove(pods) => -(pods.len() as i64),
+        PodAction::Nothing => 0,
         other => panic!("{other:?}"),
     };
     assert_eq!(count(r#""parallelism":2,"completions":5"#, "", &[]), 2);
@@ -227,8 +227,8 @@ fn pods_are_created_up_to_parallelism_and_what_is_left() {
 #[test]
 fn nothing_is_done_on_a_view_that_is_too_old_or_for_a_job_that_goes() {
     let spec = r#""parallelism":2,"completions":5"#;
-    assert_eq!(begin_with(spec, "", &[], Record::default(), false, false).step(), Step::Nothing);
-    assert_eq!(begin_with(spec, "", &[], Record::default(), true, true).step(), Step::Nothing);
+    assert_eq!(begin_with(spec, "", &[], Record::default(), false, false).step(), PodAction::Nothing);
+    assert_eq!(begin_with(spec, "", &[], Record::default(), true, true).step(), PodAction::Nothing);
 }
 
 #[test]
@@ -236,13 +236,13 @@ fn going_pods_are_replaced_at_once_or_when_they_failed() {
     let going = || P { name: "a", deleting: true, ..POD };
     let mut at_once = begin(r#""parallelism":1,"completions":1"#, "", &[going()]);
     // A second of backoff is not over yet for one that failed; a minute ago it is.
-    assert!(matches!(at_once.step(), Step::Create(_)));
+    assert!(matches!(at_once.step(), PodAction::Create(_)));
     let policy = r#""parallelism":1,"completions":1,"podReplacementPolicy":"Failed""#;
     let mut later = begin(policy, "", &[going()]);
-    assert_eq!(later.step(), Step::Nothing);
+    assert_eq!(later.step(), PodAction::Nothing);
     assert_eq!(later.terminating, 1);
     let failed = P { phase: "Failed", ..going() };
-    assert!(matches!(begin(policy, "", &[failed]).step(), Step::Create(_)));
+    assert!(matches!(begin(policy, "", &[failed]).step(), PodAction::Create(_)));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_fresh_failure_is_waited_out() {
     let spec = r#""parallelism":1,"completions":1"#;
     let just_now = Record { failures: 2, last_failure: NOW - 5 };
     let mut work = begin_with(spec, "", &[], just_now, true, false);
-    assert_eq!(work.step(), Step::Nothing);
+    assert_eq!(work.step(), PodAction::Nothing);
     assert_eq!(work.wait_ms, Some(15_000));
 }
 
@@ -289,7 +289,7 @@ fn pods_without_a_finalizer_were_counted() {
 }
 
 #[test]
-fn a_turn_counts_at_most_500_pods() {
+fn a_reconcile_counts_at_most_500_pods() {
     let names: Vec<&'static str> = (0..600).map(|i| &*format!("p{i}").leak()).collect();
     let pods: Vec<P> = names.iter().map(|name| P { name, phase: "Succeeded", ..POD }).collect();
     let mut work = begin(r#""parallelism":600,"completions":600"#, "", &pods);
@@ -330,7 +330,7 @@ fn too_many_failures_end_the_job() {
     let spec = r#""parallelism":2,"completions":2,"backoffLimit":1"#;
     let pods = [P { name: "a", phase: "Failed", ..POD }, P { name: "b", ..POD }];
     let mut enough = begin(spec, r#""failed":1"#, &pods);
-    assert_eq!(enough.step(), Step::Finish(vec![1]));
+    assert_eq!(enough.step(), PodAction::Finish(vec![1]));
     let (first, second, _) = settle(&mut begin(spec, r#""failed":1"#, &pods));
     assert_eq!(conditions(&first), ["FailureTarget=True BackoffLimitExceeded"]);
     // The pod that ran is a failure too; it still goes, so it is not over.
@@ -341,7 +341,7 @@ fn too_many_failures_end_the_job() {
     let (_, last, events) = settle(&mut begin(spec, status, &[]));
     assert_eq!(conditions(&last)[1], "Failed=True BackoffLimitExceeded");
     assert_eq!(events, ["BackoffLimitExceeded"]);
-    assert!(matches!(begin(spec, "", &pods).step(), Step::Create(_) | Step::Nothing));
+    assert!(matches!(begin(spec, "", &pods).step(), PodAction::Create(_) | PodAction::Nothing));
 }
 
 #[test]
@@ -349,11 +349,11 @@ fn restarts_in_place_count_against_the_limit() {
     let spec = r#""template":{"spec":{"restartPolicy":"OnFailure"}},"backoffLimit":2,"parallelism":1,"completions":1"#;
     let restarted =
         |n: u32| P { status: format!(r#","containerStatuses":[{{"name":"c","restartCount":{n}}}]"#), ..POD };
-    assert_eq!(begin(spec, "", &[restarted(1)]).step(), Step::Nothing);
-    assert_eq!(begin(spec, "", &[restarted(2)]).step(), Step::Finish(vec![0]));
+    assert_eq!(begin(spec, "", &[restarted(1)]).step(), PodAction::Nothing);
+    assert_eq!(begin(spec, "", &[restarted(2)]).step(), PodAction::Finish(vec![0]));
     let none = spec.replace(r#""backoffLimit":2"#, r#""backoffLimit":0"#);
-    assert_eq!(begin(&none, "", &[restarted(0)]).step(), Step::Nothing);
-    assert_eq!(begin(&none, "", &[restarted(1)]).step(), Step::Finish(vec![0]));
+    assert_eq!(begin(&none, "", &[restarted(0)]).step(), PodAction::Nothing);
+    assert_eq!(begin(&none, "", &[restarted(1)]).step(), PodAction::Finish(vec![0]));
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn pods_with_the_same_index_or_none_are_too_many() {
         P { name: "c", ..POD },
         P { name: "d", index: Some(7), ..POD },
     ];
-    let Step::Remove(mut remove) = begin(spec, "", &pods).step() else { panic!() };
+    let PodAction::Remove(mut remove) = begin(spec, "", &pods).step() else { panic!() };
     remove.sort_unstable();
     assert_eq!(remove, [1, 2, 3]);
 }
@@ -417,7 +417,7 @@ fn an_index_that_fails_too_often_fails() {
     // The first failure is tried again, once its backoff is over, and keeps its finalizer until then.
     let mut work = begin(spec, "", &[failed("a", none), P { name: "b", index: Some(1), ..POD }]);
     let step = work.step();
-    assert_eq!(step, Step::Create(vec![New { index: Some(0), failures: Some((1, 0)) }]));
+    assert_eq!(step, PodAction::Create(vec![New { index: Some(0), failures: Some((1, 0)) }]));
     work.acted(&step, Done { created: 1, ..Done::default() });
     assert_eq!(work.record(), Vec::<usize>::new());
     assert_eq!(work.status.failed_indexes.as_deref(), Some(""));
@@ -445,7 +445,7 @@ fn an_index_waits_for_its_own_backoff() {
         ..POD
     };
     let mut work = begin(spec, "", &[failed, P { name: "b", index: Some(1), ..POD }]);
-    assert_eq!(work.step(), Step::Nothing);
+    assert_eq!(work.step(), PodAction::Nothing);
     assert_eq!(work.wait_ms, Some(6000));
 }
 
@@ -593,11 +593,11 @@ fn a_view_that_still_shows_the_finalizer_does_not_count_a_pod_twice() {
         let pod = P { name: "a", phase: "Succeeded", tracked, ..POD };
         vec![Pod::read(pod.make(&catalog), &job("").spec)]
     };
-    let turn = |pods: Vec<Pod>, status: &str| {
+    let reconciled = |pods: Vec<Pod>, status: &str| {
         let mut work = Work::begin(&job(status), pods, Record::default(), true, false, NOW * 1000);
         settle(&mut work).1
     };
-    let counted = turn(view(true), "");
+    let counted = reconciled(view(true), "");
     assert_eq!(int(&counted, "succeeded"), 1);
     let mut released = Released::default();
     released.expect("uid-a");
@@ -605,7 +605,7 @@ fn a_view_that_still_shows_the_finalizer_does_not_count_a_pod_twice() {
     for _ in 0..2 {
         let mut old_news = view(true);
         released.correct(&mut old_news);
-        assert_eq!(int(&turn(old_news, counted), "succeeded"), 1);
+        assert_eq!(int(&reconciled(old_news, counted), "succeeded"), 1);
     }
     // Seen without it, the pod is forgotten; one that has it again counts again.
     let mut news = view(false);

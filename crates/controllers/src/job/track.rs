@@ -1,4 +1,4 @@
-//! Counting finished pods, each exactly once: the second half of a turn.
+//! Counting finished pods, each exactly once: the second half of a reconcile.
 //!
 //! A pod is written down by its uid first, then loses its finalizer, then is counted and struck off. Whoever is
 //! interrupted anywhere in between finds either the finalizer or the uid, and goes on from there.
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use runtime::Severity;
 
 use super::indexes::Indexes;
-use super::plan::{BURST, Step, Work};
+use super::plan::{BURST, PodAction, Work};
 use super::view::Condition;
 
 /// What became of a step.
@@ -33,9 +33,9 @@ fn told(severity: Severity, reason: &str, message: &str) -> Told {
 
 impl Work {
     /// The step was taken: the numbers of the status follow, and the Job may be complete now.
-    pub fn acted(&mut self, step: &Step, done: Done) -> Vec<Told> {
+    pub fn acted(&mut self, step: &PodAction, done: Done) -> Vec<Told> {
         let mut events = Vec::new();
-        if matches!(step, Step::Finish(_)) && (done.deleted != self.active || !self.satisfied) {
+        if matches!(step, PodAction::Finish(_)) && (done.deleted != self.active || !self.satisfied) {
             // There may be pods left that nobody counted: it is not over yet.
             self.finished = None;
         }
@@ -43,7 +43,7 @@ impl Work {
         self.terminating += done.deleted;
         self.ready -= done.deleted_ready;
         let mut suspension_changed = false;
-        if !matches!(step, Step::Finish(_)) {
+        if !matches!(step, PodAction::Finish(_)) {
             let enough = match self.spec.completions {
                 None => self.succeeded > 0,
                 Some(completions) => self.succeeded >= completions,
@@ -123,7 +123,7 @@ impl Work {
                 + self.status.uncounted_succeeded.len()
                 + self.status.uncounted_failed.len();
             if written >= BURST {
-                // The rest comes in the next turn: other Jobs wait, and a status has its bounds.
+                // The rest comes in the next reconcile: other Jobs wait, and a status has its bounds.
                 self.full = true;
                 break;
             }

@@ -1,4 +1,4 @@
-//! A Job as its loop reads it: made once per revision from the object, its status written back into a tree.
+//! A Job as its controller reads it: made once per revision from the object, its status written back into a tree.
 
 use object::{Map, Obj, Value, time};
 

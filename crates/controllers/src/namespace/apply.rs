@@ -2,7 +2,7 @@
 
 use catalog::Verbs;
 use client::resources::PODS;
-use client::{Client, DeleteOptions, Gvr, ListOptions, Propagation};
+use client::{Client, DeleteOptions, Gvr, ListOptions, Preconditions, Propagation};
 use object::{Status, Value};
 use runtime::tree;
 
@@ -56,7 +56,7 @@ impl Emptying<'_> {
         let target = content.resource.within(self.namespace);
         // All content goes anyway: dependents must not be orphaned meanwhile.
         let options =
-            DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+            DeleteOptions { propagation_policy: Some(Propagation::Background), ..DeleteOptions::default() };
         match plan::how_to_delete(content.verbs) {
             Deletion::Impossible => return Ok(()),
             Deletion::Collection => {
@@ -65,7 +65,7 @@ impl Emptying<'_> {
             Deletion::OneByOne => {}
         }
         for item in self.client.list(target, ListOptions::default()).await?.items {
-            let options = DeleteOptions { uid: Some(item.uid().to_owned()), ..options.clone() };
+            let options = DeleteOptions { preconditions: Preconditions::uid(item.uid()), ..options.clone() };
             match self.client.delete(content.resource.of(&item), options).await {
                 Err(status) if !matches!(status.code, 404 | 405) => return Err(status),
                 _ => {}

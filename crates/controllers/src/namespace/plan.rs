@@ -23,7 +23,7 @@ const FINALIZER_SECONDS: i64 = 15;
 
 /// What comes next.
 #[derive(Debug, PartialEq)]
-pub enum Step {
+pub enum Required {
     /// It is not going, or nobody waits for its content.
     Nothing,
     /// Its phase must say so first.
@@ -32,14 +32,14 @@ pub enum Step {
     Empty,
 }
 
-pub fn next(namespace: &Value) -> Step {
+pub fn next(namespace: &Value) -> Required {
     if namespace.at(&["metadata", "deletionTimestamp"]).is_none_or(Value::is_null) {
-        return Step::Nothing;
+        return Required::Nothing;
     }
     if namespace.str_at(&["status", "phase"]) != Some("Terminating") {
-        return Step::MarkTerminating;
+        return Required::MarkTerminating;
     }
-    if finalizers(namespace).is_empty() { Step::Nothing } else { Step::Empty }
+    if finalizers(namespace).is_empty() { Required::Nothing } else { Required::Empty }
 }
 
 /// Says in the phase that the namespace goes; tells whether that is news.

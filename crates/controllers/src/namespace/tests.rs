@@ -9,7 +9,7 @@ use object::Value;
 use super::conditions::Found;
 use super::content::{Content, contents};
 use super::plan::{
-    After, Deletion, Left, Step, after, age, finalized, grace_left, held_by_pods, how_to_delete,
+    After, Deletion, Left, Required, after, age, finalized, grace_left, held_by_pods, how_to_delete,
     longest_grace, next, note, stages, terminating, what_is_left,
 };
 
@@ -125,11 +125,11 @@ fn a_namespace_says_that_it_goes_before_its_content_does() {
     let going = r#""metadata":{"deletionTimestamp":"1970-01-01T00:01:40Z"}"#;
     let ours = r#""spec":{"finalizers":["kubernetes"]}"#;
     for (namespace, wanted) in [
-        (format!("{{{ours}}}"), Step::Nothing),
-        (format!(r#"{{{ours},"metadata":{{"deletionTimestamp":null}}}}"#), Step::Nothing),
-        (format!(r#"{{{going},{ours},"status":{{"phase":"Active"}}}}"#), Step::MarkTerminating),
-        (format!(r#"{{{going},{ours},"status":{{"phase":"Terminating"}}}}"#), Step::Empty),
-        (format!(r#"{{{going},"status":{{"phase":"Terminating"}}}}"#), Step::Nothing),
+        (format!("{{{ours}}}"), Required::Nothing),
+        (format!(r#"{{{ours},"metadata":{{"deletionTimestamp":null}}}}"#), Required::Nothing),
+        (format!(r#"{{{going},{ours},"status":{{"phase":"Active"}}}}"#), Required::MarkTerminating),
+        (format!(r#"{{{going},{ours},"status":{{"phase":"Terminating"}}}}"#), Required::Empty),
+        (format!(r#"{{{going},"status":{{"phase":"Terminating"}}}}"#), Required::Nothing),
     ] {
         assert_eq!(next(&json(&namespace)), wanted, "{namespace}");
     }

@@ -1,12 +1,12 @@
-//! Is a node alive? Judged by what changed since the last look, on the loop's own clock, never by the node's.
+//! Is a node alive? Judged by what changed since the last look, on the controller's own clock, never by the node's.
 
 use super::node::{Condition, NodeFacts};
 
 /// A node that never reported gets this long.
 const STARTUP_GRACE_MS: i64 = 60_000;
-/// A node that reported before may be silent for this long.
+/// A node that reported before may miss its heartbeats for this long.
 const GRACE_MS: i64 = 50_000;
-/// What nobody knows of a silent node.
+/// What nobody knows of an unreachable node.
 const JUDGED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
 
 /// Now, on the clock that only goes forward, and on the wall.
@@ -34,7 +34,7 @@ pub struct Verdict {
     pub observed: String,
     /// Ready as it is now; `None`: not known yet.
     pub current: Option<String>,
-    /// Conditions to write, if the node fell silent.
+    /// Conditions to write, if the node became unreachable.
     pub write: Option<Vec<Condition>>,
 }
 
@@ -60,7 +60,7 @@ pub fn judge(
             }
         }
     };
-    // Differs from kube-controller-manager: it waits for a later time, so where a clock was set back every node falls silent until
+    // Differs from kube-controller-manager: it waits for a later time, so where a clock was set back every node becomes unreachable until
     // the clock has caught up. Whoever writes another time is alive.
     if renewed.is_some() && next.renewed != renewed {
         next.renewed = renewed;
@@ -99,7 +99,7 @@ pub fn judge(
 }
 
 impl Health {
-    /// What the loop itself wrote is no sign of life.
+    /// What the controller itself wrote is no sign of life.
     pub fn wrote(&mut self, conditions: &[Condition]) {
         let ready = conditions.iter().find(|condition| condition.kind == "Ready");
         self.ready = ready.map(|ready| (ready.heartbeat.clone(), ready.transition.clone()));

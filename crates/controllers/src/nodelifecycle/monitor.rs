@@ -1,4 +1,4 @@
-//! Looks at all nodes every few seconds: who fell silent, which zones are down, whose pods must go.
+//! Looks at all nodes every few seconds: which became unreachable, which zones are down, whose pods must go.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use client::resources::NODES;
 use futures_util::future::BoxFuture;
 use object::{Obj, Revision, Status, time};
 use parking_lot::Mutex;
-use runtime::{Failure, Informer, Key, Next, Reconcile, Turn, WorkQueue, batch};
+use runtime::{Action, Failure, Informer, Key, Reconcile, ReconcileRequest, WorkQueue, batch};
 use tokio::time::Instant;
 
 use super::BY_NODE;
 use super::health::{Health, Moment, Verdict, judge};
 use super::node::{NO_EXECUTE, NOT_READY, NodeFacts, Taint, UNREACHABLE};
-use super::plan::{self, Step};
+use super::plan::{self, NodeAction};
 use super::write::Writer;
 use super::zones::{Mode, Zones};
 
@@ -22,10 +22,10 @@ const PERIOD: Duration = Duration::from_secs(5);
 /// Nodes written at once.
 const AT_ONCE: usize = 8;
 const TRIES: usize = 5;
-/// How long a turn waits to see what the loop itself wrote.
+/// How long a reconcile waits to see what the controller itself wrote.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The two jobs of the loop; one worker, so they take turns.
+/// The two jobs of the controller; one worker, so they take turns.
 pub fn look() -> Key {
     Key::new("", "look")
 }
@@ -50,7 +50,7 @@ pub struct State {
     zones: Zones,
     /// Pods of these could not all be marked.
     retry: BTreeSet<String>,
-    /// The loop's own last write.
+    /// The controller's own last write.
     written: Revision,
 }
 
@@ -70,15 +70,15 @@ struct Seen {
 }
 
 impl Reconcile for Monitor {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
             self.see_own_writes().await;
-            if *turn.key == look() {
-                self.look(&turn).await;
+            if *request.key == look() {
+                self.look(&request).await;
                 self.queue.add(give_up(), runtime::queue::NORMAL, None);
-                return Ok(Next::After(PERIOD));
+                return Ok(Action::Requeue(PERIOD));
             }
-            Ok(self.give_up(&turn).await)
+            Ok(self.give_up(&request).await)
         })
     }
 }
@@ -110,7 +110,7 @@ impl Monitor {
     }
 
     /// One look at everything.
-    async fn look(&self, turn: &Turn<'_>) {
+    async fn look(&self, request: &ReconcileRequest<'_>) {
         let nodes = self.nodes.store().list();
         for node in self.note_comings_and_goings(&nodes) {
             // Who is new is trusted until the next line says otherwise.
@@ -118,15 +118,15 @@ impl Monitor {
                 tracing::warn!(
                     node = node.name(),
                     error = status.message,
-                    "a new node's taints stay for now"
+                    "cannot remove the taints of a new node"
                 );
             }
         }
         let now = self.now();
         let mut seen: Vec<Seen> = nodes.iter().filter_map(|node| self.judge(node, &now)).collect();
-        turn.plan(|| {
-            let silent = seen.iter().filter(|seen| seen.verdict.write.is_some()).count();
-            format!("look at {} nodes, {silent} of them fell silent", seen.len())
+        request.plan(|| {
+            let unreachable = seen.iter().filter(|seen| seen.verdict.write.is_some()).count();
+            format!("look at {} nodes, {unreachable} of them became unreachable", seen.len())
         });
         self.write_verdicts(&mut seen).await;
 
@@ -145,19 +145,15 @@ impl Monitor {
         match mode {
             Mode::Usual => {}
             Mode::AllDown => {
-                tracing::warn!("all nodes seem to be down; nothing is evicted until one is back");
+                tracing::warn!("all zones are fully disrupted, stopping evictions");
                 for node in &nodes {
                     if let Err(status) = self.set_reachable(node).await {
-                        tracing::warn!(
-                            node = node.name(),
-                            error = status.message,
-                            "taints could not be removed"
-                        );
+                        tracing::warn!(node = node.name(), error = status.message, "failed to remove taints");
                     }
                 }
             }
             Mode::Back => {
-                tracing::info!("some nodes are well again");
+                tracing::info!("zones are no longer fully disrupted, resuming evictions");
                 for known in self.state.lock().nodes.values_mut() {
                     if let Some(health) = &mut known.health {
                         health.seen_ms = now_ms;
@@ -223,23 +219,23 @@ impl Monitor {
         Some(Seen { node: node.clone(), facts: known.facts.clone(), verdict })
     }
 
-    /// Writes the conditions of the silent. Who cannot be written is left out of this round.
+    /// Writes the conditions of unreachable nodes. Who cannot be written is left out of this round.
     async fn write_verdicts(&self, seen: &mut Vec<Seen>) {
-        let silent: Vec<usize> = (0..seen.len()).filter(|i| seen[*i].verdict.write.is_some()).collect();
+        let unreachable: Vec<usize> = (0..seen.len()).filter(|i| seen[*i].verdict.write.is_some()).collect();
         let results: Mutex<BTreeMap<usize, Option<Seen>>> = Mutex::default();
         let write = |n: usize| -> BoxFuture<'_, Result<(), Status>> {
-            let (i, results, this) = (silent[n], &results, &seen[silent[n]]);
+            let (i, results, this) = (unreachable[n], &results, &seen[unreachable[n]]);
             Box::pin(async move {
                 let outcome = self.write_verdict(this).await;
                 if let Err(status) = &outcome {
                     let (node, error) = (this.facts.name.as_str(), status.message.as_str());
-                    tracing::warn!(node, error, "a node's health could not be written; no pods are evicted");
+                    tracing::warn!(node, error, "failed to update node conditions, not evicting its pods");
                 }
                 results.lock().insert(i, outcome.ok());
                 Ok(())
             })
         };
-        batch::all(silent.len(), AT_ONCE, &write).await;
+        batch::all(unreachable.len(), AT_ONCE, &write).await;
         let mut results = results.into_inner();
         let mut i = 0;
         seen.retain_mut(|seen| {
@@ -293,19 +289,19 @@ impl Monitor {
         let mut failed = false;
         for step in plan::act(facts, &seen.verdict, retry) {
             let result = match step {
-                Step::Reachable => self.set_reachable(&seen.node).await,
-                Step::Swap { add, remove } => self.swap(&seen.node, &[add], &[remove]).await,
-                Step::GiveUp { again } => {
+                NodeAction::Reachable => self.set_reachable(&seen.node).await,
+                NodeAction::Swap { add, remove } => self.swap(&seen.node, &[add], &[remove]).await,
+                NodeAction::GiveUp { again } => {
                     let now_ms = self.now().ms;
                     self.state.lock().zones.mark(&facts.zone, name, again, now_ms);
                     Ok(())
                 }
-                Step::Tell => {
+                NodeAction::Tell => {
                     let message = format!("Node {name} status is now: NodeNotReady");
                     self.writer.node_event(name, &facts.uid, "NodeNotReady", message);
                     Ok(())
                 }
-                Step::MarkPods => {
+                NodeAction::MarkPods => {
                     let pods = self.pods.store().by_index(BY_NODE, name);
                     let marked = self.writer.mark_not_ready(&pods).await;
                     failed = marked.is_err();
@@ -314,7 +310,7 @@ impl Monitor {
             };
             if let Err(status) = result {
                 let error = status.message;
-                tracing::warn!(node = name, ?step, error, "a step about a node failed, trying again");
+                tracing::warn!(node = name, ?step, error, "failed to update node, retrying");
             }
         }
         let mut state = self.state.lock();
@@ -345,16 +341,16 @@ impl Monitor {
     }
 
     /// Gives up nodes whose turn has come: their pods must go.
-    async fn give_up(&self, turn: &Turn<'_>) -> Next {
+    async fn give_up(&self, request: &ReconcileRequest<'_>) -> Action {
         let mut given_up = 0;
-        turn.plan(|| "give up no node".to_owned());
+        request.plan(|| "give up no node".to_owned());
         loop {
             let now_ms = self.now().ms;
             let next = self.state.lock().zones.next(now_ms);
             let Some((zone, name)) = next else { break };
             let Some(node) = self.nodes.store().get("", &name) else { continue };
             given_up += 1;
-            turn.plan(|| format!("taint as their conditions say: {given_up} nodes, last {name}"));
+            request.plan(|| format!("taint as their conditions say: {given_up} nodes, last {name}"));
             let status = NodeFacts::of(&node).ready().map(|ready| ready.status.clone());
             let result = match status.as_deref() {
                 Some(status) => match plan::wanted(status) {
@@ -364,18 +360,14 @@ impl Monitor {
                 None => Err(Status::internal("the node has no Ready condition")),
             };
             if let Err(status) = result {
-                tracing::warn!(
-                    node = name,
-                    error = status.message,
-                    "a node could not be tainted, trying again"
-                );
+                tracing::warn!(node = name, error = status.message, "failed to taint node, retrying");
                 self.state.lock().zones.retry(&zone, &name, now_ms);
             }
         }
         let now_ms = self.now().ms;
         match self.state.lock().zones.wait(now_ms) {
-            Some(ms) => Next::After(Duration::from_millis(ms.max(1) as u64)),
-            None => Next::Done,
+            Some(ms) => Action::Requeue(Duration::from_millis(ms.max(1) as u64)),
+            None => Action::AwaitChange,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the loops about nodes read of a Node: conditions, taints, zone.
+//! What the controllers about nodes read of a Node: conditions, taints, zone.
 
 use std::sync::Arc;
 

@@ -55,34 +55,34 @@ pub fn moves<'a, V>(known: &BTreeMap<String, V>, there: &[&'a str]) -> Moves<&'a
 
 /// What to do about one node after a look at it, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum NodeAction {
     /// Take away the taints that send pods away; nobody gives it up any more.
     Reachable,
     /// It has been given up already; only the reason changed.
     Swap { add: &'static str, remove: &'static str },
     /// Give it up when its zone's turn comes; `again`: even if its turn has been.
     GiveUp { again: bool },
-    /// Tell people that it fell silent, or said that it is not ready.
+    /// Tell people that it became unreachable, or said that it is not ready.
     Tell,
     /// Its pods cannot be ready.
     MarkPods,
 }
 
 /// `retry`: its pods could not all be marked the last time.
-pub fn act(node: &NodeFacts, verdict: &Verdict, retry: bool) -> Vec<Step> {
+pub fn act(node: &NodeFacts, verdict: &Verdict, retry: bool) -> Vec<NodeAction> {
     let Some(current) = verdict.current.as_deref() else { return Vec::new() };
     let first = match wanted(current) {
-        None => Step::Reachable,
-        Some((add, remove)) if node.has_taint(remove, NO_EXECUTE) => Step::Swap { add, remove },
-        Some((add, _)) => Step::GiveUp { again: !node.has_taint(add, NO_EXECUTE) },
+        None => NodeAction::Reachable,
+        Some((add, remove)) if node.has_taint(remove, NO_EXECUTE) => NodeAction::Swap { add, remove },
+        Some((add, _)) => NodeAction::GiveUp { again: !node.has_taint(add, NO_EXECUTE) },
     };
     let mut steps = vec![first];
     let fell = current != "True" && verdict.observed == "True";
     if fell {
-        steps.push(Step::Tell);
+        steps.push(NodeAction::Tell);
     }
     if fell || (retry && verdict.observed != "True") {
-        steps.push(Step::MarkPods);
+        steps.push(NodeAction::MarkPods);
     }
     steps
 }
@@ -166,7 +166,7 @@ pub fn swapped(taints: &[Taint], add: &[Taint], remove: &[Taint], now: &str) -> 
     (new != taints).then_some(new)
 }
 
-/// The node with other conditions. Fields this loop knows nothing of stay.
+/// The node with other conditions. Fields this controller knows nothing of stay.
 pub fn with_conditions(mut node: Value, conditions: &[Condition]) -> Value {
     let old = node.at(&["status", "conditions"]).and_then(Value::as_list).unwrap_or_default().to_vec();
     let merged = conditions.iter().map(|condition| {

@@ -6,7 +6,7 @@ use object::Value;
 
 use super::health::{Health, Moment, Verdict, judge};
 use super::node::*;
-use super::plan::{self, Mend, Step, swapped};
+use super::plan::{self, Mend, NodeAction, swapped};
 use super::zones::{Mode, ZoneState, Zones, state_of};
 
 fn moment(seconds: i64) -> Moment {
@@ -31,7 +31,7 @@ fn node(ready: Option<&str>, beat: &str) -> NodeFacts {
 }
 
 #[test]
-fn a_node_is_silent_after_fifty_seconds_without_heartbeat_or_lease() {
+fn a_node_is_unreachable_after_fifty_seconds_without_heartbeat_or_lease() {
     let look = |health: Option<&Health>, node: &NodeFacts, lease, at| judge(health, node, lease, &moment(at));
     let (health, verdict) = look(None, &node(Some("True"), "1"), Some((1, 0)), 0);
     assert_eq!((verdict.current.as_deref(), verdict.write), (Some("True"), None));
@@ -56,10 +56,10 @@ fn a_node_is_silent_after_fifty_seconds_without_heartbeat_or_lease() {
     );
     assert_eq!(written[0].heartbeat, "2", "when it last spoke is not ours to change");
     assert_eq!(written[0].transition, moment(131).text);
-    // Written once; not again while it stays silent.
+    // Written once; not again while it stays unreachable.
     health.wrote(&written);
-    let silent = NodeFacts { conditions: written, ..node(None, "") };
-    let (health, verdict) = look(Some(&health), &silent, Some((2, 0)), 200);
+    let unreachable = NodeFacts { conditions: written, ..node(None, "") };
+    let (health, verdict) = look(Some(&health), &unreachable, Some((2, 0)), 200);
     assert_eq!((verdict.observed.as_str(), verdict.write), ("Unknown", None));
     let (_, verdict) = look(Some(&health), &node(Some("True"), "3"), Some((2, 0)), 205);
     assert_eq!((verdict.current.as_deref(), verdict.write), (Some("True"), None));
@@ -75,8 +75,8 @@ fn a_node_that_never_spoke_has_a_minute_from_its_creation() {
     assert!(written.iter().all(|c| c.reason == "NodeStatusNeverUpdated" && c.heartbeat == mute.created_text));
     // Its own words are not taken for the node's.
     health.wrote(&written);
-    let silent = NodeFacts { conditions: written, ..mute };
-    let (health, _) = judge(Some(&health), &silent, None, &moment(62));
+    let unreachable = NodeFacts { conditions: written, ..mute };
+    let (health, _) = judge(Some(&health), &unreachable, None, &moment(62));
     assert_eq!(health.seen_ms, 0);
 }
 
@@ -199,25 +199,32 @@ fn what_is_done_about_a_node_after_a_look() {
     };
     let tainted =
         |key: Option<&str>| key.map(|key| Taint::new(key, NO_EXECUTE)).into_iter().collect::<Vec<_>>();
-    let swap = |add, remove| Step::Swap { add, remove };
-    let give_up = |again| Step::GiveUp { again };
+    let swap = |add, remove| NodeAction::Swap { add, remove };
+    let give_up = |again| NodeAction::GiveUp { again };
     let (f, t, u) = ("False", "True", "Unknown");
     for (name, observed, current, taint, retry, wanted) in [
         ("not known yet", u, None, None, true, vec![]),
-        ("well", t, Some(t), None, false, vec![Step::Reachable]),
-        ("well again", t, Some(t), Some(UNREACHABLE), true, vec![Step::Reachable]),
-        ("fell silent", t, Some(u), None, false, vec![give_up(true), Step::Tell, Step::MarkPods]),
-        ("silent, and given up", u, Some(u), Some(UNREACHABLE), false, vec![give_up(false)]),
+        ("well", t, Some(t), None, false, vec![NodeAction::Reachable]),
+        ("well again", t, Some(t), Some(UNREACHABLE), true, vec![NodeAction::Reachable]),
         (
-            "silent, and pods are left",
+            "became unreachable",
+            t,
+            Some(u),
+            None,
+            false,
+            vec![give_up(true), NodeAction::Tell, NodeAction::MarkPods],
+        ),
+        ("unreachable, and given up", u, Some(u), Some(UNREACHABLE), false, vec![give_up(false)]),
+        (
+            "unreachable, and pods are left",
             u,
             Some(u),
             Some(UNREACHABLE),
             true,
-            vec![give_up(false), Step::MarkPods],
+            vec![give_up(false), NodeAction::MarkPods],
         ),
         ("back, but not ready", f, Some(f), Some(UNREACHABLE), false, vec![swap(NOT_READY, UNREACHABLE)]),
-        ("silent after that", f, Some(u), Some(NOT_READY), false, vec![swap(UNREACHABLE, NOT_READY)]),
+        ("unreachable after that", f, Some(u), Some(NOT_READY), false, vec![swap(UNREACHABLE, NOT_READY)]),
         ("not ready", f, Some(f), None, false, vec![give_up(true)]),
     ] {
         let facts = NodeFacts { taints: tainted(taint), ..node(Some(observed), "") };
@@ -257,7 +264,7 @@ fn who_came_and_who_went() {
 }
 
 #[test]
-fn a_condition_keeps_fields_this_loop_knows_nothing_of() {
+fn a_condition_keeps_fields_this_controller_knows_nothing_of() {
     let json = |text: &str| codec::json::parse(text.as_bytes(), None).unwrap();
     let old = json(r#"{"status":{"conditions":[{"type":"Ready","status":"True","extra":"x"}],"phase":"p"}}"#);
     let unknown = Condition { kind: "Ready".into(), status: "Unknown".into(), ..Condition::default() };

@@ -1,9 +1,9 @@
-//! What the loops about nodes write: taints, labels, conditions, and pods that cannot be ready.
+//! What the controllers about nodes write: taints, labels, conditions, and pods that cannot be ready.
 
 use std::sync::Arc;
 
 use client::resources::{NODES, PODS};
-use client::{Client, Patch};
+use client::{Client, Patch, WriteOptions};
 use env::Env;
 use object::{Map, Obj, Status, Value, time};
 use runtime::{ObjectRef, Recorder, Severity};
@@ -47,7 +47,7 @@ impl Writer {
             };
             let mut patch = guarded(&node);
             patch.map_at(&["spec"]).set("taints", list);
-            match self.client.patch(NODES.of(&node), Patch::Merge(patch)).await {
+            match self.client.patch(NODES.of(&node), Patch::Merge(patch), WriteOptions::default()).await {
                 Ok(written) => return Ok(Some(written)),
                 Err(status) if status.code == 409 && tries < TRIES => {
                     node = self.client.get(NODES.of(&node)).await?;
@@ -62,12 +62,12 @@ impl Writer {
         let mut patch = guarded(node);
         let map: Map = labels.into_iter().map(|(name, value)| (name.into(), Value::Str(value))).collect();
         patch.map_at(&["metadata"]).set("labels", Value::Map(map));
-        self.client.patch(NODES.of(node), Patch::Merge(patch)).await.map(|_| ())
+        self.client.patch(NODES.of(node), Patch::Merge(patch), WriteOptions::default()).await.map(|_| ())
     }
 
     pub async fn set_conditions(&self, node: &Obj, conditions: &[Condition]) -> Result<Arc<Obj>, Status> {
         let body = plan::with_conditions(runtime::tree(node), conditions);
-        self.client.update(NODES.of(node).sub("status"), body).await
+        self.client.update(NODES.of(node).sub("status"), body, WriteOptions::default()).await
     }
 
     /// A pod nobody hears of is not ready. The first refusal, after all were tried.
@@ -76,7 +76,11 @@ impl Writer {
         let ready = |pod: &&Arc<Obj>| plan::is_ready_now(&pod_view(pod), || runtime::tree(pod));
         for pod in pods.iter().filter(ready) {
             let patch = plan::not_ready(pod.uid(), self.now_text());
-            match self.client.patch(PODS.of(pod).sub("status"), Patch::Strategic(patch)).await {
+            match self
+                .client
+                .patch(PODS.of(pod).sub("status"), Patch::Strategic(patch), WriteOptions::default())
+                .await
+            {
                 Err(status) if status.code == 404 => continue,
                 Err(status) => {
                     failed.get_or_insert(status);

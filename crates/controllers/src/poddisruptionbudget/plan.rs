@@ -10,7 +10,7 @@ use object::{Map, Obj, Value, time};
 pub const DELETION_SECONDS: i64 = 120;
 const CONDITION: &str = "DisruptionAllowed";
 
-/// A budget as the loop reads it.
+/// A budget as the controller reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
     pub selector: LabelSelector,

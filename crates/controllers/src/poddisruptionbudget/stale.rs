@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
 use client::resources::PODS;
+use client::{Client, WriteOptions};
 use env::Env;
 use futures_util::future::BoxFuture;
 use kinds::conditions::{self, Condition};
 use object::{Obj, Value};
-use runtime::{Failure, Informer, Next, Reconcile, Turn};
+use runtime::{Action, Failure, Informer, Reconcile, ReconcileRequest};
 
 use crate::pods::{mentions, pod_view};
 
@@ -36,23 +36,23 @@ pub struct Cleaner {
 }
 
 impl Reconcile for Cleaner {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let Some(pod) = self.pods.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let Some(pod) = self.pods.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
             let now = self.env.now_seconds() as i64;
-            let Some(wait) = clean_in(&pod, now) else { return Ok(Next::Done) };
+            let Some(wait) = clean_in(&pod, now) else { return Ok(Action::AwaitChange) };
             if wait > 0 {
-                turn.plan(|| format!("wait {wait} s for the disruption"));
-                return Ok(Next::After(Duration::from_secs(wait)));
+                request.plan(|| format!("wait {wait} s for the disruption"));
+                return Ok(Action::Requeue(Duration::from_secs(wait)));
             }
-            turn.plan(|| "say that it was not disrupted".to_owned());
+            request.plan(|| "say that it was not disrupted".to_owned());
             let mut tree = runtime::tree(&pod);
             let observed_generation = tree.at(&["metadata", "generation"]).and_then(Value::as_int);
             let condition =
                 Condition { kind: DISRUPTED, status: "False", reason: "", message: "", observed_generation };
             conditions::set(&mut tree, &condition, now);
-            self.client.update(PODS.of(&pod).sub("status"), tree).await?;
-            Ok(Next::Done)
+            self.client.update(PODS.of(&pod).sub("status"), tree, WriteOptions::default()).await?;
+            Ok(Action::AwaitChange)
         })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use client::DeleteOptions;
 use client::resources::PODS;
+use client::{DeleteOptions, WriteOptions};
 use object::{Obj, Status};
 use runtime::{BY_CONTROLLER, Failure, Key, Severity, batch, owners};
 
@@ -47,7 +47,7 @@ impl Sync {
         let (well, stopped) = batch::slow_start(count, &|_| {
             let pod = pod.clone();
             Box::pin(async move {
-                match self.client.create(PODS.within(set.namespace()), pod).await {
+                match self.client.create(PODS.within(set.namespace()), pod, WriteOptions::default()).await {
                     Ok(created) => {
                         let message = format!("Created pod: {}", created.name());
                         self.tell(set, Severity::Normal, "SuccessfulCreate", message);

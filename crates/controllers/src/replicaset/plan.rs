@@ -1,4 +1,4 @@
-//! The decision of a turn: how many pods to make or delete, what to say in the status, when to look again.
+//! The decision of a reconcile: how many pods to make or delete, what to say in the status, when to look again.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::rank::Pod;
 use super::set::Set;
 use super::status::Counted;
 
-/// So many pods at most are made or deleted in one turn.
+/// So many pods at most are made or deleted in one reconcile.
 pub(crate) const BURST: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

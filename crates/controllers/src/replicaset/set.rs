@@ -1,4 +1,4 @@
-//! A ReplicaSet or a ReplicationController as loops read it; made once per revision.
+//! A ReplicaSet or a ReplicationController as controllers read it; made once per revision.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    /// The view all loops share.
+    /// The view all controllers share.
     pub fn of(obj: &Obj) -> Arc<Set> {
         obj.view(|obj| Set::read(&runtime::tree(obj)))
     }

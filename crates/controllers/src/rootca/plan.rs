@@ -7,28 +7,28 @@ const DESCRIPTION: &str = "kubernetes.io/description";
 const DESCRIBED: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters.";
 
 #[derive(Debug, PartialEq)]
-pub enum Step {
+pub enum Plan {
     Nothing,
     Create(Value),
     Update(Value),
 }
 
 /// People may describe the ConfigMap in their own words, but hold nothing else in it.
-pub fn plan(there: Option<Value>, pem: &str) -> Step {
+pub fn plan(there: Option<Value>, pem: &str) -> Plan {
     let Some(mut map) = there else {
         let mut map = Value::map();
         map.map_at(&["metadata"]).set("name", NAME);
         complete(&mut map, pem);
-        return Step::Create(map);
+        return Plan::Create(map);
     };
     let data = map.get("data").and_then(Value::as_map);
     let right = data.is_some_and(|d| d.len() == 1 && d.get("ca.crt").and_then(Value::as_str) == Some(pem));
     let described = map.str_at(&["metadata", "annotations", DESCRIPTION]).is_some_and(|d| !d.is_empty());
     if right && described {
-        return Step::Nothing;
+        return Plan::Nothing;
     }
     complete(&mut map, pem);
-    Step::Update(map)
+    Plan::Update(map)
 }
 
 fn complete(map: &mut Value, pem: &str) {

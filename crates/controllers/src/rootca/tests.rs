@@ -2,7 +2,7 @@
 
 use object::Value;
 
-use super::plan::{Step, plan};
+use super::plan::{Plan, plan};
 
 const PEM: &str = "PEM";
 
@@ -16,11 +16,11 @@ fn described(map: &Value) -> &str {
 
 #[test]
 fn a_namespace_without_one_gets_one() {
-    let Step::Create(made) = plan(None, PEM) else { panic!("it is made") };
+    let Plan::Create(made) = plan(None, PEM) else { panic!("it is made") };
     assert_eq!(made.str_at(&["metadata", "name"]), Some("kube-root-ca.crt"));
     assert_eq!(made.str_at(&["data", "ca.crt"]), Some(PEM));
     assert!(described(&made).starts_with("Contains a CA bundle"));
-    assert_eq!(plan(Some(made), PEM), Step::Nothing);
+    assert_eq!(plan(Some(made), PEM), Plan::Nothing);
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn other_data_goes_and_other_annotations_stay() {
         let there = map(&format!(
             r#"{{"metadata":{{"resourceVersion":"7","annotations":{{"mine":"y"}}}},"data":{data}}}"#
         ));
-        let Step::Update(mended) = plan(Some(there), PEM) else { panic!("{data} is mended") };
+        let Plan::Update(mended) = plan(Some(there), PEM) else { panic!("{data} is mended") };
         assert_eq!(mended.get("data"), Some(&map(r#"{"ca.crt":"PEM"}"#)));
         assert_eq!(mended.str_at(&["metadata", "annotations", "mine"]), Some("y"));
         assert_eq!(mended.str_at(&["metadata", "resourceVersion"]), Some("7"), "a conflict if it is old");
@@ -41,7 +41,7 @@ fn other_data_goes_and_other_annotations_stay() {
 fn a_description_of_ones_own_stays() {
     let there =
         r#"{"metadata":{"annotations":{"kubernetes.io/description":"ours"}},"data":{"ca.crt":"PEM"}}"#;
-    assert_eq!(plan(Some(map(there)), PEM), Step::Nothing);
+    assert_eq!(plan(Some(map(there)), PEM), Plan::Nothing);
     let undescribed = r#"{"metadata":{},"data":{"ca.crt":"PEM"}}"#;
-    assert!(matches!(plan(Some(map(undescribed)), PEM), Step::Update(_)));
+    assert!(matches!(plan(Some(map(undescribed)), PEM), Plan::Update(_)));
 }

@@ -1,4 +1,4 @@
-//! The EndpointSlices a loop answers for, and what it wrote of them: so that it neither wakes itself nor plans on a view older
+//! The EndpointSlices a controller answers for, and what it wrote of them: so that it neither wakes itself nor plans on a view older
 //! than its own writes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,16 +8,16 @@ use std::time::Duration;
 use env::Env;
 use object::{Obj, Revision};
 use parking_lot::Mutex;
-use runtime::{Failure, Informer, Key, Notice, WorkQueue};
+use runtime::{Failure, Informer, InformerEvent, Key, WorkQueue};
 
 pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
 pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 
-/// How long a turn waits for what the loop itself wrote.
+/// How long a reconcile waits for what the controller itself wrote.
 const PATIENCE: Duration = Duration::from_secs(1);
 const BY_SERVICE: &str = "service";
 
-/// The slices one loop answers for, as its informer shows them, and its notes about them.
+/// The slices one controller answers for, as its informer shows them, and its notes about them.
 pub struct Slices {
     env: Env,
     informer: Arc<Informer>,
@@ -43,23 +43,23 @@ impl Slices {
         Slices { env: env.clone(), informer, manager, notes: Mutex::default() }
     }
 
-    /// Slices somebody else changed or took away make work, after `wait`; the loop's own writes do not.
+    /// Slices somebody else changed or took away make work, after `wait`; the controller's own writes do not.
     pub fn follow(self: &Arc<Slices>, queue: Arc<WorkQueue<Key>>, wait: Duration) {
         let slices = self.clone();
-        let handler = move |notice: &Notice<'_>| {
+        let handler = move |event: &InformerEvent<'_>| {
             let queue = |slice: &Obj| {
                 if let Some(service) = service_of(slice) {
                     queue.add_after(service, wait, None);
                 }
             };
-            match notice {
-                Notice::Added { obj, .. } => {
+            match event {
+                InformerEvent::Added { obj, .. } => {
                     if slices.are_ours(obj) && !slices.know(obj) {
                         queue(obj);
                     }
                 }
-                Notice::Updated { sync: true, .. } => {}
-                Notice::Updated { old, new, .. } => {
+                InformerEvent::Updated { sync: true, .. } => {}
+                InformerEvent::Updated { old, new, .. } => {
                     if service_of(old) != service_of(new) || slices.are_ours(old) != slices.are_ours(new) {
                         queue(old);
                         queue(new);
@@ -67,7 +67,7 @@ impl Slices {
                         queue(new);
                     }
                 }
-                Notice::Deleted { obj, .. } => {
+                InformerEvent::Deleted { obj, .. } => {
                     if slices.are_ours(obj) && !slices.saw_deletion(obj) {
                         queue(obj);
                     }
@@ -77,7 +77,7 @@ impl Slices {
         self.informer.add_handler(None, Box::new(handler));
     }
 
-    /// Those of a service that stay; without what the loop itself deleted, seen or not.
+    /// Those of a service that stay; without what the controller itself deleted, seen or not.
     pub fn of(&self, service: &Key) -> Vec<Arc<Obj>> {
         let there = self.informer.store().by_index(BY_SERVICE, service.as_str());
         let notes = self.notes.lock();

@@ -74,7 +74,7 @@ fn terminal_pods_and_pods_without_address_are_no_endpoints() {
 }
 
 #[test]
-fn the_trigger_time_is_the_earliest_change_since_the_last_turn() {
+fn the_trigger_time_is_the_earliest_change_since_the_last_reconcile() {
     let (times, key) = (TriggerTimes::default(), Key::new("default", "web"));
     let next = |pods: &[(&'static str, i64)]| times.next(&key, 100, pods.iter().copied());
     assert_eq!(next(&[("a", 90)]), Some(100), "a service never seen: when it was made");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use runtime::Key;
 
-/// What was known of each service at its last turn.
+/// What was known of each service at its last reconcile.
 #[derive(Default)]
 pub struct TriggerTimes {
     /// Guards the states; one service is never worked on twice at once.
@@ -19,7 +19,7 @@ struct State {
 }
 
 impl TriggerTimes {
-    /// The earliest change since the last turn, in Unix seconds; for a service never seen, when it was made.
+    /// The earliest change since the last reconcile, in Unix seconds; for a service never seen, when it was made.
     /// `pods`: names, and when their readiness changed (0: never).
     pub fn next<'a>(
         &self,

@@ -27,7 +27,7 @@ impl TokenOf {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Plan {
     Nothing,
     /// Its account is gone.
     Delete,
@@ -35,13 +35,13 @@ pub enum Step {
 }
 
 /// What to do about a Secret that is for an account.
-pub fn plan(secret: &Value, account_is_there: bool, root_ca: Option<&str>) -> Step {
+pub fn plan(secret: &Value, account_is_there: bool, root_ca: Option<&str>) -> Plan {
     if !account_is_there {
-        return Step::Delete;
+        return Plan::Delete;
     }
     match Lacks::of(secret, root_ca) {
-        lacks if lacks == Lacks::default() => Step::Nothing,
-        lacks => Step::Fill(lacks),
+        lacks if lacks == Lacks::default() => Plan::Nothing,
+        lacks => Plan::Fill(lacks),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use object::Value;
 
-use super::plan::{Lacks, Step, TokenOf, plan, without_reference};
+use super::plan::{Lacks, Plan, TokenOf, plan, without_reference};
 
 fn tree(text: &str) -> Value {
     codec::json::parse(text.as_bytes(), None).unwrap()
@@ -41,8 +41,8 @@ fn an_account_loses_no_reference_but_the_one() {
 #[test]
 fn a_secret_goes_with_its_account_and_is_else_filled_once() {
     let full = tree(r#"{"data":{"ca.crt":"cGVt","namespace":"bg==","token":"dA=="}}"#);
-    assert_eq!(plan(&full, false, Some("pem")), Step::Delete);
-    assert_eq!(plan(&full, true, Some("pem")), Step::Nothing);
-    assert_eq!(plan(&full, true, Some("new")), Step::Fill(Lacks { ca: true, ..Lacks::default() }));
-    assert!(matches!(plan(&tree("{}"), true, None), Step::Fill(Lacks { token: true, .. })));
+    assert_eq!(plan(&full, false, Some("pem")), Plan::Delete);
+    assert_eq!(plan(&full, true, Some("pem")), Plan::Nothing);
+    assert_eq!(plan(&full, true, Some("new")), Plan::Fill(Lacks { ca: true, ..Lacks::default() }));
+    assert!(matches!(plan(&tree("{}"), true, None), Plan::Fill(Lacks { token: true, .. })));
 }

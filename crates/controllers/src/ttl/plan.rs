@@ -22,7 +22,7 @@ const STAGES: [Stage; 5] = [
 ];
 
 #[derive(Debug, PartialEq)]
-pub enum Step {
+pub enum Plan {
     Nothing,
     Annotate { seconds: i64, patch: Value },
 }
@@ -40,13 +40,13 @@ pub fn stage(from: usize, nodes: usize) -> usize {
 }
 
 /// What a node of a cluster at this stage is missing.
-pub fn plan(node: &Value, stage: usize) -> Step {
+pub fn plan(node: &Value, stage: usize) -> Plan {
     let seconds = STAGES[stage.min(STAGES.len() - 1)].seconds;
     let says = node.str_at(&["metadata", "annotations", ANNOTATION]);
     if says.and_then(|text| text.parse::<i64>().ok()) == Some(seconds) {
-        return Step::Nothing;
+        return Plan::Nothing;
     }
     let mut patch = Value::map();
     patch.map_at(&["metadata", "annotations"]).set(ANNOTATION, seconds.to_string());
-    Step::Annotate { seconds, patch }
+    Plan::Annotate { seconds, patch }
 }

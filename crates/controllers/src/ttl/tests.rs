@@ -3,7 +3,7 @@
 use codec::json;
 use object::Value;
 
-use super::plan::{ANNOTATION, Step, plan, stage};
+use super::plan::{ANNOTATION, Plan, plan, stage};
 
 fn node(ttl: Option<&str>) -> Value {
     let mut node = Value::map();
@@ -16,8 +16,8 @@ fn node(ttl: Option<&str>) -> Value {
 /// Seconds that a node without the annotation is told.
 fn seconds(stage: usize) -> i64 {
     match plan(&node(None), stage) {
-        Step::Annotate { seconds, .. } => seconds,
-        Step::Nothing => panic!("a node without the annotation gets it"),
+        Plan::Annotate { seconds, .. } => seconds,
+        Plan::Nothing => panic!("a node without the annotation gets it"),
     }
 }
 
@@ -56,10 +56,10 @@ fn a_cluster_that_shrinks_a_little_stays_where_it_was() {
 fn a_node_is_written_only_when_it_says_something_else() {
     let large = stage(0, 101);
     for right in ["15", "+15", "015"] {
-        assert_eq!(plan(&node(Some(right)), large), Step::Nothing, "{right}");
+        assert_eq!(plan(&node(Some(right)), large), Plan::Nothing, "{right}");
     }
     for wrong in [None, Some("0"), Some("15s"), Some(""), Some(" 15"), Some("99999999999999999999")] {
-        let Step::Annotate { patch, .. } = plan(&node(wrong), large) else { panic!("{wrong:?} is right") };
+        let Plan::Annotate { patch, .. } = plan(&node(wrong), large) else { panic!("{wrong:?} is right") };
         let expected = r#"{"metadata":{"annotations":{"node.alpha.kubernetes.io/ttl":"15"}}}"#;
         assert_eq!(String::from_utf8(json::to_vec(&patch)).unwrap(), expected);
     }

@@ -7,13 +7,13 @@ use object::Obj;
 use crate::job::{Job, job_view};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Plan {
     Nothing,
     Wait(Duration),
     Delete,
 }
 
-pub fn plan(job: &Obj, now_nanos: u128) -> Step {
+pub fn plan(job: &Obj, now_nanos: u128) -> Plan {
     step(expires_at(job), now_nanos)
 }
 
@@ -28,10 +28,10 @@ pub fn expiry(job: &Job) -> Option<i64> {
     Some(end.since + job.spec.ttl_seconds?)
 }
 
-pub fn step(expires_at: Option<i64>, now_nanos: u128) -> Step {
-    let Some(at) = expires_at else { return Step::Nothing };
+pub fn step(expires_at: Option<i64>, now_nanos: u128) -> Plan {
+    let Some(at) = expires_at else { return Plan::Nothing };
     match at.saturating_mul(1000) - (now_nanos / 1_000_000) as i64 {
-        left if left > 0 => Step::Wait(Duration::from_millis(left.unsigned_abs())),
-        _ => Step::Delete,
+        left if left > 0 => Plan::Wait(Duration::from_millis(left.unsigned_abs())),
+        _ => Plan::Delete,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::plan::{Step, expiry, step};
+use super::plan::{Plan, expiry, step};
 use crate::job::Job;
 
 #[test]
@@ -29,9 +29,9 @@ fn only_finished_jobs_with_a_ttl_expire() {
 #[test]
 fn a_job_waits_for_its_time_to_the_millisecond() {
     let at = |seconds: f64| (seconds * 1e9) as u128;
-    assert_eq!(step(None, at(500.0)), Step::Nothing);
-    assert_eq!(step(Some(110), at(100.5)), Step::Wait(Duration::from_millis(9_500)));
-    assert_eq!(step(Some(110), at(109.999)), Step::Wait(Duration::from_millis(1)));
-    assert_eq!(step(Some(110), at(110.0)), Step::Delete);
-    assert_eq!(step(Some(110), at(500.0)), Step::Delete);
+    assert_eq!(step(None, at(500.0)), Plan::Nothing);
+    assert_eq!(step(Some(110), at(100.5)), Plan::Wait(Duration::from_millis(9_500)));
+    assert_eq!(step(Some(110), at(109.999)), Plan::Wait(Duration::from_millis(1)));
+    assert_eq!(step(Some(110), at(110.0)), Plan::Delete);
+    assert_eq!(step(Some(110), at(500.0)), Plan::Delete);
 }

@@ -92,7 +92,7 @@ fn disk_log() {
     let load = |dir: &Path| -> Result<(Revision, Vec<Entry>), String> {
         load_whole(&mut Files::new(dir, u64::MAX)).map_err(|error| error.to_string())
     };
-    Fuzz::new("disk_log").seeds(seeds).max_len(16 << 10).allocates(2 << 20, 100).inputs(150).run(|input| {
+    Fuzz::new("disk_log").seeds(seeds).max_len(16 << 10).allocates(3 << 20, 100).inputs(150).run(|input| {
         let [which, fix, content @ ..] = input else { return "empty".to_owned() };
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir(&dir).unwrap();

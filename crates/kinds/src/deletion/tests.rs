@@ -9,7 +9,7 @@ use crate::tests::{NOW, NOW_TEXT, json, storage, text};
 
 fn decision(catalog: &Catalog, plural: &str, object: &str, options: &str) -> Decision {
     let storage = storage(catalog, plural);
-    let options = DeleteOptions::from_value(&json(options)).unwrap();
+    let options = crate::delete_options(&json(options)).unwrap();
     decide(kind_of(storage), storage, &json(object), "9", &options, NOW).unwrap()
 }
 
@@ -151,7 +151,7 @@ fn a_precondition_that_does_not_hold_is_a_conflict() {
     let refused = |plural: &str, options: &str| {
         let storage = storage(&catalog, plural);
         let old = json(r#"{"metadata":{"name":"a","uid":"U"}}"#);
-        let options = DeleteOptions::from_value(&json(options)).unwrap();
+        let options = crate::delete_options(&json(options)).unwrap();
         let status = decide(kind_of(storage), storage, &old, "258", &options, NOW).unwrap_err();
         assert_eq!((status.code, status.reason), (409, "Conflict"));
         status.message

@@ -1,8 +1,7 @@
 //! Warnings about jobs: of their spec, and of a DELETE that leaves their pods.
 
-use object::Value;
+use object::{DeleteOptions, Value};
 
-use crate::DeleteOptions;
 use crate::check::{Path, int, text};
 use crate::pod;
 use crate::warnings::{Accepted, Warnings};

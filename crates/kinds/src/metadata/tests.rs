@@ -271,7 +271,7 @@ fn wrong_shapes_of_metadata_are_refused_or_ignored_but_never_a_panic() {
                 }
                 crate::prepare_create(kind, &mut new, &ctx);
                 let options =
-                    crate::DeleteOptions { grace_period_seconds: Some(i64::MIN), ..Default::default() };
+                    object::DeleteOptions { grace_period_seconds: Some(i64::MIN), ..Default::default() };
                 let _ = crate::decide(kind, storage, &old, "1", &options, i64::MAX);
             }
         }

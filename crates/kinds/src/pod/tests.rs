@@ -1,11 +1,11 @@
 //! What the server makes of a new pod.
 
 use catalog::Catalog;
-use object::{Value, patch};
+use object::{DeleteOptions, Value, patch};
 
 use crate::samples::{minimal, ready};
 use crate::tests::{NOW, json, storage, text};
-use crate::{Context, DeleteOptions, kind_of, prepare_update};
+use crate::{Context, kind_of, prepare_update};
 
 fn created(change: &str) -> Value {
     let catalog = Catalog::builtin();

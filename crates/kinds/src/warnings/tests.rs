@@ -3,11 +3,11 @@
 mod pods;
 
 use catalog::Catalog;
-use object::{Value, patch};
+use object::{DeleteOptions, Propagation, Value, patch};
 
 use crate::samples::{minimal, ready};
 use crate::tests::{NOW, json, storage};
-use crate::{Context, DeleteOptions, drop_disabled, kind_of, prepare_update, validate_create};
+use crate::{Context, drop_disabled, kind_of, prepare_update, validate_create};
 
 /// What is said when an object of this plural, changed by this merge patch, is created.
 pub(super) fn created(catalog: &Catalog, plural: &str, change: &str) -> Vec<String> {
@@ -323,7 +323,7 @@ fn a_job_deleted_without_a_word_about_its_pods_is_told() {
     let expected = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning";
     assert_eq!(said("jobs", DeleteOptions::default()), Some(expected));
     let policy =
-        |policy: &str| DeleteOptions { propagation_policy: Some(policy.to_owned()), ..Default::default() };
+        |policy: &str| DeleteOptions { propagation_policy: Propagation::parse(policy), ..Default::default() };
     assert_eq!(said("jobs", policy("Orphan")), None);
     assert_eq!(said("jobs", DeleteOptions { orphan_dependents: Some(false), ..Default::default() }), None);
     assert_eq!(said("pods", DeleteOptions::default()), None);

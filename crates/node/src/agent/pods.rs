@@ -1,40 +1,40 @@
-//! A turn of one pod: decide under the lock, then write the status, then delete where that was asked for.
+//! A reconcile of one pod: decide under the lock, then write the status, then delete where that was asked for.
 
 use std::sync::Arc;
 
-use client::DeleteOptions;
 use client::resources::PODS;
+use client::{DeleteOptions, WriteOptions};
 use object::{Obj, Revision, Status, Value};
-use runtime::{Key, ObjectRef, Turn};
+use runtime::{Key, ObjectRef, ReconcileRequest};
 
 use super::{Again, Agent, Inner};
 use crate::admit;
 use crate::pod::{Pod, Requests, short_uid};
-use crate::worker::{Host, Step, Worker};
+use crate::worker::{Host, PodWorker, SyncResult};
 
 impl Agent {
     /// `node` gives the node's own object, for pods that care about its labels or taints.
-    pub async fn pod_turn(
+    pub async fn sync_pod(
         &self,
-        turn: &Turn<'_>,
+        request: &ReconcileRequest<'_>,
         obj: &Arc<Obj>,
         node: &(dyn Fn() -> Option<Value> + Send + Sync),
     ) -> Again {
-        let key = turn.key;
+        let key = request.key;
         if self.is_settled(key, obj) {
-            turn.plan(|| format!("{}: nothing, it is as written", self.name));
+            request.plan(|| format!("{}: nothing, it is as written", self.name));
             return Again::OnChange;
         }
         let mut tree = runtime::tree(obj);
         let Some(mut step) = self.decide(key, obj.revision(), &tree, node) else {
-            turn.plan(|| format!("{}: wait for what was written, or for the node", self.name));
+            request.plan(|| format!("{}: wait for what was written, or for the node", self.name));
             return Again::OnChange;
         };
-        turn.plan(|| format!("{}: {}", self.name, step.describe()));
+        request.plan(|| format!("{}: {}", self.name, step.describe()));
         self.tell_all(&tree, obj, &step);
         if let Some(status) = step.status.take() {
             tree.make_map().set("status", status);
-            match self.client.update(PODS.of(obj).sub("status"), tree).await {
+            match self.client.update(PODS.of(obj).sub("status"), tree, WriteOptions::default()).await {
                 Ok(written) => self.note_written(key, obj, written.revision()),
                 Err(status) => return self.refused(key, &status),
             }
@@ -43,7 +43,7 @@ impl Agent {
             self.inner.lock().runtime.remove(short_uid(obj.uid()));
         }
         if step.delete {
-            let options = DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::exactly(obj) };
+            let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::exactly(obj) };
             match self.client.delete(PODS.of(obj), options).await {
                 Ok(()) => return Again::OnChange,
                 Err(status) => return self.refused(key, &status),
@@ -69,7 +69,7 @@ impl Agent {
         revision: Revision,
         tree: &Value,
         node: &(dyn Fn() -> Option<Value> + Send + Sync),
-    ) -> Option<Step> {
+    ) -> Option<SyncResult> {
         let pod = Pod::read(tree);
         let mut inner = self.inner.lock();
         if inner.quiet {
@@ -80,10 +80,10 @@ impl Agent {
             // Deleted and made again between two looks.
             inner.drop_worker(key);
         }
-        let Inner { pods, runtime, taken, heart, .. } = &mut *inner;
-        let worker = pods.entry(key.clone()).or_insert_with(|| Worker::new(&pod));
+        let Inner { pods, runtime, taken, heartbeat, .. } = &mut *inner;
+        let worker = pods.entry(key.clone()).or_insert_with(|| PodWorker::new(&pod));
         if revision < worker.written {
-            // Our own write is on its way here and will ask for a turn.
+            // Our own write is on its way here and will ask for a reconcile.
             return None;
         }
         let counted = worker.is_counted();
@@ -95,7 +95,7 @@ impl Agent {
         }
         worker.requests = requests;
         let mut admit = |pod: &Pod<'_>, requests| {
-            let node = if heart.evicts || admit::is_choosy(pod) { node() } else { None };
+            let node = if heartbeat.evicts || admit::is_choosy(pod) { node() } else { None };
             admit::admit(pod, requests, &self.capacity, taken, node.as_ref())
         };
         let host = Host { ip: &self.ip };
@@ -116,7 +116,7 @@ impl Agent {
         }
     }
 
-    /// Gone, or newer than what was read: the change that tells so asks for a turn. Anything else may pass.
+    /// Gone, or newer than what was read: the change that tells so asks for a reconcile. Anything else may pass.
     fn refused(&self, key: &Key, status: &Status) -> Again {
         if status.code == 404 {
             return Again::OnChange;
@@ -127,14 +127,14 @@ impl Agent {
         }
         let (again, node, error) = (Again::after(status), &*self.name, &status.message);
         if again == Again::Later {
-            tracing::warn!(node, pod = key.as_str(), error, "a pod cannot be reported");
+            tracing::warn!(node, pod = key.as_str(), error, "failed to update pod status");
         } else {
-            tracing::debug!(node, pod = key.as_str(), error, "a pod could not be reported, trying again");
+            tracing::debug!(node, pod = key.as_str(), error, "failed to update pod status, retrying");
         }
         again
     }
 
-    fn tell_all(&self, tree: &Value, obj: &Arc<Obj>, step: &Step) {
+    fn tell_all(&self, tree: &Value, obj: &Arc<Obj>, step: &SyncResult) {
         if step.events.is_empty() || self.events.is_none() {
             return;
         }

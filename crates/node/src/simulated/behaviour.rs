@@ -17,7 +17,7 @@
 use object::Value;
 
 use super::command::{End, millis};
-use crate::sandbox::Health;
+use crate::container_runtime::Health;
 
 const PREFIX: &str = "sim.setpoint.dev/";
 
@@ -57,7 +57,7 @@ impl Behaviour {
 
     pub fn health(&self) -> Health {
         match &self.not_ready {
-            _ if self.silent => Health::Silent,
+            _ if self.silent => Health::Unreachable,
             None => Health::Ready,
             Some(why) if why == "true" => Health::NotReady(format!("{PREFIX}not-ready is set")),
             Some(why) => Health::NotReady(why.clone()),

@@ -12,8 +12,8 @@ use object::{Value, time};
 use super::addresses::Addresses;
 use super::behaviour::Behaviour;
 use super::command::{self, End};
+use crate::container_runtime::{Container, Exit, Health, Millis, Running, Runtime, Sandbox};
 use crate::pod::{self, Pod, Role, short_uid};
-use crate::sandbox::{Container, Exit, Health, Millis, Running, Runtime, Sandbox};
 
 /// Later than anything.
 const NEVER: Millis = Millis::MAX;

@@ -1,6 +1,6 @@
 //! How long a container that keeps ending waits before it is started again: not at all, then 10 s, doubled up to 5 min.
 
-use crate::sandbox::Millis;
+use crate::container_runtime::Millis;
 
 const FIRST_SECONDS: u32 = 10;
 const MOST_SECONDS: u32 = 300;

@@ -3,7 +3,7 @@
 use object::{Map, Value, time};
 
 use crate::pod::Role;
-use crate::worker::status::{Face, Shown, View};
+use crate::worker::status::{ContainerState, ContainerStatus, View};
 
 const READY_TO_START: &str = "PodReadyToStartContainers";
 const INITIALIZED: &str = "Initialized";
@@ -28,7 +28,7 @@ impl Word {
     }
 }
 
-pub fn set(status: &mut Map, view: &View<'_>, shown: &[Shown], phase: &str) {
+pub fn set(status: &mut Map, view: &View<'_>, shown: &[ContainerStatus], phase: &str) {
     let old = match status.remove("conditions") {
         Some(Value::List(old)) => old,
         _ => Vec::new(),
@@ -68,7 +68,7 @@ pub fn set(status: &mut Map, view: &View<'_>, shown: &[Shown], phase: &str) {
     status.set("conditions", Value::List(conditions));
 }
 
-fn containers_ready(view: &View<'_>, shown: &[Shown], phase: &str) -> Word {
+fn containers_ready(view: &View<'_>, shown: &[ContainerStatus], phase: &str) -> Word {
     match phase {
         "Succeeded" => return Word::no("PodCompleted", String::new()),
         "Failed" => return Word::no("PodFailed", String::new()),
@@ -107,20 +107,21 @@ fn pod_ready<'a>(view: &View<'_>, containers: &Word, find: &dyn Fn(&str) -> Opti
     if missing.is_empty() { Word::yes() } else { Word::no("ReadinessGatesNotReady", missing.join(", ")) }
 }
 
-fn initialized(view: &View<'_>, shown: &[Shown], phase: &str) -> Word {
+fn initialized(view: &View<'_>, shown: &[ContainerStatus], phase: &str) -> Word {
     if phase == "Succeeded" {
         return Word { reason: "PodCompleted", ..Word::yes() };
     }
     let all = || view.pod.containers.iter().zip(shown);
-    let begun =
-        all().any(|(c, s)| c.role == Role::Main && matches!(s.state, Face::Running { .. } | Face::Ended(_)));
+    let begun = all().any(|(c, s)| {
+        c.role == Role::Main && matches!(s.state, ContainerState::Running { .. } | ContainerState::Ended(_))
+    });
     if begun {
         return Word::yes();
     }
-    let complete = |role: Role, shown: &Shown| match role {
+    let complete = |role: Role, shown: &ContainerStatus| match role {
         Role::Main | Role::Ephemeral => true,
         Role::Init => shown.ready,
-        Role::Sidecar => matches!(shown.state, Face::Running { .. }),
+        Role::Sidecar => matches!(shown.state, ContainerState::Running { .. }),
     };
     let open: Vec<&str> = all().filter(|(c, s)| !complete(c.role, s)).map(|(c, _)| c.name).collect();
     if open.is_empty() {

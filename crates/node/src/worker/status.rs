@@ -3,8 +3,8 @@
 use object::{Map, Value, time};
 
 use crate::admit::Rejection;
+use crate::container_runtime::{Container as State, Exit, Millis, Sandbox};
 use crate::pod::{Container, Pod, Role};
-use crate::sandbox::{Container as State, Exit, Millis, Sandbox};
 use crate::worker::backoff::BackOff;
 use crate::worker::conditions;
 
@@ -28,8 +28,8 @@ pub struct View<'a> {
 }
 
 /// A container as people are shown it.
-pub struct Shown {
-    pub state: Face,
+pub struct ContainerStatus {
+    pub state: ContainerState,
     pub last: Option<Exit>,
     pub ready: bool,
     pub restarts: u32,
@@ -37,7 +37,7 @@ pub struct Shown {
     pub image_id: String,
 }
 
-pub enum Face {
+pub enum ContainerState {
     Waiting {
         reason: &'static str,
         message: String,
@@ -52,7 +52,7 @@ pub enum Face {
 
 pub fn changed(view: &View<'_>) -> Option<Value> {
     let pod = view.pod;
-    let shown: Vec<Shown> = (0..pod.containers.len()).map(|index| show(view, index)).collect();
+    let shown: Vec<ContainerStatus> = (0..pod.containers.len()).map(|index| show(view, index)).collect();
     let late = deadline_passed(pod, view.now);
     let phase = match phase(view, &shown) {
         // What is over never comes back, whatever runs.
@@ -143,16 +143,16 @@ fn addresses(ip: &str) -> Value {
     Value::List(vec![Value::Map(entry)])
 }
 
-fn show(view: &View<'_>, index: usize) -> Shown {
+fn show(view: &View<'_>, index: usize) -> ContainerStatus {
     let (pod, container) = (view.pod, &view.pod.containers[index]);
     let waiting = if pod.has_init_containers() { "PodInitializing" } else { "ContainerCreating" };
     let creating = || match (view.terminal, container.role) {
         // One that was never to start, because an init container failed, still waits.
-        (true, Role::Main) if was_initialized(view) => Face::Lost,
-        _ => Face::Waiting { reason: waiting, message: String::new() },
+        (true, Role::Main) if was_initialized(view) => ContainerState::Lost,
+        _ => ContainerState::Waiting { reason: waiting, message: String::new() },
     };
     let Some(there) = view.sandbox.container(index) else {
-        return Shown {
+        return ContainerStatus {
             state: creating(),
             last: None,
             ready: false,
@@ -166,7 +166,7 @@ fn show(view: &View<'_>, index: usize) -> Shown {
         State::Created => creating(),
         State::Running { since, ready: is_ready } => {
             ready = *is_ready && matches!(container.role, Role::Main | Role::Sidecar);
-            Face::Running { since: *since }
+            ContainerState::Running { since: *since }
         }
         State::Exited(exit) => {
             ready = container.role == Role::Init && exit.code == 0;
@@ -175,12 +175,12 @@ fn show(view: &View<'_>, index: usize) -> Shown {
                     last = Some(exit.clone());
                     state
                 }
-                None => Face::Ended(exit.clone()),
+                None => ContainerState::Ended(exit.clone()),
             }
         }
     };
     let (id, image_id) = (there.id.clone(), there.image_id.clone());
-    Shown { state, last, ready, restarts: there.attempt, id, image_id }
+    ContainerStatus { state, last, ready, restarts: there.attempt, id, image_id }
 }
 
 /// Did it ever come to the containers proper?
@@ -200,7 +200,7 @@ fn was_initialized(view: &View<'_>) -> bool {
 }
 
 /// Ended, and waiting to be started again.
-fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<Face> {
+fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<ContainerState> {
     if view.terminal || view.pod.deletion.is_some() {
         return None;
     }
@@ -216,22 +216,22 @@ fn crash_loop(view: &View<'_>, index: usize, exit: &Exit) -> Option<Face> {
         container.name,
         view.pod.described()
     );
-    Some(Face::Waiting { reason: "CrashLoopBackOff", message })
+    Some(ContainerState::Waiting { reason: "CrashLoopBackOff", message })
 }
 
 /// Upstream's rules, container by container.
-fn phase(view: &View<'_>, shown: &[Shown]) -> &'static str {
+fn phase(view: &View<'_>, shown: &[ContainerStatus]) -> &'static str {
     let pod = view.pod;
     let (mut pending_init, mut pending_sidecars) = (0, 0);
     let (mut running, mut waiting, mut stopped, mut for_good, mut succeeded) = (0, 0, 0, 0, 0);
     for (container, shown) in pod.containers.iter().zip(shown) {
         let ended = match &shown.state {
-            Face::Ended(exit) => Some(exit.code),
-            Face::Lost => Some(137),
-            Face::Waiting { .. } => shown.last.as_ref().map(|exit| exit.code),
-            Face::Running { .. } => None,
+            ContainerState::Ended(exit) => Some(exit.code),
+            ContainerState::Lost => Some(137),
+            ContainerState::Waiting { .. } => shown.last.as_ref().map(|exit| exit.code),
+            ContainerState::Running { .. } => None,
         };
-        let is_running = matches!(shown.state, Face::Running { .. });
+        let is_running = matches!(shown.state, ContainerState::Running { .. });
         match container.role {
             Role::Init => match ended {
                 None => pending_init += 1,
@@ -255,7 +255,7 @@ fn phase(view: &View<'_>, shown: &[Shown]) -> &'static str {
                     stopped += 1;
                     for_good += usize::from(!pod.restarts(container, code));
                     // Only the present run counts: one that waits to be restarted has not succeeded.
-                    succeeded += usize::from(code == 0 && matches!(shown.state, Face::Ended(_)));
+                    succeeded += usize::from(code == 0 && matches!(shown.state, ContainerState::Ended(_)));
                 }
             },
         }
@@ -275,12 +275,12 @@ fn phase(view: &View<'_>, shown: &[Shown]) -> &'static str {
     if stopped == succeeded { "Succeeded" } else { "Failed" }
 }
 
-fn container_status(container: &Container<'_>, shown: &Shown) -> Value {
+fn container_status(container: &Container<'_>, shown: &ContainerStatus) -> Value {
     let mut status = Map::with_capacity(12);
     status.set("name", container.name);
     let mut state = Map::with_capacity(1);
     match &shown.state {
-        Face::Waiting { reason, message } => {
+        ContainerState::Waiting { reason, message } => {
             let mut waiting = Map::with_capacity(2);
             waiting.set("reason", *reason);
             if !message.is_empty() {
@@ -288,13 +288,13 @@ fn container_status(container: &Container<'_>, shown: &Shown) -> Value {
             }
             state.set("waiting", waiting);
         }
-        Face::Running { since } => {
+        ContainerState::Running { since } => {
             let mut running = Map::with_capacity(1);
             running.set("startedAt", time::format_seconds(since / 1000));
             state.set("running", running);
         }
-        Face::Ended(exit) => state.set("terminated", ended(exit)),
-        Face::Lost => {
+        ContainerState::Ended(exit) => state.set("terminated", ended(exit)),
+        ContainerState::Lost => {
             let mut terminated = Map::with_capacity(5);
             terminated.set("exitCode", Value::Int(137));
             terminated.set("reason", "ContainerStatusUnknown");
@@ -317,7 +317,7 @@ fn container_status(container: &Container<'_>, shown: &Shown) -> Value {
     if !shown.id.is_empty() {
         status.set("containerID", &*shown.id);
     }
-    status.set("started", matches!(shown.state, Face::Running { .. }));
+    status.set("started", matches!(shown.state, ContainerState::Running { .. }));
     if !shown.id.is_empty() {
         let resources = container.spec.get("resources").cloned().unwrap_or_else(Value::map);
         if let Some(requests) = resources.get("requests") {

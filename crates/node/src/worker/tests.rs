@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use object::Value;
 
 use super::*;
+use crate::container_runtime::{Exit, Health, Running};
 use crate::pod::Pod;
-use crate::sandbox::{Exit, Health, Running};
 
 /// Does what it is told and notes it.
 #[derive(Default)]
@@ -69,7 +69,7 @@ impl Runtime for ByHand {
 /// A pod, its worker and its runtime.
 struct Life {
     tree: Value,
-    worker: Worker,
+    worker: PodWorker,
     runtime: ByHand,
     now: Millis,
 }
@@ -82,13 +82,13 @@ impl Life {
         let tree = codec::json::parse(text.as_bytes(), None).expect("the tests write JSON");
         let (worker, containers) = {
             let pod = Pod::read(&tree);
-            (Worker::new(&pod), pod.containers.len())
+            (PodWorker::new(&pod), pod.containers.len())
         };
         Life { tree, worker, runtime: ByHand { containers, ..ByHand::default() }, now: 1_000_000 }
     }
 
     /// Takes a step, and lets the API have its status.
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> SyncResult {
         let mut step = self.step_unwritten();
         if let Some(status) = step.status.take() {
             self.tree.make_map().set("status", status);
@@ -100,7 +100,7 @@ impl Life {
         step
     }
 
-    fn step_unwritten(&mut self) -> Step {
+    fn step_unwritten(&mut self) -> SyncResult {
         let pod = Pod::read(&self.tree);
         let host = Host { ip: "172.16.0.1" };
         self.worker.step(&pod, &host, &mut |_, _| Ok(()), &mut self.runtime, self.now)

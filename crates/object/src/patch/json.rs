@@ -29,13 +29,13 @@ const LOOK_STEPS: usize = 16;
 const MAX_GROWN: usize = 2 * MAX_DEPTH;
 
 /// A parsed list of operations.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
     operations: Vec<Operation>,
     strict_errors: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Operation {
     kind: String,
     path: Option<String>,
@@ -122,6 +122,26 @@ impl JsonPatch {
     /// Strict field validation of the patch itself: unknown and duplicate members of operations.
     pub fn strict_errors(&self) -> &[String] {
         &self.strict_errors
+    }
+
+    /// The list of operations, as a request says it.
+    pub fn into_value(self) -> Value {
+        let operations = self.operations.into_iter().map(|Operation { kind, path, from, value }| {
+            let mut out = Value::map();
+            let map = out.make_map();
+            let takes_value = matches!(kind.as_str(), "add" | "replace" | "test");
+            map.set("op", kind);
+            for (name, text) in [("path", path), ("from", from)] {
+                if let Some(text) = text {
+                    map.set(name, text);
+                }
+            }
+            if takes_value {
+                map.set("value", value);
+            }
+            out
+        });
+        Value::List(operations.collect())
     }
 
     /// Applies all operations in order; on an error `doc` must be dropped.

@@ -1,4 +1,4 @@
-//! Turns: when they come, what they are given, and what comes of them.
+//! Reconciles: when they come, what they are given, and what comes of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,32 +11,32 @@ use crate::testing::{Pull, Say, Scripted, map, state};
 use crate::{QueueKind, Scope, Stopper};
 
 type Heard = Arc<Mutex<Vec<String>>>;
-type Decide = dyn Fn(&Turn<'_>) -> Result<Next, Failure> + Send + Sync;
+type Decide = dyn Fn(&ReconcileRequest<'_>) -> Result<Action, Failure> + Send + Sync;
 
-/// Notes every turn and answers what it is told to.
+/// Notes every reconcile and answers what it is told to.
 struct Noting {
     heard: Heard,
     decide: Box<Decide>,
 }
 
 impl Reconcile for Noting {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
-        let change = match turn.change() {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
+        let change = match request.change() {
             None => String::new(),
             Some(Change::Added(obj)) => format!(" +{}", obj.revision()),
             Some(Change::Updated { old, new }) => format!(" {}>{}", old.revision(), new.revision()),
             Some(Change::Deleted(obj)) => format!(" -{}", obj.revision()),
         };
-        self.heard.lock().push(format!("{}{change}", turn.key.name()));
-        turn.plan(|| "noted".to_owned());
-        let result = (self.decide)(&turn);
+        self.heard.lock().push(format!("{}{change}", request.key.name()));
+        request.plan(|| "noted".to_owned());
+        let result = (self.decide)(&request);
         Box::pin(async move { result })
     }
 }
 
 pub(crate) struct Rig {
     pub env: Env,
-    pub board: Arc<Board>,
+    pub controllers: Arc<ControllerRegistry>,
     heard: Heard,
     stopper: Stopper,
     tasks: Vec<JoinHandle<()>>,
@@ -45,19 +45,19 @@ pub(crate) struct Rig {
 pub(crate) fn rig(
     pulls: Vec<Pull>,
     build: impl FnOnce(Controller) -> Controller,
-    decide: impl Fn(&Turn<'_>) -> Result<Next, Failure> + Send + Sync + 'static,
+    decide: impl Fn(&ReconcileRequest<'_>) -> Result<Action, Failure> + Send + Sync + 'static,
 ) -> Rig {
     let env = Env::simulated(1);
     let (stopper, stop) = Stopper::new();
     let client = Scripted::new(vec![Say::Watch(Ok(pulls))]);
     let informer = Informer::new(env.clone(), client, Scope::all(&CONFIG_MAPS), QueueKind::Real);
-    let board = Arc::new(Board::default());
+    let controllers = Arc::new(ControllerRegistry::default());
     let heard = Heard::default();
     let noting = Arc::new(Noting { heard: heard.clone(), decide: Box::new(decide) });
     let controller = build(Controller::new(&env, "noting").workers(1).owns_keys_of(&informer));
-    let tasks = controller.start(&board, noting, stop.clone());
+    let tasks = controller.start(&controllers, noting, stop.clone());
     informer.start(stop);
-    Rig { env, board, heard, stopper, tasks }
+    Rig { env, controllers, heard, stopper, tasks }
 }
 
 impl Rig {
@@ -80,20 +80,20 @@ fn history() -> Vec<Pull> {
     vec![state(vec![map("a", 1)], 1), Ok((changes, true))]
 }
 
-fn failure() -> Result<Next, Failure> {
+fn failure() -> Result<Action, Failure> {
     Err(Failure::Other("not today".to_owned()))
 }
 
 #[tokio::test(start_paused = true)]
-async fn level_driven_turns_coalesce_changes_and_are_told_none() {
-    let rig = rig(history(), |c| c.trigger(Trigger::Level), |_| Ok(Next::Done));
+async fn level_driven_reconciles_coalesce_changes_and_are_told_none() {
+    let rig = rig(history(), |c| c.trigger(Trigger::Level), |_| Ok(Action::AwaitChange));
     rig.run(48 * 3600).await;
     assert_eq!(rig.heard(), ["a", "b"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn edge_only_turns_get_each_change_once_in_order() {
-    let rig = rig(history(), |c| c.trigger(Trigger::EdgeOnly), |_| Ok(Next::Done));
+async fn edge_only_reconciles_get_each_change_once_in_order() {
+    let rig = rig(history(), |c| c.trigger(Trigger::EdgeOnly), |_| Ok(Action::AwaitChange));
     rig.run(48 * 3600).await;
     let heard = rig.heard();
     let of = |name: &str| heard.iter().filter(|h| h.starts_with(name)).cloned().collect::<Vec<_>>();
@@ -103,9 +103,9 @@ async fn edge_only_turns_get_each_change_once_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn an_edge_that_fails_is_tried_again_then_lost_and_the_next_has_its_turn() {
-    let first = |turn: &Turn<'_>| match turn.change() {
+    let first = |request: &ReconcileRequest<'_>| match request.change() {
         Some(Change::Added(obj)) if obj.name() == "a" => failure(),
-        _ => Ok(Next::Done),
+        _ => Ok(Action::AwaitChange),
     };
     let rig = rig(history(), |c| c.trigger(Trigger::EdgeOnly).max_retries(Some(2)), first);
     rig.run(60).await;
@@ -115,7 +115,7 @@ async fn an_edge_that_fails_is_tried_again_then_lost_and_the_next_has_its_turn()
 
 #[tokio::test(start_paused = true)]
 async fn the_default_looks_again_within_a_day() {
-    let rig = rig(vec![state(vec![map("a", 1)], 1)], |c| c, |_| Ok(Next::Done));
+    let rig = rig(vec![state(vec![map("a", 1)], 1)], |c| c, |_| Ok(Action::AwaitChange));
     rig.run(12 * 3600 - 1).await;
     assert_eq!(rig.heard(), ["a"]);
     rig.run(12 * 3600).await;
@@ -123,7 +123,7 @@ async fn the_default_looks_again_within_a_day() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_keeps_failing_is_given_up_unless_it_must_not_be() {
+async fn a_reconcile_that_keeps_failing_is_given_up_unless_it_must_not_be() {
     let script = || vec![state(vec![map("a", 1)], 1)];
     let some = rig(script(), |c| c, |_| failure());
     some.run(3600).await;
@@ -134,14 +134,14 @@ async fn a_turn_that_keeps_failing_is_given_up_unless_it_must_not_be() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_is_a_failure_of_that_turn_only() {
+async fn a_panic_is_a_failure_of_that_reconcile_only() {
     let done = AtomicBool::new(false);
     let rig = rig(
         vec![state(vec![map("a", 1)], 1)],
         |c| c,
         move |_| {
-            assert!(done.swap(true, Ordering::SeqCst), "the first turn panics, on purpose");
-            Ok(Next::Done)
+            assert!(done.swap(true, Ordering::SeqCst), "the first reconcile panics, on purpose");
+            Ok(Action::AwaitChange)
         },
     );
     rig.run(1).await;
@@ -149,12 +149,16 @@ async fn a_panic_is_a_failure_of_that_turn_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_may_ask_for_another_look() {
+async fn a_reconcile_may_ask_for_another_look() {
     let rig = rig(
         vec![state(vec![map("a", 1)], 1)],
         |c| c,
-        |turn| {
-            Ok(if turn.causes.kept().is_empty() { Next::Done } else { Next::After(Duration::from_secs(30)) })
+        |request| {
+            Ok(if request.causes.kept().is_empty() {
+                Action::AwaitChange
+            } else {
+                Action::Requeue(Duration::from_secs(30))
+            })
         },
     );
     rig.run(29).await;
@@ -164,7 +168,7 @@ async fn a_turn_may_ask_for_another_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_stop_no_turn_begins() {
+async fn after_a_stop_no_reconcile_begins() {
     let (stopper, stop) = Stopper::new();
     let stopper = Mutex::new(Some(stopper));
     let env = Env::simulated(1);
@@ -173,7 +177,7 @@ async fn after_a_stop_no_turn_begins() {
         heard: heard.clone(),
         decide: Box::new(move |_| {
             *stopper.lock() = None;
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         }),
     };
     let controller = Controller::new(&env, "noting").workers(1);
@@ -181,7 +185,7 @@ async fn after_a_stop_no_turn_begins() {
     for name in ["a", "b", "c"] {
         queue.add(Key::new("", name), NORMAL, None);
     }
-    for task in controller.start(&Arc::new(Board::default()), Arc::new(noting), stop) {
+    for task in controller.start(&Arc::new(ControllerRegistry::default()), Arc::new(noting), stop) {
         task.await.unwrap();
     }
     assert_eq!(*heard.lock(), ["a"]);
@@ -209,8 +213,8 @@ async fn a_controller_that_stopped_leaves_the_informer_it_shared() {
         let _ = &holding;
         Vec::new()
     });
-    let noting = Arc::new(Noting { heard: Heard::default(), decide: Box::new(|_| Ok(Next::Done)) });
-    let tasks = controller.start(&Arc::new(Board::default()), noting, stop);
+    let noting = Arc::new(Noting { heard: Heard::default(), decide: Box::new(|_| Ok(Action::AwaitChange)) });
+    let tasks = controller.start(&Arc::new(ControllerRegistry::default()), noting, stop);
     assert_eq!(Arc::strong_count(&held), 2);
     stopper.stop();
     for task in tasks {

@@ -28,7 +28,7 @@ impl Rig {
     fn listen(&self, resync: Option<Duration>) -> Heard {
         let heard = Heard::default();
         let hearing = heard.clone();
-        let handler = move |notice: &Notice<'_>| hearing.lock().push(short(notice));
+        let handler = move |event: &InformerEvent<'_>| hearing.lock().push(short(event));
         self.informer.add_handler(resync, Box::new(handler));
         heard
     }
@@ -37,18 +37,22 @@ impl Rig {
     }
 }
 
-fn short(notice: &Notice<'_>) -> String {
-    match notice {
-        Notice::Added { obj, initial } => format!("+{}{}", obj.name(), if *initial { "!" } else { "" }),
-        Notice::Updated { old, new, sync: true } => {
+fn short(event: &InformerEvent<'_>) -> String {
+    match event {
+        InformerEvent::Added { obj, initial } => {
+            format!("+{}{}", obj.name(), if *initial { "!" } else { "" })
+        }
+        InformerEvent::Updated { old, new, sync: true } => {
             assert_eq!(old.revision(), new.revision());
             format!("={}", new.name())
         }
-        Notice::Updated { old, new, .. } if old.uid() != new.uid() => {
+        InformerEvent::Updated { old, new, .. } if old.uid() != new.uid() => {
             format!("~{} {}>{}", new.name(), old.uid(), new.uid())
         }
-        Notice::Updated { old, new, .. } => format!("~{} {}>{}", new.name(), old.revision(), new.revision()),
-        Notice::Deleted { obj, unknown } => {
+        InformerEvent::Updated { old, new, .. } => {
+            format!("~{} {}>{}", new.name(), old.revision(), new.revision())
+        }
+        InformerEvent::Deleted { obj, unknown } => {
             format!("-{}@{}{}", obj.name(), obj.revision(), if *unknown { "?" } else { "" })
         }
     }
@@ -201,7 +205,7 @@ async fn a_handler_that_was_removed_hears_nothing_more_and_the_others_do() {
         let hearing = goes.clone();
         let early = rig.informer.add_handler(
             Some(Duration::from_secs(5)),
-            Box::new(move |notice| hearing.lock().push(short(notice))),
+            Box::new(move |event| hearing.lock().push(short(event))),
         );
         assert!(!early.has_synced(), "nothing was told yet");
         rig.informer.start(rig.stop.clone());
@@ -234,7 +238,7 @@ async fn what_is_lost_on_the_way_to_the_handlers_is_in_the_store_and_told_by_the
         ];
         let client = Scripted::new(vec![Say::Watch(Ok(pulls))]);
         let (stopper, stop) = Stopper::new();
-        let lost = |notice: &Notice<'_>| !matches!(notice, Notice::Deleted { .. });
+        let lost = |event: &InformerEvent<'_>| !matches!(event, InformerEvent::Deleted { .. });
         let loss = Arc::new(Loss { lost: Box::new(lost), sooner: 10 });
         let informer = Informer::losing(env.clone(), client, Scope::all(&CONFIG_MAPS), queue, Some(loss));
         let rig = Rig { env, informer, stopper, stop };

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use client::{Client, Gvr, Patch};
+use client::{Client, Gvr, Patch, WriteOptions};
 use object::{Map, Obj, Status, Value};
 
 use super::{controller_of, controller_ref};
@@ -81,7 +81,10 @@ pub async fn apply(
             Verdict::NotOurs => {}
             Verdict::Release => {
                 let patch = release_patch(claimant, &candidate);
-                match client.patch(resource.of(&candidate), Patch::Strategic(patch)).await {
+                match client
+                    .patch(resource.of(&candidate), Patch::Strategic(patch), WriteOptions::default())
+                    .await
+                {
                     Ok(released) => wrote(verdict, &released),
                     // Gone, or without owners, or another object of that name: released it is.
                     Err(status) if is_gone(&status) || status.code == 422 => {}
@@ -99,7 +102,10 @@ pub async fn apply(
                     continue;
                 }
                 let patch = adopt_patch(claimant, &candidate);
-                match client.patch(resource.of(&candidate), Patch::Strategic(patch)).await {
+                match client
+                    .patch(resource.of(&candidate), Patch::Strategic(patch), WriteOptions::default())
+                    .await
+                {
                     Ok(adopted) => {
                         wrote(verdict, &adopted);
                         ours.push(adopted);
@@ -178,7 +184,7 @@ fn release_patch(claimant: &Claimant<'_>, candidate: &Obj) -> Value {
 
 /// The very object is not there any more, or another has its name: a patch that names the uid it saw is then refused
 /// as invalid, an update as a conflict.
-/// Differs from upstream: there such an adoption fails the turn, which then finds the same in a fresher cache.
+/// Differs from upstream: there such an adoption fails the reconcile, which then finds the same in a fresher cache.
 fn is_gone(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     match status.code {

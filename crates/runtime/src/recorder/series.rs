@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::EVENTS_V1;
-use client::{Client, Patch};
+use client::{Client, Patch, WriteOptions};
 use env::Env;
 use object::{Map, Status, Value, time};
 use tokio::sync::mpsc;
@@ -30,7 +30,7 @@ const REFRESH: Duration = Duration::from_secs(30 * 60);
 
 /// Something to tell.
 #[derive(Clone, Debug)]
-pub struct Telling {
+pub struct NewEvent {
     pub about: ObjectRef,
     /// Who else had to do with it.
     pub related: Option<ObjectRef>,
@@ -51,7 +51,7 @@ pub struct SeriesRecorder {
 
 #[derive(Clone)]
 struct Record {
-    told: Telling,
+    told: NewEvent,
     at_nanos: u128,
 }
 
@@ -75,11 +75,11 @@ impl SeriesRecorder {
         (SeriesRecorder { env: env.clone(), queue, times: Times::default() }, task)
     }
 
-    pub fn tell(&self, told: Telling) {
+    pub fn tell(&self, told: NewEvent) {
         let at_nanos = self.times.next(&self.env);
         let reason = told.reason;
         if self.queue.try_send(Record { told, at_nanos }).is_err() {
-            tracing::debug!(reason, "too many events, one was dropped");
+            tracing::debug!(reason, "too many events, dropping one");
         }
     }
 }
@@ -164,11 +164,7 @@ impl Writer {
                 self.env.sleep(BETWEEN_TRIES.mul_f64(1.0 + more)).await;
             }
         }
-        tracing::warn!(
-            self.component,
-            reason = record.told.reason,
-            "an event could not be written, given up"
-        );
+        tracing::warn!(self.component, reason = record.told.reason, "failed to write event, giving up");
     }
 
     /// So that events of series that go on do not expire.
@@ -205,7 +201,7 @@ impl Writer {
         if crossed || matches!(status.code, 429 | 502..=504) {
             return false;
         }
-        tracing::debug!(self.component, error = status.message, "an event was refused");
+        tracing::debug!(self.component, error = status.message, "event rejected");
         true
     }
 
@@ -216,17 +212,25 @@ impl Writer {
             let mut patch = Map::default();
             patch.set("series", series.to_value());
             let patch = Patch::Strategic(Value::Map(patch));
-            match self.client.patch(EVENTS_V1.at(namespace, &event.name), patch).await {
+            match self
+                .client
+                .patch(EVENTS_V1.at(namespace, &event.name), patch, WriteOptions::default())
+                .await
+            {
                 Err(status) if status.code == 404 => {}
                 other => return other.map(|_| ()),
             }
             let body = self.body(event, namespace, &event.name);
-            return self.client.create(EVENTS_V1.within(namespace), body).await.map(|_| ());
+            return self
+                .client
+                .create(EVENTS_V1.within(namespace), body, WriteOptions::default())
+                .await
+                .map(|_| ());
         }
         let mut name = event.name.clone();
         for _ in 0..NAMES {
             let body = self.body(event, namespace, &name);
-            match self.client.create(EVENTS_V1.within(namespace), body).await {
+            match self.client.create(EVENTS_V1.within(namespace), body, WriteOptions::default()).await {
                 Err(status) if status.reason == "AlreadyExists" => {
                     let later = 1 + u128::from(self.env.random_below(1 << 20));
                     name = event_name(&self.env, &about.name, event.first.at_nanos + later);
@@ -279,7 +283,7 @@ impl Series {
 }
 
 /// Two events with the same are one and the same again, whatever their notes say.
-fn key(told: &Telling) -> u128 {
+fn key(told: &NewEvent) -> u128 {
     let reference = |of: &ObjectRef| {
         let ObjectRef { api_version, kind, namespace, name, uid, resource_version, field_path } = of.clone();
         (api_version, kind, namespace, name, uid, resource_version, field_path)

@@ -75,7 +75,7 @@ impl Words {
         nodes.map_or_else(|| Bits::none(self.width()), |nodes| nodes.bits(self.width()))
     }
     /// The nodes with the same value of a key as this one.
-    pub fn alike(&self, node: NodeIx, key: &str) -> Option<&Nodes> {
+    pub fn nodes_with_same_label(&self, node: NodeIx, key: &str) -> Option<&Nodes> {
         let key = self.key(key)?;
         self.with_pair.get(&(key, self.label(node, key)?))
     }

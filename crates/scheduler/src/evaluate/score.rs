@@ -9,13 +9,13 @@ use crate::plugin::Plugin;
 
 /// Room for the numbers of one decision, kept from one to the next.
 #[derive(Default)]
-pub struct Board {
+pub struct ControllerRegistry {
     totals: Vec<i64>,
     numbers: Vec<i64>,
     seen: Vec<bool>,
 }
 
-impl Board {
+impl ControllerRegistry {
     /// The total of each of the `fit` nodes, in their order.
     pub fn totals(
         &mut self,

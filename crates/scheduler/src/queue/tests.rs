@@ -1,7 +1,7 @@
 use super::*;
 use crate::pod::Templates;
 use crate::testing::{NOW, engine, next, node, node_of, pod, rng};
-use crate::{Engine, Step};
+use crate::{Engine, ScheduleResult};
 
 fn seconds(s: u64) -> Duration {
     Duration::from_secs(s)
@@ -59,7 +59,7 @@ fn a_rejected_pod_is_tried_again_after_five_minutes_without_events() {
     engine.set_pod(&pod("a", "", r#""cpu":"5""#, ""), NOW);
     assert!(next(&mut engine).is_err());
     assert!(engine.next(NOW + seconds(299), &mut rng(1)).is_none());
-    assert!(matches!(engine.next(NOW + seconds(340), &mut rng(1)), Some(Step::Failed(_))));
+    assert!(matches!(engine.next(NOW + seconds(340), &mut rng(1)), Some(ScheduleResult::Failed(_))));
 }
 
 #[test]

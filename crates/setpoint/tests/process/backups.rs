@@ -169,13 +169,13 @@ async fn a_data_directory_put_back_by_hand_moves_on_and_a_renamed_one_does_not()
     let (_, found) = call(&client, "GET", &format!("{MAPS}/b"), None).await;
     assert_eq!(found, remembered.lost);
     assert_eq!(watched(&client, revision(&remembered.kept)).await, 200);
-    assert!(!server.log().contains("moves on"), "{}", server.log());
+    assert!(!server.log().contains("advancing its revision"), "{}", server.log());
     server.stop();
 
     std::fs::remove_dir_all(&renamed).unwrap();
     copy(&saved, &data);
     let server = Proc::start(&data);
-    assert!(server.log().contains("was copied or put back: its revision moves on"), "{}", server.log());
+    assert!(server.log().contains("was copied or restored: advancing its revision"), "{}", server.log());
     is_put_back(&server.client().await, &remembered).await;
     server.stop();
     // A repair moves on as well: for what leaves no trace.
@@ -194,7 +194,7 @@ fn what_is_no_data_directory_or_backup_is_refused_in_one_line() {
     assert!(line.contains("backup file not found"), "{line}");
     std::fs::write(&file, "something else, and long enough for a header").unwrap();
     let line = refused(["restore", text(&file), "--data-dir", text(&none)]);
-    assert!(line.contains("damaged") && line.contains("take another backup"), "{line}");
+    assert!(line.contains("damaged") && line.contains("use another backup"), "{line}");
     let line = refused(["repair", "--data-dir", text(&none)]);
     assert!(line.contains("is missing"), "{line}");
     assert!(!none.exists());

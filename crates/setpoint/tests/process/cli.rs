@@ -145,7 +145,7 @@ fn data_of_a_newer_format_is_refused_and_left_as_it_is() {
     let ours = std::fs::read(&format).unwrap();
     std::fs::write(&format, "9999\n").unwrap();
     let before = contents(&data.join("store"));
-    says(&no_server(&data, &[]), &["format 9999", "start it with the program that wrote it"]);
+    says(&no_server(&data, &[]), &["format 9999", "use the version of the program that wrote it"]);
     assert_eq!(contents(&data.join("store")), before);
     std::fs::write(&format, ours).unwrap();
     Proc::start(&data).stop();

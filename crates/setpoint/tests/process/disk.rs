@@ -214,7 +214,7 @@ async fn a_log_cut_after_a_proper_stop_is_refused_in_one_line_until_it_is_repair
         std::fs::write(&log, &whole[..cut]).unwrap();
         for _ in 0..2 {
             let line = no_server(&data, &[]);
-            for part in ["was cut short", "setpoint restore", "setpoint repair"] {
+            for part in ["was truncated", "setpoint restore", "setpoint repair"] {
                 assert!(line.contains(part), "{cut}: {line:?} does not say {part:?}");
             }
         }

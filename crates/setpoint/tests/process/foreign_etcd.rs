@@ -104,7 +104,7 @@ async fn a_value_that_breaks_while_the_server_runs_is_told_to_everyone_it_concer
     let log = server.log();
     let line =
         log.lines().find(|line| line.contains("ERROR") && line.contains(BROKEN)).expect("a line about it");
-    assert!(line.contains("until that key is mended or deleted"), "{line}");
+    assert!(line.contains("until that key is fixed or deleted"), "{line}");
 
     // Whoever asks for something else is served, and sees what changes.
     assert_eq!(call(&client, "GET", &format!("{MAPS}/whole"), None).await.0, 200);

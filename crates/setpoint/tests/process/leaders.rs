@@ -65,9 +65,7 @@ async fn only_the_leader_acts_and_one_that_was_deposed_in_its_sleep_changes_noth
     // It wakes and finds a Deployment without a replica set, and pods and nodes that changed. It may want to act on them before
     // it knows that its time is over; nothing of that may be seen.
     one.signal("CONT");
-    wait_until("the first one steps down", || {
-        one.log().matches("not leading any more").count() == PARTS.len()
-    });
+    wait_until("the first one steps down", || one.log().matches("stopped leading").count() == PARTS.len());
     let after_it_stopped =
         turns(&call(&first, "GET", "/debug/controllers", None).await.1, "replicaset-controller");
     post(&client, REPLICA_SETS, app("ReplicaSet", "after", 1)).await;

@@ -48,7 +48,7 @@ fn only_certain_failures_say_that_nothing_was_written() {
         assert!(matches!(failure(error.clone()), CommitError::Stopped(_)), "{error}");
     }
     let full = status(code::RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded");
-    assert!(matches!(failure(full), CommitError::NoRoom(why) if why.contains("NOSPACE alarm")));
+    assert!(matches!(failure(full), CommitError::NoSpace(why) if why.contains("NOSPACE alarm")));
     for error in [
         CallError::Lost("reset".into()),
         CallError::Timeout(std::time::Duration::from_secs(1)),

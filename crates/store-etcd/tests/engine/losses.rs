@@ -37,7 +37,7 @@ async fn the_watch_resumes_after_etcd_is_killed_and_restarted() {
     expected.push(None);
     assert_eq!(told, expected);
     assert_eq!(state.reloads(), 1);
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
     engine.commit(put("/kill/b", "after")).await.unwrap();
     assert_eq!(engine.health(), Ok(()));
 }
@@ -55,11 +55,11 @@ async fn a_cut_connection_loses_nothing() {
             let revision = other.commit(put(&format!("/cut/{i}"), round.to_string())).await.unwrap();
             expected.push(revision);
         }
-        proxy.mend();
+        proxy.restore();
         assert!(state.wait_until(PATIENCE, |s| s.revision() >= expected[expected.len() - 1]).await);
     }
     assert_eq!(state.log("/").into_iter().map(|c| c.revision).collect::<Vec<_>>(), expected);
-    assert_eq!((state.reloads(), state.broken_promises()), (1, vec![]));
+    assert_eq!((state.reloads(), state.contract_violations()), (1, vec![]));
     engine.commit(put("/cut/after", "x")).await.unwrap();
 }
 
@@ -77,11 +77,11 @@ async fn compaction_while_disconnected_leads_to_a_reload() {
     }
     let last = other.barrier().await.unwrap();
     other.compact(last).await.unwrap();
-    proxy.mend();
+    proxy.restore();
     assert!(state.wait_until(PATIENCE, |s| s.reloads() == 2).await, "{:?}", engine.health());
     engine.barrier().await.unwrap();
     assert_eq!(state.entries("/"), other_state.entries("/"));
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
     engine.commit(put("/gone/after", "x")).await.unwrap();
 }
 
@@ -96,10 +96,10 @@ async fn a_delete_at_the_compacted_revision_is_not_missed() {
     let (other, _) = etcd.open("/tomb/").await;
     let deleted = other.commit(delete("/tomb/a")).await.unwrap();
     other.compact(deleted).await.unwrap();
-    proxy.mend();
+    proxy.restore();
     engine.barrier().await.unwrap();
     assert!(state.wait_until(PATIENCE, |s| s.get("/tomb/a").is_none()).await);
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -118,10 +118,10 @@ async fn what_is_missed_comes_whole_also_when_it_takes_many_fragments() {
         });
         other.commit(Commit { guards: vec![], ops: ops.collect(), removal: false }).await.unwrap();
     }
-    proxy.mend();
+    proxy.restore();
     engine.barrier().await.unwrap();
     assert_eq!(state.log("/").len(), 32);
-    assert_eq!((state.reloads(), state.broken_promises()), (1, vec![]));
+    assert_eq!((state.reloads(), state.contract_violations()), (1, vec![]));
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn a_silent_member_is_left_for_another() {
     // The other member answers this one, and so the watch moves there, too.
     timeout(LONGEST_COMMIT, engine.commit(put("/silent/a", "3"))).await.expect("bounded").unwrap();
     assert_eq!(state.get("/silent/a").unwrap().value, "3");
-    assert_eq!((state.reloads(), state.broken_promises()), (1, vec![]));
+    assert_eq!((state.reloads(), state.contract_violations()), (1, vec![]));
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_cluster_that_loses_a_member_goes_on() {
     assert!((acknowledged..=acknowledged + unknown).contains(&written), "{acknowledged} {unknown} {written}");
     let (_fresh, loaded) = members[2].open("/three/").await;
     assert_eq!(loaded.entries("/"), state.entries("/"));
-    assert_eq!((state.reloads(), state.broken_promises()), (1, vec![]));
+    assert_eq!((state.reloads(), state.contract_violations()), (1, vec![]));
 }
 
 #[tokio::test]
@@ -224,7 +224,7 @@ async fn during_an_outage_nothing_hangs_and_nothing_is_claimed() {
     timeout(PATIENCE, well).await.expect("health comes back by itself");
     engine.commit(put("/outage/a", "3")).await.unwrap();
     assert_eq!(state.get("/outage/a").unwrap().value, "3");
-    assert_eq!((state.reloads(), state.broken_promises()), (1, vec![]));
+    assert_eq!((state.reloads(), state.contract_violations()), (1, vec![]));
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn a_cut_in_the_middle_of_commits_leaves_them_unknown_and_the_state_right(
                 tokio::task::yield_now().await;
             }
             proxy.cut();
-            proxy.mend();
+            proxy.restore();
         });
         match answer {
             Ok(revision) => acknowledged.push((key, revision)),
@@ -255,7 +255,7 @@ async fn a_cut_in_the_middle_of_commits_leaves_them_unknown_and_the_state_right(
     for (key, revision) in acknowledged {
         assert_eq!(state.get(&key).unwrap().revision, revision);
     }
-    assert_eq!((state.reloads(), state.broken_promises()), (1, vec![]));
+    assert_eq!((state.reloads(), state.contract_violations()), (1, vec![]));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use crate::server::{EtcdServer, PATIENCE, Proxy};
 use crate::sharing::put;
 
-/// The engine says that it has failed for good, how to mend it, and does nothing any more.
+/// The engine says that it has failed for good, how to fix it, and does nothing any more.
 pub async fn is_refused(engine: &Arc<EtcdEngine>) {
     let failed = async {
         while engine.failed().is_none() {
@@ -38,7 +38,7 @@ async fn open(endpoint: String, mark: &Path) -> Result<(Arc<EtcdEngine>, Arc<Map
         endpoints: vec![endpoint],
         prefix: "/rewind/".into(),
         tls: None,
-        mark: Some(mark.to_owned()),
+        high_water_mark: Some(mark.to_owned()),
     };
     Ok((EtcdEngine::connect_with(options, Env::machine(), state.clone()).await?, state))
 }
@@ -75,7 +75,7 @@ async fn an_etcd_that_goes_back_is_refused_while_we_run_and_after_a_restart() {
     etcd.run().await;
     is_refused(&engine).await;
     assert_eq!((state.revision(), state.reloads()), (last, 1), "nobody was shown the past");
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
     engine.close().await;
 
     let why = refused(open(etcd.endpoint(), &mark).await);
@@ -105,7 +105,7 @@ async fn a_commit_into_the_past_is_never_acknowledged() {
     proxy.cut();
     etcd.put_data_back();
     etcd.run().await;
-    proxy.mend();
+    proxy.restore();
     // The commit and the feed race for the first connection; whoever wins, no revision is given twice.
     let answer = timeout(PATIENCE, engine.commit(put("/rewind/a", "again"))).await.unwrap();
     assert!(
@@ -134,7 +134,7 @@ async fn a_healthy_etcd_is_taken_after_any_end_of_ours() {
     for round in 0..3 {
         let (engine, _) = open(etcd.endpoint(), &mark).await.unwrap();
         write(&engine, 7).await;
-        // Closed properly, or dropped as by a crash: then the mark is an older one.
+        // A clean shutdown, or dropped as by a crash: then the recorded revision is an older one.
         if round == 1 {
             engine.close().await;
         }
@@ -182,7 +182,7 @@ async fn a_note_that_cannot_be_written_does_not_end_a_store_that_loads_anew() {
     let (writer, _) = other.open("/rewind/").await;
     let last = write(&writer, 5).await;
     writer.compact(last).await.unwrap();
-    proxy.mend();
+    proxy.restore();
     assert!(write_past_outage(&engine).await > last);
     assert!(state.reloads() > 1, "it was loaded anew");
     assert_eq!((engine.failed(), engine.health()), (None, Ok(())));

@@ -244,7 +244,7 @@ impl Proxy {
         self.mode.send_replace(Mode::Frozen);
     }
 
-    pub fn mend(&self) {
+    pub fn restore(&self) {
         self.mode.send_replace(Mode::Passing);
     }
 }

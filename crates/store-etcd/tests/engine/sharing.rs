@@ -89,7 +89,7 @@ async fn two_servers_lose_no_increment_and_tell_the_same_log() {
     let (a_log, b_log) = (a_state.log("/counter/"), b_state.log("/counter/"));
     assert_eq!(a_log.len() as u64, 1 + 4 * EACH);
     assert_eq!(a_log, b_log);
-    assert_eq!([a_state.broken_promises(), b_state.broken_promises()].concat(), Vec::<String>::new());
+    assert_eq!([a_state.contract_violations(), b_state.contract_violations()].concat(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_large_state_is_loaded_in_pages_at_one_revision() {
     let (_reader, read) = etcd.open("/pages/").await;
     assert_eq!(read.entries("/").len(), 2500);
     assert_eq!(read.entries("/"), written.entries("/"));
-    assert_eq!(read.broken_promises(), Vec::<String>::new());
+    assert_eq!(read.contract_violations(), Vec::<String>::new());
 }
 
 #[tokio::test]

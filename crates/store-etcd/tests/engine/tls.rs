@@ -57,7 +57,7 @@ async fn commits_pass_through_tls_and_need_the_right_certificates() {
             endpoints: vec![etcd.endpoint()],
             prefix: "/tls/".into(),
             tls: Some(Arc::new(tls)),
-            mark: None,
+            high_water_mark: None,
         };
         EtcdEngine::connect_with(options, Env::machine(), state.clone())
     };

@@ -1,37 +1,37 @@
-//! Backups: everything a store holds in one checksummed file, made also while a server runs, and a new store from it.
+//! Backups: everything a store holds, in one checksummed file that can be written while a server runs, and restored to a new store.
 //!
 //! ```text
 //!  backup  start (magic, revision) │ files beside the store │ entries in key order │ end (number of frames)
 //! ```
-//! Frames are those of a snapshot, so a flipped byte anywhere refuses the whole of it.
+//! Frames are those of a snapshot, so a flipped byte anywhere is noticed.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::directory::{self, Lock};
-use super::end::End;
 use super::frame::Frames;
+use super::log_end::LogEnd;
 use super::manifest::Manifest;
 use super::merge::{Values, merge};
-use super::out::Out;
 use super::read::Reading;
 use super::record::{self, SnapshotFrame};
-use super::{OpenError, read, step};
+use super::snapshot_writer::SnapshotWriter;
+use super::{OpenError, read, revision_jump};
 use crate::contract::{Entry, Revision};
 
 const MAGIC: &[u8; 16] = b"setpoint backup1";
-/// Of a running server's directory: each attempt meets other files, so a few are enough.
+/// Each attempt to read a running server's directory meets other files, so a few are enough.
 const ATTEMPTS: u32 = 10;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Everything a cluster is made of.
+/// Everything that makes up a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Backup {
-    /// The store's when it was made.
+    /// The store's revision when the backup was made.
     pub revision: Revision,
     /// In key order.
     pub entries: Vec<Entry>,
-    /// What else belongs to it: keys and certificates.
+    /// Keys and certificates.
     pub files: Vec<BackupFile>,
 }
 
@@ -49,11 +49,11 @@ impl std::fmt::Debug for BackupFile {
     }
 }
 
-/// Reads a store without its lock, also while a server writes to it: everything up to the last record that is
-/// whole, in key order, and its revision. Changes nothing in the directory.
+/// Reads a store without its lock, also while a server writes to it: every entry up to the last complete record, in key
+/// order, and the store's revision. Changes nothing in the directory.
 ///
-/// The log only grows, and what it grows by is checked as after a crash; a record that is met half written is
-/// looked at again. Files can go away meanwhile (they were folded): then all is read once more.
+/// The log only grows, and its end is verified as after a crash; a record that is half written is read again. Files can
+/// disappear meanwhile (by compaction): then everything is read once more.
 pub fn read_unlocked(dir: &Path) -> Result<(Revision, Vec<Entry>), OpenError> {
     if !directory::check_format(dir)? {
         return Err(OpenError::Missing { path: dir.join(directory::FORMAT_FILE) });
@@ -62,7 +62,7 @@ pub fn read_unlocked(dir: &Path) -> Result<(Revision, Vec<Entry>), OpenError> {
     loop {
         match read_live(dir) {
             Ok(read) => return Ok(read),
-            Err(error) if attempt == ATTEMPTS => return Err(unsaved(error)),
+            Err(error) if attempt == ATTEMPTS => return Err(not_saved(error)),
             Err(_) => pause(PAUSE),
         }
         attempt += 1;
@@ -70,7 +70,7 @@ pub fn read_unlocked(dir: &Path) -> Result<(Revision, Vec<Entry>), OpenError> {
 }
 
 fn read_live(dir: &Path) -> Result<(Revision, Vec<Entry>), OpenError> {
-    // Before the rest: whoever closes the store meanwhile says more than what we are about to read.
+    // Before the rest: whoever closes the store meanwhile records more than what we are about to read.
     let end = directory::end_unlocked(dir)?;
     let manifest = Manifest::read(dir)?;
     end.map_or(Ok(()), |end| end.check_length(dir, &manifest))?;
@@ -91,22 +91,21 @@ pub(super) fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// What to do about it is for whoever has the lock to say: here it may be a server's writing that looks like damage.
-fn unsaved(error: OpenError) -> OpenError {
+/// How to fix it is for whoever holds the lock to say: here a concurrent write may look like damage.
+fn not_saved(error: OpenError) -> OpenError {
     match error {
         OpenError::Damaged { path, offset, what, .. } => {
-            let mend = "nothing was saved. Stop the server and try again; if it is refused then too, the next start of the \
-                        server says how to mend it";
-            OpenError::Damaged { path, offset, what, mend: mend.to_owned() }
+            let fix = "nothing was saved. Stop the server and try again; if that fails too, start the server: it says how to fix it";
+            OpenError::Damaged { path, offset, what, fix: fix.to_owned() }
         }
         other => other,
     }
 }
 
 impl Backup {
-    /// Puts it into a file that only its owner may read; it is there whole and durable, or not at all. Its size.
+    /// Writes it to a file that only its owner may read, atomically and durably. Returns the file's size.
     pub fn write(&self, path: &Path) -> Result<u64, OpenError> {
-        let mut out = Out::create(path).map_err(|e| OpenError::io(path, e))?;
+        let mut out = SnapshotWriter::create(path).map_err(|e| OpenError::io(path, e))?;
         record::encode_start(&mut out.buffer, MAGIC, self.revision);
         for file in &self.files {
             record::encode_file(&mut out.buffer, file);
@@ -118,7 +117,7 @@ impl Backup {
         out.finish()
     }
 
-    /// All of it, checked, or an error.
+    /// Reads and verifies all of it.
     pub fn read(path: &Path) -> Result<Backup, OpenError> {
         let mut frames = Frames::open(path).map_err(|e| OpenError::io(path, e))?;
         let mut backup = Backup::default();
@@ -130,7 +129,7 @@ impl Backup {
             let length = frames.length();
             let (at, payload) = match frames.next() {
                 Ok(Some(frame)) => frame,
-                Ok(None) if !started => return Err(damaged("it is no backup of setpoint")),
+                Ok(None) if !started => return Err(damaged("it is not a setpoint backup")),
                 Ok(None) => return Err(damaged("it ends too early")),
                 Err(fault) => match read::explain(path, fault) {
                     OpenError::Damaged { what, .. } => return Err(damaged(&what)),
@@ -139,8 +138,8 @@ impl Backup {
             };
             if !started {
                 let start = record::decode_start(payload, MAGIC);
-                let start = start.filter(|revision| revision.0 <= step::HIGHEST);
-                backup.revision = start.ok_or_else(|| damaged("it is no backup of setpoint"))?;
+                let start = start.filter(|revision| revision.0 <= revision_jump::HIGHEST);
+                backup.revision = start.ok_or_else(|| damaged("it is not a setpoint backup"))?;
                 started = true;
                 continue;
             }
@@ -168,13 +167,13 @@ impl Backup {
                     return Err(damaged("something follows the end"));
                 }
                 Some(SnapshotFrame::Last(_)) => return Ok(backup),
-                None => return Err(damaged("an entry has an unknown form")),
+                None => return Err(damaged("an entry has an unknown format")),
             }
         }
     }
 
-    /// Makes a store of the entries in an empty (or missing) directory. It goes on at the revision answered: far past
-    /// whatever was handed out after the backup was made. FORMAT comes last, so an unfinished one is not opened.
+    /// Creates a store with the entries in an empty (or missing) directory. It resumes at the revision returned: far past
+    /// whatever was assigned after the backup was made. FORMAT comes last, so an incomplete one is not opened.
     pub fn restore(&self, dir: &Path) -> Result<Revision, OpenError> {
         directory::create(dir)?;
         let mut lock = Lock::take(dir)?;
@@ -184,19 +183,21 @@ impl Backup {
                 return Err(OpenError::NotEmpty { path: dir.to_owned(), what: name });
             }
         }
-        let goal = step::goal(self.revision);
+        let target = revision_jump::target(self.revision);
         lock.forget_end().map_err(|e| OpenError::io(dir, e))?;
-        step::write(dir, goal, |out| self.entries.iter().try_for_each(|entry| out.put(&entry.into())))?;
+        revision_jump::write(dir, target, |out| {
+            self.entries.iter().try_for_each(|entry| out.put(&entry.into()))
+        })?;
         let format: PathBuf = dir.join(directory::FORMAT_FILE);
         directory::write_whole(&format, directory::format_content().as_bytes())
             .map_err(|e| OpenError::io(&format, e))?;
-        let segment = Revision(goal.0 + 1);
-        lock.mark_closed(&End { segment, bytes: super::empty_segment_bytes(), revision: goal });
-        Ok(goal)
+        let segment = Revision(target.0 + 1);
+        lock.mark_closed(&LogEnd { segment, bytes: super::empty_segment_bytes(), revision: target });
+        Ok(target)
     }
 }
 
 fn damaged(path: &Path, offset: u64, what: &str) -> OpenError {
-    let mend = "take another backup; nothing of this one was used".to_owned();
-    OpenError::Damaged { path: path.to_owned(), offset, what: what.to_owned(), mend }
+    let fix = "use another backup; nothing of this one was restored".to_owned();
+    OpenError::Damaged { path: path.to_owned(), offset, what: what.to_owned(), fix }
 }

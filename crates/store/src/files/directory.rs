@@ -1,4 +1,4 @@
-//! The data directory: made, locked, and of a known format. Files appear in it whole or not at all.
+//! The data directory: its file names, its lock and its format. Files are replaced atomically.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use env::file::New;
 
-use super::end::End;
+use super::log_end::LogEnd;
 use super::{FORMAT, OpenError};
 use crate::contract::Revision;
 
@@ -15,8 +15,8 @@ pub(super) const FORMAT_FILE: &str = "FORMAT";
 pub(super) const LOCK_FILE: &str = "LOCK";
 pub(super) const RESERVE_FILE: &str = "RESERVE";
 const CLOSED: &str = "closed";
-/// Bytes of a lock file that are looked at.
-const MOST: u64 = 200;
+/// Bytes of a lock file that are read.
+const MAX_LOCK_BYTES: u64 = 200;
 /// What is stored may be secret.
 const MODE: u32 = 0o600;
 
@@ -25,8 +25,8 @@ const MODE: u32 = 0o600;
 pub(super) enum Name {
     Segment(Revision),
     Snapshot(Revision),
-    /// Says where the directory lies.
-    Place(u64),
+    /// The directory's identity.
+    Identity(u64),
     /// Left by an interrupted write.
     Temporary,
     Other,
@@ -40,7 +40,7 @@ pub(super) fn snapshot(dir: &Path, revision: Revision) -> PathBuf {
     dir.join(format!("snapshot-{:020}", revision.0))
 }
 
-pub(super) fn place(dir: &Path, number: u64) -> PathBuf {
+pub(super) fn identity(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("place-{number:020}"))
 }
 
@@ -92,27 +92,27 @@ fn classify(name: &str) -> Name {
         return Name::Segment(first);
     }
     if let Some(number) = name.strip_prefix("place-").and_then(number) {
-        return Name::Place(number);
+        return Name::Identity(number);
     }
     name.strip_prefix("snapshot-").and_then(revision).map_or(Name::Other, Name::Snapshot)
 }
 
-/// A new, empty file beside `path` for its owner only, to be filled and put in its place.
+/// A new temporary file beside `path`, for its owner only, to be renamed to it when complete.
 pub(super) fn beside(path: &Path) -> io::Result<New> {
     New::beside(path, MODE)
 }
 
-/// Writes a small file: afterwards it is there, whole and durable, or as it was.
+/// Writes a small file atomically and durably.
 pub(super) fn write_whole(path: &Path, content: &[u8]) -> io::Result<()> {
     env::file::replace(path, content, MODE)
 }
 
-/// The file, also under a name that nothing reads or deletes.
+/// Keeps the file under a second name that nothing reads or deletes.
 pub(super) fn keep_damaged(path: &Path) -> Result<PathBuf, OpenError> {
     let kept = path.with_extension("damaged");
     match std::fs::hard_link(path, &kept) {
         Ok(()) => {}
-        // A repair that was interrupted kept it.
+        // Kept by a repair that was interrupted.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         // A file system without links.
         Err(_) => beside(&kept)
@@ -143,13 +143,13 @@ pub(super) fn format_content() -> String {
     format!("{FORMAT}\n")
 }
 
-/// Keeps a second process out, and remembers whether the last one closed the store.
+/// Keeps a second process out, and records whether the last shutdown was clean.
 pub(super) struct Lock {
     file: File,
-    /// The last user closed the store properly, so all it wrote went through a successful fsync.
+    /// The last shutdown was clean: everything written went through a successful fsync.
     pub closed: bool,
-    /// Where the log ended when somebody last did.
-    pub end: Option<End>,
+    /// Where the log ended at the last clean shutdown.
+    pub end: Option<LogEnd>,
 }
 
 impl Lock {
@@ -164,9 +164,9 @@ impl Lock {
             .open(&path)
             .map_err(|e| OpenError::io(&path, e))?;
         let locked = file.try_lock();
-        // A few bytes, whoever wrote them.
+        // Bounded, whoever wrote it.
         let mut content = Vec::new();
-        (&mut file).take(MOST).read_to_end(&mut content).map_err(|e| OpenError::io(&path, e))?;
+        (&mut file).take(MAX_LOCK_BYTES).read_to_end(&mut content).map_err(|e| OpenError::io(&path, e))?;
         match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -181,10 +181,10 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Everything was written and fsynced, and this is where it ends. Without this the next start takes nothing on trust.
-    pub(super) fn mark_closed(&self, end: &End) {
+    /// Records a clean shutdown: everything was fsynced, and the log ends here. Without it the next start rewrites the last segment.
+    pub(super) fn mark_closed(&self, end: &LogEnd) {
         let content = line(CLOSED) + &end.encode();
-        // If this fails the next start only does a little more work. What was said before holds as well.
+        // If this fails, the next start only does a little more work: the end recorded before still holds.
         let _ = self
             .file
             .write_all_at(content.as_bytes(), 0)
@@ -192,20 +192,20 @@ impl Lock {
             .and_then(|()| self.file.sync_data());
     }
 
-    /// Of a store that is no more.
+    /// For a new store in the place of an old one.
     pub(super) fn forget_end(&mut self) -> io::Result<()> {
         self.end = None;
         self.file.set_len(line("").len() as u64)
     }
 
-    /// Over the first line only: where the log ended is still true.
+    /// Overwrites the first line only: the end of the log recorded below still holds.
     fn write(&self, content: &str) -> io::Result<()> {
         self.file.write_all_at(line(content).as_bytes(), 0)
     }
 }
 
-/// Without the lock: what the last proper close said.
-pub(super) fn end_unlocked(dir: &Path) -> Result<Option<End>, OpenError> {
+/// The log's end at the last clean shutdown, read without the lock.
+pub(super) fn end_unlocked(dir: &Path) -> Result<Option<LogEnd>, OpenError> {
     let path = dir.join(LOCK_FILE);
     match std::fs::read(&path) {
         Ok(content) => Ok(end_in(&content)),
@@ -214,8 +214,8 @@ pub(super) fn end_unlocked(dir: &Path) -> Result<Option<End>, OpenError> {
     }
 }
 
-fn end_in(content: &[u8]) -> Option<End> {
-    End::decode(std::str::from_utf8(content.get(line("").len()..)?).ok()?)
+fn end_in(content: &[u8]) -> Option<LogEnd> {
+    LogEnd::decode(std::str::from_utf8(content.get(line("").len()..)?).ok()?)
 }
 
 impl Drop for Lock {
@@ -226,7 +226,7 @@ impl Drop for Lock {
     }
 }
 
-/// Always of one length, so that it is overwritten in place.
+/// Always of the same length, so that it can be overwritten in place.
 fn line(content: &str) -> String {
     format!("{content:<15}\n")
 }

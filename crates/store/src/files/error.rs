@@ -1,4 +1,4 @@
-//! Why a data directory cannot be opened, and how to mend it.
+//! Why a data directory cannot be opened, and how to fix it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use super::FORMAT;
 use crate::contract::Revision;
 
-/// Into an empty directory, for what is left of the old one must not be mixed with it.
-const MEND: &str = "restore a backup into an empty data directory with `setpoint restore`";
+/// Into an empty directory: what is left of the old one must not be mixed with it.
+const RESTORE: &str = "restore a backup into an empty data directory with `setpoint restore`";
 
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -22,7 +22,7 @@ pub enum OpenError {
     #[error("the data directory {} is already in use by {holder}: stop that process first", path.display())]
     InUse { path: PathBuf, holder: String },
     #[error(
-        "{} was written in format {found}, and this program knows {FORMAT} only: start it with the program that wrote it",
+        "{} has format {found}, but this program supports format {FORMAT} only: use the version of the program that wrote it",
         path.display()
     )]
     OtherFormat { path: PathBuf, found: String },
@@ -33,40 +33,59 @@ pub enum OpenError {
     NotOurs { path: PathBuf, what: String },
     #[error("{} holds {what}: choose an empty directory", path.display())]
     NotEmpty { path: PathBuf, what: String },
-    #[error("{} is missing: {MEND}", path.display())]
+    #[error("{} is missing: {RESTORE}", path.display())]
     Missing { path: PathBuf },
-    #[error("{} is damaged at byte {offset} ({what}): {mend}", path.display())]
-    Damaged { path: PathBuf, offset: u64, what: String, mend: String },
-    #[error("{} was cut short ({what}): {lost}: {mend}", path.display())]
-    Cut { path: PathBuf, what: String, lost: String, mend: String },
+    #[error("{} is damaged at byte {offset} ({what}): {fix}", path.display())]
+    Damaged { path: PathBuf, offset: u64, what: String, fix: String },
+    #[error("{} was truncated ({what}): {lost}: {fix}", path.display())]
+    Truncated { path: PathBuf, what: String, lost: String, fix: String },
     #[error("{}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
 }
 
-/// The disk is full, or nobody may write to it for now: what was not written can be written later.
-pub(super) fn is_no_room(error: &io::Error) -> bool {
+/// The disk is full, or read-only for now: what was not written can be written later.
+pub(super) fn is_no_space(error: &io::Error) -> bool {
     use io::ErrorKind::*;
     matches!(error.kind(), StorageFull | QuotaExceeded | ReadOnlyFilesystem)
 }
 
-/// The process, or the machine, is out of something that others give back. Nothing is wrong with the disk.
-pub(super) fn passes(error: &io::Error) -> bool {
+/// The process, or the machine, is short of something that others will give back. The disk is fine.
+pub(super) fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::*;
     matches!(error.kind(), Interrupted | WouldBlock | OutOfMemory)
         || matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
+/// Why writes are rejected, in one line: what is wrong, how to fix it, and what still works.
+pub(super) fn explain_no_space(dir: &Path, error: &io::Error) -> String {
+    let dir = dir.display();
+    let reads = "reads and watches still work";
+    match error.kind() {
+        io::ErrorKind::ReadOnlyFilesystem => {
+            format!(
+                "{dir} is on a file system that became read-only: check the disk and remount it writable; {reads}"
+            )
+        }
+        io::ErrorKind::QuotaExceeded => format!(
+            "the disk quota for {dir} is exceeded: raise it, free some space or delete objects, and writing resumes by itself; {reads}"
+        ),
+        _ => format!(
+            "the disk that holds {dir} is full: free some space or delete objects, and writing resumes by itself; {reads}"
+        ),
+    }
+}
+
 impl OpenError {
     /// The same may well succeed later.
-    pub(super) fn can_be_tried_again(&self) -> bool {
+    pub(super) fn is_retryable(&self) -> bool {
         match self {
             OpenError::Full { .. } | OpenError::ReadOnly { .. } => true,
-            OpenError::Io { source, .. } => passes(source),
+            OpenError::Io { source, .. } => is_transient(source),
             _ => false,
         }
     }
 
-    /// The variant that says how to mend it.
+    /// The variant that says how to fix it.
     pub(super) fn io(path: &Path, source: io::Error) -> OpenError {
         let path = path.to_owned();
         match source.kind() {
@@ -80,11 +99,11 @@ impl OpenError {
     }
 
     pub(super) fn damaged(path: &Path, offset: u64, what: impl Into<String>) -> OpenError {
-        OpenError::Damaged { path: path.to_owned(), offset, what: what.into(), mend: MEND.to_owned() }
+        OpenError::Damaged { path: path.to_owned(), offset, what: what.into(), fix: RESTORE.to_owned() }
     }
 
-    /// A file that lost its end. `repairable`: what a repair would keep, if it can mend it.
-    pub(super) fn cut(
+    /// A file that lost its end. `repairable`: the last revision that a repair would keep, if it can help.
+    pub(super) fn truncated(
         path: &Path,
         what: String,
         lost: Option<(Revision, Revision)>,
@@ -95,23 +114,26 @@ impl OpenError {
             Some((first, last)) => format!("revisions {first} to {last} are lost"),
             None => "no revision is lost".to_owned(),
         };
-        let mut mend = format!("put the whole file back, or {MEND}");
+        let mut fix = format!("put the whole file back, or {RESTORE}");
         if let Some(kept) = repairable {
-            mend.push_str(&format!(", or give up everything after revision {kept} with `setpoint repair`"));
+            fix.push_str(&discard(kept));
         }
-        OpenError::Cut { path: path.to_owned(), what, lost, mend }
+        OpenError::Truncated { path: path.to_owned(), what, lost, fix }
     }
 
-    /// Damage in the last log segment can also be cut away, by somebody who decides to. Not by hand: the revisions cut
-    /// off were handed out, so the store has to move on past them.
-    pub(super) fn can_be_cut(self, kept: u64) -> OpenError {
+    /// Damage in the last log segment: `setpoint repair` can cut it off, if somebody decides to. Not by hand: the revisions
+    /// discarded were assigned, so the store's revision has to advance past them.
+    pub(super) fn repairable(self, kept: Revision) -> OpenError {
         match self {
             OpenError::Damaged { path, offset, what, .. } => {
-                let mend =
-                    format!("{MEND}, or give up everything after revision {kept} with `setpoint repair`");
-                OpenError::Damaged { path, offset, what, mend }
+                let fix = format!("{RESTORE}{}", discard(kept));
+                OpenError::Damaged { path, offset, what, fix }
             }
             other => other,
         }
     }
+}
+
+fn discard(kept: Revision) -> String {
+    format!(", or discard everything after revision {kept} with `setpoint repair`")
 }

@@ -9,7 +9,7 @@
 //! A log is written one batch at a time, each in sectors of its own, over zeros. A batch is acknowledged after
 //! its fsync, and the next one is written after that. So a crash can leave the *last* batch cut short, or
 //! some of its sectors still zero; everything else that does not fit is damage. Two marks in the header keep the
-//! two apart: the first frame of a batch says that it is, so whatever stands before it was acknowledged; and
+//! two apart: the first frame of a batch is marked, so everything before it was acknowledged; and
 //! every frame says how many of its sectors are zero because its payload is (`blank`), so one zero sector
 //! more was never written. One flipped byte cannot look like that.
 
@@ -34,7 +34,7 @@ pub(super) fn begin(buffer: &mut Vec<u8>) -> usize {
 }
 
 /// Completes the frame that began at `start`. The buffer's own start is a batch's, at a sector boundary (in a
-/// snapshot it is neither, but there nothing may be torn and nobody looks at the marks).
+/// snapshot it is neither, but there nothing may be torn and the marks are not read).
 pub(super) fn finish(buffer: &mut Vec<u8>, start: usize) {
     let payload = &buffer[start + HEADER..];
     let length = u32::try_from(payload.len()).expect("commits are bounded far below 4 GiB");
@@ -111,7 +111,7 @@ pub(super) struct Frames {
     length: u64,
     /// Where the last frame ended. The next one begins here, or after padding.
     offset: u64,
-    /// Where the reader stands.
+    /// Position of the reader.
     position: u64,
     payload: Vec<u8>,
 }
@@ -133,16 +133,16 @@ impl Frames {
         self.length
     }
 
-    /// Forgets what was read after the last good frame: somebody may have written there since.
-    pub(super) fn look_again(&mut self) -> io::Result<()> {
+    /// Discards what was buffered after the last good frame: somebody may have written there since.
+    pub(super) fn reread(&mut self) -> io::Result<()> {
         self.length = self.file.get_ref().metadata()?.len();
-        // Unlike a relative one, it empties the buffer.
+        // Unlike a relative one, this empties the buffer.
         self.position = self.file.seek(io::SeekFrom::Start(self.offset))?;
         Ok(())
     }
 
     /// The next payload; `None` at the end, or when only zeros follow. After a fault only
-    /// [`Frames::look_again`] may follow.
+    /// [`Frames::reread`] may follow.
     pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, Fault> {
         let at = self.offset;
         self.read_next().map_err(|error| Fault { offset: at, kind: FaultKind::Io(error) })?
@@ -209,7 +209,7 @@ impl Frames {
         Ok(bytes.iter().all(|byte| *byte == PAD))
     }
 
-    /// Through the buffer, which a step back or forth does not throw away.
+    /// Through the buffer, which a relative seek keeps.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         self.file.seek_relative(offset as i64 - self.position as i64)?;
         self.file.read_exact(bytes)?;

@@ -1,8 +1,8 @@
-//! Which files make up the store: without it a lost last segment could not be told from an empty one.
+//! The manifest lists the files that make up the store: without it a lost last segment could not be told from an empty one.
 
 use std::path::{Path, PathBuf};
 
-use super::{OpenError, checked, directory, step};
+use super::{OpenError, directory, revision_jump, with_checksum};
 use crate::contract::Revision;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,18 +22,18 @@ impl Manifest {
         let path = Self::path(dir);
         let content = std::fs::read(&path).map_err(|e| OpenError::io(&path, e))?;
         let manifest = std::str::from_utf8(&content).ok().and_then(parse);
-        // Comparing with what we would have written leaves no byte unchecked.
+        // Comparing with what we would have written leaves no byte unverified.
         let fits = |m: &Manifest| m.encode().as_bytes() == content && m.is_possible();
         match manifest.filter(fits) {
             Some(manifest) => Ok(manifest),
-            None => Err(OpenError::damaged(&path, 0, "its checksum or form is wrong")),
+            None => Err(OpenError::damaged(&path, 0, "its checksum or format is wrong")),
         }
     }
 
-    /// Numbers that a store can reach, so that nobody counts past the end.
+    /// Revisions that a store can reach, so that no arithmetic overflows.
     fn is_possible(&self) -> bool {
         let mut all = self.segments.iter().chain(&self.snapshot);
-        !self.segments.is_empty() && all.all(|at| (1..=step::HIGHEST).contains(&at.0))
+        !self.segments.is_empty() && all.all(|at| (1..=revision_jump::HIGHEST).contains(&at.0))
     }
 
     pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {
@@ -48,7 +48,7 @@ impl Manifest {
         for first in &self.segments {
             text.push_str(&format!("log {first}\n"));
         }
-        checked(text)
+        with_checksum(text)
     }
 }
 

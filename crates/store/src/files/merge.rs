@@ -1,7 +1,7 @@
 //! A snapshot and the log segments after it, merged by key without holding their values in memory.
 //!
 //! ```text
-//!  first pass   log-101, log-500 ──> for each key, where its newest value stands
+//!  first pass   log-101, log-500 ──> the location of each key's newest value
 //!  second pass  snapshot-100 ─┬─ merge by key ──> entries, in key order
 //!               those values ─┘
 //! ```
@@ -16,14 +16,14 @@ use super::record::{EntryRef, RawChange};
 use super::{OpenError, directory};
 use crate::contract::{Key, Revision};
 
-/// Where a value stands in the log.
+/// Where a value is in the log.
 #[derive(Clone, Copy)]
 pub(super) struct Location {
     /// Its index among the segments.
     pub segment: usize,
     pub offset: u64,
     pub length: usize,
-    /// Of the value: it is read a second time, and must still be what was checked the first time.
+    /// Of the value: it is read a second time, and must still be what was verified the first time.
     pub checksum: u32,
     pub revision: Revision,
     pub expires_at: Option<u64>,
@@ -50,10 +50,10 @@ impl Location {
     }
 }
 
-/// For each key in the log, where its newest value stands; `None`: deleted.
+/// The location of each key's newest value in the log; `None`: deleted.
 pub(super) type Newest = BTreeMap<Key, Option<Location>>;
 
-/// Hands out every entry in key order; what `newest` says wins over the snapshot. Answers the snapshot's size.
+/// Hands out every entry in key order; `newest` takes precedence over the snapshot. Returns the snapshot's size.
 pub(super) fn merge<E: From<OpenError>>(
     dir: &Path,
     snapshot: Option<Revision>,
@@ -93,11 +93,10 @@ fn from_log<E: From<OpenError>>(
     each(&EntryRef { key, value: values.read(&location)?, revision, expires_at })
 }
 
-/// The values in log segments. What was written in the order of its keys stands so in the log, and then a stretch of
-/// it is read at once; other values are read one by one.
+/// Reads values from log segments. Where they were written in key order, many are read at once; others one by one.
 pub(super) struct Values {
     files: Vec<(File, PathBuf)>,
-    /// What was read last, and where it stands.
+    /// The chunk that was read last, which begins at `start` of `segment`.
     window: Vec<u8>,
     segment: usize,
     start: u64,
@@ -106,7 +105,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// A value so close behind the last one belongs to a row of them.
+    /// A value that close behind the last one is taken for a sequential read.
     const NEAR: u64 = 4096;
     const AHEAD: usize = 64 << 10;
 
@@ -129,8 +128,8 @@ impl Values {
         let there = self.start..=self.start + self.window.len() as u64;
         if location.segment != self.segment || !there.contains(&location.offset) || !there.contains(&end) {
             let gap = location.offset.wrapping_sub(self.last_end);
-            let in_a_row = location.segment == self.segment && gap < Self::NEAR;
-            let wanted = if in_a_row { location.length.max(Self::AHEAD) } else { location.length };
+            let sequential = location.segment == self.segment && gap < Self::NEAR;
+            let wanted = if sequential { location.length.max(Self::AHEAD) } else { location.length };
             self.window.resize(wanted, 0);
             let read =
                 read_up_to(file, &mut self.window, location.offset).map_err(|e| OpenError::io(path, e))?;
@@ -146,7 +145,7 @@ impl Values {
     }
 }
 
-/// As much as there is, at most a buffer full.
+/// Fills the buffer as far as the file goes.
 fn read_up_to(file: &File, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
     let mut read = 0;
     while read < buffer.len() {
@@ -171,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_wherever_they_stand() {
+    fn values_are_read_wherever_they_are() {
         let dir = tempfile::tempdir().unwrap();
         let bytes: Vec<u8> = (0..300_000_u32).map(|i| (i * 7 + i / 256) as u8).collect();
         let open = |name: &str, bytes: &[u8]| {
@@ -181,7 +180,7 @@ mod tests {
         };
         let other: Vec<u8> = bytes.iter().rev().copied().collect();
         let mut values = Values::new(vec![open("a", &bytes), open("b", &other)]);
-        let a_row = (0..140).map(|i| (0, i * 2100..i * 2100 + 2000));
+        let sequential = (0..140).map(|i| (0, i * 2100..i * 2100 + 2000));
         let elsewhere = [
             (1, 2000..4000),
             (0, 299_000..300_000),
@@ -190,7 +189,7 @@ mod tests {
             (1, 299_999..300_000),
             (1, 1..2),
         ];
-        for (segment, range) in a_row.chain(elsewhere) {
+        for (segment, range) in sequential.chain(elsewhere) {
             let all = if segment == 0 { &bytes } else { &other };
             let read = values.read(&location(segment, range.clone(), all)).unwrap();
             assert!(read == &all[range.clone()], "{segment} {range:?}");

@@ -15,7 +15,7 @@ use super::{OpenError, directory};
 use crate::contract::{Change, Key, Revision};
 use crate::durable::FIRST_REVISION;
 
-/// What the log segments say, without their values, and where the good part of the last one ends.
+/// An index of the log segments, and where the good part of the last one ends.
 pub(super) struct Log {
     /// Of the last record.
     pub revision: Revision,
@@ -31,13 +31,13 @@ pub(super) struct Log {
     pub tail_length: u64,
     /// Bytes of an interrupted write (and such space) after the good part.
     pub torn_bytes: u64,
-    /// They are no interrupted write: something was given up.
+    /// They are damage, not an interrupted write: something was discarded.
     pub damaged: bool,
 }
 
 impl Log {
-    /// Keeps no change apart any more.
-    pub(super) fn settle(&mut self) {
+    /// Keeps no changes apart any more.
+    pub(super) fn merge_recent(&mut self) {
         for Located { key, location, .. } in self.recent.drain(..) {
             self.newest.insert(key, location);
         }
@@ -54,19 +54,19 @@ pub(super) struct Located {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// Nobody else is there.
+    /// Nobody else has it open.
     Locked,
-    /// And whatever follows damage in the last segment is given up, as if it had never been written.
-    Cut,
+    /// The same, and the last segment is truncated where it is damaged.
+    Truncate,
     /// Somebody may be writing.
     Live,
 }
 
-/// How often a record that somebody may be writing is looked at before it counts as damaged.
-const LOOKS: u32 = 10;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// How often a record that somebody may be writing is read before it counts as damaged.
+const ATTEMPTS: u32 = 10;
+const RETRY_AFTER: Duration = Duration::from_millis(10);
 
-/// Reads the log from end to end. About `recent_bytes` of it, at its end, are kept apart as changes.
+/// Reads the whole log. About `recent_bytes` at its end are kept apart as changes.
 pub(super) fn log(
     dir: &Path,
     manifest: &Manifest,
@@ -87,8 +87,8 @@ pub(super) fn log(
         }
         let mut reader = match SegmentReader::open(path.clone(), *first) {
             Ok(reader) => reader,
-            // Not even its beginning is there: all of it is given up.
-            Err(OpenError::Damaged { .. }) if last && reading == Reading::Cut => {
+            // Not even its start is readable: all of it is discarded.
+            Err(OpenError::Damaged { .. }) if last && reading == Reading::Truncate => {
                 let length = std::fs::metadata(&path).map_err(|e| OpenError::io(&path, e))?.len();
                 (tail_bytes, tail_length, torn_bytes, damaged) = (0, length, length, true);
                 break;
@@ -109,7 +109,8 @@ pub(super) fn log(
                 Err(fault)
                     if last
                         && (matches!(fault.kind, FaultKind::Torn)
-                            || reading == Reading::Cut && matches!(fault.kind, FaultKind::Damaged(_))) =>
+                            || reading == Reading::Truncate
+                                && matches!(fault.kind, FaultKind::Damaged(_))) =>
                 {
                     damaged = matches!(fault.kind, FaultKind::Damaged(_));
                     torn_bytes = reader.frames.length() - fault.offset;
@@ -117,18 +118,18 @@ pub(super) fn log(
                 }
                 Err(fault) => {
                     if let (Some(next), FaultKind::Torn) = (next, &fault.kind) {
-                        return Err(cut(&reader, *next));
+                        return Err(truncated(&reader, *next));
                     }
                     let error = explain(&reader.path, fault);
                     return Err(match last && reading == Reading::Locked {
-                        true => error.can_be_cut(reader.revision.0),
+                        true => error.repairable(reader.revision),
                         false => error,
                     });
                 }
             }
         }
         if let Some(next) = next.filter(|next| next.0 > reader.revision.0 + 1) {
-            return Err(cut(&reader, *next));
+            return Err(truncated(&reader, *next));
         }
         revision = reader.revision;
         (tail_bytes, tail_length) = (reader.frames.offset(), reader.frames.length());
@@ -142,19 +143,19 @@ pub(super) fn log(
     Ok(Log { revision, newest, recent, bytes, tail_bytes, tail_length, torn_bytes, damaged })
 }
 
-/// A segment that does not reach the next one. Nothing after it counts, so no repair can mend it.
-fn cut(reader: &SegmentReader, next: Revision) -> OpenError {
+/// A segment that does not reach the next one: what follows is useless, so no repair can help.
+fn truncated(reader: &SegmentReader, next: Revision) -> OpenError {
     let (bytes, kept, last) = (reader.frames.length(), reader.revision, Revision(next.0 - 1));
     let what =
         format!("its last revision was {last}, now it has {bytes} bytes and ends with revision {kept}");
-    OpenError::cut(&reader.path, what, Some((Revision(kept.0 + 1), last)), None)
+    OpenError::truncated(&reader.path, what, Some((Revision(kept.0 + 1), last)), None)
 }
 
-/// How much of the log is told as changes: enough for watchers to find their place after a restart, and little beside
-/// the memory and the time a start may take.
+/// How much of the log is handed out as changes: enough for watchers to resume after a restart, and little compared to
+/// the memory and the time that a start may take.
 pub(super) const RECENT_BYTES: usize = 16 << 20;
 
-/// The log while it is read: its last part as it is, of what is older only where it led to.
+/// The log while it is read: its last part as it is, of what is older only the newest of each key.
 #[derive(Default)]
 struct Recent {
     limit: usize,
@@ -170,7 +171,7 @@ impl Recent {
         while self.bytes > self.limit
             && let Some(revision) = self.changes.front().map(|c| c.revision)
         {
-            // A revision is told whole or not at all.
+            // All changes of a revision, or none.
             while let Some(change) = self.changes.pop_front_if(|c| c.revision == revision) {
                 self.bytes -= change.weight();
                 self.newest.insert(change.key, change.location);
@@ -205,7 +206,7 @@ impl SegmentReader {
         Ok(SegmentReader { frames, path, revision: Revision(first.0 - 1) })
     }
 
-    /// Hands out the changes of one record with its payload and where that begins; `false` at the end.
+    /// Hands out the changes of one record with its payload and the payload's offset; `false` at the end.
     pub(super) fn next(
         &mut self,
         mut each: impl FnMut(Revision, &RawChange<'_>, u64, &[u8]),
@@ -222,14 +223,14 @@ impl SegmentReader {
         match read {
             Some(revision) if revision == expected => self.revision = revision,
             Some(_) => return Err(damaged("the revision does not follow the one before")),
-            None => return Err(damaged("the record has an unknown form")),
+            None => return Err(damaged("the record has an unknown format")),
         }
         Ok(true)
     }
 }
 
 impl SegmentReader {
-    /// As `next`, while somebody may be writing: a record that first was not whole and then is ends the reading, for it
+    /// Like `next`, while somebody may be writing: a record that is complete only when read again ends the log, for it
     /// was written meanwhile.
     pub(super) fn next_live(
         &mut self,
@@ -237,17 +238,17 @@ impl SegmentReader {
     ) -> Result<bool, Fault> {
         let at = self.frames.offset();
         let mut read = self.next(&mut each);
-        for _ in 0..LOOKS {
+        for _ in 0..ATTEMPTS {
             match &read {
-                // A record that is whole, but does not follow, does not change any more.
+                // A complete record with the wrong revision will not change any more.
                 Err(fault) if !matches!(fault.kind, FaultKind::Torn) && self.frames.offset() == at => {}
                 _ => return read,
             }
-            let again = self.frames.look_again();
-            again.map_err(|error| Fault { offset: at, kind: FaultKind::Io(error) })?;
+            let reread = self.frames.reread();
+            reread.map_err(|error| Fault { offset: at, kind: FaultKind::Io(error) })?;
             read = self.next(&mut each).map(|_| false);
             if read.is_err() {
-                pause(BETWEEN_LOOKS);
+                pause(RETRY_AFTER);
             }
         }
         read
@@ -296,7 +297,7 @@ impl SnapshotReader {
             Some(SnapshotFrame::Last(count)) if count != self.count => Err(damaged("entries are missing")),
             Some(SnapshotFrame::Last(_)) if end != length => Err(damaged("something follows the end")),
             Some(SnapshotFrame::Last(_)) => Ok(None),
-            None => Err(damaged("an entry has an unknown form")),
+            None => Err(damaged("an entry has an unknown format")),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What stands in a frame: a log record, a snapshot's entry, the first frame of a file.
+//! The payload of a frame: a log record, a snapshot's entry, the first frame of a file.
 //!
 //! All numbers are little-endian.
 //! ```text
@@ -115,15 +115,15 @@ impl<'a> From<&'a Entry> for EntryRef<'a> {
     }
 }
 
-/// One change as it stands in a payload.
+/// One change in a payload.
 pub(super) struct RawChange<'a> {
     pub key: &'a str,
-    /// Where the value stands in the payload; `None`: deleted.
+    /// The value's range in the payload; `None`: deleted.
     pub value: Option<Range<usize>>,
     pub expires_at: Option<u64>,
 }
 
-/// `None` when the payload does not follow the form, though its checksum is right.
+/// `None` if the payload is malformed, though its checksum is right.
 pub(super) fn decode_record<'a>(
     payload: &'a [u8],
     mut each: impl FnMut(Revision, RawChange<'a>),

@@ -1,72 +1,72 @@
-//! New segments, and the snapshots that take the place of old ones. Nothing of it holds up a batch, and what it lacks for now it
-//! gets later: commits go on in the old segment meanwhile.
+//! Log rotation: new segments, and compaction of the old ones into a snapshot. No batch waits for it, and what fails for lack of a
+//! resource is retried later: until then commits go to the old segment.
 
 use std::io;
 use std::path::Path;
 
-use super::error::{is_no_room, passes};
+use super::error::{is_no_space, is_transient};
 use super::manifest::Manifest;
 use super::tail::Tail;
 use super::writer::Writer;
-use super::{create_segment, fold};
+use super::{compaction, create_segment};
 use crate::contract::Revision;
 
 impl Writer {
-    pub(super) fn is_folding(&self) -> bool {
-        self.folding.as_ref().is_some_and(|folding| !folding.is_finished())
+    pub(super) fn is_compacting(&self) -> bool {
+        self.compaction.as_ref().is_some_and(|compaction| !compaction.is_finished())
     }
 
-    /// What has to be done now and then, after a batch. Nothing of it holds the batch up: that is durable.
-    pub(super) fn keep_up(&mut self, unfinished: bool) {
+    /// Rotates and compacts when it is time to. Called after a batch, which is durable already.
+    pub(super) fn maintain(&mut self, retry: bool) {
         let due = self.since_snapshot > self.snapshot_log_bytes;
-        if !(due || unfinished) || self.is_folding() || !self.again.is_over() {
+        if !(due || retry) || self.is_compacting() || !self.snapshot_backoff.is_over() {
             return;
         }
-        let done = match unfinished {
-            true => self.fold(),
+        let done = match retry {
+            true => self.compact(),
             false if self.since_snapshot > self.shared.lock().snapshot_bytes => self.begin_snapshot(),
             false => return,
         };
-        self.settle(done);
+        self.handle(done);
     }
 
-    /// Commits go on in the old segment, whatever kept a new one from being made, unless nobody knows what the disk holds.
-    fn settle(&mut self, done: Result<(), RotateError>) {
+    /// Commits continue in the old segment, whatever kept a new one from being created, unless the state of the disk is unknown.
+    fn handle(&mut self, done: Result<(), RotateError>) {
         match done {
-            Ok(()) => self.again.succeeded(),
-            Err(RotateError::TryAgain(error)) => {
-                tracing::warn!(dir = %self.dir.display(), %error, "no new log segment or snapshot for now");
-                self.again.failed();
+            Ok(()) => self.snapshot_backoff.succeeded(),
+            Err(RotateError::Retry(error)) => {
+                tracing::warn!(dir = %self.dir.display(), %error, "cannot create a log segment or snapshot; will retry");
+                self.snapshot_backoff.failed();
             }
             Err(RotateError::Failed(error)) => {
-                // The batch before is durable and is answered so; the next one is not accepted.
-                let why = format!("starting a new log segment in {} failed: {error}", self.dir.display());
+                // The batch before is durable and acknowledged; the next one is rejected.
+                let why = format!("cannot create a log segment in {}: {error}", self.dir.display());
                 self.shared.lock().failure.get_or_insert(why);
             }
         }
     }
 
-    /// Goes on in a new segment, and has everything before it folded into a snapshot meanwhile.
+    /// Switches to a new segment, and compacts everything before it into a snapshot in the background.
     pub(super) fn begin_snapshot(&mut self) -> Result<(), RotateError> {
         self.rotate()?;
-        self.fold()
+        self.compact()
     }
 
     fn rotate(&mut self) -> Result<(), RotateError> {
-        // Before a manifest says that it is closed: nothing but batches may be in it then.
-        self.tail.cut()?;
+        // Before a manifest says that it is closed: a closed segment holds nothing but batches.
+        self.tail.trim()?;
         let first = Revision(self.revision.0 + 1);
         let path = create_segment(&self.dir, first)?;
-        let tail = Tail::open(path.clone()).inspect_err(|_| forget(&path))?;
+        let tail = Tail::open(path.clone()).inspect_err(|_| discard(&path))?;
         let mut shared = self.shared.lock();
         let mut manifest = shared.manifest.clone();
         manifest.segments.push(first);
         if let Err(error) = manifest.write(&self.dir) {
-            // As long as the old one stands there nothing has changed. The new one may or may not be found after a crash.
+            // While the old manifest is in place nothing has changed. If it is not, a crash may or may not bring it back.
             if Manifest::read(&self.dir).ok().as_ref() != Some(&shared.manifest) {
                 return Err(RotateError::Failed(error));
             }
-            forget(&path);
+            discard(&path);
             return Err(error.into());
         }
         shared.manifest = manifest;
@@ -74,22 +74,22 @@ impl Writer {
         Ok(())
     }
 
-    /// All segments but the last.
+    /// Starts a compaction of all segments but the last.
     #[allow(
         clippy::disallowed_methods,
         reason = "the durable layer's own thread: it only reads and writes files"
     )]
-    fn fold(&mut self) -> Result<(), RotateError> {
-        // The last one has ended; this only looks whether by a panic.
+    fn compact(&mut self) -> Result<(), RotateError> {
+        // The previous one has ended; this only checks for a panic.
         self.finish_snapshot();
         let mut shared = self.shared.lock();
-        shared.unfinished = true;
+        shared.retry = true;
         let (last, closed) = shared.manifest.segments.split_last().expect("never empty");
         if closed.is_empty() {
-            shared.unfinished = false;
+            shared.retry = false;
             return Ok(());
         }
-        let fold = fold::Fold {
+        let compaction = compaction::Compaction {
             dir: self.dir.clone(),
             old: shared.manifest.snapshot,
             segments: closed.to_vec(),
@@ -99,27 +99,27 @@ impl Writer {
         };
         // The durable layer's own thread: it only reads and writes files, no world's time or order shows in it.
         let thread = std::thread::Builder::new().name("store-snapshot".into());
-        self.folding = Some(thread.spawn(move || fold.run())?);
-        shared.unfinished = false;
+        self.compaction = Some(thread.spawn(move || compaction.run())?);
+        shared.retry = false;
         Ok(())
     }
 
-    /// Deletions take room in the log; what they free is free after a snapshot. It needs what was kept back.
-    pub(super) fn make_room(&mut self) {
+    /// Deletions take space in the log; what they free is available after a compaction, which needs the reserved space.
+    pub(super) fn free_space(&mut self) {
         let written_to =
             self.shared.lock().manifest.segments.last().is_some_and(|first| *first <= self.revision);
-        self.reserve.release();
-        let done = if written_to { self.begin_snapshot() } else { self.fold() };
+        self.reserved.release();
+        let done = if written_to { self.begin_snapshot() } else { self.compact() };
         self.removed = done.is_err();
         if let Err(RotateError::Failed(_)) = done {
-            self.settle(done);
+            self.handle(done);
         }
     }
 
     /// Waits for a snapshot that is being written; for tests and measurements.
     pub(super) fn finish_snapshot(&mut self) {
-        if let Some(folding) = self.folding.take()
-            && folding.join().is_err()
+        if let Some(compaction) = self.compaction.take()
+            && compaction.join().is_err()
         {
             self.shared.lock().failure.get_or_insert("the snapshot thread panicked".to_owned());
         }
@@ -128,21 +128,21 @@ impl Writer {
 
 #[derive(Debug)]
 pub(super) enum RotateError {
-    /// Everything is as before.
-    TryAgain(io::Error),
+    /// Nothing has changed.
+    Retry(io::Error),
     Failed(io::Error),
 }
 
 impl From<io::Error> for RotateError {
     fn from(error: io::Error) -> Self {
-        match passes(&error) || is_no_room(&error) {
-            true => RotateError::TryAgain(error),
+        match is_transient(&error) || is_no_space(&error) {
+            true => RotateError::Retry(error),
             false => RotateError::Failed(error),
         }
     }
 }
 
-/// A segment that never came to use. What is left of it, the next start deletes.
-fn forget(path: &Path) {
+/// Deletes a segment that was never used. What is left of it, the next start deletes.
+fn discard(path: &Path) {
     let _ = std::fs::remove_file(path);
 }

@@ -1,5 +1,5 @@
-//! The segment that is written to. Space is written ahead with zeros, so that an fdatasync has no new file size
-//! to make durable besides the data; and batches go past the page cache where the file system allows it, so
+//! The log segment that is written to. Space is preallocated with zeros, so that an fdatasync has no new file size
+//! to make durable besides the data; and batches bypass the page cache (O_DIRECT) where the file system allows it, so
 //! that there is one request to the disk to wait for instead of a write-back and then a flush.
 
 use std::fs::{File, OpenOptions};
@@ -7,19 +7,19 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::error::{is_no_room, passes};
+use super::error::{is_no_space, is_transient};
 use super::frame;
 
-/// Written ahead at once: as much as the segment has, within these bounds. A small store stays small, and the
+/// Preallocated at once: as much as the segment has, within these bounds. A small store stays small, and the
 /// commit that has to wait for the zeros waits a millisecond or two.
-const AHEAD: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 20);
+const PREALLOCATE: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 20);
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
-/// Batches up to this size go past the page cache: they are copied once to where the disk can fetch them from.
+/// Batches up to this size bypass the page cache: they are copied once, to an aligned buffer.
 const DIRECT_BYTES: usize = 16 << 10;
 
 pub(super) struct Tail {
     file: File,
-    /// The same file, past the page cache; `None` where that cannot be.
+    /// The same file, opened with O_DIRECT; `None` where that is not supported.
     direct: Option<Direct>,
     pub path: PathBuf,
     /// Where the next batch goes, at a sector boundary.
@@ -29,7 +29,7 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// Goes on where the file ends.
+    /// Appends where the file ends.
     pub(super) fn open(path: PathBuf) -> io::Result<Tail> {
         let file = OpenOptions::new().write(true).open(&path)?;
         let length = file.metadata()?.len();
@@ -40,7 +40,7 @@ impl Tail {
         Ok(Tail { direct, file, path, end: length, length })
     }
 
-    /// Of what was written to it.
+    /// Where the next batch will go: the length of what was written.
     pub(super) fn end(&self) -> u64 {
         self.end
     }
@@ -50,8 +50,8 @@ impl Tail {
         let mut touched = false;
         match self.write(batch, &mut touched) {
             Ok(()) => Ok(()),
-            Err(error) if is_no_room(&error) => match self.roll_back(touched) {
-                Ok(()) => Err(AppendError::NoRoom(error)),
+            Err(error) if is_no_space(&error) => match self.roll_back(touched) {
+                Ok(()) => Err(AppendError::NoSpace(error)),
                 Err(error) => Err(AppendError::Failed(error)),
             },
             Err(error) => Err(AppendError::Failed(error)),
@@ -61,7 +61,7 @@ impl Tail {
     /// `touched`: something of the batch may be in the file.
     fn write(&mut self, batch: &[u8], touched: &mut bool) -> io::Result<()> {
         let end = self.end + batch.len() as u64;
-        // Only over space that is there and clean: the file's size must not change under it.
+        // Only into preallocated space: the file's size must not change with it.
         if end <= self.length
             && batch.len() <= DIRECT_BYTES
             && let Some(direct) = &mut self.direct
@@ -75,7 +75,7 @@ impl Tail {
         write_all_at(&self.file, batch, self.end, touched)?;
         if end > self.length {
             self.length = end;
-            self.write_ahead(end)?;
+            self.preallocate(end)?;
         }
         self.file.sync_data()?;
         self.end = end;
@@ -92,23 +92,23 @@ impl Tail {
         Ok(())
     }
 
-    /// A disk too full for it is no failure: while the batches themselves fit, the file grows with each.
-    fn write_ahead(&mut self, end: u64) -> io::Result<()> {
-        let target = (end + end.clamp(*AHEAD.start(), *AHEAD.end())).next_multiple_of(4096);
+    /// A disk too full for it is no failure: as long as the batches themselves fit, the file grows with each.
+    fn preallocate(&mut self, end: u64) -> io::Result<()> {
+        let target = (end + end.clamp(*PREALLOCATE.start(), *PREALLOCATE.end())).next_multiple_of(4096);
         while self.length < target {
             let wanted = ZEROS.len().min((target - self.length) as usize);
             match self.file.write_at(&ZEROS[..wanted], self.length) {
                 Ok(written) => self.length += written as u64,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if is_no_room(&error) => return Ok(()),
+                Err(error) if is_no_space(&error) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Gives back the space that was not needed.
-    pub(super) fn cut(&mut self) -> io::Result<()> {
+    /// Frees the preallocated space that was not needed.
+    pub(super) fn trim(&mut self) -> io::Result<()> {
         if self.length > self.end {
             self.file.set_len(self.end)?;
             self.length = self.end;
@@ -120,13 +120,13 @@ impl Tail {
 
 #[derive(Debug)]
 pub(super) enum AppendError {
-    /// Nothing of the batch was written, or it was taken back: the file is as it was, durably.
-    NoRoom(io::Error),
-    /// Nothing is known.
+    /// Nothing of the batch was written, or it was rolled back: the file is as it was, durably.
+    NoSpace(io::Error),
+    /// The state of the file is unknown.
     Failed(io::Error),
 }
 
-/// As `write_all_at` of the standard library, but it tells whether something was written.
+/// Like `write_all_at` of the standard library, but reports whether something was written.
 fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64, touched: &mut bool) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(bytes, at) {
@@ -142,25 +142,25 @@ fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64, touched: &mut bool) 
     Ok(())
 }
 
-/// Writes past the page cache that are durable when they return.
+/// Writes that bypass the page cache and are durable when they return.
 struct Direct {
     file: File,
-    /// Bytes for the disk stand in it at a sector boundary of memory.
+    /// The batch is copied into it, aligned to a sector.
     buffer: Vec<u8>,
 }
 
 impl Direct {
-    /// `None`: the file system has no such way.
+    /// `None`: the file system does not support it.
     fn open(path: &Path) -> io::Result<Option<Direct>> {
         let flags = libc::O_DIRECT | libc::O_DSYNC;
         match OpenOptions::new().write(true).custom_flags(flags).open(path) {
             Ok(file) => Ok(Some(Direct { file, buffer: Vec::new() })),
-            Err(error) if passes(&error) => Err(error),
+            Err(error) if is_transient(&error) => Err(error),
             Err(_) => Ok(None),
         }
     }
 
-    /// `false`: nothing was written, it has to go the other way.
+    /// `false`: nothing was written; use the page cache.
     fn write(&mut self, batch: &[u8], at: u64, touched: &mut bool) -> io::Result<bool> {
         let needed = batch.len() + frame::SECTOR;
         if self.buffer.len() < needed {
@@ -178,7 +178,7 @@ impl Direct {
                     written += n;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The file system promised and does not keep it, or its sectors are larger than ours.
+                // The file system does not support it after all, or its sectors are larger than ours.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
                         && written == 0 =>

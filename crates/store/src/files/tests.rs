@@ -1,4 +1,4 @@
-//! Files that were cut, flipped, lost, or written by others: refused, or harmless, never served.
+//! Files that were truncated, corrupted, lost, or written by others: refused, or harmless, never served.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use bytes::Bytes;
 
 use super::directory::Name;
+use super::identity::Identity;
 use super::manifest::Manifest;
-use super::place::Place;
 use super::read::Reading;
 use super::*;
 use crate::contract::Key;
@@ -19,9 +19,9 @@ use crate::durable::FIRST_REVISION;
 use crate::testing::load_whole;
 
 mod backups;
-mod cuts;
-mod moves;
+mod jumps;
 mod torn;
+mod truncated;
 
 /// A directory's files, so that each test case starts from the same bytes. Without those that say where it lies:
 /// laid out again, they would say that it is a copy.
@@ -34,13 +34,13 @@ fn contents(dir: &Path) -> Contents {
     std::fs::read_dir(dir)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .filter(|p| !is_place(p))
+        .filter(|p| !is_incidental(p))
         .map(read)
         .collect()
 }
 
-/// Also the room kept back, whose content means nothing.
-fn is_place(path: &Path) -> bool {
+/// Also the reserved space, whose content means nothing.
+fn is_incidental(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();
     name.starts_with("place-") || name == directory::RESERVE_FILE
 }
@@ -48,7 +48,7 @@ fn is_place(path: &Path) -> bool {
 fn lay_out(dir: &Path, files: &Contents) {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        if !is_place(&path) && !files.contains_key(path.file_name().unwrap().to_str().unwrap()) {
+        if !is_incidental(&path) && !files.contains_key(path.file_name().unwrap().to_str().unwrap()) {
             std::fs::remove_file(path).unwrap();
         }
     }
@@ -133,7 +133,7 @@ fn padding_of(revision: u64) -> usize {
     buffer.len() - end - frame::END.len()
 }
 
-/// A snapshot, a closed segment that is not folded yet, and a last segment with several records.
+/// A snapshot, a closed segment that is not compacted yet, and a last segment with several records.
 fn small_store(dir: &Path) -> Contents {
     let mut files = writer(dir, 1 << 30).unwrap();
     let mut write = |batches: &[std::ops::RangeInclusive<u64>], snapshot: bool| {
@@ -239,7 +239,7 @@ fn a_cut_file_loses_at_most_the_end_of_the_log_of_a_killed_process() {
                     assert_eq!(open(dir.path()).unwrap(), loaded);
                 }
                 Ok(loaded) => assert_eq!((loaded, name.as_str()), (expected(LAST), "LOCK"), "{length}"),
-                Err(error) => assert!(!error.to_string().contains("truncate"), "{error}"),
+                Err(error) => assert!(!error.to_string().contains("truncate "), "{error}"),
             }
         }
     }
@@ -310,7 +310,7 @@ fn leftovers_of_an_interrupted_snapshot_are_removed() {
     let mut left = good.clone();
     left.insert("snapshot-00000000000000000014.tmp".into(), b"half".to_vec());
     left.insert("MANIFEST.tmp".into(), b"half".to_vec());
-    left.insert(segment(2), b"folded into the snapshot".to_vec());
+    left.insert(segment(2), b"compacted into the snapshot".to_vec());
     left.insert("snapshot-00000000000000000005".into(), b"older".to_vec());
     left.insert("snapshot-00000000000000000014".into(), b"never put to use".to_vec());
     left.insert(segment(LAST + 1), good[&segment(15)][..empty_segment_bytes() as usize].to_vec());
@@ -353,7 +353,7 @@ fn the_revision_survives_when_only_deletions_came_last() {
 }
 
 #[test]
-fn folding_deletes_what_it_replaces_and_keeps_everything() {
+fn compaction_deletes_what_it_replaces_and_keeps_everything() {
     let dir = tempfile::tempdir().unwrap();
     let mut files = writer(dir.path(), 100).unwrap();
     for revision in 2..200 {
@@ -371,7 +371,7 @@ fn folding_deletes_what_it_replaces_and_keeps_everything() {
 }
 
 #[test]
-fn damage_found_while_folding_stops_the_store() {
+fn damage_found_while_compacting_stops_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let mut files = writer(dir.path(), 1 << 30).unwrap();
     for revision in 2..10 {
@@ -407,13 +407,13 @@ fn a_new_directory_is_private_and_an_interrupted_creation_is_repeated() {
 }
 
 #[test]
-fn other_formats_and_other_directories_are_refused_with_the_way_to_mend_it() {
+fn other_formats_and_other_directories_are_refused_with_the_way_to_fix_it() {
     let dir = tempfile::tempdir().unwrap();
     let mut good = small_store(dir.path());
     good.insert("FORMAT".into(), b"1\n".to_vec());
     lay_out(dir.path(), &good);
     let message = open(dir.path()).unwrap_err().to_string();
-    assert!(message.contains("written in format 1, and this program knows 2 only"), "{message}");
+    assert!(message.contains("has format 1, but this program supports format 2 only"), "{message}");
 
     let foreign = tempfile::tempdir().unwrap();
     std::fs::write(foreign.path().join("thesis.tex"), "important").unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::contract::{Change, Commit, CommitError, Entry, Guard, Key, Op, Revision, State};
-use crate::durable::{Durable, DurableError, Loaded, Nothing};
+use crate::durable::{Durable, DurableError, InMemory, Loaded};
 use crate::faulty::{Faulty, Image, Leaves};
 use crate::sequencer::{MAX_COMMIT_BYTES, Sequencer};
 use crate::testing::{MapState, Rng};
@@ -33,7 +33,7 @@ fn run(sequencer: &mut Sequencer, commits: Vec<Commit>) -> Vec<Result<Revision, 
 #[test]
 fn guards_see_earlier_commits_of_the_same_batch() {
     let state = Arc::new(MapState::default());
-    let mut sequencer = Sequencer::start(Box::new(Nothing), state.clone()).unwrap();
+    let mut sequencer = Sequencer::start(Box::new(InMemory), state.clone()).unwrap();
     let answers = run(
         &mut sequencer,
         vec![
@@ -48,13 +48,13 @@ fn guards_see_earlier_commits_of_the_same_batch() {
     let summary: Vec<_> = answers.iter().map(|a| a.as_ref().ok().map(|r| r.0)).collect();
     assert_eq!(summary, [Some(2), None, Some(3), Some(4), None, Some(5)]);
     assert_eq!(state.get("a").unwrap().value, "5");
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
 }
 
 #[test]
 fn too_large_commits_are_refused_and_the_rest_goes_on() {
     let state = Arc::new(MapState::default());
-    let mut sequencer = Sequencer::start(Box::new(Nothing), state).unwrap();
+    let mut sequencer = Sequencer::start(Box::new(InMemory), state).unwrap();
     let huge = Op::Put { value: vec![0; MAX_COMMIT_BYTES].into(), expires_at: None };
     let many = (0..2000).map(|i| (Key::from(i.to_string()), Op::Delete)).collect();
     let answers = run(
@@ -73,7 +73,7 @@ fn too_large_commits_are_refused_and_the_rest_goes_on() {
 #[test]
 fn a_key_named_twice_is_one_change_and_the_last_word_counts() {
     let state = Arc::new(MapState::default());
-    let mut sequencer = Sequencer::start(Box::new(Nothing), state.clone()).unwrap();
+    let mut sequencer = Sequencer::start(Box::new(InMemory), state.clone()).unwrap();
     let mut commit = put("a", None, "1");
     commit.ops.extend(put("a", None, "2").ops);
     sequencer.commit(commit).unwrap();
@@ -141,7 +141,7 @@ fn whatever_a_failing_disk_keeps_every_acknowledged_commit_is_found_again() {
 #[test]
 fn many_expired_keys_go_in_rounds_and_updates_move_the_end() {
     let state = Arc::new(MapState::default());
-    let mut sequencer = Sequencer::start(Box::new(Nothing), state.clone()).unwrap();
+    let mut sequencer = Sequencer::start(Box::new(InMemory), state.clone()).unwrap();
     for i in 0..1000u64 {
         let op = |expires_at| Op::Put { value: Bytes::new(), expires_at };
         let key: Key = format!("{i:04}").into();
@@ -158,14 +158,14 @@ fn many_expired_keys_go_in_rounds_and_updates_move_the_end() {
     sequencer.expire(200).unwrap();
     assert_eq!(state.entries("").len(), 0);
     assert_eq!(state.current("0000"), None);
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
 }
 
-/// A disk with room for so many changes; as many more are kept back for removals.
+/// A disk with space for that many changes, and that much reserved for removals.
 #[derive(Clone, Default)]
 struct Small {
     image: Image,
-    room: Arc<parking_lot::Mutex<(usize, usize)>>,
+    space: Arc<parking_lot::Mutex<(usize, usize)>>,
     full: bool,
 }
 
@@ -175,35 +175,35 @@ impl Durable for Small {
     }
 
     fn append(&mut self, batch: &[Change]) -> Result<(), DurableError> {
-        let mut room = self.room.lock();
-        let left = if self.full { &mut room.1 } else { &mut room.0 };
+        let mut space = self.space.lock();
+        let left = if self.full { &mut space.1 } else { &mut space.0 };
         match left.checked_sub(batch.len()) {
             Some(rest) => *left = rest,
             None => {
                 self.full = true;
-                return Err(DurableError::NoRoom("full, as it was told to".to_owned()));
+                return Err(DurableError::NoSpace("full, as it was told to".to_owned()));
             }
         }
         self.image.append(batch)
     }
 
     fn full(&mut self) -> Option<String> {
-        self.full &= self.room.lock().0 == 0;
+        self.full &= self.space.lock().0 == 0;
         self.full.then(|| "full, as it was told to".to_owned())
     }
 }
 
 #[test]
-fn without_room_puts_are_refused_removals_go_on_and_so_does_everything_once_there_is_room() {
+fn on_a_full_disk_puts_are_refused_and_removals_accepted_until_there_is_space() {
     let disk = Small::default();
-    *disk.room.lock() = (3, 3);
+    *disk.space.lock() = (3, 3);
     let state = Arc::new(MapState::default());
     let mut sequencer = Sequencer::start(Box::new(disk.clone()), state.clone()).unwrap();
     run(&mut sequencer, vec![put("a", None, "1"), put("b", None, "1"), put("c", None, "1")]);
     assert_eq!(sequencer.full(), None);
     // A batch that does not fit is refused as a whole, and so is a conflict with what nobody will see.
     let refused = run(&mut sequencer, vec![put("d", None, "1"), put("d", Some(Guard::Absent), "2")]);
-    assert!(refused.iter().all(|a| matches!(a, Err(CommitError::NoRoom(_)))), "{refused:?}");
+    assert!(refused.iter().all(|a| matches!(a, Err(CommitError::NoSpace(_)))), "{refused:?}");
     assert!(sequencer.full().is_some() && sequencer.stopped().is_none());
     assert_eq!((sequencer.revision(), state.get("d")), (Revision(4), None));
     // Deletions, and what is said to be one, are taken; among others too; guards are still looked at.
@@ -214,23 +214,23 @@ fn without_room_puts_are_refused_removals_go_on_and_so_does_everything_once_ther
         vec![delete("b", Guard::Present), put("e", None, "1"), mark, put("a", Some(Guard::Absent), "1")],
     );
     assert!(matches!(answers[0], Ok(Revision(5))) && matches!(answers[2], Ok(Revision(6))), "{answers:?}");
-    assert!(matches!(answers[1], Err(CommitError::NoRoom(_))), "{answers:?}");
+    assert!(matches!(answers[1], Err(CommitError::NoSpace(_))), "{answers:?}");
     assert!(matches!(answers[3], Err(CommitError::Conflict { .. })), "{answers:?}");
     // Also these come to an end.
     sequencer.commit(delete("c", Guard::Present)).unwrap();
-    assert!(matches!(sequencer.commit(delete("a", Guard::Present)), Err(CommitError::NoRoom(_))));
+    assert!(matches!(sequencer.commit(delete("a", Guard::Present)), Err(CommitError::NoSpace(_))));
     assert!(matches!(sequencer.commit(delete("x", Guard::Absent)), Ok(Revision(7))), "nothing to write");
-    disk.room.lock().0 = 10;
+    disk.space.lock().0 = 10;
     assert!(matches!(sequencer.commit(put("d", None, "1")), Ok(Revision(8))));
     assert_eq!(sequencer.full(), None);
     assert_eq!(disk.image.changes(), state.log(""));
-    assert_eq!(state.broken_promises(), Vec::<String>::new());
+    assert_eq!(state.contract_violations(), Vec::<String>::new());
 }
 
 #[test]
-fn a_deletion_that_is_the_first_to_find_the_disk_full_uses_what_is_kept_back() {
+fn a_deletion_that_is_the_first_to_find_the_disk_full_uses_the_reserved_space() {
     let disk = Small::default();
-    *disk.room.lock() = (1, 1);
+    *disk.space.lock() = (1, 1);
     let state = Arc::new(MapState::default());
     let mut sequencer = Sequencer::start(Box::new(disk), state).unwrap();
     sequencer.commit(put("a", None, "1")).unwrap();
@@ -255,7 +255,7 @@ impl Durable for Unreadable {
 #[test]
 fn a_load_that_fails_half_way_leaves_the_state_as_it_was() {
     let state = Arc::new(MapState::default());
-    let mut sequencer = Sequencer::start(Box::new(Nothing), state.clone()).unwrap();
+    let mut sequencer = Sequencer::start(Box::new(InMemory), state.clone()).unwrap();
     sequencer.commit(put("a", None, "1")).unwrap();
     assert!(Sequencer::start(Box::new(Unreadable), state.clone()).is_err());
     assert_eq!((state.revision(), state.reloads()), (Revision(2), 1));

@@ -1,4 +1,4 @@
-//! A [`State`] that is a map, remembers everything it was told, and notes every broken promise.
+//! A [`State`] that is a map, records everything that was published, and every violation of the contract.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ struct Inner {
     /// Everything published since the last reload.
     log: Vec<Change>,
     reloads: usize,
-    broken: Vec<String>,
+    violations: Vec<String>,
 }
 
 impl Default for MapState {
@@ -56,9 +56,9 @@ impl MapState {
         self.inner.lock().reloads
     }
 
-    /// Promises of [`State`] that the engine broke: order, completeness, once each. Empty is good.
-    pub fn broken_promises(&self) -> Vec<String> {
-        self.inner.lock().broken.clone()
+    /// Violations of the contract of [`State`] by the engine: order, completeness, once each. Empty is good.
+    pub fn contract_violations(&self) -> Vec<String> {
+        self.inner.lock().violations.clone()
     }
 
     /// Waits until `holds` does, looking again after every publish; `false` after `timeout`.
@@ -80,7 +80,7 @@ impl State for MapState {
     }
 
     fn reload(&self) -> Box<dyn Reload + '_> {
-        Box::new(MapReload { state: self, entries: BTreeMap::new(), broken: Vec::new() })
+        Box::new(MapReload { state: self, entries: BTreeMap::new(), violations: Vec::new() })
     }
 
     fn publish(&self, changes: Vec<Change>, upto: Revision) {
@@ -88,22 +88,22 @@ impl State for MapState {
             let mut inner = self.inner.lock();
             let mut at = inner.revision;
             if upto < at {
-                inner.broken.push(format!("published up to {upto} after {at}"));
+                inner.violations.push(format!("published up to {upto} after {at}"));
             }
             for (i, change) in changes.iter().enumerate() {
                 let Change { revision, key, .. } = change;
                 if *revision <= inner.revision {
                     let was = inner.revision;
-                    inner.broken.push(format!("{key}@{revision} published after {was} was complete"));
+                    inner.violations.push(format!("{key}@{revision} published after {was} was complete"));
                 }
                 if *revision < at || *revision > upto {
-                    inner.broken.push(format!("{key}@{revision} out of order: after {at}, up to {upto}"));
+                    inner.violations.push(format!("{key}@{revision} out of order: after {at}, up to {upto}"));
                 }
                 if changes[..i].iter().rev().take_while(|c| c.revision == *revision).any(|c| c.key == *key) {
-                    inner.broken.push(format!("{key}@{revision} published twice"));
+                    inner.violations.push(format!("{key}@{revision} published twice"));
                 }
                 if change.value.is_none() && !inner.entries.contains_key(key) {
-                    inner.broken.push(format!("{key}@{revision} deleted, but was not there"));
+                    inner.violations.push(format!("{key}@{revision} deleted, but was not there"));
                 }
                 at = *revision;
                 match &change.value {
@@ -132,28 +132,28 @@ impl State for MapState {
 struct MapReload<'a> {
     state: &'a MapState,
     entries: BTreeMap<Key, Entry>,
-    broken: Vec<String>,
+    violations: Vec<String>,
 }
 
 impl Reload for MapReload<'_> {
     fn add(&mut self, entry: Entry) {
         if let Some((last, _)) = self.entries.last_key_value().filter(|(last, _)| **last >= entry.key) {
-            self.broken.push(format!("reload: {last} before {}", entry.key));
+            self.violations.push(format!("reload: {last} before {}", entry.key));
         }
         self.entries.insert(entry.key.clone(), entry);
     }
 
     fn finish(self: Box<Self>, revision: Revision) {
-        let MapReload { state, entries, mut broken } = *self;
+        let MapReload { state, entries, mut violations } = *self;
         {
             let mut inner = state.inner.lock();
             for entry in entries.values().filter(|e| e.revision > revision) {
-                broken.push(format!("reload at {revision}: {} is at {}", entry.key, entry.revision));
+                violations.push(format!("reload at {revision}: {} is at {}", entry.key, entry.revision));
             }
             if revision < inner.revision {
-                broken.push(format!("reload went back from {} to {revision}", inner.revision));
+                violations.push(format!("reload went back from {} to {revision}", inner.revision));
             }
-            inner.broken.append(&mut broken);
+            inner.violations.append(&mut violations);
             inner.entries = entries;
             inner.revision = revision;
             inner.log.clear();

@@ -3,7 +3,7 @@
 use crate::contract::{Entry, Revision, State};
 
 /// `entry` makes the n-th entry in key order, at a revision, with a value that the state can read. The state is a new one.
-/// Panics at the first broken promise.
+/// Panics at the first violation.
 pub fn reload_suite(state: &dyn State, entry: impl Fn(usize, Revision) -> Entry) {
     let at = |n: usize| state.current(&entry(n, Revision(1)).key).map(|revision| revision.0);
     let all = || [at(0), at(1), at(2), at(3)];
@@ -41,6 +41,6 @@ mod tests {
             revision,
             expires_at: None,
         });
-        assert_eq!((state.reloads(), state.broken_promises()), (3, vec![]));
+        assert_eq!((state.reloads(), state.contract_violations()), (3, vec![]));
     }
 }

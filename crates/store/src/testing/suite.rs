@@ -2,7 +2,7 @@
 //!
 //! It assumes nothing about how an engine works: revisions may jump (others may write to the same store),
 //! foreign keys may appear, expiry may happen by itself a little late. All keys are under `prefix`, which
-//! must be new to the store. Panics at the first broken promise.
+//! must be new to the store. Panics at the first violation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Case {
 
     async fn finish(self) {
         self.engine.close().await;
-        assert_eq!(self.state.broken_promises(), Vec::<String>::new(), "{}", self.name);
+        assert_eq!(self.state.contract_violations(), Vec::<String>::new(), "{}", self.name);
     }
 
     fn key(&self, name: &str) -> Key {

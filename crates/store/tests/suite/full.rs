@@ -46,21 +46,21 @@ fn open(dir: &Path) -> (Arc<dyn Engine>, Arc<MapState>) {
     (engine, state)
 }
 
-/// Until the engine takes it: it looks for room again by itself, when it is asked.
+/// Until the engine accepts it: it looks for space by itself, when it is asked.
 #[allow(clippy::disallowed_methods)] // A real disk, in the machine's time.
 async fn in_the_end(engine: &dyn Engine, commit: Commit) -> Revision {
     for _ in 0..3000 {
         match engine.commit(commit.clone()).await {
-            Err(CommitError::NoRoom(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
+            Err(CommitError::NoSpace(_)) => tokio::time::sleep(Duration::from_millis(10)).await,
             done => return done.unwrap(),
         }
     }
-    panic!("waited in vain for room for {:?}: {:?}", commit.ops[0].0, engine.full());
+    panic!("waited in vain for space for {:?}: {:?}", commit.ops[0].0, engine.full());
 }
 
 async fn refused(engine: &dyn Engine, commit: Commit) -> String {
     match engine.commit(commit).await {
-        Err(CommitError::NoRoom(why)) => why,
+        Err(CommitError::NoSpace(why)) => why,
         other => panic!("{other:?}"),
     }
 }
@@ -80,7 +80,7 @@ async fn on_a_full_disk_reads_and_deletions_go_on_and_writing_resumes_by_itself(
     let why = loop {
         match engine.commit(put(&format!("big/{written}"), 50_000)).await {
             Ok(_) => written += 1,
-            Err(CommitError::NoRoom(why)) => break why,
+            Err(CommitError::NoSpace(why)) => break why,
             Err(other) => panic!("{other}"),
         }
     };
@@ -118,7 +118,7 @@ async fn a_start_on_a_full_disk_serves_reads_and_deletions() {
         }
     }
     for (data, _) in &stores {
-        // Again each time: what is deleted makes room.
+        // Again each time: what is deleted frees space.
         Ballast::fill(&disk.dir);
         let (engine, state) = open(data);
         assert_eq!((state.entries("").len(), state.revision()), (40, Revision(41)));
@@ -137,7 +137,7 @@ async fn a_start_on_a_full_disk_serves_reads_and_deletions() {
     }
 }
 
-/// Nobody else has anything to give: what was deleted makes the room.
+/// Nothing else frees space: what was deleted does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disk_that_is_full_of_our_own_objects_has_room_again_when_they_are_deleted() {
     let root = tempfile::tempdir().unwrap();
@@ -148,7 +148,7 @@ async fn a_disk_that_is_full_of_our_own_objects_has_room_again_when_they_are_del
         let key: Key = format!("big/{}", keys.len()).into();
         match engine.commit(put(&key, 60_000)).await {
             Ok(_) => keys.push(key),
-            Err(CommitError::NoRoom(_)) => break,
+            Err(CommitError::NoSpace(_)) => break,
             Err(other) => panic!("{other}"),
         }
     }

@@ -58,7 +58,7 @@ impl Model {
         assert_eq!(state.revision().0, self.revision, "{context}");
         let expected: Vec<Entry> = self.entries.values().cloned().collect();
         assert_eq!(state.entries(""), expected, "{context}");
-        assert_eq!(state.broken_promises(), Vec::<String>::new(), "{context}");
+        assert_eq!(state.contract_violations(), Vec::<String>::new(), "{context}");
     }
 }
 
@@ -207,7 +207,7 @@ fn a_disk_that_fails_at_any_append_keeps_all_that_was_acknowledged() {
 #[tokio::test]
 async fn engines_over_a_failing_disk_answer_unknown_then_stopped() {
     for threaded in [false, true] {
-        let durable = Box::new(Faulty::new(Box::new(store::Nothing), 2, Leaves::Nothing));
+        let durable = Box::new(Faulty::new(Box::new(store::InMemory), 2, Leaves::Nothing));
         let state = Arc::new(MapState::default());
         let engine: Arc<dyn Engine> = match threaded {
             true => DiskEngine::over(durable, state).unwrap(),
@@ -235,7 +235,7 @@ async fn after_a_panic_in_the_middle_of_a_commit_nothing_is_committed() {
     struct Panics(u32);
     impl Durable for Panics {
         fn load(&mut self, each: &mut dyn FnMut(Entry)) -> Result<store::Loaded, store::DurableError> {
-            store::Nothing.load(each)
+            store::InMemory.load(each)
         }
         fn append(&mut self, _: &[store::Change]) -> Result<(), store::DurableError> {
             self.0 -= 1;

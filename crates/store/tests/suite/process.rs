@@ -23,7 +23,7 @@ pub struct Said {
     pub revision: u64,
     /// It has ended, and all it said was heard.
     pub complete: bool,
-    /// How often there was no room.
+    /// How often the disk was full.
     pub full: usize,
     /// Tasks that told of an acknowledgement after another told of an error.
     late: BTreeSet<u64>,
@@ -101,8 +101,8 @@ pub async fn check(dir: &Path, said: &Said, context: &str) {
         .unwrap_or_else(|error| panic!("{context}: {error}"));
     assert!(state.revision().0 >= said.revision, "{context}: revision went back");
     // A crash is no copy: only that moves the revision on by a thousand million.
-    let moved_on = state.revision().0 > said.revision + 1_000_000;
-    assert!(!moved_on, "{context}: at {} after {}", state.revision(), said.revision);
+    let jumped = state.revision().0 > said.revision + 1_000_000;
+    assert!(!jumped, "{context}: at {} after {}", state.revision(), said.revision);
     for (task, acked) in &said.acked {
         let latest =
             state.get(&format!("{task}/latest")).unwrap_or_else(|| panic!("{context}: task {task} lost"));
@@ -266,7 +266,7 @@ async fn a_power_cut_right_after_an_answer_loses_nothing_acknowledged() {
     }
     child.kill();
 
-    // The same disk, mounted read-only: refused with the way to mend it.
+    // The same disk, mounted read-only: refused, with the way to fix it.
     let (image, dir) = (disk.image.clone(), disk.dir.clone());
     drop(disk);
     let disk = LoopMount::new(image, dir, "loop,ro").unwrap();

@@ -1,7 +1,7 @@
 //! A process that writes until it is killed: the other half of the crash tests in `process.rs`.
 //!
 //! The tests start this very binary once more. Every task commits `t/n` and `t/latest = n` together, deletes
-//! `t/(n-KEEP)`, and prints `ack t n revision` after each answer. What finds no room it says (`full t n`) and tries
+//! `t/(n-KEEP)`, and prints `ack t n revision` after each answer. On a full disk it says so (`full t n`) and tries
 //! again. The process exits with 3 when the store stops, with 4 when it cannot be opened.
 
 use std::fs::File;
@@ -16,7 +16,7 @@ use store::testing::MapState;
 use store::{Commit, CommitError, DiskEngine, DiskOptions, Guard, Key, Op};
 
 pub const KEEP: u64 = 20;
-/// What finds no room is refused until the store looks again, which it does after a tenth of a second at first.
+/// On a full disk writes are refused until the store looks again, which it does after a tenth of a second at first.
 const BETWEEN_TRIES: Duration = Duration::from_millis(20);
 const TASK: &str = "SETPOINT_STORE_WRITER";
 
@@ -102,7 +102,7 @@ async fn write(dir: &Path, writers: u64, snapshot_log_bytes: u64, commits: u64) 
                         say(&format!("ack {task} {n} {revision}"));
                         done += 1;
                     }
-                    Err(CommitError::NoRoom(why)) => {
+                    Err(CommitError::NoSpace(why)) => {
                         say(&format!("full {task} {n} {why}"));
                         tokio::time::sleep(BETWEEN_TRIES).await;
                     }

@@ -64,7 +64,7 @@ impl Reload for TableReload<'_> {
                 if let Some(last) = cell.shard.read().get(&entry.key) {
                     shard.load(last.clone());
                 }
-                shard.break_key(entry.revision, entry.key, is_protobuf(&entry.value));
+                shard.mark_unreadable(entry.revision, entry.key, is_protobuf(&entry.value));
             }
         }
     }

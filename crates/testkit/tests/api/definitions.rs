@@ -10,46 +10,10 @@ use serde_json::{Value, json};
 use store::{Commit, CommitError, DiskEngine, DiskOptions, Engine, Guard, MemoryEngine, Op};
 use store_etcd::EtcdEngine;
 use table::Table;
-use testkit::TestCluster;
-
-const WIDGETS: &str = "\
-resource example.io/v1 widgets example.v1.Widget namespaced singular=widget short=wd verbs=all
-  sub status example.io/v1/Widget example.v1.Widget get,patch,update
-  storage /registry/example.io/widgets/ unconditional-update
-
-type example.v1.Widget gvk=example.io/v1/Widget
-  - kind string omitempty
-  - apiVersion string omitempty
-  1 metadata meta.v1.ObjectMeta omitempty value
-  2 spec WidgetSpec omitempty value
-  3 status WidgetStatus omitempty value
-
-type example.v1.WidgetList gvk=example.io/v1/WidgetList
-  - kind string omitempty
-  - apiVersion string omitempty
-  1 metadata meta.v1.ListMeta omitempty value
-  2 items []Widget required
-
-type example.v1.WidgetSpec
-  1 color string omitempty
-  2 size int32 ptr omitempty
-
-type example.v1.WidgetStatus
-  1 phase string omitempty
-";
+use testkit::{TestCluster, widgets};
 
 const PATH: &str = "/apis/example.io/v1/namespaces/default/widgets";
 const OLD: &str = "/registry/example.io/widgets/default/old";
-
-/// As a CustomResourceDefinition would define it.
-pub fn widgets() -> ResourceDef {
-    let defs = Catalog::builtin().parse_definitions(&[("widgets.cat", WIDGETS)]);
-    let mut def = defs.unwrap().remove(0);
-    for served in &mut def.served {
-        *served = Arc::new(Resource { typed_items: true, ..Resource::clone(served) });
-    }
-    def
-}
 
 /// Selectable by color, and served as v2 too.
 fn changed() -> ResourceDef {

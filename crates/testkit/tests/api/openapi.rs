@@ -92,7 +92,7 @@ async fn nothing_of_openapi_is_in_memory_until_asked_for() {
     }
     let map = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
     assert_eq!(cluster.post("/api/v1/namespaces/default/configmaps", map).await.status, 201);
-    assert_eq!(cluster.api().documents_kept(), 0, "after requests for other things");
+    assert_eq!(cluster.api().openapi_cache_bytes(), 0, "after requests for other things");
 
     for path in every_document(&cluster).await {
         for accept in ["application/json", PROTOBUF_V2, PROTOBUF_V3] {
@@ -107,7 +107,11 @@ async fn nothing_of_openapi_is_in_memory_until_asked_for() {
             }
         }
     }
-    assert!((1..5 << 20).contains(&cluster.api().documents_kept()), "{}", cluster.api().documents_kept());
+    assert!(
+        (1..5 << 20).contains(&cluster.api().openapi_cache_bytes()),
+        "{}",
+        cluster.api().openapi_cache_bytes()
+    );
     cluster.shutdown().await;
 }
 
@@ -122,7 +126,7 @@ async fn every_document(cluster: &TestCluster) -> Vec<String> {
 #[allow(clippy::disallowed_methods)] // Threads are what the test is about.
 async fn a_document_is_made_once_for_all_who_ask() {
     let cluster = std::sync::Arc::new(TestCluster::start().await);
-    let before = cluster.api().documents_made();
+    let before = cluster.api().openapi_documents_built();
     let asked: Vec<_> = (0..100)
         .map(|i| {
             let path = ["/openapi/v2", "/openapi/v3/api/v1"][i % 2];
@@ -137,7 +141,7 @@ async fn a_document_is_made_once_for_all_who_ask() {
         bodies.insert((header(&reply, "etag").to_owned(), reply.bytes));
     }
     assert_eq!(bodies.len(), 2);
-    assert_eq!(cluster.api().documents_made() - before, 2);
+    assert_eq!(cluster.api().openapi_documents_built() - before, 2);
     // Whoever has it is told so, and nothing is made for that.
     for (tag, _) in &bodies {
         let replies = ["/openapi/v2", "/openapi/v3/api/v1"].map(|path| {
@@ -150,5 +154,5 @@ async fn a_document_is_made_once_for_all_who_ask() {
         statuses.sort_unstable();
         assert_eq!(statuses, [200, 304]);
     }
-    assert_eq!(cluster.api().documents_made() - before, 2);
+    assert_eq!(cluster.api().openapi_documents_built() - before, 2);
 }

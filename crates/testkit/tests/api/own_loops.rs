@@ -216,7 +216,7 @@ async fn what_could_not_be_made_is_not_kept() {
     let ranges = catalog.find_storage("", "rangeallocations").unwrap();
     let before = registry.table().revision();
     let unreadable = || Status::unavailable("services could not be read");
-    let refused = registry.keep(ranges, "servicenodeports", |_| Err(unreadable())).await;
+    let refused = registry.write_internal(ranges, "servicenodeports", |_| Err(unreadable())).await;
     assert_eq!(refused.unwrap_err().code, 503);
     assert_eq!(registry.table().revision(), before);
     cluster.shutdown().await;
@@ -233,7 +233,7 @@ async fn a_deletion_that_lost_over_a_side_object_waits_for_its_turn() {
     let ports = ranges.key("", "servicenodeports");
     store.fail(&ports, vec![CommitError::Conflict { key: ports.as_str().into() }]);
     let path = format!("{SERVICES}/web");
-    let turn = cluster.api().registry().turn(&ports).await;
+    let turn = cluster.api().registry().lock_contended(&ports).await;
     let reply = cluster.env().timeout(Duration::from_secs(5), cluster.delete(&path)).await;
     assert!(reply.is_err(), "it did not wait for those before it: {}", reply.unwrap().text());
     assert_eq!(store.met(), 1);

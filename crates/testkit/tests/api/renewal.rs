@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use apiserver::{Api, Door, Renewal, Tls};
+use apiserver::{Acceptor, Api, CertificateRotation, Tls};
 use auth::Pki;
 use auth::pki::ServingCertificate;
 use client_http::Config;
@@ -19,7 +19,7 @@ use tokio_rustls::client::TlsStream;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A connection through the server's own door, without a socket.
+/// A connection through the server's own acceptor, without a socket.
 struct Connection {
     stream: TlsStream<DuplexStream>,
     /// What the server showed.
@@ -28,10 +28,10 @@ struct Connection {
 
 impl Connection {
     /// As the user of a kubeconfig.
-    async fn open(cluster: &TestCluster, door: &Door, kubeconfig: &str) -> Connection {
+    async fn open(cluster: &TestCluster, acceptor: &Acceptor, kubeconfig: &str) -> Connection {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let (api, door): (Arc<Api>, Door) = (cluster.api().clone(), door.clone());
-        drop(cluster.env().spawn("connection", async move { door.serve(api, theirs).await }));
+        let (api, acceptor): (Arc<Api>, Acceptor) = (cluster.api().clone(), acceptor.clone());
+        drop(cluster.env().spawn("connection", async move { acceptor.serve(api, theirs).await }));
         let (certificate, key) = Config::from_kubeconfig_text(kubeconfig).unwrap().certificate_pem.unwrap();
         let chain = client_http::tls::certificates(&certificate).unwrap();
         let key = PrivateKeyDer::from_pem_slice(&key).unwrap();
@@ -85,7 +85,7 @@ impl Connection {
 
 struct World {
     cluster: TestCluster,
-    door: Door,
+    acceptor: Acceptor,
     /// Every kubeconfig that was written; the first is the one of the start.
     written: Arc<Mutex<Vec<String>>>,
     /// Writes tried, whether they succeeded or not.
@@ -102,7 +102,8 @@ impl World {
         let names = ["127.0.0.1".to_owned()];
         let pki = Pki::open_or_create(&directory.path().join("pki"), env.now_seconds(), &names).unwrap();
         let certificate = Arc::new(ServingCertificate::new(pki.serving()).unwrap());
-        let door = Door::new(Tls { certificate: certificate.clone(), client_ca: pki.client_ca() }).unwrap();
+        let acceptor =
+            Acceptor::new(Tls { certificate: certificate.clone(), client_ca: pki.client_ca() }).unwrap();
         let written = Arc::new(Mutex::new(vec![pki.admin_kubeconfig("https://127.0.0.1:1")]));
         let (tried, disk_is_full) = (Arc::new(Mutex::new(0)), Arc::new(AtomicBool::new(false)));
         let (into, times, full) = (written.clone(), tried.clone(), disk_is_full.clone());
@@ -114,9 +115,9 @@ impl World {
             into.lock().push(pki.admin_kubeconfig("https://127.0.0.1:1"));
             Ok(())
         });
-        let renewal = Renewal { pki, certificate, write_kubeconfig };
+        let renewal = CertificateRotation { pki, certificate, write_kubeconfig };
         drop(env.spawn("renewal", renewal.run(env.clone(), cluster.api().shutdown())));
-        World { cluster, door, written, tried, disk_is_full, _directory: directory }
+        World { cluster, acceptor, written, tried, disk_is_full, _directory: directory }
     }
 
     fn kubeconfig(&self) -> String {
@@ -124,7 +125,7 @@ impl World {
     }
 
     async fn connect(&self) -> Connection {
-        Connection::open(&self.cluster, &self.door, &self.kubeconfig()).await
+        Connection::open(&self.cluster, &self.acceptor, &self.kubeconfig()).await
     }
 
     /// In one jump, as if the machine had slept; then everybody has their turn.
@@ -161,11 +162,11 @@ async fn after_eight_months_both_certificates_are_new_and_old_connections_go_on(
 
     // The year of the first ones ends: who still shows them is nobody, on an open connection too.
     world.pass(120 * DAY).await;
-    let mut old = Connection::open(&world.cluster, &world.door, &first).await;
+    let mut old = Connection::open(&world.cluster, &world.acceptor, &first).await;
     assert_eq!(old.ask().await, 200);
     assert_eq!(old.ask_for(&world, 2 * DAY).await, 401);
     assert_eq!(world.connect().await.ask().await, 200);
-    assert_eq!(Connection::open(&world.cluster, &world.door, &first).await.ask().await, 401);
+    assert_eq!(Connection::open(&world.cluster, &world.acceptor, &first).await.ask().await, 401);
     assert_eq!(world.written.lock().len(), 2, "once");
     world.cluster.shutdown().await;
 }

@@ -41,7 +41,7 @@ fn turns(shown: &Json, name: &str) -> Vec<Json> {
 /// Who wrote what caused turns of a loop, by the resource and what happened to it.
 fn writers(shown: &Json, name: &str, resource: &str, what: &str) -> Vec<String> {
     let turns = turns(shown, name);
-    let causes = turns.iter().flat_map(|turn| turn["causes"].as_array().cloned().unwrap_or_default());
+    let causes = turns.iter().flat_map(|request| request["causes"].as_array().cloned().unwrap_or_default());
     let wanted = causes.filter(|cause| cause["resource"] == resource && cause["what"] == what);
     let mut writers: Vec<String> =
         wanted.map(|cause| cause["writer"].as_str().unwrap_or("nobody").to_owned()).collect();
@@ -100,8 +100,8 @@ fn all_have_plans(shown: &Json, names: &[&str]) {
     for name in names {
         let turns = turns(shown, name);
         assert!(!turns.is_empty(), "{name} had no turn: {shown:#}");
-        for turn in turns {
-            assert!(turn["plan"].as_str().is_some_and(|plan| !plan.is_empty()), "{name}: {turn:#}");
+        for request in turns {
+            assert!(request["plan"].as_str().is_some_and(|plan| !plan.is_empty()), "{name}: {request:#}");
         }
     }
 }
@@ -117,7 +117,8 @@ async fn turns_of_nodes_and_their_pods_say_what_they_plan() {
     let shown = as_json(&plane.controllers());
     let loops = ["node-lifecycle-controller", "node-lifecycle-controller-health", "node-pods", "node-status"];
     all_have_plans(&shown, &loops);
-    let plans = |name| turns(&shown, name).iter().map(|turn| turn["plan"].to_string()).collect::<Vec<_>>();
+    let plans =
+        |name| turns(&shown, name).iter().map(|request| request["plan"].to_string()).collect::<Vec<_>>();
     assert!(plans("node-pods").iter().any(|plan| plan.contains("report Running")), "{shown:#}");
     plane.stop().await;
     cluster.shutdown().await;
@@ -137,7 +138,7 @@ async fn pod_gc_and_the_loops_of_marked_pods_say_what_they_plan() {
 
     let loops = ["pod-garbage-collector-controller", "node-lifecycle-controller", "disruption-controller"];
     let plane = plane(&cluster, &loops);
-    let shown = || as_json(&plane.context.board.to_value(&|_| None));
+    let shown = || as_json(&plane.context.controllers.to_value(&|_| None));
     pass(&cluster, 10).await;
     let first = turns(&shown(), "pod-garbage-collector-controller");
     assert_eq!(first.len(), 1, "one turn in twenty seconds: {first:#?}");
@@ -246,7 +247,7 @@ async fn debug_controllers_of_a_whole_cluster_shows_every_loop_and_the_scheduler
     until(&cluster, "/debug/controllers", "the loops", |shown| !names(shown).is_empty()).await;
     let shown = cluster.get("/debug/controllers").await.ok(200);
     let mut wanted = vec!["node-pods", "node-status"];
-    for row in controllers::ROWS {
+    for row in controllers::CONTROLLERS {
         let known = KNOWN.iter().find(|(name, ..)| *name == row.name);
         let (.., shown_as) = known.unwrap_or_else(|| panic!("{} is not in the table", row.name));
         wanted.extend(shown_as.iter());
@@ -260,10 +261,10 @@ async fn debug_controllers_of_a_whole_cluster_shows_every_loop_and_the_scheduler
 #[tokio::test(start_paused = true)]
 async fn every_loop_acts_as_upstreams_identity_and_as_nobody_else() {
     let cluster = TestCluster::simulated(65).await;
-    let rows: Vec<&str> = controllers::ROWS.iter().map(|row| row.name).collect();
+    let rows: Vec<&str> = controllers::CONTROLLERS.iter().map(|row| row.name).collect();
     let known: Vec<&str> = KNOWN.iter().map(|(row, ..)| *row).collect();
     assert_eq!(rows, known, "a loop without an identity in the table");
-    for (row, (name, account, shown_as)) in controllers::ROWS.iter().zip(KNOWN) {
+    for (row, (name, account, shown_as)) in controllers::CONTROLLERS.iter().zip(KNOWN) {
         let noting = Arc::new(Noting { clients: cluster.local_clients(), asked: Mutex::default() });
         let mut plane = cluster.bare_control_plane(noting.clone());
         plane.context.trust = trust(&cluster);
@@ -271,7 +272,7 @@ async fn every_loop_acts_as_upstreams_identity_and_as_nobody_else() {
         assert_eq!(std::mem::take(&mut *noting.asked.lock()), [MANAGER]);
         let tasks = (row.start)(&plane.context);
         plane.own(tasks);
-        assert_eq!(names(&as_json(&plane.context.board.to_value(&|_| None))), *shown_as, "{name}");
+        assert_eq!(names(&as_json(&plane.context.controllers.to_value(&|_| None))), *shown_as, "{name}");
         let user = format!("system:serviceaccount:kube-system:{account}");
         let wanted = if account.is_empty() { MANAGER } else { &*user };
         assert_eq!(*noting.asked.lock(), [wanted], "{name}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiserver::Inspect;
 use env::Env;
-use plane::{Candidate, Choice, Plane, Settings};
+use plane::{Candidate, ControllerSelection, Plane, Settings};
 use serde_json::{Value as Json, json};
 use testkit::{Reply, TestCluster};
 
@@ -38,7 +38,7 @@ async fn pass(cluster: &TestCluster, seconds: u64) {
 
 fn only(words: &[&str]) -> Settings {
     let words = words.iter().map(|word| (*word).to_owned()).collect();
-    Settings { choice: Choice::new(words).expect("known loops"), ..Settings::default() }
+    Settings { choice: ControllerSelection::new(words).expect("known loops"), ..Settings::default() }
 }
 
 async fn table(cluster: &TestCluster) -> Vec<Json> {
@@ -139,7 +139,7 @@ async fn what_is_switched_off_is_unhealthy_and_says_why() {
 
     let plane = with_plane(&cluster, &only(&["-*", "scheduler"])).await;
     let rows = table(&cluster).await;
-    assert_eq!(rows[0], json!(["controller-manager", "Unhealthy", "all its loops are switched off", ""]));
+    assert_eq!(rows[0], json!(["controller-manager", "Unhealthy", "all its controllers are disabled", ""]));
     assert_eq!(rows[2], json!(["scheduler", "Healthy", "ok", ""]));
     plane.stop().await;
 
@@ -185,7 +185,7 @@ async fn a_part_that_another_process_leads_is_as_healthy_as_its_lease() {
 async fn loops_that_fell_over_and_a_store_that_stopped_are_told() {
     let mut engine = None;
     let cluster = TestCluster::bare(Env::simulated(5), |config| engine = Some(config.engine.clone())).await;
-    let falls: plane::StartLoop =
+    let falls: plane::StartController =
         Arc::new(|context| vec![context.env.spawn("falls", async { panic!("a loop that falls over") })]);
     let plane = with_plane(&cluster, &Settings { more: vec![falls], ..Settings::default() }).await;
     let row = table(&cluster).await.remove(0);

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use env::Env;
 use plane::{Plane, Settings};
-use runtime::{Informers, Loss, Notice};
+use runtime::{InformerEvent, Informers, Loss};
 use serde_json::json;
 use testkit::faults::{Faults, Plan};
 use testkit::{ControlPlane, TestCluster};
@@ -180,18 +180,18 @@ const AGENTS: &str = "node agents";
 
 /// Whoever can meet with faults.
 fn everybody() -> impl Iterator<Item = &'static str> {
-    controllers::ROWS.iter().map(|row| row.name).chain(["scheduler", AGENTS])
+    controllers::CONTROLLERS.iter().map(|row| row.name).chain(["scheduler", AGENTS])
 }
 
-pub fn chosen(words: &[&str]) -> plane::Choice {
+pub fn chosen(words: &[&str]) -> plane::ControllerSelection {
     let words = words.iter().map(|word| (*word).to_owned()).collect();
-    plane::Choice::new(words).expect("these are names of rows")
+    plane::ControllerSelection::new(words).expect("these are names of rows")
 }
 
 /// Everybody but the one that meets with faults.
 fn all_but(name: &str, cluster: &TestCluster) -> Plane {
     let (choice, nodes) = match name {
-        AGENTS => (plane::Choice::default(), None),
+        AGENTS => (plane::ControllerSelection::default(), None),
         _ => (chosen(&["*", &format!("-{name}")]), nodes()),
     };
     let settings = Settings { choice, nodes, trust: cluster.trust(), ..Settings::default() };
@@ -291,10 +291,10 @@ async fn with_lost_notices(name: &str, which: Lost, sooner: u32) -> (usize, Stri
     let mut victim: ControlPlane = cluster.bare_control_plane(cluster.local_clients());
     let (changes, losses) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
     let counted = losses.clone();
-    let lost = move |notice: &Notice<'_>| {
+    let lost = move |event: &InformerEvent<'_>| {
         let lost = match which {
             Lost::Third(first) => changes.fetch_add(1, Ordering::Relaxed) % 3 == first,
-            Lost::AllThatStays => !matches!(notice, Notice::Deleted { .. }),
+            Lost::AllThatStays => !matches!(event, InformerEvent::Deleted { .. }),
         };
         counted.fetch_add(usize::from(lost), Ordering::Relaxed);
         lost
@@ -400,7 +400,7 @@ async fn conflicts_lost_answers_and_old_news_change_nothing_in_the_end() {
 #[tokio::test(start_paused = true)]
 async fn changes_no_handler_hears_of_are_made_up_for_by_a_resync() {
     let reference = reference().await;
-    for (at, row) in controllers::ROWS.iter().enumerate() {
+    for (at, row) in controllers::CONTROLLERS.iter().enumerate() {
         let thirds = if is_long() { 0..3 } else { at % 3..at % 3 + 1 };
         for which in thirds.map(Lost::Third).chain([Lost::AllThatStays]) {
             let (lost, state) = with_lost_notices(row.name, which, SOONER).await;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::CONFIG_MAPS;
-use client::{Client, Patch};
+use client::{Client, Patch, WriteOptions};
 use futures_util::future::BoxFuture;
 use object::{Map, Value};
-use runtime::{Controller, Failure, Informer, Next, Reconcile, Turn};
+use runtime::{Action, Controller, Failure, Informer, Reconcile, ReconcileRequest};
 use serde_json::json;
 use testkit::TestCluster;
 
@@ -20,18 +20,18 @@ struct Labelled {
 }
 
 impl Reconcile for Labelled {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            let Some(map) = self.maps.store().get_key(turn.key) else { return Ok(Next::Done) };
+            let Some(map) = self.maps.store().get_key(request.key) else { return Ok(Action::AwaitChange) };
             if map.label("held") == Some("yes") || map.namespace() != "default" {
-                return Ok(Next::Done);
+                return Ok(Action::AwaitChange);
             }
             let mut patch = Value::map();
             let mut labels = Map::default();
             labels.set("held", "yes");
             patch.map_at(&["metadata"]).set("labels", Value::Map(labels));
-            self.client.patch(CONFIG_MAPS.of(&map), Patch::Merge(patch)).await?;
-            Ok(Next::Done)
+            self.client.patch(CONFIG_MAPS.of(&map), Patch::Merge(patch), WriteOptions::default()).await?;
+            Ok(Action::AwaitChange)
         })
     }
 }
@@ -44,7 +44,7 @@ async fn a_controller_holds_what_it_is_told_to_hold() {
     let maps = context.informers.of(&CONFIG_MAPS);
     let client = context.clients.user("kubernetes-admin", &["system:masters"]);
     let loops = Controller::new(&context.env, "labelled").owns_keys_of(&maps).start(
-        &context.board,
+        &context.controllers,
         Arc::new(Labelled { maps: maps.clone(), client }),
         context.stop.clone(),
     );

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use apiserver::LocalClients;
-use client::{Answer, Client, Clients, Event, Patch, Target, Watch, WatchOptions};
+use client::{Answer, Client, Clients, Event, Patch, Target, Watch, WatchOptions, WriteOptions};
 use env::Env;
 use object::Value;
 use testkit::TestCluster;
@@ -119,7 +119,7 @@ impl Forward for Mortal {
             {
                 let mut patch = Value::map();
                 patch.map_at(&["metadata", "annotations"]).set("meddled", left.to_string());
-                let _ = meddler.patch(target.sub(""), Patch::Merge(patch)).await;
+                let _ = meddler.patch(target.sub(""), Patch::Merge(patch), WriteOptions::default()).await;
             }
             let answer = call.await;
             if left == 1 { std::future::pending().await } else { answer }

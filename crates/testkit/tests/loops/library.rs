@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use client::resources::CONFIG_MAPS;
-use client::{Client, Patch};
+use client::{Client, Patch, WriteOptions};
 use object::{Map, Obj, Value};
 use runtime::finalizers::{self, Finalized};
 use runtime::owners::{self, Claimant};
@@ -149,9 +149,9 @@ async fn a_conflict_is_retried_with_a_fresh_read() {
                 let mut data = Map::default();
                 data.set("theirs", format!("{}", read.revision()));
                 patch.make_map().set("data", Value::Map(data));
-                client.patch(CONFIG_MAPS.of(&read), Patch::Merge(patch)).await?;
+                client.patch(CONFIG_MAPS.of(&read), Patch::Merge(patch), WriteOptions::default()).await?;
             }
-            client.update(CONFIG_MAPS.of(&read), changed).await
+            client.update(CONFIG_MAPS.of(&read), changed, WriteOptions::default()).await
         }
     })
     .await

@@ -7,6 +7,7 @@ mod budgets;
 mod clock_jumps;
 mod component_statuses;
 mod converged;
+mod definitions;
 mod deployments;
 mod election;
 mod endpoints;

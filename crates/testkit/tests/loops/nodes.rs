@@ -97,7 +97,7 @@ fn begin(cluster: &TestCluster, settings: &Settings) -> ControlPlane {
         &context.env,
         &*context.clients,
         &context.informers,
-        &context.board,
+        &context.controllers,
         settings,
         context.stop.clone(),
     );

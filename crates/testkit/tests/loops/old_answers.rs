@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Answer, Client, Clients, Patch, Target, Watch, WatchOptions};
+use client::{Answer, Client, Clients, Patch, Target, Watch, WatchOptions, WriteOptions};
 use object::Obj;
 use serde_json::json;
 use testkit::TestCluster;
@@ -29,10 +29,15 @@ impl Forward for OldAnswer {
         let pods = target.resource.plural == "pods";
         if pods { self.late.watch(target, options) } else { self.inner.watch(target, options) }
     }
-    fn patch<'a>(&'a self, target: Target<'a>, patch: Patch) -> Answer<'a, Arc<Obj>> {
+    fn patch<'a>(
+        &'a self,
+        target: Target<'a>,
+        patch: Patch,
+        options: WriteOptions<'a>,
+    ) -> Answer<'a, Arc<Obj>> {
         Box::pin(async move {
             let before = self.late.get(target).await?;
-            self.inner.patch(target, patch).await.map(|_| before)
+            self.inner.patch(target, patch, options).await.map(|_| before)
         })
     }
 }

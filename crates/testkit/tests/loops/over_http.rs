@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use apiserver::{LocalClient, LocalClients};
 use client::resources::{CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, SERVICE_ACCOUNTS};
-use client::{Client, Clients, DeleteOptions, Event, ListOptions, Patch, Propagation, Watch, WatchOptions};
+use client::{
+    Client, Clients, DeleteOptions, Event, FieldValidation, ListOptions, Patch, Propagation, Watch,
+    WatchOptions, WriteOptions,
+};
 use client_http::{Config, HttpClient, HttpClients, Identities, Impersonate};
 use object::Value;
 use runtime::{Informers, Stopper};
@@ -42,10 +45,11 @@ fn is_servers_own(cluster: &TestCluster, obj: &object::Obj) {
 }
 
 async fn all_verbs(cluster: &TestCluster, client: &dyn Client) {
-    let made = client.create(CONFIG_MAPS.within("default"), map("a")).await.unwrap();
+    let made = client.create(CONFIG_MAPS.within("default"), map("a"), WriteOptions::default()).await.unwrap();
     is_servers_own(cluster, &made);
     assert_eq!(made.label("app"), Some("a"));
-    let again = client.create(CONFIG_MAPS.within("default"), map("a")).await.err().unwrap();
+    let again =
+        client.create(CONFIG_MAPS.within("default"), map("a"), WriteOptions::default()).await.err().unwrap();
     assert_eq!((again.code, again.reason), (409, "AlreadyExists"));
     assert_eq!(again.details.unwrap().name, "a");
 
@@ -54,29 +58,48 @@ async fn all_verbs(cluster: &TestCluster, client: &dyn Client) {
     let missing = client.get(CONFIG_MAPS.at("default", "b")).await.err().unwrap();
     assert_eq!((missing.code, missing.message.as_str()), (404, "configmaps \"b\" not found"));
 
+    // What a write says beside its object arrives.
+    let dry = WriteOptions { dry_run: true, ..WriteOptions::default() };
+    let answered = client.create(CONFIG_MAPS.within("default"), map("dry"), dry).await.unwrap();
+    assert_eq!((answered.name(), answered.revision().0), ("dry", 0));
+    assert_eq!(client.get(CONFIG_MAPS.at("default", "dry")).await.err().unwrap().code, 404);
+    let strict = WriteOptions { field_validation: FieldValidation::Strict, ..WriteOptions::default() };
+    let mut odd = map("odd");
+    odd.make_map().set("unknown", "1");
+    let refused = client.create(CONFIG_MAPS.within("default"), odd, strict).await.err().unwrap();
+    assert!(refused.message.contains("unknown field \"unknown\""), "{}", refused.message);
+    let pretended = DeleteOptions { dry_run: true, ..DeleteOptions::exactly(&made) };
+    client.delete(CONFIG_MAPS.of(&made), pretended).await.unwrap();
+    assert_eq!(client.get(CONFIG_MAPS.of(&made)).await.unwrap().revision(), made.revision());
+
     // Updates carry the version they were made from.
     let mut body = runtime::tree(&got);
     body.map_at(&["data"]).set("k", "new");
-    let updated = client.update(CONFIG_MAPS.of(&got), body.clone()).await.unwrap();
+    let updated = client.update(CONFIG_MAPS.of(&got), body.clone(), WriteOptions::default()).await.unwrap();
     is_servers_own(cluster, &updated);
-    let stale = client.update(CONFIG_MAPS.of(&got), body).await.err().unwrap();
+    let stale = client.update(CONFIG_MAPS.of(&got), body, WriteOptions::default()).await.err().unwrap();
     assert_eq!((stale.code, stale.reason), (409, "Conflict"));
 
     for patch in [
         Patch::Merge(tree(json!({"data": {"m": "1"}}))),
         Patch::Strategic(tree(json!({"data": {"s": "1"}}))),
-        Patch::Json(tree(json!([{"op": "add", "path": "/data/j", "value": "1"}]))),
+        Patch::json(tree(json!([{"op": "add", "path": "/data/j", "value": "1"}]))).unwrap(),
     ] {
-        is_servers_own(cluster, &client.patch(CONFIG_MAPS.of(&got), patch).await.unwrap());
+        is_servers_own(
+            cluster,
+            &client.patch(CONFIG_MAPS.of(&got), patch, WriteOptions::default()).await.unwrap(),
+        );
     }
-    let bad = client.patch(CONFIG_MAPS.of(&got), Patch::Merge(tree(json!({"data": {"/": "1"}})))).await;
+    let bad = client
+        .patch(CONFIG_MAPS.of(&got), Patch::Merge(tree(json!({"data": {"/": "1"}}))), WriteOptions::default())
+        .await;
     let bad = bad.err().unwrap();
     assert_eq!((bad.code, bad.reason), (422, "Invalid"));
     assert_eq!(bad.details.unwrap().causes[0].reason, "FieldValueInvalid");
 
     // Pages, selectors.
     for name in ["b", "c"] {
-        client.create(CONFIG_MAPS.within("default"), map(name)).await.unwrap();
+        client.create(CONFIG_MAPS.within("default"), map(name), WriteOptions::default()).await.unwrap();
     }
     let (mut names, mut options) = (Vec::new(), ListOptions { limit: 2, ..ListOptions::default() });
     loop {
@@ -93,7 +116,7 @@ async fn all_verbs(cluster: &TestCluster, client: &dyn Client) {
         names.ends_with(&["b".to_owned(), "c".to_owned()]) || names.starts_with(&["a".to_owned()]),
         "{names:?}"
     );
-    let selected = ListOptions { labels: "app in (b,c)".to_owned(), ..ListOptions::default() };
+    let selected = ListOptions { label_selector: "app in (b,c)".to_owned(), ..ListOptions::default() };
     assert_eq!(client.list(CONFIG_MAPS.everywhere(), selected.clone()).await.unwrap().items.len(), 2);
 
     // The status is written by itself.
@@ -107,31 +130,46 @@ async fn all_verbs(cluster: &TestCluster, client: &dyn Client) {
             },
         },
     });
-    let web = client.create(DEPLOYMENTS.within("default"), tree(nginx)).await.unwrap();
+    let web =
+        client.create(DEPLOYMENTS.within("default"), tree(nginx), WriteOptions::default()).await.unwrap();
     is_servers_own(cluster, &web);
     let mut body = runtime::tree(&web);
     body.map_at(&["status"]).set("replicas", Value::Int(7));
-    let written = client.update(DEPLOYMENTS.of(&web).sub("status"), body).await.unwrap();
+    let written =
+        client.update(DEPLOYMENTS.of(&web).sub("status"), body, WriteOptions::default()).await.unwrap();
     is_servers_own(cluster, &written);
     assert_eq!(runtime::tree(&written).at(&["status", "replicas"]), Some(&Value::Int(7)));
 
     // A pod is bound and evicted.
     let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
-    let pod = client.create(PODS.within("default"), tree(pod)).await.unwrap();
+    let pod = client.create(PODS.within("default"), tree(pod), WriteOptions::default()).await.unwrap();
     is_servers_own(cluster, &pod);
     let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}});
-    client.act(PODS.of(&pod).sub("binding"), tree(binding.clone())).await.unwrap();
+    client.act(PODS.of(&pod).sub("binding"), tree(binding.clone()), WriteOptions::default()).await.unwrap();
     let bound = client.get(PODS.of(&pod)).await.unwrap();
     assert_eq!(runtime::tree(&bound).str_at(&["spec", "nodeName"]), Some("n1"));
-    assert_eq!(client.act(PODS.of(&pod).sub("binding"), tree(binding)).await.err().unwrap().code, 409);
-    client.act(PODS.of(&pod).sub("eviction"), tree(json!({"metadata": {"name": "p"}}))).await.unwrap();
+    assert_eq!(
+        client
+            .act(PODS.of(&pod).sub("binding"), tree(binding), WriteOptions::default())
+            .await
+            .err()
+            .unwrap()
+            .code,
+        409
+    );
+    client
+        .act(PODS.of(&pod).sub("eviction"), tree(json!({"metadata": {"name": "p"}})), WriteOptions::default())
+        .await
+        .unwrap();
 
     // Only the very object is deleted.
-    let other = DeleteOptions { uid: Some("another".to_owned()), ..DeleteOptions::default() };
+    let other =
+        DeleteOptions { preconditions: client::Preconditions::uid("another"), ..DeleteOptions::default() };
     assert_eq!(client.delete(CONFIG_MAPS.of(&made), other).await.err().unwrap().code, 409);
     client.delete(CONFIG_MAPS.of(&made), DeleteOptions::exactly(&made)).await.unwrap();
     assert_eq!(client.get(CONFIG_MAPS.of(&made)).await.err().unwrap().code, 404);
-    let orphan = DeleteOptions { propagation: Some(Propagation::Foreground), ..DeleteOptions::exactly(&web) };
+    let orphan =
+        DeleteOptions { propagation_policy: Some(Propagation::Foreground), ..DeleteOptions::exactly(&web) };
     client.delete(DEPLOYMENTS.of(&web), orphan).await.unwrap();
     assert!(client.get(DEPLOYMENTS.of(&web)).await.unwrap().deleting());
     let all = DeleteOptions::default();
@@ -168,7 +206,7 @@ async fn every_verb_works_over_both_versions_of_http_on_few_connections() {
 #[tokio::test(start_paused = true)]
 async fn in_process_the_verbs_are_the_same() {
     let cluster = TestCluster::simulated(1).await;
-    all_verbs(&cluster, &LocalClient::new(cluster.api().clone(), admin())).await;
+    all_verbs(&cluster, &LocalClient::new(cluster.api().clone(), admin(), "test")).await;
     cluster.shutdown().await;
 }
 
@@ -193,17 +231,25 @@ async fn a_watch_begins_with_the_state_goes_on_and_ends_in_good_order() {
     for http2 in [true, false] {
         let cluster = TestCluster::simulated(2).await;
         let client = cluster.pipe(http2).client(&cluster);
-        let a = client.create(CONFIG_MAPS.within("default"), map("a")).await.unwrap();
+        let a =
+            client.create(CONFIG_MAPS.within("default"), map("a"), WriteOptions::default()).await.unwrap();
         let options = WatchOptions {
-            labels: "app".to_owned(),
+            label_selector: "app".to_owned(),
             initial_events: true,
             timeout_seconds: 30,
             ..WatchOptions::default()
         };
         let mut watch = client.watch(CONFIG_MAPS.within("default"), options).await.unwrap();
         assert_eq!(next(&mut *watch, 2).await, ["+default/a", "state"]);
-        client.patch(CONFIG_MAPS.of(&a), Patch::Merge(tree(json!({"data": {"x": "y"}})))).await.unwrap();
-        client.create(CONFIG_MAPS.within("default"), map("b")).await.unwrap();
+        client
+            .patch(
+                CONFIG_MAPS.of(&a),
+                Patch::Merge(tree(json!({"data": {"x": "y"}}))),
+                WriteOptions::default(),
+            )
+            .await
+            .unwrap();
+        client.create(CONFIG_MAPS.within("default"), map("b"), WriteOptions::default()).await.unwrap();
         client.delete(CONFIG_MAPS.of(&a), DeleteOptions::exactly(&a)).await.unwrap();
         assert_eq!(next(&mut *watch, 3).await, ["~default/a", "+default/b", "-default/a"]);
         // Its time is up: a last bookmark, and an end that is no error.
@@ -219,11 +265,12 @@ async fn a_watch_begins_with_the_state_goes_on_and_ends_in_good_order() {
 async fn a_watch_from_below_the_history_is_410() {
     let cluster = TestCluster::simulated(3).await;
     let client = cluster.pipe(true).client(&cluster);
-    let first = client.create(CONFIG_MAPS.within("default"), map("a")).await.unwrap();
+    let first =
+        client.create(CONFIG_MAPS.within("default"), map("a"), WriteOptions::default()).await.unwrap();
     // The history is kept for five minutes, and forgotten when something is written after that.
     for name in ["b", "c"] {
         cluster.env().sleep(Duration::from_secs(400)).await;
-        client.create(CONFIG_MAPS.within("default"), map(name)).await.unwrap();
+        client.create(CONFIG_MAPS.within("default"), map(name), WriteOptions::default()).await.unwrap();
         client.delete(CONFIG_MAPS.at("default", name), DeleteOptions::default()).await.unwrap();
     }
     let options = WatchOptions { resource_version: first.revision().to_string(), ..WatchOptions::default() };
@@ -256,7 +303,7 @@ fn same(a: &runtime::Informer, b: &runtime::Informer) -> bool {
 
 async fn informers_agree(cluster: &TestCluster, client: HttpClient, cut: impl Fn()) {
     let (stopper, stop) = Stopper::new();
-    let local: Arc<dyn Client> = Arc::new(LocalClient::new(cluster.api().clone(), admin()));
+    let local: Arc<dyn Client> = Arc::new(LocalClient::new(cluster.api().clone(), admin(), "test"));
     let near = Informers::new(cluster.env().clone(), local.clone(), stop.clone());
     let far = Informers::new(cluster.env().clone(), Arc::new(client), stop);
     let pairs: Vec<_> = [&CONFIG_MAPS, &NAMESPACES, &SERVICE_ACCOUNTS]
@@ -271,10 +318,13 @@ async fn informers_agree(cluster: &TestCluster, client: HttpClient, cut: impl Fn
         for i in 0..20 {
             let name = format!("m{i}");
             if turn == 0 {
-                local.create(CONFIG_MAPS.within("default"), map(&name)).await.unwrap();
+                local
+                    .create(CONFIG_MAPS.within("default"), map(&name), WriteOptions::default())
+                    .await
+                    .unwrap();
             } else if i % 3 == 0 {
                 let data = Patch::Merge(tree(json!({"data": {"turn": turn.to_string()}})));
-                local.patch(CONFIG_MAPS.at("default", &name), data).await.unwrap();
+                local.patch(CONFIG_MAPS.at("default", &name), data, WriteOptions::default()).await.unwrap();
             } else if i % 3 == turn {
                 local.delete(CONFIG_MAPS.at("default", &name), DeleteOptions::default()).await.unwrap();
             }
@@ -355,7 +405,9 @@ async fn many_watches_and_calls_share_few_connections() {
             watches.push(client.watch(CONFIG_MAPS.within("default"), options).await.unwrap());
         }
         let names: Vec<String> = (0..300).map(|i| format!("m{i}")).collect();
-        let calls = names.iter().map(|name| client.create(CONFIG_MAPS.within("default"), map(name)));
+        let calls = names
+            .iter()
+            .map(|name| client.create(CONFIG_MAPS.within("default"), map(name), WriteOptions::default()));
         for made in futures_util::future::join_all(calls).await {
             made.unwrap();
         }
@@ -383,7 +435,8 @@ async fn while_nobody_listens_calls_are_503_and_an_informer_waits() {
     pipe.close();
     // A write on a connection that is just being cut would be 504: nobody knows what became of it.
     cluster.env().sleep(Duration::from_secs(1)).await;
-    let refused = client.create(CONFIG_MAPS.within("default"), map("a")).await.err().unwrap();
+    let refused =
+        client.create(CONFIG_MAPS.within("default"), map("a"), WriteOptions::default()).await.err().unwrap();
     assert_eq!((refused.code, refused.reason), (503, "ServiceUnavailable"));
     assert!(refused.message.contains("refused"), "{}", refused.message);
     cluster

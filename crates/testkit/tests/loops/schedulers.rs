@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
-use client::{Answer, Client, Target};
+use client::{Answer, Client, Target, WriteOptions};
 use object::Value;
 use serde_json::{Value as Json, json};
 use testkit::TestCluster;
@@ -47,7 +47,7 @@ impl Forward for Troubled {
                     binding.map_at(&["metadata"]).set("name", target.name.to_owned());
                     binding.map_at(&["target"]).set("kind", "Node");
                     binding.map_at(&["target"]).set("name", "n1");
-                    let bound = self.other.act(target.sub("binding"), binding).await;
+                    let bound = self.other.act(target.sub("binding"), binding, WriteOptions::default()).await;
                     bound.expect("the other scheduler may bind");
                 }
                 (Trouble::Panics(times), Verb::Act) if self.met.fetch_add(1, SeqCst) < times => {
@@ -114,7 +114,7 @@ fn has(metrics: &str, line: &str) -> bool {
 async fn who_waits_and_why_and_what_was_decided_is_shown() {
     let cluster = TestCluster::simulated(63).await;
     add_node(&cluster, "n1", json!({})).await;
-    let choice = plane::Choice::new(vec!["scheduler".to_owned()]).expect("a choice");
+    let choice = plane::ControllerSelection::new(vec!["scheduler".to_owned()]).expect("a choice");
     let settings = plane::Settings { choice, trust: cluster.trust(), ..plane::Settings::default() };
     let plane = plane::Plane::start(cluster.env(), cluster.local_clients(), &settings);
     let mut gated = pod("gated", "1");

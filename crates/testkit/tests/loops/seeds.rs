@@ -69,8 +69,10 @@ async fn run(seed: u64) -> String {
     let journal = Journal::default();
     let cluster = TestCluster::with(Env::simulated(seed), |config| journal.record(config)).await;
     let settings = Settings { nodes: Some(testkit::nodes(NODES as usize)), ..Settings::default() };
-    let only_nodes =
-        Settings { choice: plane::Choice::new(vec!["-*".to_owned()]).expect("nobody"), ..settings.clone() };
+    let only_nodes = Settings {
+        choice: plane::ControllerSelection::new(vec!["-*".to_owned()]).expect("nobody"),
+        ..settings.clone()
+    };
     let no_nodes = Settings { nodes: None, ..settings };
     let nodes = Plane::start(cluster.env(), cluster.local_clients(), &only_nodes);
     let mut plane = Plane::start(cluster.env(), cluster.local_clients(), &no_nodes);

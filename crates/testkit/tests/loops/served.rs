@@ -52,7 +52,7 @@ impl Forward for Serving {
 
 /// Clients that know few resources at first; and both catalogues.
 fn clients(cluster: &TestCluster) -> (Arc<dyn Clients>, Served, [Arc<Catalog>; 2]) {
-    let few = Arc::new(Catalog::parse(&[("few.cat", FEW)]).unwrap());
+    let few = Arc::new(Catalog::parse(&[("few.cat", FEW)]).expect("a catalogue"));
     let served: Served = Arc::new(Mutex::new(few.clone()));
     let told = served.clone();
     let wrap = move |inner| Serving { inner, served: told.clone() };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use client::resources::DEPLOYMENTS;
-use client::{Clients, Patch};
+use client::{Clients, Patch, WriteOptions};
 use object::Value;
 use plane::{Plane, Settings};
 use serde_json::json;
@@ -56,28 +56,37 @@ async fn statuses_in_the_wrong_place_and_for_nothing_are_noticed() {
     let template =
         json!({"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     let web = json!({"metadata": {"name": "web"}, "spec": {"selector": {"matchLabels": labels}, "template": template}});
-    let web = admin.create(DEPLOYMENTS.within("default"), tree(web)).await.expect("it is new");
+    let web = admin
+        .create(DEPLOYMENTS.within("default"), tree(web), WriteOptions::default())
+        .await
+        .expect("it is new");
     let of = DEPLOYMENTS.at("default", "web");
     let status = |replicas: i64| tree(json!({"status": {"replicas": replicas, "observedGeneration": 1}}));
 
-    admin.patch(of.sub("status"), Patch::Merge(status(1))).await.expect("a status");
+    admin.patch(of.sub("status"), Patch::Merge(status(1)), WriteOptions::default()).await.expect("a status");
     let mut body = runtime::tree(&admin.get(DEPLOYMENTS.of(&web)).await.expect("it is there"));
     body.map_at(&["metadata", "labels"]).set("a", "b");
-    let written = admin.update(of, body).await.expect("an update");
+    let written = admin.update(of, body, WriteOptions::default()).await.expect("an update");
     assert_eq!(wrongs(), 0, "{:#?}", requests.seen());
 
-    admin.patch(of.sub("status"), Patch::Merge(status(1))).await.expect("the same status");
+    admin
+        .patch(of.sub("status"), Patch::Merge(status(1)), WriteOptions::default())
+        .await
+        .expect("the same status");
     assert_eq!(wrongs(), 1, "nothing changed");
-    admin.update(of.sub("status"), runtime::tree(&written)).await.expect("the same status");
+    admin
+        .update(of.sub("status"), runtime::tree(&written), WriteOptions::default())
+        .await
+        .expect("the same status");
     assert_eq!(wrongs(), 2, "nothing changed");
     let mut body = runtime::tree(&written);
     body.map_at(&["status"]).set("replicas", Value::Int(5));
-    admin.update(of, body).await.expect("an update");
+    admin.update(of, body, WriteOptions::default()).await.expect("an update");
     assert_eq!(wrongs(), 3, "a status by an update of the resource");
-    admin.patch(of, Patch::Merge(status(5))).await.expect("a patch");
+    admin.patch(of, Patch::Merge(status(5)), WriteOptions::default()).await.expect("a patch");
     assert_eq!(wrongs(), 4, "a status by a patch of the resource");
     let json = json!([{"op": "add", "path": "/status/replicas", "value": 5}]);
-    admin.patch(of, Patch::Json(tree(json))).await.expect("a patch");
+    admin.patch(of, Patch::json(tree(json)).unwrap(), WriteOptions::default()).await.expect("a patch");
     assert_eq!(wrongs(), 5, "a status by a JSON patch of the resource");
     assert_eq!(requests.seen().count("kubernetes-admin", "deployments"), 5);
     assert_eq!(requests.seen().count("kubernetes-admin", "deployments/status"), 3);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use client::Clients;
 use env::Env;
-use plane::{Choice, Plane, Settings};
+use plane::{ControllerSelection, Plane, Settings};
 use serde_json::{Value, json};
 use testkit::requests::Requests;
 use testkit::{Stream, TestCluster};
@@ -34,8 +34,9 @@ const REPLICA_SET_LOOP: &str = "replicaset-controller";
 async fn story(cluster: TestCluster, clients: Arc<dyn Clients>) {
     // Every write is noted under the name of who asks for it.
     let requests = Requests::new(&cluster, clients);
-    let choice =
-        |words: &[&str]| Choice::new(words.iter().map(|word| (*word).to_owned()).collect()).expect("loops");
+    let choice = |words: &[&str]| {
+        ControllerSelection::new(words.iter().map(|word| (*word).to_owned()).collect()).expect("loops")
+    };
     // The scheduler comes later: until then everybody can be seen to leave an unbound pod alone.
     let settings = Settings {
         nodes: Some(testkit::nodes(1)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use client::resources::{CONFIG_MAPS, PODS};
-use client::{Client, DeleteOptions, ListOptions, Patch};
+use client::{Client, DeleteOptions, ListOptions, Patch, WriteOptions};
 use object::Value;
 use serde_json::json;
 use testkit::TestCluster;
@@ -15,8 +15,8 @@ fn tree(json: serde_json::Value) -> Value {
     codec::json::parse(json.to_string().as_bytes(), None).expect("JSON")
 }
 
-fn in_term(cluster: &TestCluster, holder: &str) -> Arc<dyn Client> {
-    let clients = cluster.local_clients().in_term("kube-system", "the-part", holder);
+fn fenced(cluster: &TestCluster, holder: &str) -> Arc<dyn Client> {
+    let clients = cluster.local_clients().fenced("kube-system", "the-part", holder);
     clients.expect("in process terms are known").user("kubernetes-admin", &["system:masters"])
 }
 
@@ -51,23 +51,31 @@ async fn spoken_for(cluster: &TestCluster) -> Arc<client::Obj> {
 #[tokio::test(start_paused = true)]
 async fn every_write_of_a_deposed_leader_is_refused_and_nothing_is_written() {
     let cluster = TestCluster::simulated(71).await;
-    let (first, second) = (in_term(&cluster, "first"), in_term(&cluster, "second"));
+    let (first, second) = (fenced(&cluster, "first"), fenced(&cluster, "second"));
     let map = |name: &str| tree(json!({"metadata": {"name": name, "namespace": "default"}}));
-    let refused = first.create(CONFIG_MAPS.within("default"), map("too-early")).await;
+    let refused =
+        first.create(CONFIG_MAPS.within("default"), map("too-early"), WriteOptions::default()).await;
     assert_eq!(refused.map(drop).unwrap_err().code, 409, "nobody leads yet");
 
     cluster.post(LEASES, json!({"metadata": {"name": "the-part"}})).await.ok(201);
     held_by(&cluster, "first", "2026-01-01T00:00:00.000000Z").await;
-    let held = first.create(CONFIG_MAPS.within("default"), map("held")).await.expect("it leads");
+    let held = first
+        .create(CONFIG_MAPS.within("default"), map("held"), WriteOptions::default())
+        .await
+        .expect("it leads");
     held_by(&cluster, "first", "2026-01-01T00:00:02.000000Z").await;
     let label = |value: &str| Patch::Merge(tree(json!({"metadata": {"labels": {"by": value}}})));
-    first.patch(CONFIG_MAPS.of(&held), label("first")).await.expect("it still leads after a renewal");
+    first
+        .patch(CONFIG_MAPS.of(&held), label("first"), WriteOptions::default())
+        .await
+        .expect("it still leads after a renewal");
     let pod = json!({
         "metadata": {"name": "p", "namespace": "default"},
         "spec": {"containers": [{"name": "c", "image": "nginx"}]},
     });
     cluster.settled().await;
-    let pod = first.create(PODS.within("default"), tree(pod)).await.expect("it leads");
+    let pod =
+        first.create(PODS.within("default"), tree(pod), WriteOptions::default()).await.expect("it leads");
     let kept = spoken_for(&cluster).await;
 
     // Somebody else takes over; the first does not know.
@@ -79,23 +87,34 @@ async fn every_write_of_a_deposed_leader_is_refused_and_nothing_is_written() {
     let mut stale = runtime::tree(&held);
     stale.map_at(&["metadata"]).remove("resourceVersion");
     let answers = [
-        first.create(CONFIG_MAPS.within("default"), map("late")).await.map(drop),
+        first.create(CONFIG_MAPS.within("default"), map("late"), WriteOptions::default()).await.map(drop),
         first
-            .update(CONFIG_MAPS.of(&held), {
-                stale.map_at(&["data"]).set("a", "b");
-                stale
-            })
+            .update(
+                CONFIG_MAPS.of(&held),
+                {
+                    stale.map_at(&["data"]).set("a", "b");
+                    stale
+                },
+                WriteOptions::default(),
+            )
             .await
             .map(drop),
-        first.patch(CONFIG_MAPS.of(&held), label("late")).await.map(drop),
+        first.patch(CONFIG_MAPS.of(&held), label("late"), WriteOptions::default()).await.map(drop),
         first
-            .patch(PODS.of(&pod).sub("status"), Patch::Merge(tree(json!({"status": {"phase": "Running"}}))))
+            .patch(
+                PODS.of(&pod).sub("status"),
+                Patch::Merge(tree(json!({"status": {"phase": "Running"}}))),
+                WriteOptions::default(),
+            )
             .await
             .map(drop),
-        first.act(PODS.of(&pod).sub("binding"), binding).await,
+        first.act(PODS.of(&pod).sub("binding"), binding, WriteOptions::default()).await,
         first.delete(CONFIG_MAPS.of(&held), DeleteOptions::default()).await,
         first
-            .delete(PODS.of(&pod), DeleteOptions { grace_seconds: Some(0), ..DeleteOptions::default() })
+            .delete(
+                PODS.of(&pod),
+                DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() },
+            )
             .await,
         first.delete(PODS.of(&pod), DeleteOptions::default()).await,
         first
@@ -108,8 +127,8 @@ async fn every_write_of_a_deposed_leader_is_refused_and_nothing_is_written() {
         first
             .delete_collection(PODS.within("default"), DeleteOptions::default(), ListOptions::default())
             .await,
-        first.act(PODS.of(&pod).sub("eviction"), eviction("p")).await,
-        first.act(PODS.of(&kept).sub("eviction"), eviction("kept")).await,
+        first.act(PODS.of(&pod).sub("eviction"), eviction("p"), WriteOptions::default()).await,
+        first.act(PODS.of(&kept).sub("eviction"), eviction("kept"), WriteOptions::default()).await,
     ];
     for (nth, answer) in answers.into_iter().enumerate() {
         let status = answer.expect_err("a deposed leader writes nothing");
@@ -122,9 +141,15 @@ async fn every_write_of_a_deposed_leader_is_refused_and_nothing_is_written() {
     }
     assert_eq!(cluster.api().registry().table().revision(), before, "nothing was written");
 
-    second.patch(CONFIG_MAPS.of(&held), label("second")).await.expect("the new leader writes");
+    second
+        .patch(CONFIG_MAPS.of(&held), label("second"), WriteOptions::default())
+        .await
+        .expect("the new leader writes");
     second.delete(PODS.of(&pod), DeleteOptions::default()).await.expect("and deletes");
-    second.act(PODS.of(&kept).sub("eviction"), eviction("kept")).await.expect("and evicts");
+    second
+        .act(PODS.of(&kept).sub("eviction"), eviction("kept"), WriteOptions::default())
+        .await
+        .expect("and evicts");
     first.get(CONFIG_MAPS.of(&held)).await.expect("reading is for everybody");
     cluster.shutdown().await;
 }
@@ -135,11 +160,14 @@ async fn renewals_refuse_nobody() {
     let cluster = TestCluster::start().await;
     cluster.post(LEASES, json!({"metadata": {"name": "the-part"}})).await.ok(201);
     held_by(&cluster, "first", "2026-01-01T00:00:00.000000Z").await;
-    let first = in_term(&cluster, "first");
+    let first = fenced(&cluster, "first");
     let writes = async {
         for n in 0..200 {
             let map = tree(json!({"metadata": {"name": format!("m{n}"), "namespace": "default"}}));
-            first.create(CONFIG_MAPS.within("default"), map).await.expect("it leads");
+            first
+                .create(CONFIG_MAPS.within("default"), map, WriteOptions::default())
+                .await
+                .expect("it leads");
             tokio::task::yield_now().await;
         }
     };

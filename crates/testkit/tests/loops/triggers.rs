@@ -12,8 +12,8 @@ use client::resources::CONFIG_MAPS;
 use client::{Answer, Client, Event, ListOptions, Target, Watch, WatchOptions};
 use futures_util::future::BoxFuture;
 use runtime::{
-    Board, Change, Controller, Failure, Informer, Key, Next, QueueKind, Reconcile, Scope, Stopper, Trigger,
-    Turn,
+    Action, Change, Controller, ControllerRegistry, Failure, Informer, Key, QueueKind, Reconcile,
+    ReconcileRequest, Scope, Stopper, Trigger,
 };
 use serde_json::json;
 use testkit::TestCluster;
@@ -71,9 +71,9 @@ struct Lamps {
 }
 
 impl Reconcile for Lamps {
-    fn reconcile<'a>(&'a self, turn: Turn<'a>) -> BoxFuture<'a, Result<Next, Failure>> {
+    fn reconcile<'a>(&'a self, request: ReconcileRequest<'a>) -> BoxFuture<'a, Result<Action, Failure>> {
         Box::pin(async move {
-            match turn.change() {
+            match request.change() {
                 Some(Change::Added(_)) => {
                     self.lit.fetch_add(1, Ordering::SeqCst);
                 }
@@ -82,12 +82,12 @@ impl Reconcile for Lamps {
                 }
                 Some(Change::Updated { .. }) => {}
                 None => {
-                    let options = ListOptions { labels: "lamp".into(), ..ListOptions::default() };
+                    let options = ListOptions { label_selector: "lamp".into(), ..ListOptions::default() };
                     let maps = self.client.list(CONFIG_MAPS.within("default"), options).await?;
                     self.lit.store(maps.items.len() as i64, Ordering::SeqCst);
                 }
             }
-            Ok(Next::Done)
+            Ok(Action::AwaitChange)
         })
     }
 }
@@ -106,11 +106,11 @@ async fn rig(trigger: Trigger) -> Rig {
     let losing = Arc::new(AtomicBool::new(false));
     let client: Arc<dyn Client> = Arc::new(Forwarding(Lossy { inner, losing: losing.clone() }));
     let (stopper, stop) = Stopper::new();
-    let scope = Scope { labels: "lamp".into(), ..Scope::all(&CONFIG_MAPS) };
+    let scope = Scope { label_selector: "lamp".into(), ..Scope::all(&CONFIG_MAPS) };
     let maps = Informer::new(env.clone(), client.clone(), scope, QueueKind::default());
     let lit = Arc::new(AtomicI64::new(0));
     Controller::new(&env, "lamps").trigger(trigger).watches(&maps, |_| vec![Key::new("", "lamps")]).start(
-        &Arc::new(Board::default()),
+        &Arc::new(ControllerRegistry::default()),
         Arc::new(Lamps { lit: lit.clone(), client }),
         stop.clone(),
     );

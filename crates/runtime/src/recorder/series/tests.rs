@@ -24,7 +24,7 @@ fn rig() -> Rig {
 
 impl Rig {
     fn say(&self, revision: u64, note: &str) {
-        self.recorder.tell(Telling {
+        self.recorder.tell(NewEvent {
             about: ObjectRef::of(&self.client.catalog(), &CONFIG_MAPS, &map("web", revision)),
             related: None,
             severity: Severity::Warning,

@@ -170,7 +170,7 @@ impl Domains {
         if self.places.is_some() || (count != by && count != 0) {
             return;
         }
-        if let Some(nodes) = words.alike(node, &topology.key) {
+        if let Some(nodes) = words.nodes_with_same_label(node, &topology.key) {
             match count {
                 0 => self.occupied.take(nodes),
                 _ => self.occupied.add(nodes),

@@ -1,7 +1,7 @@
 //! Which pods must go for one that is more important.
 
 use crate::testing::{NOW, engine, node, pod, rng, tree};
-use crate::{Engine, Failure, Step};
+use crate::{Engine, Failure, ScheduleResult};
 use object::Value;
 
 fn on(name: &str, node: &str, priority: i32, cpu: &str) -> Value {
@@ -19,7 +19,7 @@ fn started(mut pod: Value, at: &str) -> Value {
 fn fail(engine: &mut Engine, waits: Value) -> Failure {
     engine.set_pod(&waits, NOW);
     match engine.next(NOW, &mut rng(1)) {
-        Some(Step::Failed(failure)) => failure,
+        Some(ScheduleResult::Failed(failure)) => failure,
         other => panic!("{other:?}"),
     }
 }
@@ -45,7 +45,7 @@ fn only_as_many_go_as_must_and_the_least_important() {
     engine.set_pod(&pod("q", "", r#""cpu":"1""#, ""), NOW);
     let mut placed = Vec::new();
     while let Some(step) = engine.next(NOW, &mut rng(1)) {
-        if let Step::Bind { queued, .. } = step {
+        if let ScheduleResult::Bind { queued, .. } = step {
             placed.push(queued.pod.name.to_string());
         }
     }
@@ -129,11 +129,11 @@ fn while_victims_are_going_no_others_are_chosen() {
     promised.map_at(&["status"]).set("nominatedNodeName", "n1");
     engine.set_pod(&promised, NOW);
     engine.activate("p");
-    let Some(Step::Failed(again)) = engine.next(NOW, &mut rng(1)) else { panic!("it still waits") };
+    let Some(ScheduleResult::Failed(again)) = engine.next(NOW, &mut rng(1)) else { panic!("it still waits") };
     assert!(again.victims.is_empty() && again.nominated_node.is_none());
     assert!(
         again.message.ends_with("preemption: not eligible due to a terminating pod on the nominated node.")
     );
     engine.remove_pod("a", NOW);
-    assert!(matches!(engine.next(NOW, &mut rng(1)), Some(Step::Bind { .. })));
+    assert!(matches!(engine.next(NOW, &mut rng(1)), Some(ScheduleResult::Bind { .. })));
 }

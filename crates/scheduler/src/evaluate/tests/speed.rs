@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::testing::{NOW, node_of, rng, tree};
-use crate::{Config, Engine, Step};
+use crate::{Config, Engine, ScheduleResult};
 
 /// What a pod says, given its number: labels, requests, further members of the spec, and the set that owns it.
 struct Kind {
@@ -178,7 +178,7 @@ fn measure(kind: &Kind, nodes: usize) {
     let begin = on_cpu();
     let mut bound = 0;
     while let Some(step) = engine.next(NOW, &mut chance) {
-        bound += usize::from(matches!(step, Step::Bind { .. }));
+        bound += usize::from(matches!(step, ScheduleResult::Bind { .. }));
     }
     let each = (on_cpu() - begin) / pods as u32;
     println!(

@@ -9,7 +9,7 @@ use crate::plugin::{Plugin, Plugins};
 use crate::pod::Templates;
 use crate::read::labels;
 use crate::testing::{NOW, rng, tree};
-use crate::{Config, Engine, Node, Step};
+use crate::{Config, Engine, Node, ScheduleResult};
 
 type Pick<'a> = &'a mut dyn FnMut(u64) -> u64;
 
@@ -80,8 +80,10 @@ impl Both {
     fn settle(&mut self, at: &str) {
         while let Some(step) = self.engine.next(NOW, &mut rng(1)) {
             match step {
-                Step::Failed(failure) => assert!(!self.world.fits(&failure.pod), "{at}: {}", failure.message),
-                Step::Bind { queued, node } => {
+                ScheduleResult::Failed(failure) => {
+                    assert!(!self.world.fits(&failure.pod), "{at}: {}", failure.message)
+                }
+                ScheduleResult::Bind { queued, node } => {
                     assert!(self.world.fits(&queued.pod), "{at}: {} on {node}", queued.pod.uid);
                     let mut pod = self.waiting.remove(&*queued.pod.uid).expect("it waited");
                     pod.map_at(&["spec"]).set("nodeName", node.to_string());

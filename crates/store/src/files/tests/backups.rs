@@ -23,7 +23,7 @@ fn a_backup_comes_back_past_what_was_handed_out() {
     for name in ["a", "b"] {
         let dir = home.path().join(name);
         let at = read.restore(&dir).unwrap();
-        assert!(at.0 >= LAST + step::STEP && at.0 > highest);
+        assert!(at.0 >= LAST + revision_jump::JUMP && at.0 > highest);
         highest = at.0;
         assert_eq!(open(&dir).unwrap(), Whole { revision: at, ..expected(LAST) });
         let refused = read.restore(&dir).unwrap_err().to_string();
@@ -40,7 +40,7 @@ fn a_damaged_backup_is_refused_whole() {
     let refused = |bytes: &[u8], what: &str| {
         std::fs::write(&path, bytes).unwrap();
         let message = Backup::read(&path).expect_err(what).to_string();
-        assert!(message.contains("nothing of this one was used"), "{what}: {message}");
+        assert!(message.contains("nothing of this one was restored"), "{what}: {message}");
     };
     for at in 0..good.len() {
         let mut bytes = good.clone();
@@ -95,7 +95,7 @@ fn under_a_writer(mut files: Writer, read: impl FnOnce(&dyn Fn(u64) -> u64)) {
 }
 
 #[test]
-fn a_store_is_read_while_it_is_written_and_folded() {
+fn a_store_is_read_while_it_is_written_and_compacted() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path();
     // A snapshot every few records, so that files come and go under the reader.
@@ -159,7 +159,7 @@ fn revisions_no_store_can_reach_are_refused() {
     for revision in [u64::MAX, u64::MAX - 1, i64::MAX as u64] {
         Backup { revision: Revision(revision), ..Backup::default() }.write(&path).unwrap();
         let refused = Backup::read(&path).unwrap_err().to_string();
-        assert!(refused.contains("nothing of this one was used"), "{refused}");
+        assert!(refused.contains("nothing of this one was restored"), "{refused}");
     }
     let dir = home.path().join("store");
     drop(writer(&dir, u64::MAX).unwrap());

@@ -22,7 +22,7 @@ fn killed_store(dir: &Path, keep: usize) -> (Contents, [std::ops::Range<usize>; 
     let log = left.get_mut(&segment(2)).unwrap();
     assert!(log.len() >= 64 << 10 && log[end..].iter().all(|byte| *byte == 0));
     log.truncate(end + keep);
-    assert_eq!(contents(dir)[&segment(2)], log[..end], "a proper close gives the space back");
+    assert_eq!(contents(dir)[&segment(2)], log[..end], "a clean shutdown gives the space back");
     (left, [begin..middle, middle..end])
 }
 

@@ -1,0 +1,176 @@
+//! The API without its sockets: what a request finds, how it is put together, and the controllers it runs.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use admission::service_addresses::ServiceAddresses;
+use admission::{BadChoice, Chain};
+use auth::pki::Issuer;
+use flowcontrol::{FlowControl, WatchCounts};
+use object::{Obj, Status, Value};
+use parking_lot::Mutex;
+use registry::Registry;
+
+use crate::authorize::{Authorizer, NoEscalation};
+use crate::config::{ApiConfig, ClusterSettings};
+use crate::connections::Connections;
+use crate::controllers::Advertised;
+use crate::health::Health;
+use crate::metrics::{AdmissionMetrics, MeteredEngine, Metrics};
+use crate::openapi_cache::OpenApiCache;
+use crate::run_queue::RunQueue;
+use crate::shutdown::{Shutdown, Trigger};
+use crate::token_authenticator::TokenAuthenticator;
+
+/// The whole API without its sockets: give it requests, it gives answers.
+pub struct Api {
+    pub(crate) registry: Registry,
+    pub(crate) authorizer: Arc<Authorizer>,
+    pub(crate) token_authenticator: TokenAuthenticator,
+    pub(crate) metrics: Metrics,
+    /// The registry's engine, for what it counts.
+    pub(crate) store: Arc<MeteredEngine>,
+    pub(crate) health: Health,
+    pub(crate) openapi_cache: OpenApiCache,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) started: f64,
+    /// Who is served now, and who waits.
+    pub(crate) flow: Arc<FlowControl>,
+    /// Whose turn it is to keep a thread busy.
+    pub(crate) run_queue: RunQueue,
+    /// Open watches, for what a write costs.
+    pub(crate) watches: Arc<WatchCounts>,
+    /// Who is connected, and what they hold.
+    pub(crate) connections: Arc<Connections>,
+    /// The loops of this cluster run once, however many sockets it has.
+    pub(crate) controllers_started: AtomicBool,
+    trigger: Trigger,
+    pub(crate) issuer: Option<Issuer>,
+    cluster: ClusterSettings,
+    /// Guards what is known only once there is a socket; set once, before the loops start.
+    advertised: Mutex<Option<Advertised>>,
+    /// Guards who tells about the control loops of this process; set once, when they start.
+    inspected: Mutex<Option<Arc<dyn Inspect>>>,
+}
+
+/// Tells what the control loops beside this server are doing.
+pub trait Inspect: Send + Sync {
+    /// Queues, workers, retries, causes and plans of every controller, for `/debug/controllers`.
+    fn controllers(&self) -> Value;
+    /// Their counters, appended to `/metrics`.
+    fn metrics(&self, out: &mut String);
+    /// How the part that leads by this lease is, if this process leads it.
+    fn leads(&self, _lease: &str) -> Option<Result<(), String>> {
+        None
+    }
+}
+
+impl Api {
+    pub fn new(config: ApiConfig) -> Result<Arc<Api>, BadChoice> {
+        let authorizer = Arc::new(Authorizer::new(config.table.clone()));
+        let admission = {
+            let (may, escalation) = (authorizer.clone(), NoEscalation { authorizer: authorizer.clone() });
+            let authorize: admission::Authorize = Arc::new(move |user, wanted| may.authorize(user, wanted));
+            let services = ServiceAddresses::new(config.cluster.services.clone());
+            Chain::new(&config.admission, &authorize, vec![Box::new(escalation)])?
+                .allocate_with("", "services", services)
+        };
+        let admissions = AdmissionMetrics::new(admission.names());
+        let admission = admission.observe(admissions.clone());
+        let metrics = Metrics::new(&config.env, admissions);
+        let store = MeteredEngine::new(config.engine, config.table.clone(), config.env.clone());
+        let token_authenticator = TokenAuthenticator::new(
+            config.table.clone(),
+            config.tokens,
+            config.service_accounts,
+            config.bootstrap_tokens,
+        );
+        let started = config.env.now_nanos() as f64 / 1e9;
+        let flow = FlowControl::new(&config.env, config.cluster.limits);
+        let watches = Arc::<WatchCounts>::default();
+        let (trigger, shutdown) = Trigger::new();
+        Ok(Arc::new(Api {
+            registry: Registry::new(config.table, store.clone(), config.env, admission),
+            authorizer,
+            token_authenticator,
+            metrics,
+            store,
+            health: Health::default(),
+            openapi_cache: OpenApiCache::default(),
+            shutdown,
+            started,
+            flow,
+            run_queue: RunQueue::new(),
+            watches,
+            connections: Connections::new(),
+            controllers_started: AtomicBool::new(false),
+            trigger,
+            issuer: config.issuer,
+            advertised: Mutex::new(config.cluster.advertised.clone()),
+            inspected: Mutex::default(),
+            cluster: config.cluster,
+        }))
+    }
+
+    /// Bytes of OpenAPI documents in memory: none until somebody asks for one.
+    pub fn openapi_cache_bytes(&self) -> usize {
+        self.openapi_cache.bytes()
+    }
+
+    /// How many times one was made, in whatever form.
+    pub fn openapi_documents_built(&self) -> usize {
+        self.openapi_cache.built()
+    }
+
+    /// Shows the control loops of this process under `/debug/controllers` and in `/metrics`.
+    pub fn inspect(&self, controllers: Arc<dyn Inspect>) {
+        *self.inspected.lock() = Some(controllers);
+    }
+
+    pub(crate) fn inspected(&self) -> Option<Arc<dyn Inspect>> {
+        self.inspected.lock().clone()
+    }
+
+    /// Says how this server is reached; without it the `kubernetes` service leads nowhere.
+    pub fn advertise(&self, how: Advertised) {
+        *self.advertised.lock() = Some(how);
+    }
+    pub(crate) fn advertised(&self) -> Option<Advertised> {
+        self.advertised.lock().clone()
+    }
+    pub(crate) fn cluster(&self) -> &ClusterSettings {
+        &self.cluster
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The certificate authority pods must trust, as PEM, for the loop that publishes it.
+    pub fn root_ca(&self) -> Option<Arc<str>> {
+        self.cluster.root_ca.as_deref().map(Arc::from)
+    }
+
+    /// A token of a service account that is good as long as the Secret holds it, for the loop that fills such Secrets:
+    /// the key stays here.
+    pub fn sign_secret_token(&self, account: &Obj, secret: &Obj) -> Result<String, Status> {
+        let signer = self.token_authenticator.service_accounts();
+        let token = signer.legacy_token(account.namespace(), account.name(), account.uid(), secret.name());
+        token.map_err(|error| Status::internal(format!("a token could not be signed: {error}")))
+    }
+
+    /// Where others reach this server, as host:port: OpenID clients are sent there for our keys.
+    pub fn set_external_address(&self, address: impl Into<String>) {
+        self.token_authenticator.set_external_address(address.into());
+    }
+
+    /// Not ready any more, watches end; requests under way finish.
+    pub fn begin_shutdown(&self) {
+        self.trigger.begin();
+    }
+
+    /// Resolves when a shutdown has begun.
+    pub fn shutdown(&self) -> Shutdown {
+        self.shutdown.clone()
+    }
+}

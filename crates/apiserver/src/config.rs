@@ -1,0 +1,46 @@
+//! The configuration of an [`Api`](crate::Api).
+
+use std::sync::Arc;
+
+use admission::Choice;
+use admission::service_addresses::ServiceRanges;
+use auth::pki::Issuer;
+use auth::{ServiceAccounts, Tokens};
+use env::Env;
+use flowcontrol::Limits;
+use store::Engine;
+use table::Table;
+
+use crate::controllers::Advertised;
+
+pub struct ApiConfig {
+    pub table: Arc<Table>,
+    pub engine: Arc<dyn Engine>,
+    pub env: Env,
+    pub tokens: Option<Tokens>,
+    /// Admission plugins enabled or disabled beside the default ones.
+    pub admission: Choice,
+    pub service_accounts: ServiceAccounts,
+    /// Whether bootstrap tokens (Secrets of type `bootstrap.kubernetes.io/token`) authenticate.
+    pub bootstrap_tokens: bool,
+    /// Signs approved certificate signing requests; without one they wait for an external signer.
+    pub issuer: Option<Issuer>,
+    pub cluster: ClusterSettings,
+}
+
+/// Settings of the cluster this server belongs to.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterSettings {
+    /// The ranges of cluster IPs and node ports.
+    pub services: ServiceRanges,
+    /// The CA of client certificates, as PEM, published for extension API servers.
+    pub client_ca: Option<String>,
+    /// The CA bundle pods need to verify this server, as PEM; without one none is published.
+    pub root_ca: Option<String>,
+    /// The advertised address, when it is known before the socket is bound.
+    pub advertised: Option<Advertised>,
+    /// Which of [`CONTROLLERS`](crate::CONTROLLERS) are disabled.
+    pub without: Vec<&'static str>,
+    /// Limits of requests in flight.
+    pub limits: Limits,
+}

@@ -1,0 +1,63 @@
+//! Controllers this server runs itself: those of kube-apiserver, and a few of kube-controller-manager whose work is done best
+//! beside the table.
+//!
+//! They read the table, write through the chain ([`crate::loopback`]), and reconcile when an object changed
+//! ([`crate::table_watcher`]), when a write failed, and now and then.
+
+pub(crate) mod certificate_signing;
+pub(crate) mod cluster_authentication_trust;
+pub(crate) mod clusterrole_aggregation;
+pub(crate) mod flow_schemas;
+pub(crate) mod kubernetes_service;
+pub(crate) mod resource_quota;
+pub(crate) mod service_cidrs;
+pub(crate) mod service_ip_repair;
+pub(crate) mod store_maintenance;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::task::JoinHandle;
+
+use crate::api::Api;
+use crate::flow_control;
+
+pub use kubernetes_service::Advertised;
+
+const ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
+const RESOURCE_QUOTAS: &str = "resourcequota-controller";
+const SERVICE_CIDRS: &str = "service-cidr-controller";
+/// Controllers of this server that upstream runs in kube-controller-manager, by their names there: `--controllers` disables them
+/// like all others.
+pub const CONTROLLERS: [&str; 3] = [ROLE_AGGREGATION, RESOURCE_QUOTAS, SERVICE_CIDRS];
+
+impl Api {
+    /// Starts the controllers, once, however many sockets there are; they stop when a shutdown begins. The first caller owns the
+    /// tasks and joins them.
+    pub fn start_controllers(self: &Arc<Api>) -> Vec<JoinHandle<()>> {
+        if self.controllers_started.swap(true, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        let env = self.registry.env();
+        let mut tasks = vec![
+            env.spawn("store-maintenance", store_maintenance::run(self.clone())),
+            env.spawn("flow-control", flow_control::run(self.clone())),
+            env.spawn("certificate-signing", certificate_signing::run(self.clone(), self.issuer.clone())),
+            env.spawn("service-ip-repair", service_ip_repair::run(self.clone())),
+            env.spawn("kubernetes-service", kubernetes_service::run(self.clone())),
+            env.spawn("cluster-authentication-trust", cluster_authentication_trust::run(self.clone())),
+            env.spawn("flow-schemas", flow_schemas::run(self.clone())),
+        ];
+        let enabled = |name: &str| !self.cluster().without.contains(&name);
+        if enabled(ROLE_AGGREGATION) {
+            tasks.push(env.spawn("clusterrole-aggregation", clusterrole_aggregation::run(self.clone())));
+        }
+        if enabled(RESOURCE_QUOTAS) {
+            tasks.push(env.spawn("resourcequota", resource_quota::run(self.clone())));
+        }
+        if enabled(SERVICE_CIDRS) {
+            tasks.push(env.spawn("service-cidrs", service_cidrs::run(self.clone())));
+        }
+        tasks
+    }
+}

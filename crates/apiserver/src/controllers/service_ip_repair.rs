@@ -1,0 +1,223 @@
+//! Addresses and node ports belong to those services that have them: what people or crashes made of it is mended.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use admission::service_addresses::{
+    Family, IP_FAMILY_LABEL, MANAGED_BY, MANAGED_BY_LABEL, NODE_PORTS, NodePorts, address_object, parent_of,
+    ranges_of,
+};
+use admission::whole;
+use codec::json;
+use object::{Obj, Status, Value, time};
+use table::{EventKind, Scope, Selection};
+
+use crate::api::Api;
+use crate::loopback::{GroupResource, LoopbackClient, lost_race};
+use crate::table_watcher::TableWatcher;
+
+const SERVICES: GroupResource = ("", "services");
+const ADDRESSES: GroupResource = ("networking.k8s.io", "ipaddresses");
+const SERVICE_CIDRS: GroupResource = ("networking.k8s.io", "servicecidrs");
+/// kube-apiservers on the same store create an address first and its service up to a minute later.
+const GRACE_SECONDS: i64 = 60;
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Nothing but changes should be needed; as every loop, this one does not stand on it.
+const RESYNC: Duration = Duration::from_secs(600);
+/// Upstream's interval for ports.
+const PORTS_EVERY: Duration = Duration::from_secs(180);
+
+/// Runs until shutdown: everything once, then what changes.
+pub async fn run(api: Arc<Api>) {
+    let client = LoopbackClient::new(&api);
+    let env = api.registry().env().clone();
+    let mut watcher = TableWatcher::new(&api, &[SERVICES, ADDRESSES]);
+    let mut retry = Retry::default();
+    // The start has just done it.
+    let mut ports_at = env.monotonic() + PORTS_EVERY;
+    let mut all_at = env.monotonic() + RESYNC;
+    loop {
+        let due = ports_at.min(all_at).saturating_duration_since(env.monotonic());
+        let wait = if retry.is_empty() { due } else { due.min(LOOK_AGAIN) };
+        let Some(events) = watcher.next_events(Some(wait)).await else { return };
+        if env.monotonic() >= ports_at {
+            ports_at = env.monotonic() + PORTS_EVERY;
+            if let Err(status) = repair_ports(&api).await {
+                ports_at = env.monotonic() + LOOK_AGAIN;
+                tracing::warn!(error = status.message, "could not repair the node ports");
+            }
+        }
+        let Retry { mut services, mut addresses } = std::mem::take(&mut retry);
+        if env.monotonic() >= all_at {
+            all_at = env.monotonic() + RESYNC;
+            if let Err(status) = list_all(&client, &mut services, &mut addresses) {
+                all_at = env.monotonic() + LOOK_AGAIN;
+                tracing::warn!(error = status.message, "could not look at all addresses");
+            }
+        }
+        for event in events {
+            let obj = &event.obj;
+            if !obj.namespace().is_empty() {
+                services.insert((obj.namespace().to_owned(), obj.name().to_owned()));
+                continue;
+            }
+            addresses.insert(obj.name().to_owned());
+            // The service may still need it.
+            if matches!(event.kind, EventKind::Deleted)
+                && let Ok(tree) = json::parse(obj.body(), None)
+                && let Some((namespace, name)) = parent_of(&tree)
+            {
+                services.insert((namespace.to_owned(), name.to_owned()));
+            }
+        }
+        for (at, (namespace, name)) in services.into_iter().enumerate() {
+            yield_sometimes(at).await;
+            if let Err(status) = sync_service(&client, &namespace, &name).await {
+                report(&name, &status);
+                retry.services.insert((namespace, name));
+            }
+        }
+        for (at, name) in addresses.into_iter().enumerate() {
+            yield_sometimes(at).await;
+            match sync_address(&client, &name).await {
+                Ok(false) => {}
+                Ok(true) => {
+                    retry.addresses.insert(name);
+                }
+                Err(status) => {
+                    report(&name, &status);
+                    retry.addresses.insert(name);
+                }
+            }
+        }
+    }
+}
+
+/// What the next round looks at whether it changes or not: what failed, and addresses that only want for time.
+#[derive(Default)]
+struct Retry {
+    services: BTreeSet<(String, String)>,
+    addresses: BTreeSet<String>,
+}
+
+impl Retry {
+    fn is_empty(&self) -> bool {
+        self.services.is_empty() && self.addresses.is_empty()
+    }
+}
+
+fn list_all(
+    client: &LoopbackClient<'_>,
+    services: &mut BTreeSet<(String, String)>,
+    addresses: &mut BTreeSet<String>,
+) -> Result<(), Status> {
+    let owned = |obj: &Arc<Obj>| (obj.namespace().to_owned(), obj.name().to_owned());
+    services.extend(client.objects(SERVICES)?.iter().map(owned));
+    addresses.extend(client.objects(ADDRESSES)?.iter().map(|obj| obj.name().to_owned()));
+    Ok(())
+}
+
+/// Looking at all of them waits for nothing by itself.
+async fn yield_sometimes(done: usize) {
+    if done % 64 == 63 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn report(name: &str, status: &Status) {
+    if !lost_race(status) {
+        tracing::warn!(name, error = status.message, "could not repair an address");
+    }
+}
+
+/// Every address of a service has its IPAddress.
+async fn sync_service(client: &LoopbackClient<'_>, namespace: &str, name: &str) -> Result<(), Status> {
+    let Some(service) = client.get(SERVICES, namespace, name) else { return Ok(()) };
+    for address in cluster_addresses(&service) {
+        let text = address.to_string();
+        let Some(existing) = client.get(ADDRESSES, "", &text) else {
+            let known = client.list(SERVICE_CIDRS)?.iter().flat_map(ranges_of).any(|r| r.contains(&address));
+            if !known {
+                tracing::warn!(namespace, name, address = text, "a service's address is in no ServiceCIDR");
+                continue;
+            }
+            tracing::warn!(
+                namespace,
+                name,
+                address = text,
+                "a service's address was not allocated; repairing"
+            );
+            client.create(ADDRESSES, "", address_object(&address, namespace, name)).await?;
+            continue;
+        };
+        let label = |name: &str| existing.str_at(&["metadata", "labels", name]);
+        let labelled = label(MANAGED_BY_LABEL) == Some(MANAGED_BY)
+            && label(IP_FAMILY_LABEL) == Some(Family::of(&address).name());
+        let right = match parent_of(&existing) {
+            Some(parent) if parent == (namespace, name) => labelled,
+            // Two services with one address: whoever has it keeps it.
+            Some((other, parent)) => {
+                let other = client.get(SERVICES, other, parent);
+                other.is_some_and(|other| cluster_addresses(&other).contains(&address))
+            }
+            None => false,
+        };
+        if !right {
+            tracing::warn!(namespace, name, address = text, "an IPAddress has a wrong reference; repairing");
+            client.delete(ADDRESSES, &existing).await?;
+            client.create(ADDRESSES, "", address_object(&address, namespace, name)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Every IPAddress of ours has its service; true when only time is missing.
+async fn sync_address(client: &LoopbackClient<'_>, name: &str) -> Result<bool, Status> {
+    let Some(existing) = client.get(ADDRESSES, "", name) else { return Ok(false) };
+    if existing.str_at(&["metadata", "labels", MANAGED_BY_LABEL]) != Some(MANAGED_BY) {
+        return Ok(false);
+    }
+    if let Some((namespace, service)) = parent_of(&existing) {
+        let service = client.get(SERVICES, namespace, service);
+        let held = |service: &Value| cluster_addresses(service).iter().any(|a| a.to_string() == name);
+        if service.as_ref().is_some_and(held) {
+            return Ok(false);
+        }
+        let created = existing.str_at(&["metadata", "creationTimestamp"]).and_then(time::parse);
+        let now = client.api().registry().env().now_seconds() as i64;
+        if created.is_some_and(|(created, _)| now < created + GRACE_SECONDS) {
+            return Ok(true);
+        }
+    }
+    tracing::warn!(address = name, "an IPAddress appears to have leaked; cleaning up");
+    client.delete(ADDRESSES, &existing).await.map(|()| false)
+}
+
+fn cluster_addresses(service: &Value) -> Vec<IpAddr> {
+    if service.str_at(&["spec", "type"]) == Some("ExternalName") {
+        return Vec::new();
+    }
+    let list = service.at(&["spec", "clusterIPs"]).and_then(Value::as_list).unwrap_or_default();
+    list.iter().filter_map(|ip| ip.as_str()?.parse().ok()).collect()
+}
+
+/// The bitmap says what the services say. Whoever takes or frees a port writes the bitmap with the service, so
+/// services that are read after it and a guard on it make this exact.
+pub(crate) async fn repair_ports(api: &Api) -> Result<(), Status> {
+    let registry = api.registry();
+    let (catalog, table) = (registry.catalog(), registry.table());
+    let stored = |plural: &str| catalog.storages().iter().find(|s| s.group.is_empty() && s.plural == plural);
+    let (Some(ranges), Some(services)) = (stored("rangeallocations"), stored("services")) else {
+        return Err(Status::internal("the catalogue has no RangeAllocations"));
+    };
+    let range = api.cluster().services.node_ports();
+    let make = |_: Option<&Obj>| {
+        let page = whole(table, services.id, &Selection::everything(Scope::All))?;
+        let trees: Vec<Value> =
+            page.items.iter().filter_map(|obj| json::parse(obj.body(), None).ok()).collect();
+        Ok(NodePorts::held_by(range, &trees).encode())
+    };
+    registry.write_internal(ranges, NODE_PORTS, make).await
+}

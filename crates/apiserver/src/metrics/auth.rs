@@ -1,0 +1,103 @@
+//! Who came, and whether they were let in.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use metrics::{Histogram, header};
+
+use super::bounds::{AUTH, EXPIRATION, FILTER};
+
+/// Nobody in particular is a success, too; what is brought and proves nothing is an error.
+const RESULTS: [&str; 2] = ["success", "error"];
+/// RBAC and the nodes' rules never deny: they have no opinion.
+const DECISIONS: [&str; 2] = ["allowed", "no-opinion"];
+/// The steps a request goes through that are timed here.
+const FILTERS: [&str; 2] = ["authentication", "authorization"];
+/// Upstream's few names, so that users do not become series.
+const USERS: [&str; 7] = [
+    "admin",
+    "client",
+    "kube_proxy",
+    "kubelet",
+    "system:serviceaccount:kube-system:default",
+    "email_id",
+    "other",
+];
+
+#[derive(Default)]
+pub struct AuthMetrics {
+    results_of_authentication: [Histogram<15>; RESULTS.len()],
+    decisions: [Histogram<15>; DECISIONS.len()],
+    users: [AtomicU64; USERS.len()],
+    certificates: Histogram<14>,
+    filters: [Histogram<13>; FILTERS.len()],
+}
+
+impl AuthMetrics {
+    /// `user`: who it is, if that was proven.
+    pub fn authenticated(&self, user: Option<&str>, took: Duration) {
+        self.filters[0].took(&FILTER, took);
+        self.results_of_authentication[usize::from(user.is_none())].took(&AUTH, took);
+        if let Some(name) = user {
+            let known = USERS[..5].iter().position(|u| *u == name);
+            let at = known.unwrap_or_else(|| if name.contains('@') { 5 } else { 6 });
+            self.users[at].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn authorized(&self, allowed: bool, took: Duration) {
+        self.filters[1].took(&FILTER, took);
+        self.decisions[usize::from(!allowed)].took(&AUTH, took);
+    }
+
+    /// A request came with a client certificate that is good for so long.
+    pub fn certificate(&self, seconds: u64) {
+        self.certificates.observe(&EXPIRATION, seconds);
+    }
+
+    pub fn write(&self, out: &mut String) {
+        let name = "authenticated_user_requests";
+        header(out, name, "counter", "Requests whose sender is known, by a few known names.");
+        for (user, count) in USERS.iter().zip(&self.users) {
+            let count = count.load(Ordering::Relaxed);
+            if count > 0 {
+                let _ = writeln!(out, "{name}{{username=\"{user}\"}} {count}");
+            }
+        }
+        results(
+            out,
+            "authentication_attempts",
+            "authentication_duration_seconds",
+            &RESULTS,
+            &self.results_of_authentication,
+        );
+        results(
+            out,
+            "authorization_attempts_total",
+            "authorization_duration_seconds",
+            &DECISIONS,
+            &self.decisions,
+        );
+        let name = "apiserver_request_filter_duration_seconds";
+        header(out, name, "histogram", "How long the steps before a request's own verb took.");
+        for (filter, took) in FILTERS.iter().zip(&self.filters).filter(|(_, took)| took.count() > 0) {
+            took.write(out, name, &format!("filter=\"{filter}\""), &FILTER, 0);
+        }
+        let name = "apiserver_client_certificate_expiration_seconds";
+        header(out, name, "histogram", "How long the certificates that requests came with are still good.");
+        self.certificates.write(out, name, "", &EXPIRATION, 0);
+    }
+}
+
+fn results(out: &mut String, attempts: &str, durations: &str, names: &[&str], all: &[Histogram<15>]) {
+    let used = || names.iter().zip(all).filter(|(_, histogram)| histogram.count() > 0);
+    header(out, attempts, "counter", "Attempts, by result.");
+    for (result, histogram) in used() {
+        let _ = writeln!(out, "{attempts}{{result=\"{result}\"}} {}", histogram.count());
+    }
+    header(out, durations, "histogram", "How long attempts took, by result.");
+    for (result, histogram) in used() {
+        histogram.write(out, durations, &format!("result=\"{result}\""), &AUTH, 0);
+    }
+}

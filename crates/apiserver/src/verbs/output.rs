@@ -1,0 +1,160 @@
+//! What handlers answer with: objects in the form the client wants, and the refusals of forms there are none of.
+
+use std::sync::Arc;
+
+use kinds::columns;
+use object::normalise::{Strict, normalise};
+use object::{Map, Obj, Status, Value};
+use registry::{BodyType, Written, protobuf_body, shared_body};
+
+use super::Call;
+use super::options::include;
+use crate::gzip;
+use crate::negotiate::{Encoding, View, Wanted, negotiate_error};
+use crate::respond::{self, Answer};
+use crate::views::{self, TableView};
+
+impl Call<'_> {
+    /// An object in the shape the client wants.
+    pub(super) fn object(&self, code: u16, obj: &Arc<Obj>, wanted: Wanted, may_compress: bool) -> Answer {
+        let (catalog, resource) = (self.request.catalog, self.request.resource);
+        let mut out = Vec::new();
+        let bytes = match (wanted.view, wanted.encoding) {
+            (View::Mismatch, _) => return self.mismatch(false),
+            (View::Object, Encoding::Protobuf) => protobuf_body(resource, obj),
+            (View::Object, _) => shared_body(resource, obj),
+            (View::Metadata, Encoding::Protobuf) => {
+                views::metadata_protobuf(catalog, wanted.meta, obj, &mut out);
+                out.into()
+            }
+            (View::Metadata, _) => {
+                views::metadata_of(wanted.meta, obj, &mut out);
+                out.into()
+            }
+            (View::Table, _) => {
+                match self.table_view(wanted) {
+                    Ok(view) => view.one(obj, self.api.registry.env().now_seconds(), true, &mut out),
+                    Err(status) => return self.refusal(&status),
+                }
+                out.into()
+            }
+        };
+        let answer = if wanted.encoding == Encoding::Protobuf {
+            respond::answer(code, wanted.content_type(), bytes.into())
+        } else {
+            respond::encoded(catalog, code, bytes, wanted)
+        };
+        if may_compress { gzip::compress_object(answer, &self.parts.headers) } else { answer }
+    }
+
+    pub(super) fn written(&self, written: Written, wanted: Wanted) -> Answer {
+        let code = if written.created { 201 } else { 200 };
+        let mut answer = self.object(code, &written.obj, wanted, false);
+        respond::warn(&mut answer, &written.warnings);
+        answer
+    }
+
+    /// A scale in the shape the client wants.
+    pub(super) fn scale(&self, scale: &Value, wanted: Wanted) -> Answer {
+        let catalog = self.request.catalog;
+        match wanted.view {
+            View::Object => respond::value(catalog, 200, scale, wanted),
+            View::Metadata => {
+                respond::value(catalog, 200, &views::metadata_of_value(scale, wanted.meta), wanted)
+            }
+            View::Mismatch => self.mismatch(false),
+            View::Table => {
+                let now = self.api.registry.env().now_seconds();
+                let include = match include(self.query) {
+                    Ok(include) => include,
+                    Err(status) => return self.refusal(&status),
+                };
+                let printer = columns::scale_printer();
+                let table = views::table_of_value(printer, scale, include, wanted.meta, now);
+                respond::encoded(catalog, 200, table.into(), wanted)
+            }
+        }
+    }
+
+    /// The answer to a question, in the shape the client wants. It was made for this one client: there is no Table of it.
+    pub(super) fn answered(
+        &self,
+        of: BodyType<'_>,
+        mut answer: Value,
+        wanted: Wanted,
+        warnings: &[String],
+    ) -> Answer {
+        let catalog = self.request.catalog;
+        // In canonical order; ours always fits its type.
+        let _ = normalise(of.schema, of.ty, &mut answer, &mut Strict::off());
+        let mut out = match wanted.view {
+            View::Object | View::Table => respond::value(catalog, 201, &answer, wanted),
+            View::Metadata => {
+                respond::value(catalog, 201, &views::metadata_of_value(&answer, wanted.meta), wanted)
+            }
+            View::Mismatch => self.refusal(&mismatch_of_object(of.group, of.kind)),
+        };
+        respond::warn(&mut out, warnings);
+        out
+    }
+
+    /// The answer to a create that leaves no object behind.
+    pub(super) fn carried_out(&self, wanted: Wanted, warnings: &[String]) -> Answer {
+        let mut success = status_document("Success");
+        success.set("code", 201i64);
+        let mut answer = respond::value(self.request.catalog, 201, &Value::Map(success), wanted);
+        respond::warn(&mut answer, warnings);
+        answer
+    }
+
+    /// The metadata of a list was asked for as if it were one object's, or of an object as if it were a list's. Upstream sees that
+    /// last of all, and names the type it holds.
+    pub(super) fn mismatch(&self, list: bool) -> Answer {
+        let resource = self.request.resource;
+        let group = resource.storage.as_ref().map_or(&resource.group, |storage| &storage.group);
+        if !list {
+            return self.refusal(&mismatch_of_object(group, &resource.kind));
+        }
+        let (package, kind) = (package(group), &resource.list_kind);
+        self.refusal(&Status::not_acceptable(format!(
+            "you requested PartialObjectMetadata, but the requested object is a list (*{package}.{kind})"
+        )))
+    }
+
+    /// What was asked for is done, and cannot be shown.
+    pub(super) fn refusal(&self, status: &Status) -> Answer {
+        let wanted = negotiate_error(&self.parts.headers, self.query);
+        respond::status(self.request.catalog, status, wanted)
+    }
+
+    pub(super) fn table_view(&self, wanted: Wanted) -> Result<TableView, Status> {
+        let resource = self.request.resource;
+        Ok(TableView::new(resource, include(self.query)?, wanted.meta))
+    }
+}
+
+/// A Status that is no refusal, as far as all of them are the same.
+pub(super) fn status_document(status: &str) -> Map {
+    let mut document = Map::default();
+    document.set("kind", "Status");
+    document.set("apiVersion", "v1");
+    document.set("metadata", Value::map());
+    document.set("status", status);
+    document
+}
+
+fn mismatch_of_object(group: &str, kind: &str) -> Status {
+    let package = package(group);
+    Status::not_acceptable(format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list (*{package}.{kind})"
+    ))
+}
+
+/// Upstream's own types of a group stand in a package of this name.
+fn package(group: &str) -> &str {
+    match group.split('.').next().unwrap_or("") {
+        "" => "core",
+        "internal" => "apiserverinternal",
+        package => package,
+    }
+}

@@ -1,0 +1,234 @@
+//! A node's signs of life: it registers once, renews its lease every ten seconds, and reports its status when that changed.
+//!
+//! Differs from kubelet, which repeats an unchanged status every five minutes: the lease says that the node lives, and while nothing
+//! changes nothing else is written.
+//!
+//! ```text
+//! Unregistered ── created, or found ──> Beating <── the object is back, speaks again ── Quiet
+//!                                          └───── the object is gone, or is unreachable ────^
+//! ```
+
+use std::collections::BTreeSet;
+
+use client::resources::{LEASES, NODES};
+use client::{Patch, WriteOptions};
+use object::{Map, Obj, Revision, Status, Value, time};
+use runtime::{Key, ObjectRef, ReconcileRequest, Severity};
+
+use super::{Again, Agent, FindPod};
+use crate::admit;
+use crate::container_runtime::{Health, Millis};
+use crate::machine::status_differs;
+
+const LEASE_SECONDS: i64 = 40;
+const RENEW_MILLIS: Millis = 10_000;
+/// A status that changed is not written more often than this.
+const STATUS_MILLIS: Millis = 10_000;
+const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+#[derive(Default)]
+pub(super) struct Heartbeat {
+    registered: bool,
+    /// The node has a taint that pods must stand to be taken.
+    pub evicts: bool,
+    /// The revision of our last write of the object.
+    written: Revision,
+    /// The revision of the object that was last looked at.
+    seen: Revision,
+    lease_due: Millis,
+    /// Nothing to say about the status before this, unless the object changes.
+    status_due: Millis,
+    reported: Millis,
+}
+
+/// A status to write, and whether people should be told how the node is now.
+struct Report {
+    tree: Value,
+    turned: Option<Health>,
+}
+
+impl Agent {
+    /// `obj` is the node's own object, where there is one. Tells of the pods that waited for this node, too.
+    pub async fn sync_node(
+        &self,
+        request: &ReconcileRequest<'_>,
+        obj: Option<&Obj>,
+        find: &FindPod<'_>,
+    ) -> (Again, BTreeSet<Key>) {
+        if !self.inner.lock().heartbeat.registered {
+            request.plan(|| "register".to_owned());
+            return match self.register().await {
+                // The object that comes back asks for the next reconcile; so does this, should it be here already.
+                Ok(()) => (Again::At(self.now() + 1), BTreeSet::new()),
+                Err(status) => {
+                    let (node, error) = (&*self.name, status.message);
+                    tracing::warn!(node, error, "failed to register node, retrying");
+                    (Again::Soon, BTreeSet::new())
+                }
+            };
+        }
+        if let Some(obj) = obj.filter(|obj| self.only_lease(obj)) {
+            request.plan(|| "renew the lease if it is due".to_owned());
+            return (self.beat(obj, None).await, BTreeSet::new());
+        }
+        let tree = obj.map(runtime::tree);
+        let (health, awake) = self.inner.lock().hear(tree.as_ref(), find);
+        let (Some(obj), Some(tree)) = (obj, tree) else {
+            request.plan(|| "nothing: the node's object is gone".to_owned());
+            return (Again::OnChange, awake);
+        };
+        if health == Health::Unreachable {
+            request.plan(|| "nothing: the node is unreachable".to_owned());
+            return (Again::OnChange, awake);
+        }
+        let report = self.report(obj, tree, &health);
+        request.plan(|| {
+            let status = if report.is_some() { "report the status, " } else { "" };
+            format!("{status}renew the lease if it is due")
+        });
+        (self.beat(obj, report).await, awake)
+    }
+
+    /// Only the lease can be due: not worth reading the object.
+    fn only_lease(&self, obj: &Obj) -> bool {
+        let inner = self.inner.lock();
+        !inner.quiet && inner.heartbeat.seen == obj.revision() && self.now() < inner.heartbeat.status_due
+    }
+
+    async fn register(&self) -> Result<(), Status> {
+        let node = self.machine.node(&self.place(), &Health::Ready, self.now());
+        let written = match self.client.create(NODES.everywhere(), node, WriteOptions::default()).await {
+            Ok(obj) => obj.revision(),
+            Err(status) if status.reason == "AlreadyExists" => {
+                let obj = self.client.get(NODES.at("", &self.name)).await?;
+                match self.machine.missing_labels(&self.place(), &runtime::tree(&obj)) {
+                    Some(patch) => self
+                        .client
+                        .patch(NODES.at("", &self.name), Patch::Merge(patch), WriteOptions::default())
+                        .await?
+                        .revision(),
+                    None => obj.revision(),
+                }
+            }
+            Err(status) => return Err(status),
+        };
+        let now = self.now();
+        let mut inner = self.inner.lock();
+        inner.heartbeat.registered = true;
+        inner.heartbeat.written = written;
+        inner.heartbeat.reported = now;
+        Ok(())
+    }
+
+    /// The status to write now, if any.
+    fn report(&self, obj: &Obj, mut tree: Value, health: &Health) -> Option<Report> {
+        let now = self.now();
+        let mut inner = self.inner.lock();
+        let heartbeat = &mut inner.heartbeat;
+        heartbeat.evicts = admit::no_execute(&tree).next().is_some();
+        heartbeat.seen = obj.revision();
+        if obj.revision() < heartbeat.written {
+            // What is older than our own write says nothing; the write itself is on its way here.
+            heartbeat.status_due = Millis::MAX;
+            return None;
+        }
+        let wanted = self.machine.status(&self.place(), &tree, health, now);
+        let old = tree.get("status");
+        let changed = status_differs(old, &wanted);
+        heartbeat.status_due =
+            if changed { heartbeat.reported.min(now) + STATUS_MILLIS } else { Millis::MAX };
+        if now < heartbeat.status_due {
+            return None;
+        }
+        let turned = old.map(is_ready) != Some(is_ready(&wanted));
+        tree.make_map().set("status", wanted);
+        Some(Report { tree, turned: turned.then(|| health.clone()) })
+    }
+
+    /// Writes what is due; tells when the next is.
+    async fn beat(&self, node: &Obj, report: Option<Report>) -> Again {
+        match self.try_beat(node, report).await {
+            Ok(()) => {
+                let inner = self.inner.lock();
+                Again::At(
+                    inner.heartbeat.lease_due.min(self.now() + RENEW_MILLIS).min(inner.heartbeat.status_due),
+                )
+            }
+            Err(status) => {
+                // Whatever was wanted is looked at anew.
+                self.inner.lock().heartbeat.seen = Revision(0);
+                let (again, node, error) = (Again::after(&status), &*self.name, &status.message);
+                if again == Again::Later {
+                    tracing::warn!(node, error, "failed to report node status");
+                } else {
+                    tracing::debug!(node, error, "heartbeat failed, retrying");
+                }
+                again
+            }
+        }
+    }
+
+    async fn try_beat(&self, node: &Obj, report: Option<Report>) -> Result<(), Status> {
+        let lease_due = self.inner.lock().heartbeat.lease_due;
+        // A clock that was set back must not silence the node.
+        if lease_due <= self.now() || lease_due > self.now() + RENEW_MILLIS {
+            self.renew(node).await?;
+            // Where in its ten seconds a node beats is drawn once, so that thousands do not beat together.
+            let first = lease_due == 0;
+            let wait =
+                if first { self.env.random_below(RENEW_MILLIS as u64) as Millis } else { RENEW_MILLIS };
+            self.inner.lock().heartbeat.lease_due = self.now() + wait.max(1);
+        }
+        let Some(Report { tree, turned }) = report else { return Ok(()) };
+        let written =
+            self.client.update(NODES.at("", &self.name).sub("status"), tree, WriteOptions::default()).await?;
+        {
+            let now = self.now();
+            let mut inner = self.inner.lock();
+            let heartbeat = &mut inner.heartbeat;
+            heartbeat.written = written.revision();
+            heartbeat.reported = now;
+            heartbeat.status_due = Millis::MAX;
+        }
+        if let Some(health) = turned {
+            let reason = if health == Health::Ready { "NodeReady" } else { "NodeNotReady" };
+            let mut about = ObjectRef::of(&self.client.catalog(), &NODES, node);
+            // Kubelet knows itself by name only.
+            about.uid = self.name.to_string();
+            about.resource_version.clear();
+            self.tell(about, Severity::Normal, reason, format!("Node {} status is now: {reason}", self.name));
+        }
+        Ok(())
+    }
+
+    async fn renew(&self, node: &Obj) -> Result<(), Status> {
+        let nanos = self.env.now_nanos();
+        let at = time::format_micros((nanos / 1_000_000_000) as i64, (nanos % 1_000_000_000) as u32);
+        let mut lease = Value::map();
+        let spec = lease.map_at(&["spec"]);
+        spec.set("holderIdentity", &*self.name);
+        spec.set("leaseDurationSeconds", Value::Int(LEASE_SECONDS));
+        spec.set("renewTime", at);
+        let target = LEASES.at(LEASE_NAMESPACE, &self.name);
+        match self.client.patch(target, Patch::Merge(lease.clone()), WriteOptions::default()).await {
+            Err(status) if status.code == 404 => {}
+            other => return other.map(|_| ()),
+        }
+        let mut owner = Map::with_capacity(4);
+        owner.set("apiVersion", "v1");
+        owner.set("kind", "Node");
+        owner.set("name", &*self.name);
+        owner.set("uid", node.uid());
+        let metadata = lease.map_at(&["metadata"]);
+        metadata.set("name", &*self.name);
+        metadata.set("namespace", LEASE_NAMESPACE);
+        metadata.set("ownerReferences", Value::List(vec![Value::Map(owner)]));
+        self.client.create(LEASES.within(LEASE_NAMESPACE), lease, WriteOptions::default()).await.map(|_| ())
+    }
+}
+
+fn is_ready(status: &Value) -> bool {
+    let all = status.get("conditions").and_then(Value::as_list).unwrap_or_default();
+    let ready = all.iter().find(|c| c.str_at(&["type"]) == Some("Ready"));
+    ready.and_then(|c| c.str_at(&["status"])) == Some("True")
+}

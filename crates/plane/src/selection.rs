@@ -1,0 +1,88 @@
+//! Which controllers run: the words of kube-controller-manager's `--controllers`.
+
+use controllers::CONTROLLERS;
+
+/// The scheduler is one of the controllers as far as choosing goes.
+pub const SCHEDULER: &str = "scheduler";
+
+/// Controllers that the API server starts itself, because it cannot be without them for long; upstream's controller manager has them.
+pub const SERVER_CONTROLLERS: [&str; 3] =
+    ["clusterrole-aggregation-controller", "resourcequota-controller", "service-cidr-controller"];
+
+/// `*` turns all on, `name` one, `-name` turns one off; of several words for one controller the first counts, and what no word names is off.
+///
+/// So `-name` alone runs nothing: all but one is `*,-name`. `-*` stands for none, where no other word says more.
+// Differs from kube-controller-manager: that refuses `-*`, and has no other way to ask for none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerSelection(Vec<String>);
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct UnknownController(pub String);
+
+impl std::fmt::Display for UnknownController {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let known: Vec<&str> = names().collect();
+        write!(f, "unknown controller {:?}; known controllers: {}", self.0, known.join(", "))
+    }
+}
+
+impl std::error::Error for UnknownController {}
+
+impl Default for ControllerSelection {
+    fn default() -> ControllerSelection {
+        ControllerSelection(vec!["*".to_owned()])
+    }
+}
+
+impl ControllerSelection {
+    pub fn new(words: Vec<String>) -> Result<ControllerSelection, UnknownController> {
+        for word in &words {
+            let name = word.strip_prefix('-').unwrap_or(word);
+            if name != "*" && !names().any(|known| known == name) {
+                return Err(UnknownController(name.to_owned()));
+            }
+        }
+        Ok(ControllerSelection(words))
+    }
+
+    pub fn runs(&self, name: &str) -> bool {
+        let said = self.0.iter().find_map(|word| match word.strip_prefix('-') {
+            Some(off) => (off == name).then_some(false),
+            None => (word == name).then_some(true),
+        });
+        let has = |wanted: &str| self.0.iter().any(|word| word == wanted);
+        said.unwrap_or_else(|| has("*") && !has("-*"))
+    }
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    CONTROLLERS.iter().map(|row| row.name).chain(SERVER_CONTROLLERS).chain([SCHEDULER])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(words: &[&str]) -> ControllerSelection {
+        ControllerSelection::new(words.iter().map(|word| (*word).to_owned()).collect()).unwrap()
+    }
+
+    #[test]
+    fn words_choose_controllers_as_upstreams_flag_does() {
+        assert!(ControllerSelection::default().runs(SCHEDULER));
+        assert!(!choice(&["*", "-scheduler"]).runs(SCHEDULER));
+        assert!(!choice(&["-*"]).runs(SCHEDULER));
+        assert!(choice(&["-*", "scheduler"]).runs(SCHEDULER));
+        assert!(choice(&["scheduler"]).runs(SCHEDULER));
+        let another = CONTROLLERS[0].name;
+        assert!(!choice(&["-scheduler"]).runs(another), "without * nothing runs by itself");
+        assert!(choice(&["*", "-scheduler"]).runs(another));
+        assert!(choice(&["scheduler", "-scheduler"]).runs(SCHEDULER), "the first word counts");
+        assert!(!choice(&["-scheduler", "scheduler"]).runs(SCHEDULER));
+        assert!(!choice(&["-scheduler", "*"]).runs(SCHEDULER), "wherever the * stands");
+        assert!(!choice(&["scheduler"]).runs(CONTROLLERS[0].name));
+        assert!(!choice(&["scheduler"]).runs("resourcequota-controller"));
+        assert!(choice(&["scheduler", "resourcequota-controller"]).runs("resourcequota-controller"));
+        assert_eq!(ControllerSelection::new(vec!["nobody".into()]), Err(UnknownController("nobody".into())));
+    }
+}

@@ -1,0 +1,46 @@
+//! Writes of a leader: each is guarded by the lease it leads by, so that none of a deposed leader's is carried out.
+//!
+//! ```text
+//! commit = what the request changes ── guarded by what was read
+//!                                   └─ and, behind a fence, by the lease at the revision that names its holder
+//! ```
+//! A leader that was stopped for a while (by the kernel, by a debugger) does not know yet that another took over; by its own clock
+//! it may even have time left. The store knows.
+
+use admission::LeaderFence;
+use codec::json;
+use object::{Status, Value};
+use store::{Commit, Guard};
+
+use crate::{Registry, RequestContext};
+
+const GROUP: &str = "coordination.k8s.io";
+
+impl Registry {
+    /// Guards a commit by the request's fence, if it has one; refused where the lease is another's already. A renewal that comes
+    /// between the two is a conflict like any other: the caller looks again.
+    pub(crate) fn guard_by_fence(
+        &self,
+        request: &RequestContext<'_>,
+        commit: &mut Commit,
+    ) -> Result<(), Status> {
+        let Some(fence) = request.fence else { return Ok(()) };
+        let over = |who: &str| {
+            let LeaderFence { namespace, lease, holder } = fence;
+            let detail =
+                format!("the term of {holder:?} is over: lease {namespace}/{lease} is held by {who}");
+            Err(Status::conflict(request.about(), request.name, &detail))
+        };
+        let Some(storage) = request.catalog.find_storage(GROUP, "leases") else { return over("nobody") };
+        let key = storage.key(&fence.namespace, &fence.lease);
+        let Some(lease) = self.table().get(storage.id, &key) else { return over("nobody") };
+        let tree = json::parse(lease.body(), None).unwrap_or(Value::Null);
+        match tree.str_at(&["spec", "holderIdentity"]) {
+            Some(holder) if holder == fence.holder => {
+                commit.guards.push((key.into(), Guard::At(lease.revision())));
+                Ok(())
+            }
+            other => over(&other.map_or("nobody".to_owned(), |other| format!("{other:?}"))),
+        }
+    }
+}
